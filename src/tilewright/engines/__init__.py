@@ -1,0 +1,1 @@
+"""Where kernels run: `cuda` on a GPU, `emulator` on this machine's CPU. Same verbs, see base.Engine."""

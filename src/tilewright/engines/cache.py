@@ -1,0 +1,86 @@
+"""Compiled code on disk, shared by the engines: safe under several processes and against damaged entries."""
+
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+import platformdirs
+
+FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
+"""Environment variable that names another cache folder."""
+
+
+def key(*parts: object) -> str:
+    """A name for what these parts (source text, options, versions) compile to."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(repr(part).encode() + b"\0")
+    return digest.hexdigest()[:32]
+
+
+def folder() -> Path:
+    """The cache folder: $TILEWRIGHT_CACHE, or the user's cache folder; it need not exist yet."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else platformdirs.user_cache_path("tilewright")
+
+
+def find(name: str, suffix: str) -> Path | None:
+    """The file of an entry, or None where there is none that is whole."""
+    for place in {folder(), _writable(folder())}:
+        try:
+            candidates = list(place.glob(f"{name}-*{suffix}"))
+        except OSError:
+            continue
+        for path in candidates:
+            with contextlib.suppress(OSError):
+                if path.name == _file_name(name, path.read_bytes(), suffix):
+                    return path
+    return None
+
+
+def store(name: str, suffix: str, data: bytes) -> Path:
+    """Write an entry and return its file.
+
+    The file's name carries a digest of its content, and it appears under that name only once it is
+    whole: a reader never sees half an entry, and a damaged one is not taken for a good one.
+    """
+    place = _writable(folder())
+    path = place / _file_name(name, data, suffix)
+    descriptor, temporary = tempfile.mkstemp(dir=place, suffix=".part")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _file_name(name: str, data: bytes, suffix: str) -> str:
+    return f"{name}-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
+
+
+@lru_cache
+def _writable(place: Path) -> Path:
+    """The folder itself where it can be written, else one for this process alone, with a warning."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            return place
+    except OSError as error:
+        warnings.warn(
+            f"cannot write the cache folder {place} ({error.strerror}); compiled kernels will not outlive this "
+            f"process. Set {FOLDER_VARIABLE} to a folder that can be written.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    spare = Path(tempfile.mkdtemp(prefix="tilewright-"))
+    atexit.register(shutil.rmtree, spare, ignore_errors=True)
+    return spare

@@ -1,0 +1,40 @@
+"""The errors that tilewright raises for what a caller or a machine got wrong.
+
+Each also derives from the built-in error of its kind, so callers may catch either.
+"""
+
+
+class TilewrightError(Exception):
+    """Base of every error that tilewright raises on purpose."""
+
+
+class ProblemError(TilewrightError, ValueError):
+    """A matrix product that cannot be computed: sizes, leading dimensions or scalars are wrong."""
+
+
+class ArrayError(TilewrightError, ValueError):
+    """An array argument has the wrong rank, shape, layout, device or is not writable."""
+
+
+class DtypeError(TilewrightError, TypeError):
+    """An element type that is not supported, or element types that differ between operands."""
+
+
+class KernelNotFoundError(TilewrightError, LookupError):
+    """No kernel or preset has this name."""
+
+
+class ConfigError(TilewrightError, ValueError):
+    """A config names an unknown parameter, or breaks a constraint of its kernel."""
+
+
+class CompileError(TilewrightError, RuntimeError):
+    """A kernel source did not compile; the compiler's own words are in the message."""
+
+
+class LaunchError(TilewrightError, RuntimeError):
+    """A launch that a GPU would refuse, or a kernel that failed while it ran."""
+
+
+class EngineUnavailableError(TilewrightError, RuntimeError):
+    """This machine lacks what the engine needs: a GPU, a driver, a compiler or a library."""

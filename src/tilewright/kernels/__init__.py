@@ -1,0 +1,50 @@
+"""The ladder: every kernel by name, in the order of its rungs."""
+
+import difflib
+from collections.abc import Mapping
+
+from tilewright.errors import KernelNotFoundError
+from tilewright.kernels import (
+    autotuned,
+    coalesced,
+    conflict_free,
+    naive,
+    padded,
+    shared_tiled,
+    thread_tiled_1d,
+    thread_tiled_2d,
+    vectorized,
+    warptiled,
+)
+from tilewright.kernels.spec import Kernel
+
+LADDER: tuple[Kernel, ...] = (
+    naive.KERNEL,
+    coalesced.KERNEL,
+    shared_tiled.KERNEL,
+    thread_tiled_1d.KERNEL,
+    thread_tiled_2d.KERNEL,
+    vectorized.KERNEL,
+    conflict_free.KERNEL,
+    padded.KERNEL,
+    autotuned.KERNEL,
+    warptiled.KERNEL,
+)
+
+_BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}
+
+
+def find(name: str) -> Kernel:
+    """The kernel of this name, or of this rung where the name is a number.
+
+    Raises:
+        KernelNotFoundError: no kernel has this name; the message gives the nearest.
+    """
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    for kernel in LADDER:
+        if name == str(kernel.rung):
+            return kernel
+    near = difflib.get_close_matches(name, _BY_NAME, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(_BY_NAME)}"
+    raise KernelNotFoundError(f"no kernel is called {name!r}{hint}")
