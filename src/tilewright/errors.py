@@ -3,6 +3,18 @@
 Each also derives from the built-in error of its kind, so callers may catch either.
 """
 
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """How a message about an unknown name ends: '; did you mean X?', or the list where nothing is near."""
+    names = list(known)
+    for attempt in (name, name.upper(), name.lower()):
+        if near := difflib.get_close_matches(attempt, names, n=1):
+            return f"; did you mean {near[0]!r}?"
+    return f"; there are {', '.join(names)}" if names else "; there are none"
+
 
 class TilewrightError(Exception):
     """Base of every error that tilewright raises on purpose."""
@@ -22,6 +34,14 @@ class DtypeError(TilewrightError, TypeError):
 
 class KernelNotFoundError(TilewrightError, LookupError):
     """No kernel or preset has this name."""
+
+
+class SuiteNotFoundError(TilewrightError, LookupError):
+    """No suite has this name."""
+
+
+class RecordsError(TilewrightError, ValueError):
+    """A file of records that cannot be written, read or understood."""
 
 
 class ConfigError(TilewrightError, ValueError):

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import platformdirs
 
+from tilewright.files import write_whole
+
 FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
 """Environment variable that names another cache folder."""
 
@@ -52,14 +54,7 @@ def store(name: str, suffix: str, data: bytes) -> Path:
     """
     place = _writable(folder())
     path = place / _file_name(name, data, suffix)
-    descriptor, temporary = tempfile.mkstemp(dir=place, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, data)
     return path
 
 

@@ -1,9 +1,8 @@
 """The ladder: every kernel by name, in the order of its rungs."""
 
-import difflib
 from collections.abc import Mapping
 
-from tilewright.errors import KernelNotFoundError
+from tilewright.errors import KernelNotFoundError, nearest
 from tilewright.kernels import (
     autotuned,
     coalesced,
@@ -45,6 +44,17 @@ def find(name: str) -> Kernel:
     for kernel in LADDER:
         if name == str(kernel.rung):
             return kernel
-    near = difflib.get_close_matches(name, _BY_NAME, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(_BY_NAME)}"
-    raise KernelNotFoundError(f"no kernel is called {name!r}{hint}")
+    raise KernelNotFoundError(f"no kernel is called {name!r}{nearest(name, _BY_NAME)}")
+
+
+def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
+    """The kernel that 'NAME', 'RUNG' or either with ':PRESET' says, and the overrides of its preset.
+
+    As in 'warptiled', '10', 'shared_tiled:fastcuda_v2'.
+
+    Raises:
+        KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
+    """
+    name, colon, preset = text.strip().partition(":")
+    kernel = find(name)
+    return kernel, kernel.preset(preset) if colon else {}

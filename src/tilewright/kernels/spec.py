@@ -1,12 +1,11 @@
 """The vocabulary of the ladder: Kernel, Parameter, Constraint, Config, Specialization, Launch."""
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
+from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.problem import Problem
 
 VECTOR_BYTES = 16
@@ -155,7 +154,7 @@ class Kernel:
             values |= self.tuned[capability]
         for name, value in (overrides or {}).items():
             if name not in values:
-                raise ConfigError(f"{self.name} has no parameter {name!r}{_nearest(name, values)}")
+                raise ConfigError(f"{self.name} has no parameter {name!r}{nearest(name, values)}")
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ConfigError(f"{self.name}: {name} must be an integer, got {value!r}")
             values[name] = value
@@ -177,7 +176,7 @@ class Kernel:
             KernelNotFoundError: the kernel has no preset of this name.
         """
         if name not in self.presets:
-            raise KernelNotFoundError(f"{self.name} has no preset {name!r}{_nearest(name, self.presets)}")
+            raise KernelNotFoundError(f"{self.name} has no preset {name!r}{nearest(name, self.presets)}")
         return self.presets[name]
 
     def threads(self, config: Config) -> int:
@@ -213,11 +212,3 @@ class Kernel:
     def defines(self, config: Config, specialization: Specialization) -> dict[str, int]:
         """The macros that the source is compiled with."""
         return {**config, "EDGES": int(specialization.edges), "ALIGNED": int(specialization.aligned)}
-
-
-def _nearest(name: str, known: Mapping[str, object]) -> str:
-    """'; did you mean X?' where a known name is near, and the list of them where none is."""
-    near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.upper(), known, n=1)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; it has {', '.join(known)}" if known else "; it has none"

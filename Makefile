@@ -1,0 +1,33 @@
+# `make bench` and `make test` do all the set-up they need; `make docs` redraws tables and plots from results/.
+# PYTHON names the interpreter that the virtual environment is made with: 3.10 or newer.
+
+PYTHON ?= python3
+BIN := .venv/bin
+comma := ,
+# cuBLAS (420 MB) is only of use beside a GPU.
+EXTRAS := $(if $(wildcard /dev/nvidiactl /dev/dxg),dev$(comma)cublas,dev)
+
+.PHONY: bench test lint docs clean
+
+bench: .venv/installed
+	$(BIN)/tilewright bench
+
+test: .venv/installed
+	$(BIN)/python -m pytest -n auto
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+docs: .venv/installed
+	$(BIN)/python -m tilewright.report.performance
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tilewright needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	touch $@
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,32 @@
+"""NumPy on the CPU: the reference that stands beside the emulator, where there is no GPU to compare on."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tilewright.bench.measure import OperandSet
+from tilewright.engines.base import Work
+from tilewright.problem import Problem
+
+
+class NumpyBaseline:
+    """NumPy's matrix product, on host arrays of its own."""
+
+    version = np.__version__
+
+    def works(self, problem: Problem, sets: Sequence[OperandSet]) -> Mapping[str, Work]:
+        """One way: numpy.matmul, on random operands of the problem's sizes, whatever the sets are."""
+        random = np.random.default_rng(0)
+        a = random.random((problem.m, problem.k), dtype=np.float32)
+        b = random.random((problem.k, problem.n), dtype=np.float32)
+        c = random.random((problem.m, problem.n), dtype=np.float32)
+        product = np.empty_like(c)
+
+        def work(index: int, stream: object) -> None:
+            np.matmul(a, b, out=product)
+            if problem.alpha != 1:
+                np.multiply(product, problem.alpha, out=product)
+            if problem.beta:
+                np.add(product, problem.beta * c, out=product)
+
+        return {"NumPy": work}

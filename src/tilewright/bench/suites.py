@@ -1,0 +1,26 @@
+"""Suites: named lists of problems, as shipped in suites.json."""
+
+import json
+from functools import lru_cache
+from importlib import resources
+
+from tilewright.errors import SuiteNotFoundError, nearest
+from tilewright.problem import Problem
+
+
+@lru_cache
+def shapes() -> dict[str, tuple[tuple[int, int, int], ...]]:
+    """Every suite by name: its problems' (m, n, k)."""
+    text = resources.files("tilewright.bench").joinpath("suites.json").read_text(encoding="utf-8")
+    return {name: tuple((m, n, k) for m, n, k in sizes) for name, sizes in json.loads(text)["suites"].items()}
+
+
+def suite(name: str, dtype: str = "float32", alpha: float = 1.0, beta: float = 0.0) -> list[Problem]:
+    """The problems of a suite.
+
+    Raises:
+        SuiteNotFoundError: no suite has this name; the message gives the nearest.
+    """
+    if name not in shapes():
+        raise SuiteNotFoundError(f"no suite is called {name!r}{nearest(name, shapes())}")
+    return [Problem(m, n, k, dtype, alpha, beta) for m, n, k in shapes()[name]]

@@ -1,0 +1,41 @@
+// Moving parts of row-major matrices between global memory, shared memory and registers.
+//
+// Two macros come from the engine, which sets them from the problem, so that a problem pays only for what it needs:
+//   EDGES    1: some tile reaches past a matrix. Accesses are bounds-checked; elements outside read as 0.
+//   ALIGNED  1: every row starts at a multiple of 16 bytes, so that four elements can move as one float4.
+#pragma once
+
+// Address of element (row, col). The product is taken in 64 bits: a matrix may have more than 2^31 elements.
+template <typename T>
+__device__ __forceinline__ T* at(T* X, int ld, int row, int col) {
+    return X + static_cast<long long>(row) * ld + col;
+}
+
+// Element (row, col) of a rows x cols matrix, 0 outside of it.
+__device__ __forceinline__ float load(const float* X, int ld, int rows, int cols, int row, int col) {
+    if (EDGES && (row >= rows || col >= cols)) return 0.0f;
+    return *at(X, ld, row, col);
+}
+
+// Elements (row, col) to (row, col + 3); col is a multiple of 4.
+__device__ __forceinline__ float4 load4(const float* X, int ld, int rows, int cols, int row, int col) {
+    if (ALIGNED && (!EDGES || (row < rows && col + 4 <= cols))) {
+        return *reinterpret_cast<const float4*>(at(X, ld, row, col));
+    }
+    return make_float4(load(X, ld, rows, cols, row, col), load(X, ld, rows, cols, row, col + 1),
+                       load(X, ld, rows, cols, row, col + 2), load(X, ld, rows, cols, row, col + 3));
+}
+
+// COUNT neighbouring elements of shared memory, a multiple of 4, from a 16-byte boundary on.
+template <int COUNT>
+__device__ __forceinline__ void load_fragment(float (&fragment)[COUNT], const float* shared) {
+    static_assert(COUNT % 4 == 0, "a fragment is read as whole float4s");
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 4) {
+        const float4 four = *reinterpret_cast<const float4*>(shared + i);
+        fragment[i] = four.x;
+        fragment[i + 1] = four.y;
+        fragment[i + 2] = four.z;
+        fragment[i + 3] = four.w;
+    }
+}

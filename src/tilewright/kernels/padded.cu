@@ -1,0 +1,75 @@
+// Rung 8, padded: extra columns shift the rows of Bs against each other, in the hope of the same as rung 7.
+//
+// A row of BN + PAD floats starts PAD banks further than the one before it. That parts accesses to different rows of Bs; but
+// the lanes of a warp read one row, and so meet in the same banks as in rung 6. And a row that starts off a 16-byte
+// boundary (PAD no multiple of 4) can be neither read nor written as float4s.
+
+#include "epilogue.cuh"
+
+constexpr int THREADS = BM / TM * (BN / TN);
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    padded(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
+           int ldc) {
+    __shared__ __align__(16) float As[BK][BM];
+    __shared__ __align__(16) float Bs[BK][BN + PAD];
+
+    const int tiles_n = (N + BN - 1) / BN;
+    const int tile_row = blockIdx.x / tiles_n * BM;
+    const int tile_col = blockIdx.x % tiles_n * BN;
+    const int thread_row = threadIdx.x / (BN / TN) * TM;
+    const int thread_col = threadIdx.x % (BN / TN) * TN;
+
+    float sums[TM][TN] = {};
+    for (int k0 = 0; k0 < K; k0 += BK) {
+#pragma unroll
+        for (int first = 0; first < BM * BK / 4; first += THREADS) {
+            const int row = (first + threadIdx.x) / (BK / 4);
+            const int col = (first + threadIdx.x) % (BK / 4) * 4;
+            const float4 four = load4(A, lda, M, K, tile_row + row, k0 + col);
+            As[col][row] = four.x;
+            As[col + 1][row] = four.y;
+            As[col + 2][row] = four.z;
+            As[col + 3][row] = four.w;
+        }
+#pragma unroll
+        for (int first = 0; first < BK * BN / 4; first += THREADS) {
+            const int row = (first + threadIdx.x) / (BN / 4);
+            const int col = (first + threadIdx.x) % (BN / 4) * 4;
+            const float4 four = load4(B, ldb, K, N, k0 + row, tile_col + col);
+            if (PAD % 4 == 0) {
+                *reinterpret_cast<float4*>(&Bs[row][col]) = four;
+            } else {
+                Bs[row][col] = four.x;
+                Bs[row][col + 1] = four.y;
+                Bs[row][col + 2] = four.z;
+                Bs[row][col + 3] = four.w;
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < BK; ++k) {
+            float a[TM], b[TN];
+            load_fragment(a, &As[k][thread_row]);
+            if (PAD % 4 == 0) {
+                load_fragment(b, &Bs[k][thread_col]);
+            } else {
+#pragma unroll
+                for (int j = 0; j < TN; ++j) b[j] = Bs[k][thread_col + j];
+            }
+#pragma unroll
+            for (int i = 0; i < TM; ++i) {
+#pragma unroll
+                for (int j = 0; j < TN; ++j) sums[i][j] += a[i] * b[j];
+            }
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+#pragma unroll
+        for (int j = 0; j < TN; j += 4) {
+            store4(C, ldc, M, N, tile_row + thread_row + i, tile_col + thread_col + j, alpha, &sums[i][j], beta);
+        }
+    }
+}

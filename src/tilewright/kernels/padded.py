@@ -1,0 +1,24 @@
+"""Rung 8, padded: rung 6 with extra columns in the shared tile of B.
+
+Source: SGEMM_CUDA, kernel 8.
+"""
+
+from pathlib import Path
+
+from tilewright.kernels import tiling
+from tilewright.kernels.spec import Kernel, Parameter
+
+KERNEL = Kernel(
+    rung=8,
+    name="padded",
+    idea="extra columns in the shared tile of B, to the same end",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        *tiling.tile_parameters(128, 128, 8, 8, 8),
+        Parameter("PAD", 5, (0, 4, 5), "unused columns added to the rows of B in shared memory", least=0),
+    ),
+    constraints=tiling.VECTOR_CONSTRAINTS,
+    tile=tiling.tile,
+    block=tiling.block,
+    vectorized=True,
+)

@@ -1,0 +1,33 @@
+"""Rung 4, thread_tiled_1d: several results a thread, along a column or a row of C.
+
+Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kernel 4; "WorkLog: Optimizing GEMM"
+(RTX 3060), which tiles along the row.
+"""
+
+from pathlib import Path
+
+from tilewright.kernels import tiling
+from tilewright.kernels.spec import Constraint, Kernel, Parameter
+
+KERNEL = Kernel(
+    rung=4,
+    name="thread_tiled_1d",
+    idea="each thread computes several elements of a column of C, and keeps B's in a register",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        Parameter("BM", 64, (32, 64, 128), "rows of C that a block computes"),
+        Parameter("BN", 64, (32, 64, 128), "columns of C that a block computes"),
+        Parameter("BK", 8, (8, 16, 32), "how far along k a block's tiles of A and B reach"),
+        Parameter("TM", 8, (1, 4, 8, 16), "rows of C that a thread computes"),
+        Parameter("TN", 1, (1, 4, 8, 16), "columns of C that a thread computes"),
+    ),
+    constraints=(
+        Constraint(lambda c: c.TM == 1 or c.TN == 1, "TM or TN must be 1: tiling both ways is thread_tiled_2d"),
+        *tiling.DIVIDES,
+        *tiling.loads_evenly(1),
+        tiling.SHARED_FITS,
+    ),
+    tile=tiling.tile,
+    block=tiling.block,
+    presets={"rtx3060": {"BM": 64, "BN": 64, "BK": 16, "TM": 1, "TN": 4}},
+)

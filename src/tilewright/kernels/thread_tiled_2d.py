@@ -1,0 +1,22 @@
+"""Rung 5, thread_tiled_2d: a TM x TN tile of C a thread.
+
+Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kernel 5; "WorkLog: Optimizing GEMM"
+(RTX 3060).
+"""
+
+from pathlib import Path
+
+from tilewright.kernels import tiling
+from tilewright.kernels.spec import Kernel
+
+KERNEL = Kernel(
+    rung=5,
+    name="thread_tiled_2d",
+    idea="each thread computes TM x TN elements of C, and keeps fragments of A and B in registers",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=tiling.tile_parameters(128, 128, 8, 8, 8),
+    constraints=(*tiling.DIVIDES, *tiling.loads_evenly(1), tiling.SHARED_FITS),
+    tile=tiling.tile,
+    block=tiling.block,
+    presets={"rtx3060": {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 4}},
+)

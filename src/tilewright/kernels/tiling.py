@@ -1,0 +1,75 @@
+"""What the rungs with block and thread tiles (4 to 9) have in common: parameters, constraints, geometry."""
+
+from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
+
+FLOAT_BYTES = 4
+
+
+def tile_parameters(bm: int, bn: int, bk: int, tm: int, tn: int) -> tuple[Parameter, ...]:
+    """The five sizes of two-level tiling, with these defaults."""
+    return (
+        Parameter("BM", bm, (32, 64, 128, 256), "rows of C that a block computes"),
+        Parameter("BN", bn, (32, 64, 128, 256), "columns of C that a block computes"),
+        Parameter("BK", bk, (8, 16, 32), "how far along k a block's tiles of A and B reach"),
+        Parameter("TM", tm, (4, 8, 16), "rows of C that a thread computes"),
+        Parameter("TN", tn, (4, 8, 16), "columns of C that a thread computes"),
+    )
+
+
+def threads(config: Config) -> int:
+    """Threads in a block: one for each TM x TN tile of the block's BM x BN."""
+    return config.BM // config.TM * (config.BN // config.TN)
+
+
+def block(config: Config) -> tuple[int, int, int]:
+    """Extents of a block."""
+    return (threads(config), 1, 1)
+
+
+def tile(config: Config) -> Tile:
+    """What a block computes, and its step along k."""
+    return Tile(m=config.BM, n=config.BN, k=config.BK)
+
+
+def shared_tiles_bytes(config: Config, pad: int = 0) -> int:
+    """Bytes of a BM x BK tile of A and a BK x (BN + pad) tile of B."""
+    return FLOAT_BYTES * config.BK * (config.BM + config.BN + pad)
+
+
+def loads_evenly(width: int) -> tuple[Constraint, ...]:
+    """Every thread of a block loads equally many pieces of `width` elements of each tile."""
+    each = f"{width}*threads: every thread loads whole float4s" if width > 1 else "threads: every thread loads as many"
+    return (
+        Constraint(
+            lambda c: c.BM * c.BK % (width * max(threads(c), 1)) == 0,
+            f"BM*BK must be a multiple of {each}, threads being (BM/TM)*(BN/TN)",
+        ),
+        Constraint(
+            lambda c: c.BN * c.BK % (width * max(threads(c), 1)) == 0,
+            f"BN*BK must be a multiple of {each}, threads being (BM/TM)*(BN/TN)",
+        ),
+    )
+
+
+DIVIDES = (
+    Constraint(lambda c: c.BM % c.TM == 0, "BM must be a multiple of TM: threads divide the rows of the tile"),
+    Constraint(lambda c: c.BN % c.TN == 0, "BN must be a multiple of TN: threads divide the columns of the tile"),
+    Constraint(lambda c: threads(c) <= 1024, "(BM/TM)*(BN/TN) must be at most 1024, a block's threads"),
+)
+"""The threads' tiles cover the block's, and there are not too many of them."""
+
+SHARED_FITS = Constraint(
+    lambda c: shared_tiles_bytes(c, c.get("PAD", 0)) <= STATIC_SHARED_LIMIT,
+    "the tiles of A and B must take at most 49152 bytes, a block's static shared memory",
+)
+
+FLOAT4S = (
+    Constraint(lambda c: c.TM % 4 == 0, "TM must be a multiple of 4: a fragment of A is read as float4s"),
+    Constraint(lambda c: c.TN % 4 == 0, "TN must be a multiple of 4: fragments of B and C are moved as float4s"),
+    Constraint(lambda c: c.BK % 4 == 0, "BK must be a multiple of 4: rows of A are loaded as float4s"),
+)
+"""Fragments and rows are whole float4s. (BM and BN are, as multiples of TM and TN.)"""
+
+VECTOR_CONSTRAINTS = (*DIVIDES, *FLOAT4S, *loads_evenly(4), SHARED_FITS)
+"""All that rung 6 and those made from it ask for."""

@@ -1,0 +1,1 @@
+"""What people read: terminal tables, plots and pages made from the ladder and from records."""

@@ -1,0 +1,121 @@
+"""Redraws the measured tables and plots in README.md and docs/ from the records in results/.
+
+Run as `python -m tilewright.report.performance` from the root of a checkout (`make docs` does). What stands between
+`<!-- NAME -->` and `<!-- end NAME -->` in a page is replaced; the words around it are written by hand.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tilewright.bench.records import Record, Run
+from tilewright.errors import RecordsError, TilewrightError
+from tilewright.report import published
+from tilewright.report.plots import plot_ladder
+
+RECORDS = Path("results/h200/ladder.json")
+PAGES = (Path("README.md"), Path("docs/performance.md"))
+PLOT = Path("docs/ladder.svg")
+HEADLINE = "4096x4096x4096"
+
+
+def main() -> int:
+    """Redraw everything; returns the exit status."""
+    try:
+        run = Run.load(RECORDS)
+        plot_ladder(run.records, PLOT, f"The ladder on one {run.environment['gpu']['name']}, fp32")
+        sections = {
+            "headline": headline(run.records),
+            "sizes": sizes(run.records),
+            "ratios": sizes(run.records, ratios=True),
+            "environment": environment(run),
+        }
+        for page in PAGES:
+            page.write_text(fill(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
+    except (TilewrightError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def fill(page: str, sections: dict[str, str]) -> str:
+    """The page with the text between its markers replaced by the sections of their names."""
+    for name, text in sections.items():
+        pattern = rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)"
+        page = re.sub(pattern, lambda match, text=text: f"{match[1]}\n{text}\n\n{match[2]}", page, flags=re.DOTALL)
+    return page
+
+
+def headline(records: Sequence[Record]) -> str:
+    """Every rung at 4096 beside cuBLAS and beside what the sources measured.
+
+    Raises:
+        RecordsError: the records hold no run at 4096.
+    """
+    chosen = sorted((record for record in records if record.shape == HEADLINE), key=lambda record: record.rung)
+    if not chosen:
+        raise RecordsError(f"{RECORDS} has no records of {HEADLINE}")
+    rows = []
+    for record in chosen:
+        theirs = published.GH200.get(record.rung)
+        rows.append(
+            (
+                record.rung,
+                f"`{record.kernel}`",
+                ", ".join(f"{name}={value}" for name, value in record.config.items()),
+                f"{record.gflops:,.0f}",
+                f"{100 * record.ratio:.1f}%" if record.ratio else "",
+                f"{theirs:,.0f}" if theirs else "",
+            )
+        )
+    baseline = chosen[0].baseline
+    if baseline:
+        rows.append(("", f"{baseline.name} {baseline.version}", "", f"{baseline.gflops:,.0f}", "100.0%",
+                     f"{published.GH200[0]:,.0f}"))  # fmt: skip
+    return table(("rung", "kernel", "config", "GFLOP/s", "of cuBLAS", "worklog, GH200"), rows, "rllrrr")
+
+
+def sizes(records: Sequence[Record], ratios: bool = False) -> str:
+    """Every problem against every rung: GFLOP/s, or percent of cuBLAS."""
+    shapes = {record.shape: (record.m == record.n == record.k, record.m) for record in records}
+    kernels = sorted({(record.rung, record.kernel) for record in records})
+    by_place = {(record.shape, record.rung): record for record in records}
+
+    def cell(shape: str, rung: int) -> str:
+        record = by_place.get((shape, rung))
+        if record is None:
+            return ""
+        return f"{100 * record.ratio:.1f}%" if ratios and record.ratio else f"{record.gflops:,.0f}"
+
+    rows = []
+    for shape in sorted(shapes, key=lambda shape: (not shapes[shape][0], shapes[shape][1])):
+        baseline = next(record.baseline for record in records if record.shape == shape)
+        last = f"{baseline.gflops:,.0f}" if baseline else ""
+        rows.append((shape, *(cell(shape, rung) for rung, _ in kernels), last))
+    heads = ("m x n x k", *(f"{rung} {name}" for rung, name in kernels), "cuBLAS")
+    return table(heads, rows, "l" + "r" * (len(kernels) + 1))
+
+
+def environment(run: Run) -> str:
+    """Where and when the records were measured, as a list."""
+
+    def lines(facts: dict[str, object], depth: int) -> Iterable[str]:
+        for name, value in facts.items():
+            if isinstance(value, dict):
+                yield f"{'  ' * depth}- {name}:"
+                yield from lines(value, depth + 1)
+            else:
+                yield f"{'  ' * depth}- {name}: {value}"
+
+    return "\n".join(lines(run.environment, 0))
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], align: str) -> str:
+    """A Markdown table; align holds l or r for each column."""
+    rule = ["---:" if side == "r" else "---" for side in align]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (heads, rule, *rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

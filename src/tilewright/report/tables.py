@@ -1,0 +1,107 @@
+"""Terminal tables: the ladder, and the records of a bench run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.bench.records import Record
+from tilewright.kernels.spec import Kernel
+
+
+def ladder_table(kernels: Iterable[Kernel]) -> Table:
+    """One row a rung: its idea, its parameters with their defaults, its presets."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("rung", justify="right")
+    table.add_column("kernel", style="bold", no_wrap=True)
+    table.add_column("idea, and parameters with their defaults", overflow="fold")
+    table.add_column("presets", overflow="fold")
+    for kernel in kernels:
+        defaults = ", ".join(f"{parameter.name}={parameter.default}" for parameter in kernel.parameters)
+        table.add_row(str(kernel.rung), kernel.name, f"{kernel.idea}\n[dim]{defaults}[/dim]", " ".join(kernel.presets))
+    return table
+
+
+def kernel_table(kernel: Kernel) -> Table:
+    """One row a parameter of a kernel: default, meaning, values that a search tries."""
+    table = Table(title=f"{kernel.rung}. {kernel.name}: {kernel.idea}", box=box.SIMPLE_HEAD, title_justify="left")
+    for heading in ("parameter", "default", "meaning", "values tried"):
+        table.add_column(heading, justify="right" if heading == "default" else "left")
+    for parameter in kernel.parameters:
+        values = " ".join(map(str, parameter.values))
+        table.add_row(parameter.name, str(parameter.default), parameter.meaning, values)
+    return table
+
+
+def info_table(facts: Mapping[str, str]) -> Table:
+    """Two columns: what, and what it is."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        table.add_row(name, Text(value))
+    return table
+
+
+def bench_tables(records: Sequence[Record]) -> list[Table]:
+    """One table a problem, in the order of the records."""
+    return [_bench_table(list(group)) for _, group in groupby(records, key=lambda record: (record.shape, record.dtype))]
+
+
+def _bench_table(records: list[Record]) -> Table:
+    first = records[0]
+    emulated = first.engine == "emulator"
+    beside = first.baseline.name if first.baseline else ""
+    table = Table(
+        title=f"{first.shape}, {first.dtype}", caption=_caption(first), box=box.SIMPLE_HEAD, title_justify="left",
+        caption_justify="left", pad_edge=False,
+    )  # fmt: skip
+    table.add_column("rung", justify="right")
+    table.add_column("kernel", style="bold", no_wrap=True)
+    table.add_column("config", overflow="fold")
+    table.add_column("error", justify="right", no_wrap=True)
+    table.add_column("emulator time" if emulated else "time", justify="right", no_wrap=True)
+    if not emulated:
+        table.add_column("GFLOP/s", justify="right", no_wrap=True)
+        if beside:
+            table.add_column(f"of {beside}", justify="right", no_wrap=True)
+    for record in records:
+        cells = [str(record.rung), record.kernel, _pairs(record.config), _verdict(record), _time(record.time_us.median)]
+        if not emulated:
+            cells.append(f"{record.gflops:,.0f}")
+            if beside:
+                cells.append(f"{100 * record.ratio:.1f}%" if record.ratio else "")
+        table.add_row(*cells)
+    if first.baseline:
+        cells = ["", beside, f"version {first.baseline.version}", "", _time(first.baseline.time_us.median)]
+        if not emulated:
+            cells += [f"{first.baseline.gflops:,.0f}", "100.0%"]
+        table.add_row(*cells, style="cyan")
+    return table
+
+
+def _caption(record: Record) -> str:
+    verified = f"error: relative Frobenius norm against float64; right up to {record.error.limit:.1e}"
+    if record.engine == "emulator":
+        return f"{verified}.\nEmulator times tell how long this CPU took to imitate a GPU. They are not GPU times."
+    return verified
+
+
+def _verdict(record: Record) -> Text:
+    error = record.error.relative_frobenius
+    text = "NaN" if error is None else f"{error:.1e}"
+    return Text(f"{text} ok", style="green") if record.verified else Text(f"{text} WRONG", style="bold red")
+
+
+def _pairs(config: Mapping[str, int]) -> str:
+    return " ".join(f"{name}={value}" for name, value in config.items())
+
+
+def _time(microseconds: float) -> str:
+    if microseconds >= 1e6:
+        return f"{microseconds / 1e6:.2f} s"
+    if microseconds >= 1e4:
+        return f"{microseconds / 1e3:.1f} ms"
+    return f"{microseconds:,.1f} us"

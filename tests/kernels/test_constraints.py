@@ -1,0 +1,106 @@
+"""Every constraint of every kernel is broken once, and its message read."""
+
+import pytest
+
+from tilewright.errors import ConfigError
+from tilewright.kernels import LADDER, find
+
+# For each kernel: overrides that break a constraint, and words of its message.
+VIOLATIONS = {
+    "naive": [
+        ({"BLOCK_X": 64}, "BLOCK_X*BLOCK_Y must be at most 1024"),
+        ({"X_ALONG_N": 2}, "X_ALONG_N must be 0 or 1"),
+    ],
+    "coalesced": [({"BLOCK": 33}, "BLOCK*BLOCK must be at most 1024")],
+    "shared_tiled": [
+        ({"TILE": 33}, "TILE*TILE must be at most 1024"),
+        ({"PAD": 200}, "8*TILE*(TILE+PAD) must be at most 49152 bytes"),
+    ],
+    "thread_tiled_1d": [
+        ({"TN": 2}, "TM or TN must be 1"),
+        ({"TM": 7}, "BM must be a multiple of TM"),
+        ({"TM": 1, "TN": 5}, "BN must be a multiple of TN"),
+        ({"TM": 2, "BK": 32}, "(BM/TM)*(BN/TN) must be at most 1024"),
+        ({"BM": 32, "BN": 128}, "BM*BK must be a multiple of threads"),
+        ({"BM": 128, "BN": 32}, "BN*BK must be a multiple of threads"),
+        ({"BK": 128}, "the tiles of A and B must take at most 49152 bytes"),
+    ],
+    "thread_tiled_2d": [
+        ({"TM": 7}, "BM must be a multiple of TM"),
+        ({"TN": 7}, "BN must be a multiple of TN"),
+        ({"TM": 4, "TN": 2}, "(BM/TM)*(BN/TN) must be at most 1024"),
+        ({"BM": 32, "BK": 1}, "BM*BK must be a multiple of threads"),
+        ({"BN": 32, "BK": 1}, "BN*BK must be a multiple of threads"),
+        ({"BK": 64}, "the tiles of A and B must take at most 49152 bytes"),
+    ],
+    "vectorized": [
+        ({"TM": 7}, "BM must be a multiple of TM"),
+        ({"TN": 7}, "BN must be a multiple of TN"),
+        ({"TM": 2, "TN": 4}, "(BM/TM)*(BN/TN) must be at most 1024"),
+        ({"TM": 2}, "TM must be a multiple of 4"),
+        ({"TN": 2}, "TN must be a multiple of 4"),
+        ({"BK": 6}, "BK must be a multiple of 4"),
+        ({"BM": 32, "BN": 256}, "BM*BK must be a multiple of 4*threads"),
+        ({"BM": 256, "BN": 32}, "BN*BK must be a multiple of 4*threads"),
+        ({"BK": 64}, "the tiles of A and B must take at most 49152 bytes"),
+    ],
+    "warptiled": [
+        ({"BM": 96, "WM": 64}, "BM must be a multiple of WM"),
+        ({"BN": 96, "WN": 64}, "BN must be a multiple of WN"),
+        ({"BM": 512, "BN": 512}, "(BM/WM)*(BN/WN)*32 must be at most 1024"),
+        ({"WNITER": 32}, "WN/WNITER must be a multiple of TN"),
+        ({"BN": 96, "WN": 96, "WNITER": 1}, "WN/WNITER/TN must divide 32"),
+        ({"WM": 32, "WNITER": 8, "TM": 8}, "WM must be a multiple of 32*TM*TN/(WN/WNITER)"),
+        ({"TM": 2, "WNITER": 4}, "TM must be a multiple of 4"),
+        ({"TN": 2, "WNITER": 4}, "TN must be a multiple of 4"),
+        ({"BK": 6}, "BK must be a multiple of 4"),
+        ({"BN": 256, "BM": 64, "BK": 4}, "BM*BK must be a multiple of 4*threads"),
+        ({"BN": 64, "BM": 256, "BK": 4}, "BN*BK must be a multiple of 4*threads"),
+        ({"BK": 64}, "the tiles of A and B must take at most 49152 bytes"),
+    ],
+}
+VIOLATIONS["conflict_free"] = [
+    *VIOLATIONS["vectorized"],
+    ({"BN": 96, "TN": 12}, "TN must be a power of two"),
+]
+VIOLATIONS["padded"] = VIOLATIONS["vectorized"]
+VIOLATIONS["autotuned"] = VIOLATIONS["vectorized"]
+
+CASES = [(name, overrides, words) for name, cases in VIOLATIONS.items() for overrides, words in cases]
+
+
+@pytest.mark.parametrize(("name", "overrides", "words"), CASES)
+def test_a_broken_constraint_is_named_with_its_reason(name, overrides, words):
+    with pytest.raises(ConfigError) as caught:
+        find(name).config(overrides)
+    assert words in str(caught.value)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_no_constraint_is_left_out_above(kernel):
+    broken = set()
+    for overrides, words in VIOLATIONS[kernel.name]:
+        matching = [constraint.reason for constraint in kernel.constraints if constraint.reason.startswith(words)]
+        assert len(matching) == 1, f"{overrides}: {words}"
+        broken.update(matching)
+    assert broken == {constraint.reason for constraint in kernel.constraints}
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_defaults_presets_and_tuned_configs_hold(kernel):
+    configs = [kernel.config()]
+    configs += [kernel.config(overrides) for overrides in kernel.presets.values()]
+    configs += [kernel.config(capability=capability) for capability in kernel.tuned]
+    assert all(1 <= kernel.threads(config) <= 1024 for config in configs)
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_an_override_must_name_a_parameter_and_be_a_positive_integer(kernel):
+    name = kernel.parameters[0].name
+    with pytest.raises(ConfigError, match=f"did you mean '{name}'"):
+        kernel.config({name.lower(): 8})
+    with pytest.raises(ConfigError, match=f"{name} must be an integer, got 'x'"):
+        kernel.config({name: "x"})
+    with pytest.raises(ConfigError, match=f"{name} must be at least 1, got 0"):
+        kernel.config({name: 0})

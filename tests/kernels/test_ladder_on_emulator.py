@@ -1,0 +1,91 @@
+"""Every rung, run by the emulator on drawn problems, against float64."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tilewright.bench.verify import Operands, limit
+from tilewright.engines.base import run
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.kernels import LADDER, find
+from tilewright.problem import Problem
+
+ENGINE = EmulatorEngine()
+# Primes, one, nothing, just under, at and just over the sides of tiles.
+SIZES = st.sampled_from([0, 1, 2, 3, 7, 8, 13, 31, 32, 33, 61, 63, 64, 65, 97, 127, 128, 129, 131, 160])
+DEPTHS = st.sampled_from([0, 1, 2, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 41, 64])
+SCALARS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.25])
+GAPS = st.sampled_from([0, 1, 3, 4, 8])
+
+# A small tile and a large one, and every other way that a kernel's source can be taken.
+CONFIGS = {
+    "naive": [{}, {"X_ALONG_N": 1, "BLOCK_X": 16, "BLOCK_Y": 8}],
+    "coalesced": [{}, {"BLOCK": 8}],
+    "shared_tiled": [{}, {"PAD": 1}, {"TILE": 16}],
+    "thread_tiled_1d": [{}, {"BM": 64, "BN": 64, "BK": 16, "TM": 1, "TN": 4}],
+    "thread_tiled_2d": [{}, {"BM": 64, "BN": 64, "TM": 4, "TN": 4}],
+    "vectorized": [{}, {"BM": 32, "BN": 64, "BK": 16, "TM": 4, "TN": 8}],
+    "conflict_free": [{}, {"BM": 32, "BN": 64, "BK": 16, "TM": 8, "TN": 4}],
+    "padded": [{}, {"PAD": 4}],
+    "autotuned": [{}, {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 4}],
+    "warptiled": [{}, {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4}],
+}
+CASES = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
+
+
+def multiply(kernel, overrides, problem):
+    """Run a kernel on random operands; the error, and C with whatever lies between its rows."""
+    operands = Operands.draw(problem)
+    a = ENGINE.upload(operands.a, ld=problem.lda)
+    b = ENGINE.upload(operands.b, ld=problem.ldb)
+    c = ENGINE.upload(operands.c, ld=problem.ldc)
+    run(ENGINE, kernel, kernel.config(overrides), problem, a, b, c)
+    return operands.error(ENGINE.download(c))
+
+
+def test_every_rung_is_tested():
+    assert set(CONFIGS) == {kernel.name for kernel in LADDER}
+
+
+@pytest.mark.parametrize(("kernel", "overrides"), CASES, ids=lambda value: getattr(value, "name", str(value)))
+@given(m=SIZES, n=SIZES, k=DEPTHS, alpha=SCALARS, beta=SCALARS, gaps=st.tuples(GAPS, GAPS, GAPS))
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+def test_a_drawn_problem_is_right(kernel, overrides, m, n, k, alpha, beta, gaps):
+    lda, ldb, ldc = (max(length, 1) + gap for length, gap in zip((k, n, n), gaps, strict=True))
+    problem = Problem(m, n, k, "float32", alpha, beta, lda, ldb, ldc)
+    assert multiply(kernel, overrides, problem) <= limit(problem)
+
+
+@pytest.mark.parametrize(("kernel", "overrides"), CASES, ids=lambda value: getattr(value, "name", str(value)))
+def test_a_problem_that_tiles_divide_is_right(kernel, overrides):
+    tile = kernel.tile(kernel.config(overrides))
+    problem = Problem(2 * tile.m, 2 * tile.n, max(3 * tile.k, 8), alpha=0.75, beta=-0.5)
+    assert multiply(kernel, overrides, problem) <= limit(problem)
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_nothing_between_the_rows_is_touched(kernel):
+    problem = Problem(33, 29, 17, ldc=40)
+    operands = Operands.draw(problem)
+    memory = np.full((33, 40), 7, np.float32)
+    c = ENGINE.upload(memory)
+    inside = type(c)(c.pointer, 33, 29, 40, "float32", c.owner)
+    run(ENGINE, kernel, kernel.config(), problem, ENGINE.upload(operands.a), ENGINE.upload(operands.b), inside)
+    result = ENGINE.download(c)
+    assert operands.error(result[:, :29]) <= limit(problem)
+    assert (result[:, 29:] == 7).all()
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_operands_off_a_16_byte_boundary_are_right(kernel):
+    problem = Problem(64, 64, 32, lda=33, ldb=65, ldc=65)
+    operands = Operands.draw(problem)
+    shifted = []
+    for array, ld in ((operands.a, 33), (operands.b, 65), (operands.c, 65)):
+        padded = np.zeros((array.shape[0], ld), np.float32)
+        padded[:, 1:] = array
+        whole = ENGINE.upload(padded)
+        shifted.append(type(whole)(whole.pointer + 4, *array.shape, ld, "float32", whole.owner))
+    run(ENGINE, kernel, kernel.config(), problem, *shifted)
+    assert operands.error(ENGINE.download(shifted[2])) <= limit(problem)
