@@ -14,7 +14,10 @@ CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9,
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_a_shipped_config_compiles_without_spills(kernel, arch):
     config = kernel.config(capability=CAPABILITIES[arch])
-    specializations = [Specialization(edges=False, aligned=kernel.vectorized), Specialization(edges=True, aligned=False)]
+    specializations = [
+        Specialization(edges=False, aligned=kernel.vectorized),
+        Specialization(edges=True, aligned=False),
+    ]
     if kernel.vectorized:
         specializations.append(Specialization(edges=True, aligned=True))
     for specialization in specializations:

@@ -29,7 +29,7 @@ CONFIGS = {
     "conflict_free": [{}, {"BM": 32, "BN": 64, "BK": 16, "TM": 8, "TN": 4}],
     "padded": [{}, {"PAD": 4}],
     "autotuned": [{}, {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 4}],
-    "warptiled": [{}, {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4, "TN": 4}],
+    "warptiled": [{}, {"BM": 128, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "WNITER": 1, "TM": 8, "TN": 8}],
 }
 CASES = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
 

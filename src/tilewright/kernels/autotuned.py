@@ -1,7 +1,7 @@
 """Rung 9, autotuned: rung 6's kernel, with the config that was found best on each GPU.
 
 Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kernel 9, for the A6000 (compute
-capability 8.6) and the A100 (8.0); the H200's (9.0) is measured, see results/.
+capability 8.6) and the A100 (8.0). The H200's (9.0) was the fastest at 4096 of all configs of 64 to 512 threads.
 """
 
 from dataclasses import replace
@@ -16,5 +16,6 @@ KERNEL = replace(
     tuned={
         (8, 0): vectorized.KERNEL.presets["a100"],
         (8, 6): vectorized.KERNEL.presets["a6000"],
+        (9, 0): {"BM": 64, "BN": 64, "BK": 16, "TM": 16, "TN": 4},
     },
 )

@@ -27,13 +27,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int thread_row = threadIdx.x / (BN / TN) * TM;
     const int thread_col = threadIdx.x % (BN / TN) * TN;
 
+    const float* A_tile = at(A, lda, tile_row, 0);
+    const float* B_tile = at(B, ldb, 0, tile_col);
     float sums[TM][TN] = {};
-    for (int k0 = 0; k0 < K; k0 += BK) {
+    for (int k0 = 0; k0 < K; k0 += BK, A_tile += BK, B_tile = at(B_tile, ldb, BK, 0)) {
 #pragma unroll
         for (int first = 0; first < BM * BK / 4; first += THREADS) {
             const int row = (first + threadIdx.x) / (BK / 4);
             const int col = (first + threadIdx.x) % (BK / 4) * 4;
-            const float4 four = load4(A, lda, M, K, tile_row + row, k0 + col);
+            const float4 four = load4(A_tile, lda, M - tile_row, K - k0, row, col);
             As[col][row] = four.x;
             As[col + 1][row] = four.y;
             As[col + 2][row] = four.z;
@@ -43,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int first = 0; first < BK * BN / 4; first += THREADS) {
             const int row = (first + threadIdx.x) / (BN / 4);
             const int col = (first + threadIdx.x) % (BN / 4) * 4;
-            const float4 four = load4(B, ldb, K, N, k0 + row, tile_col + col);
+            const float4 four = load4(B_tile, ldb, K - k0, N - tile_col, row, col);
             Bs[row][place(col)] = four.x;
             Bs[row][place(col + 1)] = four.y;
             Bs[row][place(col + 2)] = four.z;

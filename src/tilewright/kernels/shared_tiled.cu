@@ -17,10 +17,13 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE)
     const int row = blockIdx.x / tiles_n * TILE + thread_row;
     const int col = blockIdx.x % tiles_n * TILE + thread_col;
 
+    // The elements that this thread fetches next.
+    const float* a = at(A, lda, row, thread_col);
+    const float* b = at(B, ldb, thread_row, col);
     float sum = 0.0f;
-    for (int k0 = 0; k0 < K; k0 += TILE) {
-        As[thread_row][thread_col] = load(A, lda, M, K, row, k0 + thread_col);
-        Bs[thread_row][thread_col] = load(B, ldb, K, N, k0 + thread_row, col);
+    for (int k0 = 0; k0 < K; k0 += TILE, a += TILE, b = at(b, ldb, TILE, 0)) {
+        As[thread_row][thread_col] = load(a, row < M && k0 + thread_col < K);
+        Bs[thread_row][thread_col] = load(b, k0 + thread_row < K && col < N);
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < TILE; ++k) {

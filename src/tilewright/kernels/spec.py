@@ -112,7 +112,7 @@ class Specialization:
     aligned: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kernel:
     """One rung of the ladder: a source, its parameters and constraints, and how it is launched."""
 
@@ -137,6 +137,9 @@ class Kernel:
 
     def __hash__(self) -> int:
         return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.rung} {self.name}>"
 
     def config(
         self, overrides: Mapping[str, int] | None = None, *, capability: tuple[int, int] | None = None

@@ -20,17 +20,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int thread_row = threadIdx.x / (BN / TN) * TM;
     const int thread_col = threadIdx.x % (BN / TN);
 
+    const float* A_tile = at(A, lda, tile_row, 0);
+    const float* B_tile = at(B, ldb, 0, tile_col);
     float sums[TM][TN] = {};
-    for (int k0 = 0; k0 < K; k0 += BK) {
+    for (int k0 = 0; k0 < K; k0 += BK, A_tile += BK, B_tile = at(B_tile, ldb, BK, 0)) {
 #pragma unroll
         for (int first = 0; first < BM * BK; first += THREADS) {
             const int i = first + threadIdx.x;
-            As[i / BK][i % BK] = load(A, lda, M, K, tile_row + i / BK, k0 + i % BK);
+            As[i / BK][i % BK] = load(A_tile, lda, M - tile_row, K - k0, i / BK, i % BK);
         }
 #pragma unroll
         for (int first = 0; first < BK * BN; first += THREADS) {
             const int i = first + threadIdx.x;
-            Bs[i / BN][i % BN] = load(B, ldb, K, N, k0 + i / BN, tile_col + i % BN);
+            Bs[i / BN][i % BN] = load(B_tile, ldb, K - k0, N - tile_col, i / BN, i % BN);
         }
         __syncthreads();
 #pragma unroll

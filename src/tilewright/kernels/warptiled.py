@@ -31,13 +31,13 @@ KERNEL = Kernel(
     idea="a tile for each warp, between the block's and the thread's",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
-        Parameter("BM", 128, (32, 64, 128, 256), "rows of C that a block computes"),
+        Parameter("BM", 64, (32, 64, 128, 256), "rows of C that a block computes"),
         Parameter("BN", 128, (32, 64, 128, 256), "columns of C that a block computes"),
         Parameter("BK", 16, (8, 16, 32), "how far along k a block's tiles of A and B reach"),
-        Parameter("WM", 64, (16, 32, 64, 128), "rows of C that a warp computes"),
+        Parameter("WM", 32, (16, 32, 64, 128), "rows of C that a warp computes"),
         Parameter("WN", 64, (16, 32, 64, 128), "columns of C that a warp computes"),
-        Parameter("WNITER", 4, (1, 2, 4), "pieces that a warp's columns are cut into"),
-        Parameter("TM", 8, (4, 8), "rows of C that a thread computes in one piece"),
+        Parameter("WNITER", 2, (1, 2, 4), "pieces that a warp's columns are cut into"),
+        Parameter("TM", 4, (4, 8), "rows of C that a thread computes in one piece"),
         Parameter("TN", 4, (4, 8), "columns of C that a thread computes in one piece"),
     ),
     constraints=(

@@ -11,10 +11,14 @@ __device__ __forceinline__ T* at(T* X, int ld, int row, int col) {
     return X + static_cast<long long>(row) * ld + col;
 }
 
+// The element at x, or 0 where that lies outside its matrix: zeros add nothing to a product.
+__device__ __forceinline__ float load(const float* x, bool inside) {
+    return EDGES && !inside ? 0.0f : *x;
+}
+
 // Element (row, col) of a rows x cols matrix, 0 outside of it.
 __device__ __forceinline__ float load(const float* X, int ld, int rows, int cols, int row, int col) {
-    if (EDGES && (row >= rows || col >= cols)) return 0.0f;
-    return *at(X, ld, row, col);
+    return load(at(X, ld, row, col), row < rows && col < cols);
 }
 
 // Elements (row, col) to (row, col + 3); col is a multiple of 4.
