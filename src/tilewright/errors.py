@@ -56,5 +56,9 @@ class LaunchError(TilewrightError, RuntimeError):
     """A launch that a GPU would refuse, or a kernel that failed while it ran."""
 
 
+class EngineNotFoundError(TilewrightError, ValueError):
+    """No engine has this name."""
+
+
 class EngineUnavailableError(TilewrightError, RuntimeError):
     """This machine lacks what the engine needs: a GPU, a driver, a compiler or a library."""

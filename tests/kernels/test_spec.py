@@ -1,5 +1,7 @@
 """Config, Kernel.specialize, Kernel.launch and the finding of kernels."""
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
@@ -68,7 +70,5 @@ def test_one_block_is_launched_for_each_tile():
 
 
 def test_a_kernel_refuses_an_element_type_it_does_not_take():
-    from dataclasses import replace
-
     with pytest.raises(DtypeError, match="vectorized takes float16, got float32"):
         replace(VECTORIZED, dtypes=("float16",)).check(Problem(1, 1, 1))

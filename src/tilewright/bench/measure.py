@@ -1,5 +1,6 @@
 """The timing protocol: kernels and baselines on one problem, verified, then timed against each other."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,10 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 
 _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 kB
+
+
+OnStep = Callable[[str, int, int], None]
+"""Told what is going on, how many steps of it are done, and how many there are."""
 
 
 class Choice(NamedTuple):
@@ -48,7 +53,7 @@ def measure(
     *,
     samples: int,
     library: BaselineLibrary | None,
-    on_step: Callable[[str], None] = lambda what: None,
+    on_step: OnStep = lambda what, done, total: None,
 ) -> list[Record]:
     """Verify each choice, then time all of them and the baseline, their samples interleaved.
 
@@ -60,29 +65,32 @@ def measure(
         problem: what to compute; leading dimensions are the tight ones.
         samples: timed samples of each choice and baseline.
         library: what to compare with.
-        on_step: told what was done after every verification and every sample; see `steps`.
+        on_step: called after every verification and every sample.
 
     Raises:
         DtypeError, CompileError, LaunchError: a choice cannot be run.
     """
     operands = Operands.draw(problem)
+    sets = _operand_sets(engine, operands)
+    rivals = library.works(problem, sets) if library else {}
+    total = len(choices) + samples * (len(choices) + len(rivals))
+    done = itertools.count(1)
+
     executables, errors = [], []
     for kernel, config in choices:
         executable, error = _verify(engine, kernel, config, operands)
         executables.append(executable)
         errors.append(error)
-        on_step(f"{problem.shape} verified {kernel.name}")
+        on_step(f"{problem.shape}: verified {kernel.name}", next(done), total)
 
-    sets = _operand_sets(engine, operands)
     works = [_work(engine, executable, problem, sets) for executable in executables]
-    rivals = library.works(problem, sets) if library else {}
     times = [
         Times.of(sampled)
         for sampled in engine.time(
             [*works, *rivals.values()],
             samples,
             rotation=len(sets),
-            on_sample=lambda: on_step(f"{problem.shape} timing"),
+            on_sample=lambda: on_step(f"{problem.shape}: timing", next(done), total),
         )
     ]
     baseline = None

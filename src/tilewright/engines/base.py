@@ -72,7 +72,9 @@ class Engine(Protocol):
             CompileError: the compiler refuses the source; its message is in the error.
         """
 
-    def launch(self, executable: Executable, problem: Problem, a: Matrix, b: Matrix, c: Matrix, stream: Any = None) -> None:
+    def launch(
+        self, executable: Executable, problem: Problem, a: Matrix, b: Matrix, c: Matrix, stream: Any = None
+    ) -> None:
         """Start C = alpha * A @ B + beta * C; c is overwritten. Nothing is launched where C has no elements.
 
         Raises:
@@ -104,7 +106,16 @@ class Engine(Protocol):
         """
 
 
-def run(engine: Engine, kernel: Kernel, config: Config, problem: Problem, a: Matrix, b: Matrix, c: Matrix, stream: Any = None) -> Executable:
+def run(
+    engine: Engine,
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    stream: Any = None,
+) -> Executable:
     """Compile a kernel for these operands and launch it; returns what was launched."""
     kernel.check(problem)
     specialization = kernel.specialize(problem, config, (a.pointer, b.pointer, c.pointer))

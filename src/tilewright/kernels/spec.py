@@ -23,7 +23,8 @@ class Config(Mapping[str, int]):
 
     def __getattr__(self, name: str) -> int:
         try:
-            return self.__dict__["_values"][name]
+            values: dict[str, int] = self.__dict__["_values"]
+            return values[name]
         except KeyError:
             raise AttributeError(f"config has no parameter {name}") from None
 
@@ -153,7 +154,7 @@ class Kernel:
                 parameter's range, or the config breaks a constraint; the message gives the reason.
         """
         values = {parameter.name: parameter.default for parameter in self.parameters}
-        if capability in self.tuned:
+        if capability is not None and capability in self.tuned:
             values |= self.tuned[capability]
         for name, value in (overrides or {}).items():
             if name not in values:

@@ -41,8 +41,12 @@ KERNEL = Kernel(
         Parameter("TN", 4, (4, 8), "columns of C that a thread computes in one piece"),
     ),
     constraints=(
-        Constraint(lambda c: c.BM % c.WM == 0, "BM must be a multiple of WM: warps divide the rows of the block's tile"),
-        Constraint(lambda c: c.BN % c.WN == 0, "BN must be a multiple of WN: warps divide the columns of the block's tile"),
+        Constraint(
+            lambda c: c.BM % c.WM == 0, "BM must be a multiple of WM: warps divide the rows of the block's tile"
+        ),
+        Constraint(
+            lambda c: c.BN % c.WN == 0, "BN must be a multiple of WN: warps divide the columns of the block's tile"
+        ),
         Constraint(lambda c: _threads(c) <= 1024, "(BM/WM)*(BN/WN)*32 must be at most 1024, a block's threads"),
         Constraint(
             lambda c: c.WN % c.WNITER == 0 and _piece_n(c) % c.TN == 0,

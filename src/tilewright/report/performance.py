@@ -4,7 +4,7 @@ Run as `python -m tilewright.report.performance` from the root of a checkout (`m
 `<!-- NAME -->` and `<!-- end NAME -->` in a page is replaced; the words around it are written by hand.
 """
 
-import re
+import csv
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,9 +15,20 @@ from tilewright.report import published
 from tilewright.report.plots import plot_ladder
 
 RECORDS = Path("results/h200/ladder.json")
+COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = (Path("README.md"), Path("docs/performance.md"))
 PLOT = Path("docs/ladder.svg")
 HEADLINE = "4096x4096x4096"
+
+SHARED_COUNTERS = {
+    "smsp__inst_executed_op_shared_ld.sum": "load instructions",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": "load wavefronts",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "of them conflicts",
+    "smsp__inst_executed_op_shared_st.sum": "store instructions",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": "store wavefronts",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "conflicts",
+    "smsp__inst_executed.sum": "all instructions",
+}
 
 
 def main() -> int:
@@ -29,6 +40,7 @@ def main() -> int:
             "headline": headline(run.records),
             "sizes": sizes(run.records),
             "ratios": sizes(run.records, ratios=True),
+            "counters": counters(sorted(COUNTERS.glob("*.csv"))),
             "environment": environment(run),
         }
         for page in PAGES:
@@ -42,8 +54,10 @@ def main() -> int:
 def fill(page: str, sections: dict[str, str]) -> str:
     """The page with the text between its markers replaced by the sections of their names."""
     for name, text in sections.items():
-        pattern = rf"(<!-- {name} -->\n).*?(<!-- end {name} -->)"
-        page = re.sub(pattern, lambda match, text=text: f"{match[1]}\n{text}\n\n{match[2]}", page, flags=re.DOTALL)
+        before, found, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition(f"<!-- end {name} -->")
+        if found and end:
+            page = f"{before}{found}\n{text}\n\n{end}{after}"
     return page
 
 
@@ -56,7 +70,7 @@ def headline(records: Sequence[Record]) -> str:
     chosen = sorted((record for record in records if record.shape == HEADLINE), key=lambda record: record.rung)
     if not chosen:
         raise RecordsError(f"{RECORDS} has no records of {HEADLINE}")
-    rows = []
+    rows: list[Sequence[object]] = []
     for record in chosen:
         theirs = published.GH200.get(record.rung)
         rows.append(
@@ -95,6 +109,24 @@ def sizes(records: Sequence[Record], ratios: bool = False) -> str:
         rows.append((shape, *(cell(shape, rung) for rung, _ in kernels), last))
     heads = ("m x n x k", *(f"{rung} {name}" for rung, name in kernels), "cuBLAS")
     return table(heads, rows, "l" + "r" * (len(kernels) + 1))
+
+
+def counters(files: Iterable[Path]) -> str:
+    """What Nsight Compute counted of shared memory, a row a file of its `--csv` output, in millions.
+
+    Raises:
+        RecordsError: a file lacks one of the counters.
+    """
+    rows = []
+    for file in files:
+        with file.open(encoding="utf-8", newline="") as lines:
+            counted = {line["Metric Name"]: line["Metric Value"].replace(",", "") for line in csv.DictReader(lines)}
+        try:
+            values = [f"{int(counted[name]) / 1e6:.1f}" for name in SHARED_COUNTERS]
+        except KeyError as missing:
+            raise RecordsError(f"{file} does not count {missing}") from None
+        rows.append((f"`{file.stem}`", *values))
+    return table(("rung", *SHARED_COUNTERS.values()), rows, "l" + "r" * len(SHARED_COUNTERS))
 
 
 def environment(run: Run) -> str:

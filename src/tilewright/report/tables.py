@@ -1,7 +1,6 @@
 """Terminal tables: the ladder, and the records of a bench run."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 
 from rich import box
 from rich.table import Table
@@ -16,11 +15,11 @@ def ladder_table(kernels: Iterable[Kernel]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("rung", justify="right")
     table.add_column("kernel", style="bold", no_wrap=True)
-    table.add_column("idea, and parameters with their defaults", overflow="fold")
-    table.add_column("presets", overflow="fold")
+    table.add_column("idea, parameters with their defaults", overflow="fold")
     for kernel in kernels:
         defaults = ", ".join(f"{parameter.name}={parameter.default}" for parameter in kernel.parameters)
-        table.add_row(str(kernel.rung), kernel.name, f"{kernel.idea}\n[dim]{defaults}[/dim]", " ".join(kernel.presets))
+        presets = f"\n[dim]presets: {', '.join(kernel.presets)}[/]" if kernel.presets else ""
+        table.add_row(str(kernel.rung), kernel.name, f"{kernel.idea}\n{defaults}{presets}")
     return table
 
 
@@ -45,12 +44,8 @@ def info_table(facts: Mapping[str, str]) -> Table:
     return table
 
 
-def bench_tables(records: Sequence[Record]) -> list[Table]:
-    """One table a problem, in the order of the records."""
-    return [_bench_table(list(group)) for _, group in groupby(records, key=lambda record: (record.shape, record.dtype))]
-
-
-def _bench_table(records: list[Record]) -> Table:
+def bench_table(records: Sequence[Record]) -> Table:
+    """One row a record, all of one problem, and a last one for the baseline."""
     first = records[0]
     emulated = first.engine == "emulator"
     beside = first.baseline.name if first.baseline else ""
@@ -68,7 +63,13 @@ def _bench_table(records: list[Record]) -> Table:
         if beside:
             table.add_column(f"of {beside}", justify="right", no_wrap=True)
     for record in records:
-        cells = [str(record.rung), record.kernel, _pairs(record.config), _verdict(record), _time(record.time_us.median)]
+        cells: list[str | Text] = [
+            str(record.rung),
+            record.kernel,
+            _pairs(record.config),
+            _verdict(record),
+            _time(record.time_us.median),
+        ]
         if not emulated:
             cells.append(f"{record.gflops:,.0f}")
             if beside:
@@ -102,6 +103,6 @@ def _pairs(config: Mapping[str, int]) -> str:
 def _time(microseconds: float) -> str:
     if microseconds >= 1e6:
         return f"{microseconds / 1e6:.2f} s"
-    if microseconds >= 1e4:
-        return f"{microseconds / 1e3:.1f} ms"
-    return f"{microseconds:,.1f} us"
+    if microseconds >= 1e3:
+        return f"{microseconds / 1e3:.2f} ms"
+    return f"{microseconds:.2f} us"

@@ -1,0 +1,210 @@
+"""The baseline on a GPU: cuBLAS's default, and the best algorithm that cuBLASLt's heuristics offer, in true fp32."""
+
+import contextlib
+import dataclasses
+import importlib
+import weakref
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.engines.base import Matrix, Work
+from tilewright.engines.cuda import CudaEngine
+from tilewright.engines.driver import Allocation
+from tilewright.errors import EngineUnavailableError
+from tilewright.problem import Problem
+
+DEFAULT, BEST = "cuBLAS", "cuBLASLt"
+"""Names of the two works: cublasSgemm, and the best algorithm of cuBLASLt's heuristics."""
+
+WORKSPACE_BYTES = 64 * 2**20
+"""Scratch memory offered to cuBLAS: twice what NVIDIA recommends on Hopper."""
+
+ALGORITHMS = 16
+"""How many algorithms cuBLASLt's heuristics are asked for."""
+
+SAMPLES = 3
+"""Timed samples of each algorithm, to choose the best."""
+
+AGREEMENT = 5e-5
+"""Relative Frobenius distance between two algorithms' results, at most. In TF32 it would be about 3e-4."""
+
+_FLOAT32 = 0  # CUDA_R_32F of cudaDataType
+_COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in fp32, never TF32
+
+OperandSets = Sequence[tuple[Matrix, Matrix, Matrix]]
+"""A, B and C in the engine's memory, several times."""
+
+
+class CublasBaseline:
+    """cuBLAS on an engine's GPU.
+
+    Both libraries store matrices by columns, so they are asked for the transposed product: C^T = B^T A^T, in
+    which each row-major operand is its own transpose and nothing is moved.
+
+    Raises:
+        EngineUnavailableError: the libraries or their bindings are not installed; the message says how to.
+    """
+
+    def __init__(self, engine: CudaEngine) -> None:
+        try:
+            self._cublas = importlib.import_module("nvmath.bindings.cublas")
+            self._lt = importlib.import_module("nvmath.bindings.cublasLt")
+            with engine.current:
+                self._handle: int = self._cublas.create()
+                self._lt_handle: int = self._lt.create()
+        except (ImportError, RuntimeError) as error:
+            raise EngineUnavailableError(
+                f"cuBLAS, the baseline, cannot be loaded: pip install 'tilewright[cublas]'. {error}"
+            ) from error
+        self._cublas.set_math_mode(self._handle, self._cublas.Math.DEFAULT_MATH)  # no TF32, no emulation
+        self.version = ".".join(str(self._cublas.get_property(part)) for part in range(3))
+        self._engine = engine
+        self._workspace = Allocation(engine.current, WORKSPACE_BYTES)
+
+    def works(self, problem: Problem, sets: OperandSets) -> Mapping[str, Work]:
+        """What to time beside a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
+
+        cuBLASLt's algorithms are compared here, on these operands: what is in the sets' C is lost.
+
+        Args:
+            problem: the product.
+            sets: operands; run i of a work takes set i, counted round.
+
+        Returns:
+            works by name; none where the product has no elements or no terms, which is no case for cuBLAS.
+        """
+        if not (problem.m and problem.n and problem.k):
+            return {}
+        works = {DEFAULT: self._sgemm(problem, sets)}
+        best = self._best(problem, sets)
+        if best is not None:
+            works[BEST] = best
+        return works
+
+    def _sgemm(self, problem: Problem, sets: OperandSets) -> Work:
+        """cublasSgemm, which chooses an algorithm by itself."""
+        cublas, handle, workspace = self._cublas, self._handle, self._workspace.pointer
+        m, n, k, lda, ldb, ldc = (problem.m, problem.n, problem.k, problem.lda, problem.ldb, problem.ldc)
+        plain, scalars = cublas.Operation.N, _Scalars(problem)
+
+        def work(run: int, stream: Any) -> None:
+            a, b, c = sets[run % len(sets)]
+            cublas.set_stream(handle, int(stream.handle))
+            cublas.set_workspace(handle, workspace, WORKSPACE_BYTES)  # set_stream takes it away
+            cublas.sgemm(
+                *(handle, plain, plain, n, m, k, scalars.alpha, b.pointer, ldb),
+                *(a.pointer, lda, scalars.beta, c.pointer, ldc),
+            )
+
+        return work
+
+    def _best(self, problem: Problem, sets: OperandSets) -> Work | None:
+        """The fastest algorithm of cuBLASLt's heuristics that runs and agrees with cublasSgemm."""
+        product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets)
+        algorithms = [algorithm for algorithm in product.algorithms if self._runs(product.work(algorithm, problem))]
+        if not algorithms:
+            return None
+        works = [product.work(algorithm, problem) for algorithm in algorithms]
+        times = self._engine.time(works, SAMPLES, rotation=len(sets))
+        plain = dataclasses.replace(problem, alpha=1.0, beta=0.0)
+        expected = self._result(self._sgemm(plain, sets), sets)
+        for index in sorted(range(len(works)), key=lambda index: min(times[index])):
+            difference = self._result(product.work(algorithms[index], plain), sets) - expected
+            if np.linalg.norm(difference) <= AGREEMENT * np.linalg.norm(expected):
+                return works[index]
+        return None
+
+    def _runs(self, work: Work) -> bool:
+        """Whether cuBLASLt takes an algorithm for these operands, as its heuristics say."""
+        try:
+            with self._engine.current:
+                work(0, self._engine.stream)
+        except self._lt.cuBLASLtError:
+            return False
+        return True
+
+    def _result(self, work: Work, sets: OperandSets) -> NDArray[Any]:
+        """C of the first set after one run."""
+        with self._engine.current:
+            work(0, self._engine.stream)
+        return self._engine.download(sets[0][2])
+
+
+class _Scalars:
+    """Addresses of alpha and beta in host memory."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._values = np.array([problem.alpha, problem.beta], dtype=np.float32)
+        self.alpha: int = self._values.ctypes.data
+        self.beta = self.alpha + self._values.itemsize
+
+
+class _LtProduct:
+    """cuBLASLt's descriptors of one product, and the algorithms that its heuristics offer for it, best guess first."""
+
+    def __init__(self, lt: ModuleType, handle: int, workspace: int, problem: Problem, sets: OperandSets) -> None:
+        self._lt, self._handle, self._workspace, self._sets = lt, handle, workspace, sets
+        with contextlib.ExitStack() as created:
+            self._operation = lt.matmul_desc_create(_COMPUTE_32F, _FLOAT32)
+            created.callback(lt.matmul_desc_destroy, self._operation)
+            self._layouts = []
+            for rows, cols, ld in (
+                (problem.m, problem.k, problem.lda),
+                (problem.k, problem.n, problem.ldb),
+                (problem.m, problem.n, problem.ldc),
+            ):
+                layout = lt.matrix_layout_create(_FLOAT32, cols, rows, ld)  # by columns, so transposed
+                created.callback(lt.matrix_layout_destroy, layout)
+                self._layouts.append(layout)
+            self.algorithms = self._heuristics()
+            weakref.finalize(self, created.pop_all().close).atexit = False
+
+    def work(self, algorithm: NDArray[Any], problem: Problem) -> Work:
+        """The product by one algorithm, with alpha and beta of this problem."""
+        lt, handle, workspace, scalars = self._lt, self._handle, self._workspace, _Scalars(problem)
+        layout_a, layout_b, layout_c = self._layouts
+
+        def work(run: int, stream: Any) -> None:
+            a, b, c = self._sets[run % len(self._sets)]
+            lt.matmul(
+                *(handle, self._operation, scalars.alpha, b.pointer, layout_b, a.pointer, layout_a),
+                *(scalars.beta, c.pointer, layout_c, c.pointer, layout_c),
+                *(algorithm.ctypes.data, workspace, WORKSPACE_BYTES, int(stream.handle)),
+            )
+
+        return work
+
+    def _heuristics(self) -> list[NDArray[Any]]:
+        lt = self._lt
+        attributes = lt.MatmulPreferenceAttribute
+        wishes: dict[Any, Any] = {attributes.MAX_WORKSPACE_BYTES: np.uint64(WORKSPACE_BYTES)}
+        # cuBLASLt's own A is our B; it takes 256 bytes for granted unless it is told.
+        a, b, c = (np.uint32(_alignment([operands[i].pointer for operands in self._sets])) for i in range(3))
+        wishes |= {attributes.MIN_ALIGNMENT_A_BYTES: b, attributes.MIN_ALIGNMENT_B_BYTES: a}
+        wishes |= {attributes.MIN_ALIGNMENT_C_BYTES: c, attributes.MIN_ALIGNMENT_D_BYTES: c}
+        results = np.zeros(ALGORITHMS, dtype=lt.matmul_heuristic_result_dtype)
+        count = np.zeros(1, dtype=np.int32)
+        layout_a, layout_b, layout_c = self._layouts
+        preference = lt.matmul_preference_create()
+        try:
+            for attribute, value in wishes.items():
+                buffer = np.array([value])
+                lt.matmul_preference_set_attribute(preference, attribute, buffer.ctypes.data, buffer.nbytes)
+            lt.matmul_algo_get_heuristic(
+                *(self._handle, self._operation, layout_b, layout_a, layout_c, layout_c),
+                *(preference, ALGORITHMS, results.ctypes.data, count.ctypes.data),
+            )
+        except lt.cuBLASLtError:  # it offers none
+            return []
+        finally:
+            lt.matmul_preference_destroy(preference)
+        return [results["algo"][i : i + 1] for i in range(count[0]) if results["state"][i] == 0]
+
+
+def _alignment(pointers: Sequence[int]) -> int:
+    """Bytes that all of these addresses are multiples of, 256 at most."""
+    return min(256, *(pointer & -pointer for pointer in pointers))

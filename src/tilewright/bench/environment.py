@@ -1,0 +1,154 @@
+"""What a measurement was made with: versions, machine, GPU. Nothing that names a person, a host or a folder."""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tilewright import version
+from tilewright.engines.base import Engine
+from tilewright.engines.emulator.compiler import find_compiler
+from tilewright.errors import EngineUnavailableError
+
+REVISION_VARIABLE = "TILEWRIGHT_REVISION"
+"""Environment variable that says which source revision this is, where the package is a copy without its history."""
+
+_LIBRARIES = ("numpy", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cublas", "nvmath-python")
+
+
+def environment(engine: Engine) -> dict[str, Any]:
+    """What runs on this engine are made with, as JSON takes it. What is unknown is left out.
+
+    Clocks are those of the moment: ask right after the runs.
+    """
+    facts = {
+        "tilewright": version.__version__,
+        "revision": _revision(),
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "engine": engine.name,
+        "python": platform.python_version(),
+        "libraries": _known({name: _installed(name) for name in _LIBRARIES}),
+        "os": _operating_system(),
+        "cpu": _known({"name": _cpu_name(), "architecture": platform.machine(), "cores": _cores()}),
+        "compiler": _compiler(),
+        "gpu": _gpu(engine) if engine.name == "cuda" else None,
+    }
+    return _known(facts)
+
+
+def _known(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _revision() -> str | None:
+    """The commit of the package's own checkout, '-dirty' where files differ from it."""
+    named = os.environ.get(REVISION_VARIABLE)
+    if named:
+        return named
+    folder = Path(version.__file__).parent
+    if _output("git", "-C", str(folder), "ls-files", "--error-unmatch", "version.py") is None:
+        return None  # no checkout, or somebody else's that the package is installed in
+    return _output("git", "-C", str(folder), "describe", "--always", "--tags", "--dirty")
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _operating_system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _cpu_name() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, None)
+
+
+def _cores() -> int | None:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _compiler() -> str | None:
+    """The C++ compiler that the emulator uses."""
+    try:
+        return find_compiler().version
+    except EngineUnavailableError:
+        return None
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints; None where it fails or does not exist."""
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return run.stdout.strip() or None
+
+
+def _gpu(engine: Engine) -> dict[str, Any]:
+    from cuda.bindings.driver import cuDeviceTotalMem, cuDriverGetVersion  # noqa: PLC0415 only where there is a GPU
+
+    from tilewright.engines import nvrtc  # noqa: PLC0415
+    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415
+    from tilewright.engines.driver import check  # noqa: PLC0415
+
+    assert isinstance(engine, CudaEngine)
+    device, cuda = engine.device, check(cuDriverGetVersion())
+    facts = {
+        "name": engine.device_name,
+        "compute_capability": "{}.{}".format(*device.compute_capability),
+        "multiprocessors": device.properties.multiprocessor_count,
+        "memory_bytes": check(cuDeviceTotalMem(device.device_id)),
+        "l2_bytes": engine.cache_bytes,
+        "driver_cuda": f"{cuda // 1000}.{cuda % 1000 // 10}",
+        "nvrtc": "{}.{}".format(*nvrtc.version()),
+    }
+    return facts | _management(f"GPU-{device.uuid}")
+
+
+def _management(uuid: str) -> dict[str, Any]:
+    """Driver, clocks and power limit, where NVIDIA's management library and its bindings are there to ask."""
+    try:
+        import pynvml  # noqa: PLC0415 an extra
+
+        pynvml.nvmlInit()
+    except ImportError:
+        return {}
+    except pynvml.NVMLError:
+        return {}
+
+    def ask(question: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return question(*arguments)
+        except pynvml.NVMLError:
+            return None
+
+    try:
+        facts = {"driver": ask(pynvml.nvmlSystemGetDriverVersion)}
+        gpu = ask(pynvml.nvmlDeviceGetHandleByUUID, uuid)
+        if gpu is not None:
+            facts |= {
+                "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_SM),
+                "sm_clock_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_SM),
+                "memory_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_MEM),
+                "memory_clock_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_MEM),
+                "power_limit_w": ask(lambda: pynvml.nvmlDeviceGetPowerManagementLimit(gpu) / 1000),
+            }
+        return _known(facts)
+    finally:
+        pynvml.nvmlShutdown()

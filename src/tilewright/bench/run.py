@@ -1,0 +1,47 @@
+"""A bench run: which kernels, which problems, beside which library."""
+
+from collections.abc import Iterator, Sequence
+
+from tilewright.bench import measure
+from tilewright.bench.measure import BaselineLibrary, Choice, OnStep
+from tilewright.bench.numpy_baseline import NumpyBaseline
+from tilewright.bench.records import Record
+from tilewright.engines.base import Engine
+from tilewright.problem import Problem
+
+
+def baseline_library(engine: Engine) -> BaselineLibrary:
+    """What an engine's kernels are compared with: cuBLAS on a GPU, NumPy on the emulator.
+
+    Raises:
+        EngineUnavailableError: cuBLAS or its bindings are not installed; the message says how to.
+    """
+    if engine.capability is None:
+        return NumpyBaseline()
+    from tilewright.bench.cublas import CublasBaseline  # noqa: PLC0415 its imports need a GPU's libraries
+    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415
+
+    assert isinstance(engine, CudaEngine)
+    return CublasBaseline(engine)
+
+
+def bench(
+    engine: Engine,
+    choices: Sequence[Choice],
+    problems: Sequence[Problem],
+    *,
+    samples: int,
+    library: BaselineLibrary | None,
+    on_step: OnStep = lambda what, done, total: None,
+) -> Iterator[list[Record]]:
+    """Measure the choices on one problem after the other; yields the records of each as they come.
+
+    Raises:
+        DtypeError: a kernel does not take a problem's element type; raised before anything runs.
+        CompileError, LaunchError: a kernel cannot be run.
+    """
+    for problem in problems:
+        for choice in choices:
+            choice.kernel.check(problem)
+    for problem in problems:
+        yield measure.measure(engine, choices, problem, samples=samples, library=library, on_step=on_step)

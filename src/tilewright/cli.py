@@ -1,0 +1,199 @@
+"""The command line: `tilewright list`, `info` and `bench`."""
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tilewright import version
+from tilewright.bench import suites
+from tilewright.bench.environment import environment
+from tilewright.bench.measure import BaselineLibrary, Choice
+from tilewright.bench.records import Record, Run
+from tilewright.bench.run import baseline_library, bench
+from tilewright.engines import cache
+from tilewright.engines.base import Engine
+from tilewright.engines.registry import CHOICES, cuda_unavailable, resolve_engine
+from tilewright.errors import EngineUnavailableError, TilewrightError
+from tilewright.kernels import LADDER, resolve
+from tilewright.kernels.spec import parse_overrides
+from tilewright.problem import DTYPES, Problem
+from tilewright.report.tables import bench_table, info_table, kernel_table, ladder_table
+
+GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
+GPU_SAMPLES, EMULATOR_SAMPLES = 10, 1
+
+app = typer.Typer(
+    help="Matrix multiplication on GPUs, with kernels you can read, measure, explain and tune.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+out = Console()
+notes = Console(stderr=True, highlight=False)
+
+
+def main() -> None:
+    """Run the command line. Exit status: 0 for success, 1 for an error or a wrong result, 2 for wrong usage."""
+    warnings.showwarning = lambda message, *_, **__: notes.print(f"[yellow]warning:[/] {message}")
+    try:
+        app()
+    except TilewrightError as error:
+        notes.print("[bold red]error:[/]", end=" ")
+        notes.print(str(error), markup=False, soft_wrap=True)
+        sys.exit(1)
+
+
+@app.command("list")
+def list_kernels(
+    kernels: Annotated[list[str] | None, typer.Argument(metavar="[KERNEL]...", help="Names or rung numbers.")] = None,
+) -> None:
+    """Show the ladder: every rung, its idea, its parameters and their defaults.
+
+    With names, as in [bold]tilewright list warptiled[/], show each parameter's meaning and the constraints.
+    """
+    if not kernels:
+        out.print(ladder_table(LADDER))
+        return
+    for kernel, _ in map(resolve, kernels):
+        out.print(kernel_table(kernel))
+        for constraint in kernel.constraints:
+            out.print(f"  - {constraint.reason}", markup=False, highlight=False, soft_wrap=True)
+        for name, overrides in kernel.presets.items():
+            pairs = ",".join(f"{parameter}={value}" for parameter, value in overrides.items())
+            out.print(f"  {kernel.name}:{name} is {pairs}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def info() -> None:
+    """Show what this machine offers: GPU or none, compilers, libraries, cache folder."""
+    engine = resolve_engine("auto")
+    facts = environment(engine)
+    gpu = facts.get("gpu")
+    libraries = facts["libraries"]
+    out.print(
+        info_table(
+            {
+                "tilewright": version.__version__,
+                "engine": f"{engine.name} ({engine.device_name})",
+                "GPU": gpu["name"] if gpu else f"none: {cuda_unavailable()}",
+                **{f"  {name}": str(value) for name, value in (gpu or {}).items() if name != "name"},
+                "CPU": f"{facts['cpu'].get('name', 'unknown')}, {facts['cpu'].get('cores', '?')} cores",
+                "C++ compiler": facts.get("compiler", "none: the emulator needs one (apt install g++)"),
+                "Python": facts["python"],
+                "libraries": ", ".join(f"{name} {number}" for name, number in libraries.items()),
+                "cache folder": str(cache.folder()),
+            }
+        )
+    )
+
+
+@app.command("bench")
+def run_bench(
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KERNEL]...", help="Names, rung numbers, or NAME:PRESET. All rungs where none is given."
+        ),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="MxNxK", help="Sizes of A (M x K) and B (K x N). May be given several times."),
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option("--suite", metavar="NAME", help=f"A list of shapes: {', '.join(suites.shapes())}.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help=f"Element type: {', '.join(DTYPES)}.")] = DTYPES[0],
+    alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.0,
+    beta: Annotated[float, typer.Option(help="With 0, C is written and never read.")] = 0.0,
+    engine: Annotated[
+        str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")
+    ] = (CHOICES[0]),
+    config: Annotated[
+        str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
+    ] = "",
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Timed samples of each kernel: {GPU_SAMPLES} on a GPU, {EMULATOR_SAMPLES} emulated."),
+    ] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", metavar="PATH", help="Write the records here.")] = None,
+) -> None:
+    """Verify kernels, and time them beside cuBLAS (on a GPU) or NumPy (on the emulator).
+
+    Every version and cuBLAS on one problem:  [bold]tilewright bench --shape 1000x2000x3000[/]
+
+    Two rungs over a suite, kept as JSON:     [bold]tilewright bench 5 warptiled --suite squares --json run.json[/]
+
+    One rung with another config:             [bold]tilewright bench vectorized --config BM=64,BN=64,BK=16,TM=4,TN=4[/]
+
+    The exit status is 0 only if every result was right.
+    """
+    named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in LADDER]
+    overrides = parse_overrides(config)
+    for kernel, preset in named:
+        kernel.config({**preset, **overrides})  # refused here, before an engine is started
+    problems = _problems(shape or [], suite, dtype, alpha, beta)
+    where = resolve_engine(engine)
+    emulated = where.capability is None
+    choices = [
+        Choice(kernel, kernel.config({**preset, **overrides}, capability=where.capability)) for kernel, preset in named
+    ]
+    if not problems:
+        problems = [Problem.parse(EMULATOR_SHAPE if emulated else GPU_SHAPE, dtype=dtype, alpha=alpha, beta=beta)]
+    samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
+    out.print(_headline(where), highlight=False)
+    records = _measure(where, choices, problems, samples, json_path)
+    wrong = [record for record in records if not record.verified]
+    for record in wrong:
+        notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
+    raise typer.Exit(1 if wrong else 0)
+
+
+def _problems(shapes: list[str], suite: str | None, dtype: str, alpha: float, beta: float) -> list[Problem]:
+    problems = [Problem.parse(shape, dtype=dtype, alpha=alpha, beta=beta) for shape in shapes]
+    return problems + (suites.suite(suite, dtype, alpha, beta) if suite else [])
+
+
+def _measure(
+    engine: Engine, choices: list[Choice], problems: list[Problem], samples: int, json_path: Path | None
+) -> list[Record]:
+    """Run the bench with a progress bar; tables and records come out problem by problem."""
+    records: list[Record] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=notes, transient=True) as progress:
+        task = progress.add_task(f"{problems[0].shape}: compiling", total=None)
+
+        def on_step(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total)
+
+        for measured in bench(
+            engine, choices, problems, samples=samples, library=_library(engine), on_step=on_step
+        ):  # fmt: skip
+            records += measured
+            out.print(bench_table(measured))
+            if json_path:
+                Run(environment=environment(engine), records=records).save(json_path)
+    return records
+
+
+def _library(engine: Engine) -> BaselineLibrary | None:
+    """The baseline; where it is not installed the bench goes on without."""
+    try:
+        return baseline_library(engine)
+    except EngineUnavailableError as error:
+        notes.print(f"[yellow]no baseline:[/] {error}")
+        return None
+
+
+def _headline(engine: Engine) -> str:
+    if engine.capability is None:
+        return (
+            f"No GPU is used: the emulator runs the kernels on {engine.device_name}.\n"
+            "It shows that they are right. Its times are not GPU times."
+        )
+    return f"{engine.device_name}, compute capability {engine.capability[0]}.{engine.capability[1]}"

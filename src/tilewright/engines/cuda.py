@@ -1,0 +1,366 @@
+"""The cuda engine: runs kernels on an NVIDIA GPU, through NVRTC and cuda.core."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from cuda.bindings.driver import (
+    CUfunction_attribute,
+    cuCtxGetCurrent,
+    cuCtxSetCurrent,
+    cuCtxSynchronize,
+    cuKernelSetAttribute,
+    cuMemcpyDtoHAsync,
+    cuMemcpyHtoDAsync,
+)
+from cuda.core import LEGACY_DEFAULT_STREAM, Device, Event, EventOptions, LaunchConfig, ObjectCode, Stream, launch
+from cuda.core import Kernel as Function
+from cuda.core.graph import Graph
+from numpy.typing import NDArray
+
+from tilewright import gpus
+from tilewright.engines import nvrtc
+from tilewright.engines.base import Executable, Matrix, Work
+from tilewright.engines.driver import Allocation, Current, check, unavailable
+from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
+from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel, Launch, Specialization
+from tilewright.problem import Problem
+
+WARM_UP_S = 0.1
+"""Works run untimed for this long before the first sample: an idle GPU takes a while to raise its clocks."""
+
+REPLAY_MS = 2.0
+"""A timed replay lasts about this long or longer, so that the gaps at its ends do not count."""
+
+MOST_LAUNCHES = 2000
+"""Launches in a replay, however short they are, where the operand sets are no more than that."""
+
+ROTATION_MS = 100.0
+"""A replay goes through all operand sets, unless that takes longer than this."""
+
+_TIMED = EventOptions(timing_enabled=True)
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+
+
+class CudaExecutable:
+    """A kernel's machine code on one GPU."""
+
+    def __init__(
+        self, kernel: Kernel, config: Config, specialization: Specialization, cubin: nvrtc.Cubin, device: Device
+    ) -> None:
+        self.kernel = kernel
+        self.config = config
+        self.specialization = specialization
+        self.report = cubin.report
+        self.function: Function = ObjectCode.from_cubin(cubin.code, name=kernel.name).get_kernel(cubin.entry)
+        self._limits = gpus.limits(device.compute_capability)
+        self._most_shared = device.properties.max_shared_memory_per_block_optin - (cubin.report.shared_bytes or 0)
+        self._call: _Call | None = None
+        shared = kernel.shared_bytes(config)
+        if 0 < shared <= self._most_shared:  # more than 48 KiB must be asked for; a launch reports what is too much
+            attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(cuKernelSetAttribute(attribute, shared, self.function.handle, device.device_id))
+
+    def call(self, problem: Problem) -> "_Call":
+        """What a launch of this problem needs besides its pointers; kept until another problem comes.
+
+        Raises:
+            LaunchError: the geometry is one that a GPU refuses, or the code lacks guards that the problem needs.
+        """
+        call = self._call
+        if call is None or (call.problem is not problem and call.problem != problem):
+            self._check_guards(problem)
+            geometry = self.kernel.launch(problem, self.config)
+            self._check_geometry(geometry)
+            call = self._call = _Call.of(problem, geometry)
+        return call
+
+    def _check_guards(self, problem: Problem) -> None:
+        needed = self.kernel.specialize(problem, self.config, (0, 0, 0))
+        if needed.edges and not self.specialization.edges:
+            raise LaunchError(
+                f"{self.kernel.name} was compiled without bounds checks; {problem.shape} is no multiple of its tile"
+            )
+        if self.specialization.aligned and not needed.aligned:
+            raise LaunchError(
+                f"{self.kernel.name} was compiled for aligned rows: lda, ldb and ldc must be multiples of "
+                f"{VECTOR_BYTES // 4}, got {problem.lda}, {problem.ldb} and {problem.ldc}"
+            )
+
+    def _check_geometry(self, geometry: Launch) -> None:
+        name, limits = self.kernel.name, self._limits
+        if math.prod(geometry.block) > limits.threads_per_block or geometry.block[2] > limits.block_z:
+            raise LaunchError(
+                f"{name}: a block must have at most {limits.threads_per_block} threads, "
+                f"{limits.block_z} along z, got {geometry.block}"
+            )
+        if any(blocks > most for blocks, most in zip(geometry.grid, _MAX_GRID, strict=True)):
+            raise LaunchError(f"{name}: a grid must have at most {_MAX_GRID} blocks, got {geometry.grid}")
+        if geometry.shared_bytes > self._most_shared:
+            raise LaunchError(
+                f"{name}: a block must have at most {self._most_shared} bytes of dynamic shared memory, "
+                f"got {geometry.shared_bytes}"
+            )
+
+
+class _Call(NamedTuple):
+    """A launch of one problem, but for the pointers.
+
+    Its numbers are NumPy's, since cuda.core passes a Python int as 64 bits and a float as a double.
+    """
+
+    problem: Problem
+    launch: LaunchConfig
+    m: np.int32
+    n: np.int32
+    k: np.int32
+    alpha: np.float32
+    lda: np.int32
+    ldb: np.int32
+    beta: np.float32
+    ldc: np.int32
+
+    @classmethod
+    def of(cls, problem: Problem, geometry: Launch) -> "_Call":
+        return cls(
+            problem,
+            LaunchConfig(grid=geometry.grid, block=geometry.block, shmem_size=geometry.shared_bytes),
+            m=np.int32(problem.m),
+            n=np.int32(problem.n),
+            k=np.int32(problem.k),
+            alpha=np.float32(problem.alpha),
+            lda=np.int32(problem.lda),
+            ldb=np.int32(problem.ldb),
+            beta=np.float32(problem.beta),
+            ldc=np.int32(problem.ldc),
+        )
+
+
+class CudaEngine:
+    """One NVIDIA GPU. Matrices live in its memory; work runs on the engine's own stream unless another is given.
+
+    May be used from several threads. A thread's current CUDA context is left as it was.
+
+    Raises:
+        EngineUnavailableError: this machine has no such GPU, or no driver for it; the message says which.
+    """
+
+    def __init__(self, device_id: int = 0) -> None:
+        reason = unavailable(device_id)
+        if reason is not None:
+            raise EngineUnavailableError(f"the cuda engine cannot run here: {reason}")
+        self.device = Device(device_id)
+        callers = check(cuCtxGetCurrent())
+        self.device.set_current()
+        try:
+            self.current = Current(self.device.context.handle)
+            self.stream = self.device.create_stream()
+        finally:
+            check(cuCtxSetCurrent(callers))
+        major, minor = self.device.compute_capability
+        self.name = "cuda"
+        self.device_name = self.device.name
+        self.capability: tuple[int, int] | None = (major, minor)
+        self.cache_bytes = self.device.properties.l2_cache_size
+        self.arch = gpus.limits((major, minor)).arch
+        self._executables: dict[tuple[Kernel, Config, Specialization], CudaExecutable] = {}
+
+    def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> CudaExecutable:
+        """Compile a kernel for this GPU, or take it from the cache (in memory, then on disk).
+
+        Raises:
+            CompileError: the compiler refuses the source; its message is in the error.
+        """
+        key = (kernel, config, specialization)
+        executable = self._executables.get(key)
+        if executable is None:
+            cubin = nvrtc.compile(kernel, config, specialization, self.arch)
+            with self.current:
+                executable = CudaExecutable(kernel, config, specialization, cubin, self.device)
+            self._executables[key] = executable
+        return executable
+
+    def launch(
+        self, executable: Executable, problem: Problem, a: Matrix, b: Matrix, c: Matrix, stream: Any = None
+    ) -> None:
+        """Start C = alpha * A @ B + beta * C; c is overwritten. Nothing is launched where C has no elements.
+
+        Args:
+            executable: from this engine's `compile`.
+            problem: sizes, scalars and leading dimensions.
+            a, b, c: operands in this GPU's memory; they must live until the work has ended.
+            stream: None for the engine's own, an object with `__cuda_stream__`, or a stream's handle as an integer.
+
+        Raises:
+            LaunchError: the geometry is one that a GPU refuses, the code does not fit the operands, or the
+                driver refuses the launch. A kernel that fails later shows in `synchronize` and `download`.
+        """
+        if problem.m == 0 or problem.n == 0:
+            return
+        if not isinstance(executable, CudaExecutable):
+            raise LaunchError(f"executable must come from this engine's compile, got {type(executable).__name__}")
+        call = executable.call(problem)
+        if executable.specialization.aligned and (a.pointer | b.pointer | c.pointer) % VECTOR_BYTES:
+            raise LaunchError(
+                f"{executable.kernel.name} was compiled for operands at multiples of {VECTOR_BYTES} bytes, "
+                f"got {a.pointer:#x}, {b.pointer:#x} and {c.pointer:#x}"
+            )
+        on = self.stream if stream is None else _as_stream(stream)
+        sizes_and_alpha = (call.m, call.n, call.k, call.alpha)
+        operands = (a.pointer, call.lda, b.pointer, call.ldb, call.beta, c.pointer, call.ldc)
+        with self.current:
+            launch(on, call.launch, executable.function, *sizes_and_alpha, *operands)
+
+    def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
+        """Copy a 2-D host array to the GPU, with ld elements a row (0: no gap); the gaps hold NaN.
+
+        Raises:
+            ArrayError: the array is not 2-D.
+            ProblemError: ld is smaller than a row.
+            MemoryError: the GPU's memory is full.
+        """
+        if array.ndim != 2:
+            raise ArrayError(f"array must be 2-D, got {array.ndim}-D")
+        rows, cols = array.shape
+        ld = ld or max(cols, 1)
+        if ld < cols:
+            raise ProblemError(f"ld must be at least the row length {cols}, got {ld}")
+        host = np.ascontiguousarray(array)
+        if ld > cols:
+            host = np.full((rows, ld), np.nan, dtype=array.dtype)
+            host[:, :cols] = array
+        memory = Allocation(self.current, host.nbytes)
+        if host.nbytes:
+            with self.current:
+                check(cuMemcpyHtoDAsync(memory.pointer, host.ctypes.data, host.nbytes, self.stream.handle))
+                self.stream.sync()
+        return Matrix(memory.pointer, rows, cols, ld, array.dtype.name, owner=memory)
+
+    def download(self, matrix: Matrix) -> NDArray[Any]:
+        """Copy a matrix back to a new host array, after all work started on the GPU has ended.
+
+        Raises:
+            LaunchError: some of that work failed.
+        """
+        self.synchronize()
+        host = np.empty((matrix.rows, matrix.ld), dtype=matrix.dtype)
+        if matrix.rows and matrix.cols:
+            elements = (matrix.rows - 1) * matrix.ld + matrix.cols  # the memory may end with the last row's last one
+            with self.current:
+                size = elements * host.itemsize
+                check(cuMemcpyDtoHAsync(host.ctypes.data, matrix.pointer, size, self.stream.handle))
+                self.stream.sync()
+        return np.ascontiguousarray(host[:, : matrix.cols])
+
+    def synchronize(self) -> None:
+        """Wait until all work on the GPU, on any stream, has ended.
+
+        Raises:
+            LaunchError: some of it failed. The process cannot use this GPU any more then.
+        """
+        with self.current:
+            check(cuCtxSynchronize())
+
+    def time(
+        self, works: Sequence[Work], samples: int, *, rotation: int = 1, on_sample: Callable[[], None] = lambda: None
+    ) -> list[list[float]]:
+        """Time several works against each other by replaying, for each, a graph of many runs between two events.
+
+        Replays of the works take turns, one sample each, so that drift of the clocks hits all alike. The
+        next replay is queued while one runs, so that the GPU does not wait for the host between them.
+
+        Args:
+            works: what to time; each is warmed up first.
+            samples: timed samples of each.
+            rotation: how many runs it takes until a work comes back to the same operands. A replay covers
+                them all unless that takes longer than `ROTATION_MS`.
+            on_sample: called after every sample.
+
+        Returns:
+            for each work its samples: microseconds a run.
+
+        Raises:
+            LaunchError: a work failed.
+        """
+        times: list[list[float]] = [[] for _ in works]
+        queued: deque[tuple[list[float], int, Event, Event]] = deque()
+
+        def finish() -> None:
+            results, launches, start, end = queued.popleft()
+            end.sync()
+            results.append(float(end - start) * 1e3 / launches)
+            on_sample()
+
+        with self.current:
+            run_ms = self._warm_up(works)
+            replays = [self._replay(work, rotation, ms) for work, ms in zip(works, run_ms, strict=True)]
+            for _ in range(samples):
+                for (graph, launches), results in zip(replays, times, strict=True):
+                    start = self.stream.record(options=_TIMED)
+                    graph.launch(self.stream)
+                    queued.append((results, launches, start, self.stream.record(options=_TIMED)))
+                    if len(queued) > 1:
+                        finish()
+            while queued:
+                finish()
+        return times
+
+    def _warm_up(self, works: Sequence[Work]) -> list[float]:
+        """Run all works in turn until the clocks are up; returns for each the milliseconds of its last run."""
+        end = time.perf_counter() + WARM_UP_S
+        while True:
+            run_ms = [self._elapsed_ms(partial(work, 0, self.stream)) for work in works]
+            if time.perf_counter() >= end:
+                return run_ms
+
+    def _replay(self, work: Work, rotation: int, run_ms: float) -> tuple[Graph, int]:
+        """A graph of as many runs as make a replay long enough to be timed, and how many that are."""
+        launches = max(1, min(rotation, int(ROTATION_MS / run_ms)))
+        most = rotation * max(1, MOST_LAUNCHES // rotation)
+        while True:
+            graph = self._record(work, launches)
+            if run_ms * launches >= ROTATION_MS / 2:
+                return graph, launches
+            replay_ms = self._elapsed_ms(partial(graph.launch, self.stream))
+            if replay_ms >= REPLAY_MS or launches >= most:
+                return graph, launches
+            enough = 1.2 * REPLAY_MS / replay_ms * launches
+            launches = min(most, rotation * math.ceil(enough / rotation))
+
+    def _record(self, work: Work, launches: int) -> Graph:
+        """A graph of runs, one after the other."""
+        builder = self.device.create_graph_builder().begin_building()
+        for run in range(launches):
+            work(run, builder.stream)
+        graph = builder.end_building().complete()
+        graph.upload(self.stream)
+        return graph
+
+    def _elapsed_ms(self, start_work: Callable[[], None]) -> float:
+        """Milliseconds from the start to the end of some work, as the GPU sees it; never 0."""
+        start = self.stream.record(options=_TIMED)
+        start_work()
+        end = self.stream.record(options=_TIMED)
+        end.sync()
+        return max(float(end - start), 1e-3)
+
+
+def _as_stream(stream: Any) -> Stream:
+    """A stream of this or another library as cuda.core's own."""
+    if isinstance(stream, Stream):
+        return stream
+    if isinstance(stream, int):
+        return _from_handle(stream)
+    if hasattr(stream, "__cuda_stream__"):
+        return _from_handle(stream.__cuda_stream__()[1])
+    takes = "None, an object with __cuda_stream__ or a handle"
+    raise LaunchError(f"stream must be {takes}, got {type(stream).__name__}")
+
+
+@lru_cache
+def _from_handle(handle: int) -> Stream:
+    return Stream.from_handle(handle) if handle else LEGACY_DEFAULT_STREAM

@@ -1,0 +1,217 @@
+"""Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from tilewright.engines import cache
+from tilewright.errors import CompileError, EngineUnavailableError
+
+_HERE = Path(__file__).parent
+_RUNTIME = _HERE / "runtime"
+_KERNELS = _HERE.parents[1] / "kernels"
+_INCLUDE = (_HERE / "include", _KERNELS / "include")
+"""In this order: the emulator's stand-ins come before the device headers of the same name."""
+
+_SUFFIX = ".so"
+
+_LARGEST_FRAME = 32 * 1024
+"""Bytes of stack that a function of a kernel may use: half of what a fiber has."""
+
+_COMMON = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",  # a multiply and an add become one FMA, as in the GPU's compiler
+    "-fno-strict-aliasing",  # kernels read floats as float4s
+    "-fno-stack-protector",
+    "-U_FORTIFY_SOURCE",  # it takes a switch between fibers for an error
+    f"-Werror=frame-larger-than={_LARGEST_FRAME}",
+    "-Wno-unknown-pragmas",  # #pragma unroll
+)
+
+_GCC_ONLY = (  # it does not know #pragma unroll, which clang++ obeys: unroll whole all the loops that kernels mean
+    "--param=max-completely-peeled-insns=4000",
+    "--param=max-completely-peel-times=64",
+)
+
+
+@dataclass(frozen=True)
+class Build:
+    """A way to compile kernels."""
+
+    name: str
+    options: tuple[str, ...]
+
+
+FAST = Build("fast", ("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))
+"""For results and speed. Only misaligned accesses are caught, since the processor would end the process at some."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler that works on this machine."""
+
+    command: tuple[str, ...]
+    native: tuple[str, ...]
+    """Options that let it use all that this processor can do."""
+    macros: str
+    """Everything that it predefines: its version, and the processor's instruction sets."""
+
+    @property
+    def version(self) -> str:
+        """Name and version, as in 'GCC 12.2.0'."""
+        match = re.search(r'#define __VERSION__ "(.*)"', self.macros)
+        version = match[1] if match else "of unknown version"
+        return version if self.is_clang else f"GCC {version}"
+
+    @property
+    def is_clang(self) -> bool:
+        """Whether it is Clang under whatever name, else GCC."""
+        return "#define __clang__ " in self.macros
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What all of the emulator's code is compiled with."""
+        unrolling = () if self.is_clang else _GCC_ONLY
+        return (*_COMMON, *unrolling, *self.native)
+
+    def run(self, arguments: Sequence[str], unit: str = "") -> None:
+        """Compile or link.
+
+        Raises:
+            CompileError: it fails; the message is the compiler's.
+        """
+        command = [*self.command, *self.options, *arguments]
+        result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise CompileError(f"{self.version} says:\n{result.stderr.strip()}")
+
+
+def find_compiler() -> Compiler:
+    """The compiler that CXX names, else g++, clang++ or c++.
+
+    Raises:
+        EngineUnavailableError: there is none, or it does not work.
+    """
+    return _probe(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+
+
+@lru_cache
+def _probe(named: str, _path: str) -> Compiler:
+    try:
+        command = shlex.split(named)
+    except ValueError as error:
+        raise EngineUnavailableError(f"CXX must be a command, got {named!r}: {error}") from None
+    if command and shutil.which(command[0]) is None:
+        raise EngineUnavailableError(f"CXX is {named!r}, but there is no program {command[0]!r}")
+    if not command:
+        command = [name for name in ("g++", "clang++", "c++") if shutil.which(name)][:1]
+    if not command:
+        raise EngineUnavailableError(
+            "the emulator needs a C++ compiler, and found no g++, clang++ or c++. Get one with 'apt install g++', "
+            "'dnf install gcc-c++' or 'xcode-select --install', or set CXX to one."
+        )
+    for native in (["-march=native"], ["-mcpu=native"], []):
+        probe = subprocess.run(
+            [*command, "-std=c++17", *native, "-dM", "-E", "-x", "c++", "-"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if probe.returncode == 0:
+            return Compiler(tuple(command), tuple(native), probe.stdout)
+    raise EngineUnavailableError(f"the C++ compiler {shlex.join(command)!r} does not work: {probe.stderr.strip()}")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The compiled runtime. Runtimes of one name are the same, wherever their files lie."""
+
+    name: str
+    """Under which kernels are linked with it, and find it in the process, which has it loaded."""
+    library: Path = field(compare=False)
+
+
+def compile_runtime() -> Runtime:
+    """The runtime as a shared object, compiled once.
+
+    Raises:
+        EngineUnavailableError: there is no working C++ compiler.
+    """
+    compiler = find_compiler()
+    name = "tilewright-runtime-" + cache.key(compiler, compiler.options, _texts(_RUNTIME, "*pp"))
+    library = cache.find(name, _SUFFIX)
+    if library is None:
+        sources = map(str, sorted(_RUNTIME.glob("*.cpp")))
+        with _scratch() as output:
+            try:
+                compiler.run(["-shared", "-pthread", f"-Wl,-soname,{name}", *sources, "-o", str(output)])
+            except CompileError as error:
+                raise EngineUnavailableError(f"the emulator's runtime does not compile: {error}") from None
+            library = cache.store(name, _SUFFIX, output.read_bytes())
+    return Runtime(name, library)
+
+
+def compile_kernel(
+    source: Path | str, entry: str, defines: Mapping[str, int | str] | None = None, build: Build = FAST
+) -> Path:
+    """Compile a kernel to a shared object, or take that from the cache.
+
+    Args:
+        source: a `.cu` file, or the text of one.
+        entry: name of the `__global__` function to run.
+        defines: macros to compile with.
+        build: how to compile.
+
+    Raises:
+        CompileError: the compiler refuses the source; its words are in the message.
+        EngineUnavailableError: there is no working C++ compiler.
+    """
+    compiler = find_compiler()
+    runtime = compile_runtime()
+    file, text, folder = (
+        (source.name, source.read_text(), source.parent)
+        if isinstance(source, Path)
+        else ("kernel.cu", source, _KERNELS)
+    )
+    unit = f'#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
+    macros = [f"-D{macro}={value}" for macro, value in sorted((defines or {}).items())]
+    options = [*build.options, *macros]
+    headers = [_texts(place, "*.cuh") for place in (folder, *_INCLUDE)]
+    name = "kernel-" + cache.key(compiler, compiler.options, options, unit, headers, runtime.name)
+    found = cache.find(name, _SUFFIX)
+    if found is not None:
+        return found
+    options += ["-include", str(_RUNTIME / "simt.hpp"), "-iquote", str(folder), *(f"-I{place}" for place in _INCLUDE)]
+    with _scratch() as output:
+        # In two steps, so that the linker adds no library of the sanitizer whose calls the runtime answers itself.
+        unlinked = str(output.with_suffix(".o"))
+        try:
+            compiler.run([*options, "-c", "-x", "c++", "-", "-o", unlinked], unit)
+            compiler.run(["-shared", unlinked, str(runtime.library), "-Wl,-z,defs", "-o", str(output)])
+        except CompileError as error:
+            raise CompileError(f"{file} does not compile: {error}") from None
+        return cache.store(name, _SUFFIX, output.read_bytes())
+
+
+def _texts(folder: Path, pattern: str) -> list[tuple[str, str]]:
+    return [(path.name, path.read_text()) for path in sorted(folder.glob(pattern))]
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        yield Path(folder) / f"output{_SUFFIX}"

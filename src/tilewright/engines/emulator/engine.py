@@ -1,0 +1,182 @@
+"""The emulator engine: kernels run on this machine's CPU, from the same sources as on a GPU."""
+
+import ctypes
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from tilewright.engines.base import CompileReport, Executable, Matrix, Work
+from tilewright.engines.emulator import host
+from tilewright.engines.emulator.compiler import compile_kernel, find_compiler
+from tilewright.engines.emulator.program import Program, load
+from tilewright.errors import ArrayError, LaunchError, ProblemError
+from tilewright.kernels.spec import Config, Kernel, Specialization
+from tilewright.problem import Problem
+
+_ALIGNMENT = 256
+"""Of memory, in bytes: what a GPU's allocations have."""
+
+_SAMPLE_S = 1e-3
+"""A timed sample of a work lasts at least about this long."""
+
+
+@dataclass(eq=False)
+class EmulatorExecutable:
+    """A kernel compiled for this machine's CPU."""
+
+    kernel: Kernel
+    config: Config
+    specialization: Specialization
+    report: CompileReport
+    program: Program
+
+
+class EmulatorEngine:
+    """Runs kernels on this machine's CPU. Its memory is the host's, and a launch has ended when it returns.
+
+    Raises:
+        EngineUnavailableError: there is no working C++ compiler; the message says how to get one.
+    """
+
+    name = "emulator"
+    capability: tuple[int, int] | None = None
+
+    def __init__(self) -> None:
+        find_compiler()
+        self.device_name = host.cpu_name()
+        self.cache_bytes = host.cache_bytes()
+        self._executables: dict[tuple[Kernel, Config, Specialization], EmulatorExecutable] = {}
+
+    def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> EmulatorExecutable:
+        """Compile a kernel, or take it from the cache (in memory, then on disk).
+
+        Raises:
+            CompileError: the compiler refuses the source; its message is in the error.
+            EngineUnavailableError: there is no working C++ compiler any more.
+        """
+        key = (kernel, config, specialization)
+        executable = self._executables.get(key)
+        if executable is None:
+            library = compile_kernel(kernel.source, kernel.source.stem, kernel.defines(config, specialization))
+            program = load(library, kernel.name)
+            report = CompileReport(registers=None, spill_bytes=None, shared_bytes=program.static_shared_bytes)
+            executable = self._executables[key] = EmulatorExecutable(kernel, config, specialization, report, program)
+        return executable
+
+    def launch(
+        self,
+        executable: Executable,
+        problem: Problem,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        stream: Any = None,  # noqa: ARG002 launches run at once, one after another
+    ) -> None:
+        """Compute C = alpha * A @ B + beta * C; c is overwritten. Nothing is launched where C has no elements.
+
+        Raises:
+            LaunchError: the geometry is one that a GPU refuses, the code lacks guards that the operands need,
+                or the kernel failed.
+        """
+        if problem.m == 0 or problem.n == 0:
+            return
+        if not isinstance(executable, EmulatorExecutable):
+            raise LaunchError(f"executable must come from this engine's compile, got {type(executable).__name__}")
+        kernel, config = executable.kernel, executable.config
+        needed = kernel.specialize(problem, config, (a.pointer, b.pointer, c.pointer))
+        if needed.edges > executable.specialization.edges or needed.aligned < executable.specialization.aligned:
+            raise LaunchError(f"{kernel.name}: compiled for {executable.specialization}, but the operands are {needed}")
+        arguments = [
+            ctypes.c_int(problem.m),
+            ctypes.c_int(problem.n),
+            ctypes.c_int(problem.k),
+            ctypes.c_float(problem.alpha),
+            ctypes.c_void_p(a.pointer),
+            ctypes.c_int(problem.lda),
+            ctypes.c_void_p(b.pointer),
+            ctypes.c_int(problem.ldb),
+            ctypes.c_float(problem.beta),
+            ctypes.c_void_p(c.pointer),
+            ctypes.c_int(problem.ldc),
+        ]
+        geometry = kernel.launch(problem, config)
+        executable.program.launch(geometry.grid, geometry.block, arguments, geometry.shared_bytes)
+
+    def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
+        """Copy a 2-D array, with ld elements a row (0: no gap); the gaps hold NaN.
+
+        Raises:
+            ArrayError: the array is not 2-D.
+            ProblemError: ld is smaller than a row.
+        """
+        if array.ndim != 2:
+            raise ArrayError(f"array must be 2-D, got {array.ndim}-D")
+        rows, cols = array.shape
+        ld = ld or max(cols, 1)
+        if ld < cols:
+            raise ProblemError(f"ld must be at least the row length {cols}, got {ld}")
+        size = rows * ld * array.itemsize
+        memory = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+        start = -memory.ctypes.data % _ALIGNMENT
+        elements = memory[start : start + size].view(array.dtype).reshape(rows, ld)
+        elements[:, :cols] = array
+        elements[:, cols:] = np.nan
+        return Matrix(elements.ctypes.data, rows, cols, ld, array.dtype.name, owner=memory)
+
+    def download(self, matrix: Matrix) -> NDArray[Any]:
+        """Copy a matrix to a new array."""
+        result = np.empty((matrix.rows, matrix.cols), dtype=matrix.dtype)
+        if result.size:
+            elements = (matrix.rows - 1) * matrix.ld + matrix.cols  # the memory may end with the last row's last one
+            memory = (ctypes.c_ubyte * (elements * result.itemsize)).from_address(matrix.pointer)
+            strides = (matrix.ld * result.itemsize, result.itemsize)
+            result[:] = as_strided(np.frombuffer(memory, result.dtype), result.shape, strides)
+        return result
+
+    def synchronize(self) -> None:
+        """Nothing: a launch has ended, and has reported its errors, when it returns."""
+
+    def time(
+        self, works: Sequence[Work], samples: int, *, rotation: int = 1, on_sample: Callable[[], None] = lambda: None
+    ) -> list[list[float]]:
+        """Time several works against each other by the clock; samples of the works take turns.
+
+        Args:
+            works: what to time; each is run once before, to warm up.
+            samples: timed samples of each.
+            rotation: how many runs it takes until a work comes back to the same operands. A sample of more
+                than one run goes through all of them equally often.
+            on_sample: called after every sample.
+
+        Returns:
+            for each work its samples: microseconds a run.
+
+        Raises:
+            LaunchError: a work failed.
+        """
+        runs = [_runs_in_a_sample(_seconds(work, range(1)), rotation) for work in works]
+        times: list[list[float]] = [[] for _ in works]
+        for sample in range(samples):
+            for work, count, results in zip(works, runs, times, strict=True):
+                first = 1 + sample * count
+                results.append(_seconds(work, range(first, first + count)) * 1e6 / count)
+                on_sample()
+        return times
+
+
+def _seconds(work: Work, runs: range) -> float:
+    start = time.perf_counter()
+    for i in runs:
+        work(i, None)
+    return time.perf_counter() - start
+
+
+def _runs_in_a_sample(run_s: float, rotation: int) -> int:
+    runs = math.ceil(_SAMPLE_S / run_s)
+    return runs if runs == 1 else math.ceil(runs / rotation) * rotation

@@ -1,0 +1,165 @@
+"""Loads what the compiler made, and launches it."""
+
+import ctypes
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_kernel, compile_runtime
+from tilewright.errors import EngineUnavailableError, LaunchError
+from tilewright.gpus import COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
+
+THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
+"""Environment variable: how many threads of the host run blocks at the same time; all of its processors by default."""
+
+Extents = tuple[int, int, int]
+
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+_BLOCK_LIMITS = (1024, 1024, 64)
+_THREADS_LIMIT = 1024
+_SHARED_LIMIT = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
+
+_WAIT_MS = 50  # between looks at signals
+_MESSAGE_BYTES = 4096
+
+
+class _Launch(ctypes.Structure):
+    """struct Launch of block_runner.hpp."""
+
+    _fields_ = (
+        ("call", ctypes.c_void_p),
+        ("arguments", ctypes.POINTER(ctypes.c_void_p)),
+        ("grid", ctypes.c_uint * 3),
+        ("threads", ctypes.c_uint * 3),
+        ("dynamic_shared_bytes", ctypes.c_uint64),
+    )
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled kernel in this process."""
+
+    name: str
+    call: int
+    """Address of the function that runs one thread."""
+    parameter_bytes: tuple[int, ...]
+    static_shared_bytes: int
+    runtime: ctypes.CDLL
+
+    def launch(self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int = 0) -> None:
+        """Run all blocks of a grid, and return when they have ended. An interrupt (Ctrl-C) ends them early.
+
+        Args:
+            grid, block: blocks in the grid and threads in a block, along x, y and z.
+            arguments: ctypes values, one for each of the kernel's parameters.
+            shared_bytes: dynamic shared memory of a block.
+
+        Raises:
+            LaunchError: a GPU would refuse the launch, or the kernel made threads wait for ever.
+        """
+        self._check(grid, block, arguments, shared_bytes)
+        pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(value) for value in arguments))
+        launch = _Launch(self.call, pointers, grid, block, shared_bytes)
+        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        workers = min(worker_count(), grid[0] * grid[1] * grid[2])
+        run = self.runtime.simt_create(ctypes.byref(launch), workers)
+        try:
+            self.runtime.simt_start(run)
+            while not self.runtime.simt_wait(run, _WAIT_MS):
+                pass
+        finally:
+            self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
+        if message.value:
+            raise LaunchError(f"{self.name}: {message.value.decode()}")
+
+    def _check(self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int) -> None:
+        for axis, blocks, threads, most_blocks, most_threads in zip(
+            "xyz", grid, block, _GRID_LIMITS, _BLOCK_LIMITS, strict=True
+        ):
+            if not 1 <= blocks <= most_blocks:
+                raise LaunchError(f"{self.name}: grid along {axis} must be 1 to {most_blocks} blocks, got {blocks}")
+            if not 1 <= threads <= most_threads:
+                raise LaunchError(f"{self.name}: block along {axis} must be 1 to {most_threads} threads, got {threads}")
+        threads = block[0] * block[1] * block[2]
+        if threads > _THREADS_LIMIT:
+            raise LaunchError(f"{self.name}: a block has at most {_THREADS_LIMIT} threads, got {threads}")
+        if self.static_shared_bytes > STATIC_SHARED_LIMIT:
+            raise LaunchError(
+                f"{self.name}: a block has at most {STATIC_SHARED_LIMIT} bytes of static shared memory, "
+                f"the kernel declares {self.static_shared_bytes}"
+            )
+        if shared_bytes < 0 or self.static_shared_bytes + shared_bytes > _SHARED_LIMIT:
+            raise LaunchError(
+                f"{self.name}: a block has at most {_SHARED_LIMIT} bytes of shared memory, got "
+                f"{self.static_shared_bytes} static and {shared_bytes} dynamic"
+            )
+        given = tuple(ctypes.sizeof(argument) for argument in arguments)
+        if given != self.parameter_bytes:
+            raise LaunchError(f"{self.name}: takes parameters of {self.parameter_bytes} bytes, got {given}")
+
+
+def worker_count() -> int:
+    """How many threads of the host run blocks at the same time.
+
+    Raises:
+        EngineUnavailableError: the environment variable is not a positive integer.
+    """
+    named = os.environ.get(THREADS_VARIABLE)
+    if named is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not named.isdecimal() or int(named) == 0:
+        raise EngineUnavailableError(f"{THREADS_VARIABLE} must be a positive integer, got {named!r}")
+    return int(named)
+
+
+def load(library: Path, name: str) -> Program:
+    """A program from a compiled kernel, under the name that messages give it."""
+    runtime = _load_runtime(compile_runtime())
+    kernel = _open(library)
+    kernel.simt_parameters.restype = ctypes.POINTER(ctypes.c_uint32)
+    sizes = itertools.takewhile(bool, map(kernel.simt_parameters().__getitem__, itertools.count()))
+    call = ctypes.cast(kernel.simt_call, ctypes.c_void_p).value
+    assert call is not None
+    return Program(name, call, tuple(sizes), runtime.simt_static_shared_bytes(call), runtime)
+
+
+def launch_source(
+    source: Path | str,
+    entry: str,
+    grid: Extents,
+    block: Extents,
+    arguments: Sequence[Any],
+    *,
+    defines: Mapping[str, int | str] | None = None,
+    shared_bytes: int = 0,
+    build: Build = FAST,
+) -> None:
+    """Compile a kernel (a `.cu` file, or the text of one) and launch it: see compile_kernel and Program.launch."""
+    load(compile_kernel(source, entry, defines, build), entry).launch(grid, block, arguments, shared_bytes)
+
+
+@lru_cache
+def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
+    runtime = _open(compiled.library)
+    runtime.simt_static_shared_bytes.argtypes = (ctypes.c_void_p,)
+    runtime.simt_static_shared_bytes.restype = ctypes.c_size_t
+    runtime.simt_create.argtypes = (ctypes.POINTER(_Launch), ctypes.c_uint)
+    runtime.simt_create.restype = ctypes.c_void_p
+    runtime.simt_start.argtypes = (ctypes.c_void_p,)
+    runtime.simt_start.restype = None
+    runtime.simt_wait.argtypes = (ctypes.c_void_p, ctypes.c_uint)
+    runtime.simt_wait.restype = ctypes.c_int
+    runtime.simt_finish.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
+    runtime.simt_finish.restype = None
+    return runtime
+
+
+def _open(library: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        raise EngineUnavailableError(f"cannot load compiled code: {error}") from None

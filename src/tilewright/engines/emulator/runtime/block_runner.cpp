@@ -1,0 +1,316 @@
+#include "block_runner.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace simt {
+namespace {
+
+constexpr std::size_t MAX_THREADS = 1024;
+constexpr std::size_t SHARED_ALIGNMENT = 1024;
+constexpr int POISON = 0xff;  // fills shared memory before a block begins: a NaN as a float, -1 as an integer
+
+const char* const OPERATION_NAMES[] = {
+    "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "__syncwarp",
+    "__shfl_sync",   "__shfl_up_sync",      "__shfl_down_sync",  "__shfl_xor_sync",  "__all_sync",
+    "__any_sync",    "__ballot_sync",       "__activemask",
+};
+
+thread_local BlockRunner* runner = nullptr;  // of this thread of the host
+
+std::string place(const char* file, int line) {
+    const char* slash = std::strrchr(file, '/');
+    return std::string(slash ? slash + 1 : file) + ":" + std::to_string(line);
+}
+
+std::string describe(const Call& call) {
+    return std::string(OPERATION_NAMES[int(call.operation)]) + " (" + place(call.file, call.line) + ")";
+}
+
+std::string describe(const uint3& index) {
+    return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
+}
+
+std::string hexadecimal(unsigned long long number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%08llx", number);
+    return text;
+}
+
+std::string count_of_threads(std::size_t count) { return std::to_string(count) + (count == 1 ? " thread" : " threads"); }
+
+bool same_place(const Call& a, const Call& b) {
+    return a.operation == b.operation && a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
+
+bool is_block_barrier(Operation operation) { return operation <= Operation::syncthreads_or; }
+
+unsigned bit(unsigned lane) { return 1u << lane; }
+
+}  // namespace
+
+BlockRunner::BlockRunner() : stacks_(MAX_THREADS) {}
+
+void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop) {
+    runner = this;
+    stop_ = &stop;
+    launch_ = launch;
+    const SharedSegment segment(reinterpret_cast<void*>(launch.call));
+    static_shared_ = segment.data;
+    static_shared_bytes_ = segment.bytes;
+
+    dynamic_shared_.resize(launch.dynamic_shared_bytes + SHARED_ALIGNMENT);
+    const std::size_t past_boundary = reinterpret_cast<std::size_t>(dynamic_shared_.data()) % SHARED_ALIGNMENT;
+    block_.threads = launch.threads;
+    block_.grid = launch.grid;
+    block_.dynamic_shared = dynamic_shared_.data() + (SHARED_ALIGNMENT - past_boundary) % SHARED_ALIGNMENT;
+
+    const unsigned count = launch.threads.x * launch.threads.y * launch.threads.z;
+    threads_.assign(count, GpuThread{});
+    warps_.clear();
+    for (unsigned first = 0; first < count; first += WARP_SIZE) warps_.push_back({&threads_[first]});
+    for (unsigned i = 0; i < count; ++i) {
+        GpuThread& thread = threads_[i];
+        thread.index = {i % launch.threads.x, i / launch.threads.x % launch.threads.y,
+                        i / launch.threads.x / launch.threads.y};
+        thread.lane = i % WARP_SIZE;
+        thread.block = &block_;
+        thread.runner = this;
+        thread.warp = &warps_[i / WARP_SIZE];
+    }
+}
+
+std::string BlockRunner::run(std::uint64_t number) {
+    begin_block(number);
+    do {
+        hand_over(main_);
+    } while (error_.empty() && !*stop_ && returned_ < threads_.size() && resolve_active_masks());
+    if (returned_ == threads_.size()) return "";
+    if (error_.empty() && !*stop_) error_ = describe_deadlock();
+    abandon();
+    return error_;
+}
+
+void BlockRunner::begin_block(std::uint64_t number) {
+    const dim3& grid = launch_.grid;
+    block_.index = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
+    if (static_shared_bytes_ != 0) std::memset(static_shared_, POISON, static_shared_bytes_);
+    std::memset(block_.dynamic_shared, POISON, launch_.dynamic_shared_bytes);
+    for (Warp& warp : warps_) {
+        const auto lanes = std::min<std::size_t>(threads_.data() + threads_.size() - warp.threads, WARP_SIZE);
+        warp.live = 0xffffffff >> (WARP_SIZE - lanes);
+    }
+    begun_ = 0;
+    returned_ = 0;
+    error_.clear();
+}
+
+// The life of a fiber: it begins threads while there are any, and rests when others should go on.
+void BlockRunner::run_threads() {
+    Fiber* const self = entered_;
+    for (;;) {
+        while (can_begin() && ready_.empty() && !*stop_) {
+            GpuThread& thread = threads_[begun_++];
+            thread.fiber = self;
+            current_ = &thread;
+            launch_.call(launch_.arguments);
+            ++returned_;
+            leave(*thread.warp, thread.lane);
+        }
+        idle_.push_back(self);
+        hand_over(self->context);
+    }
+}
+
+// Goes on with a thread that is ready, else on a fiber that begins another, else in `run`.
+void BlockRunner::hand_over(Context& from) {
+    if (*stop_) {
+        Context::switch_to(from, main_);
+    } else if (!ready_.empty()) {
+        current_ = ready_.pop();
+        if (!ready_.empty()) ready_.front()->fiber->context.prefetch();  // soon its turn
+        Context::switch_to(from, current_->fiber->context);
+    } else if (can_begin()) {
+        if (idle_.empty()) {
+            fibers_.push_back({{}, stacks_.end(fibers_.size())});
+            fibers_.back().context.prepare(fibers_.back().stack_end, Stacks::SIZE, [] { runner->run_threads(); });
+            idle_.push_back(&fibers_.back());
+        }
+        entered_ = idle_.back();
+        idle_.pop_back();
+        Context::switch_to(from, entered_->context);
+    } else {
+        Context::switch_to(from, main_);
+    }
+}
+
+void BlockRunner::suspend(GpuThread* self, const Call& call) {
+    self->call = call;
+    self->waits = true;
+    hand_over(self->fiber->context);
+    self->waits = false;
+}
+
+int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate) {
+    if (arrived_ == 0) barrier_call_ = call;
+    // Threads that wait at different calls wait for ever: the barrier opens when all have come to the same.
+    if (same_place(call, barrier_call_)) {
+        predicates_ += predicate != 0;
+        if (++arrived_ == threads_.size()) {
+            outcome_ = predicates_;
+            predicates_ = 0;
+            arrived_ = 0;
+            ready_.take_all(at_barrier_);
+            return outcome_;
+        }
+        at_barrier_.push(self);
+    }
+    suspend(self, call);
+    return outcome_;
+}
+
+std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value,
+                                         unsigned source) {
+    if (!(mask & bit(self->lane))) {
+        fail("calls " + describe(call) + " with the mask " + hexadecimal(mask) + ", which leaves out its own lane " +
+             std::to_string(self->lane));
+    }
+    self->mask = mask;
+    self->value = value;
+    self->source = source;
+    if (call.operation == Operation::activemask) {
+        suspend(self, call);
+        return self->result;
+    }
+    Warp& warp = *self->warp;
+    auto meeting = std::find_if(warp.meetings.begin(), warp.meetings.end(), [&](const Meeting& other) {
+        return other.operation == call.operation && other.mask == mask;
+    });
+    if (meeting == warp.meetings.end()) meeting = warp.meetings.insert(meeting, {call.operation, mask, 0});
+    meeting->arrived |= bit(self->lane);
+    if (meeting->arrived == (mask & warp.live)) {
+        const Meeting full = *meeting;
+        warp.meetings.erase(meeting);
+        complete(warp, full, self);
+    } else {
+        suspend(self, call);
+    }
+    return self->result;
+}
+
+// Gives every lane that came its result, and lets all but `self`, which runs, go on.
+void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* self) {
+    unsigned ballot = 0;
+    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+        const unsigned lane = __builtin_ctz(lanes);
+        if (warp.threads[lane].value != 0) ballot |= bit(lane);
+    }
+    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+        GpuThread& thread = warp.threads[__builtin_ctz(lanes)];
+        switch (meeting.operation) {
+            case Operation::vote_all: thread.result = ballot == meeting.arrived; break;
+            case Operation::vote_any: thread.result = ballot != 0; break;
+            case Operation::ballot: thread.result = ballot; break;
+            default:  // a shuffle; what comes from a lane that takes no part is undefined
+                thread.result = meeting.arrived & bit(thread.source) ? warp.threads[thread.source].value : ~0ull;
+        }
+        if (&thread != self) ready_.push(&thread);
+    }
+}
+
+// A lane that has returned is waited for no longer.
+void BlockRunner::leave(Warp& warp, unsigned lane) {
+    warp.live &= ~bit(lane);
+    for (std::size_t i = 0; i < warp.meetings.size();) {
+        const Meeting meeting = warp.meetings[i];
+        if (meeting.arrived == (meeting.mask & warp.live)) {
+            warp.meetings.erase(warp.meetings.begin() + i);
+            complete(warp, meeting, nullptr);
+        } else {
+            ++i;
+        }
+    }
+}
+
+// When no thread can go on, lanes of a warp at the same __activemask have come together as far as they ever will.
+bool BlockRunner::resolve_active_masks() {
+    const auto asks = [](const GpuThread& thread) {
+        return thread.waits && thread.call.operation == Operation::activemask;
+    };
+    for (GpuThread& thread : threads_) {
+        if (!asks(thread)) continue;
+        thread.result = 0;
+        for (unsigned lanes = thread.warp->live; lanes != 0; lanes &= lanes - 1) {
+            const GpuThread& other = thread.warp->threads[__builtin_ctz(lanes)];
+            if (asks(other) && same_place(thread.call, other.call)) thread.result |= bit(other.lane);
+        }
+        ready_.push(&thread);
+    }
+    return !ready_.empty();
+}
+
+void BlockRunner::fail(const std::string& error) {
+    error_ = "in block " + describe(block_.index) + " thread " + describe(current_->index) + " " + error;
+    Context::switch_to(current_->fiber->context, main_);
+    __builtin_unreachable();
+}
+
+void BlockRunner::misaligned(const MisalignedAccess& access, std::uintptr_t address) {
+    fail("uses the address " + hexadecimal(address) + " for " + access.type->name + ", which must be at a multiple of " +
+         std::to_string(1 << access.log_alignment) + " bytes (" + place(access.file, access.line) + ")");
+}
+
+std::string BlockRunner::describe_deadlock() const {
+    std::map<std::pair<int, std::string>, std::size_t> waiting;  // by line
+    for (const GpuThread& thread : threads_) {
+        if (!thread.waits) continue;
+        std::string where = describe(thread.call);
+        if (!is_block_barrier(thread.call.operation)) where += " with the mask " + hexadecimal(thread.mask);
+        ++waiting[{thread.call.line, where}];
+    }
+    std::string message = "in block " + describe(block_.index) + " threads wait for others that never come: ";
+    for (const auto& [place, count] : waiting) {
+        message += count_of_threads(count) + (count == 1 ? " waits at " : " wait at ") + place.second + ", ";
+    }
+    return message + count_of_threads(returned_) + (returned_ == 1 ? " has returned" : " have returned");
+}
+
+// Forgets the threads that have not returned.
+void BlockRunner::abandon() {
+    ready_.clear();
+    at_barrier_.clear();
+    arrived_ = 0;
+    predicates_ = 0;
+    for (GpuThread& thread : threads_) thread.waits = false;
+    for (Warp& warp : warps_) warp.meetings.clear();
+    idle_.clear();
+    for (Fiber& fiber : fibers_) {
+        fiber.context.prepare(fiber.stack_end, Stacks::SIZE, [] { runner->run_threads(); });
+        idle_.push_back(&fiber);
+    }
+}
+
+}  // namespace simt
+
+// What kernels call: see abi.hpp.
+
+const simt::Thread* simt_thread() { return simt::runner->current(); }
+
+int simt_block_barrier(const simt::Thread* self, simt::Call call, int predicate) {
+    auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
+    return thread->runner->block_barrier(thread, call, predicate);
+}
+
+std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Call call, unsigned mask, std::uint64_t value,
+                                 unsigned source) {
+    auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
+    return thread->runner->warp_exchange(thread, call, mask, value, source);
+}
+
+// Called by code compiled with -fsanitize=alignment, in place of the sanitizer's own library, before a misaligned access.
+SIMT_EXPORT void __ubsan_handle_type_mismatch_v1_abort(const simt::MisalignedAccess* access, std::uintptr_t address) {
+    simt::runner->misaligned(*access, address);
+}

@@ -1,0 +1,180 @@
+// Runs one block at a time, its threads as fibers on one thread of the host.
+//
+// The runner begins thread after thread. One that must wait, at a barrier or for other lanes of its warp, hands over to a
+// thread that can go on, or, if there is none, to a fiber that begins the next thread; one that returns lets its fiber
+// begin the next. So a kernel without barriers runs as a plain loop over its threads. When no thread can go on and some
+// have not returned, they wait for something that never comes: that is reported, and the block abandoned.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "abi.hpp"
+#include "fiber.hpp"
+#include "shared_segment.hpp"
+
+namespace simt {
+
+// What to run; Python has the same struct.
+struct Launch {
+    void (*call)(void** arguments);
+    void** arguments;
+    dim3 grid;
+    dim3 threads;
+    std::uint64_t dynamic_shared_bytes;
+};
+
+class BlockRunner;
+struct Warp;
+
+struct Fiber {
+    Context context;
+    char* stack_end;
+};
+
+struct GpuThread : Thread {
+    BlockRunner* runner;
+    Warp* warp;
+    Fiber* fiber;     // on which it was begun
+    GpuThread* next;  // in a Queue
+    bool waits;
+    Call call;  // at which it waits; what follows belongs to it where it is a warp operation
+    unsigned mask;
+    unsigned source;
+    std::uint64_t value;
+    std::uint64_t result;
+};
+
+// Threads in order of arrival. A thread is in one queue at most.
+class Queue {
+  public:
+    Queue() = default;
+    Queue(const Queue&) = delete;
+    Queue& operator=(const Queue&) = delete;
+
+    bool empty() const { return first_ == nullptr; }
+    const GpuThread* front() const { return first_; }
+
+    void push(GpuThread* thread) {
+        thread->next = nullptr;
+        *last_ = thread;
+        last_ = &thread->next;
+    }
+
+    GpuThread* pop() {
+        GpuThread* thread = first_;
+        first_ = thread->next;
+        if (first_ == nullptr) last_ = &first_;
+        return thread;
+    }
+
+    // Moves all of another queue to the end of this one.
+    void take_all(Queue& other) {
+        if (other.empty()) return;
+        *last_ = other.first_;
+        last_ = other.last_;
+        other.clear();
+    }
+
+    void clear() {
+        first_ = nullptr;
+        last_ = &first_;
+    }
+
+  private:
+    GpuThread* first_ = nullptr;
+    GpuThread** last_ = &first_;
+};
+
+// Lanes of a warp that have come to one operation with one mask.
+struct Meeting {
+    Operation operation;
+    unsigned mask;
+    unsigned arrived;
+};
+
+struct Warp {
+    GpuThread* threads;  // lane 0 and those after it
+    unsigned live = 0;   // lanes that have not returned
+    std::vector<Meeting> meetings = {};
+};
+
+// What the compiler says of an access that -fsanitize=alignment checks; its layout is the sanitizer's.
+struct MisalignedAccess {
+    const char* file;
+    std::uint32_t line, column;
+    const struct {
+        std::uint16_t kind, info;
+        char name[64];
+    }* type;
+    unsigned char log_alignment;
+};
+
+class BlockRunner {
+  public:
+    BlockRunner();
+    BlockRunner(const BlockRunner&) = delete;
+    BlockRunner& operator=(const BlockRunner&) = delete;
+
+    // To be called on the thread of the host that is to run the blocks: the kernel's shared memory is its own.
+    void prepare(const Launch& launch, const std::atomic<bool>& stop);
+
+    // Runs the block of this number, counted along x first; returns what went wrong. Gives up when told to stop.
+    std::string run(std::uint64_t number);
+
+    // See abi.hpp.
+    const Thread* current() const { return current_; }
+    int block_barrier(GpuThread* self, const Call& call, int predicate);
+    std::uint64_t warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value, unsigned source);
+    [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
+
+  private:
+    void begin_block(std::uint64_t number);
+    bool can_begin() const { return begun_ < threads_.size(); }
+    void run_threads();
+    void hand_over(Context& from);
+    void suspend(GpuThread* self, const Call& call);
+    void complete(Warp& warp, const Meeting& meeting, const GpuThread* self);
+    void leave(Warp& warp, unsigned lane);
+    bool resolve_active_masks();
+    [[noreturn]] void fail(const std::string& error);
+    std::string describe_deadlock() const;
+    void abandon();
+
+    // The launch.
+    const std::atomic<bool>* stop_ = nullptr;
+    Launch launch_;
+    void* static_shared_ = nullptr;
+    std::size_t static_shared_bytes_ = 0;
+    std::vector<unsigned char> dynamic_shared_;
+
+    // The block.
+    Block block_;
+    std::vector<GpuThread> threads_;
+    std::vector<Warp> warps_;
+    std::size_t begun_ = 0;
+    std::size_t returned_ = 0;
+    GpuThread* current_ = nullptr;
+    Queue ready_;
+    std::string error_;
+
+    // The block's barrier.
+    Queue at_barrier_;
+    Call barrier_call_;
+    std::size_t arrived_ = 0;
+    int predicates_ = 0;  // other than 0, of the threads that have arrived
+    int outcome_ = 0;     // predicates of the last barrier that was passed
+
+    // The fibers.
+    Context main_;
+    Stacks stacks_;
+    std::deque<Fiber> fibers_;
+    std::vector<Fiber*> idle_;
+    Fiber* entered_ = nullptr;  // the idle fiber that was handed over to
+};
+
+}  // namespace simt

@@ -1,0 +1,134 @@
+// Fibers: functions that run on stacks of their own and hand the processor to one another.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <system_error>
+
+// Switching in assembly takes half as long as in C, and kernels with many barriers spend most of their time switching.
+#if defined(__x86_64__) && !defined(SIMT_PORTABLE_FIBERS)
+#define SIMT_ASSEMBLY_FIBERS
+#else
+#include <setjmp.h>
+#include <ucontext.h>
+#endif
+
+namespace simt {
+
+// Where a fiber, or the host's thread itself, stopped running.
+class Context {
+  public:
+    // Makes the next switch to this context call `entry`, which never returns, on the stack that ends at `end`.
+    void prepare(char* end, std::size_t size, void (*entry)());
+
+    static void switch_to(Context& from, Context& to);
+
+    // Brings what the next switch to this context reads into the cache.
+    void prefetch() const;
+
+  private:
+#ifdef SIMT_ASSEMBLY_FIBERS
+    void* stack_pointer_ = nullptr;
+#else
+    ucontext_t fresh_;
+    jmp_buf stopped_;
+    bool started_ = true;
+#endif
+};
+
+#ifdef SIMT_ASSEMBLY_FIBERS
+
+// Saves what the calling convention has a function preserve, and the place it returns to.
+extern "C" void simt_switch_stacks(void** from, void* to);
+asm(R"(
+    .text
+    .type simt_switch_stacks, @function
+simt_switch_stacks:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size simt_switch_stacks, . - simt_switch_stacks
+)");
+
+inline void Context::prepare(char* end, std::size_t, void (*entry)()) {
+    constexpr int SAVED_REGISTERS = 6;
+    void** top = reinterpret_cast<void**>(reinterpret_cast<std::size_t>(end) & ~std::size_t{15});
+    *--top = nullptr;  // the return address of entry, so that it finds its stack aligned as after a call
+    *--top = reinterpret_cast<void*>(entry);
+    stack_pointer_ = top - SAVED_REGISTERS;
+}
+
+inline void Context::switch_to(Context& from, Context& to) {
+    simt_switch_stacks(&from.stack_pointer_, to.stack_pointer_);
+}
+
+inline void Context::prefetch() const {
+    __builtin_prefetch(stack_pointer_);
+    __builtin_prefetch(static_cast<char*>(stack_pointer_) + 64);
+}
+
+#else
+
+inline void Context::prepare(char* end, std::size_t size, void (*entry)()) {
+    getcontext(&fresh_);
+    fresh_.uc_stack.ss_sp = end - size;
+    fresh_.uc_stack.ss_size = size;
+    fresh_.uc_link = nullptr;
+    makecontext(&fresh_, entry, 0);
+    started_ = false;
+}
+
+// setcontext makes a system call, so it only enters fibers; _setjmp and _longjmp do not.
+inline void Context::switch_to(Context& from, Context& to) {
+    if (_setjmp(from.stopped_)) return;
+    if (to.started_) _longjmp(to.stopped_, 1);
+    to.started_ = true;
+    setcontext(&to.fresh_);
+}
+
+inline void Context::prefetch() const { __builtin_prefetch(&stopped_); }
+
+#endif
+
+// Stacks for the threads of one block. Memory is reserved for all, and used as each is first needed.
+class Stacks {
+  public:
+    static constexpr std::size_t SIZE = 64 * 1024;
+
+    explicit Stacks(std::size_t count) : bytes_(count * STRIDE) {
+        memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "no memory for stacks");
+#ifdef MADV_NOHUGEPAGE
+        madvise(memory_, bytes_, MADV_NOHUGEPAGE);  // a huge page would make every stack cost its full size
+#endif
+    }
+    ~Stacks() { munmap(memory_, bytes_); }
+    Stacks(const Stacks&) = delete;
+    Stacks& operator=(const Stacks&) = delete;
+
+    // Where a stack, which grows down, begins.
+    char* end(std::size_t index) const { return static_cast<char*>(memory_) + index * STRIDE + SIZE; }
+
+  private:
+    // Not a power of two: the parts of the stacks that are in use fall into different sets of the caches.
+    static constexpr std::size_t STRIDE = SIZE + 4096 + 5 * 64;
+
+    void* memory_;
+    std::size_t bytes_;
+};
+
+}  // namespace simt

@@ -1,0 +1,152 @@
+// The emulator's runtime: a launch, spread over the host's processors.
+//
+// Each worker, a thread of the host, takes one block after another until none is left. Python starts a launch, waits for it
+// in slices of time, so that it can handle signals between them, and finishes it, which cancels what still runs.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <signal.h>
+
+#include "block_runner.hpp"
+#include "shared_segment.hpp"
+
+namespace simt {
+namespace {
+
+// Block runners at rest. Their stacks are costly to make, so they outlive the launches.
+class Pool {
+  public:
+    std::unique_ptr<BlockRunner> take() {
+        {
+            std::lock_guard<std::mutex> lock(mutex_);
+            if (!runners_.empty()) {
+                auto runner = std::move(runners_.back());
+                runners_.pop_back();
+                return runner;
+            }
+        }
+        return std::make_unique<BlockRunner>();
+    }
+
+    void give_back(std::unique_ptr<BlockRunner> runner) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        runners_.push_back(std::move(runner));
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<BlockRunner>> runners_;
+};
+
+Pool& pool() {
+    static auto* const forever = new Pool;  // never destroyed: a worker may still run when the process exits
+    return *forever;
+}
+
+}  // namespace
+
+// One launch.
+class Run {
+  public:
+    Run(const Launch& launch, unsigned workers) : launch_(launch), workers_(workers) {}
+
+    void start() {
+        // Signals are for Python's thread; a handler must not run on a fiber's small stack.
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        try {
+            for (unsigned i = 0; i < workers_; ++i) {
+                std::lock_guard<std::mutex> lock(mutex_);
+                threads_.emplace_back([this] { work(); });
+                ++running_;
+            }
+        } catch (const std::exception& error) {
+            if (threads_.empty()) fail(std::string("the emulator cannot start a thread: ") + error.what());
+        }
+        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    }
+
+    // Whether the launch has ended, at the latest after this time.
+    bool wait(std::chrono::milliseconds limit) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return ended_.wait_for(lock, limit, [this] { return running_ == 0; });
+    }
+
+    // Cancels what still runs; returns what went wrong.
+    std::string finish() {
+        stop_ = true;
+        for (auto& thread : threads_) thread.join();
+        return error_;
+    }
+
+  private:
+    void work() {
+        try {
+            auto runner = pool().take();
+            runner->prepare(launch_, stop_);
+            const std::uint64_t blocks = std::uint64_t{launch_.grid.x} * launch_.grid.y * launch_.grid.z;
+            while (!stop_) {
+                const std::uint64_t block = next_block_++;
+                if (block >= blocks) break;
+                const std::string error = runner->run(block);
+                if (!error.empty()) fail(error);
+            }
+            pool().give_back(std::move(runner));
+        } catch (const std::exception& error) {
+            fail(std::string("the emulator cannot run it: ") + error.what());
+        }
+        std::lock_guard<std::mutex> lock(mutex_);
+        --running_;
+        ended_.notify_all();
+    }
+
+    // The first error stands.
+    void fail(const std::string& error) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (error_.empty()) error_ = error;
+        stop_ = true;
+    }
+
+    const Launch launch_;
+    const unsigned workers_;
+    std::atomic<bool> stop_{false};
+    std::atomic<std::uint64_t> next_block_{0};
+    std::mutex mutex_;  // of what follows
+    std::condition_variable ended_;
+    std::vector<std::thread> threads_;
+    unsigned running_ = 0;
+    std::string error_;
+};
+
+}  // namespace simt
+
+// What Python calls.
+
+SIMT_EXPORT std::size_t simt_static_shared_bytes(void (*call)(void**)) {
+    return simt::SharedSegment(reinterpret_cast<void*>(call)).bytes;
+}
+
+SIMT_EXPORT simt::Run* simt_create(const simt::Launch* launch, unsigned workers) {
+    return new simt::Run(*launch, workers);
+}
+
+SIMT_EXPORT void simt_start(simt::Run* run) { run->start(); }
+
+SIMT_EXPORT int simt_wait(simt::Run* run, unsigned milliseconds) {
+    return run->wait(std::chrono::milliseconds(milliseconds));
+}
+
+SIMT_EXPORT void simt_finish(simt::Run* run, char* error, std::size_t size) {
+    std::snprintf(error, size, "%s", run->finish().c_str());
+    delete run;
+}

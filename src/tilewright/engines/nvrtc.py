@@ -1,0 +1,150 @@
+"""CUDA C++ to machine code with NVRTC: needs neither a GPU nor a driver. Results are cached on disk.
+
+NVRTC runs without Python's global lock and compiles in parallel, so a thread pool over `compile` uses all cores.
+"""
+
+import io
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from cuda import pathfinder
+from cuda.bindings import nvrtc
+from cuda.core import Program, ProgramOptions
+from cuda.core._utils.cuda_utils import CUDAError
+
+from tilewright.engines import cache
+from tilewright.engines.base import CompileReport
+from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.kernels import spec
+from tilewright.kernels.spec import Config, Kernel, Specialization
+
+INCLUDE = Path(spec.__file__).parent / "include"
+"""The headers that the kernels share."""
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """A kernel's machine code for one architecture."""
+
+    code: bytes
+    entry: str
+    """Name of the kernel in the code."""
+    arch: str
+    report: CompileReport
+
+
+def version() -> tuple[int, int]:
+    """Version of NVRTC, as in (13, 0).
+
+    Raises:
+        EngineUnavailableError: the library is not installed.
+    """
+    try:
+        status, major, minor = nvrtc.nvrtcVersion()
+    except (RuntimeError, ImportError) as error:
+        raise EngineUnavailableError(
+            f"NVRTC, the CUDA compiler library, cannot be loaded: pip install nvidia-cuda-nvrtc. {error}"
+        ) from error
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise EngineUnavailableError(f"NVRTC does not tell its version: {status.name}")
+    return major, minor
+
+
+def compile(kernel: Kernel, config: Config, specialization: Specialization, arch: str) -> Cubin:
+    """Compile a kernel for an architecture such as 'sm_90a', or take it from the cache.
+
+    Raises:
+        CompileError: the compiler refuses the source; its message is in the error.
+        EngineUnavailableError: NVRTC is not installed.
+    """
+    defines = kernel.defines(config, specialization)
+    return compile_source(kernel.source.read_text(), str(kernel.source), kernel.source.stem, defines, arch)
+
+
+def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int], arch: str) -> Cubin:
+    """Compile CUDA C++ that has an `extern "C"` kernel called entry, or take it from the cache.
+
+    Args:
+        source: the text.
+        name: what compiler messages and profilers call the text: its path where it is a file.
+        entry: the kernel's name.
+        defines: macros and their values.
+        arch: the architecture, as in 'sm_90a'.
+
+    Raises:
+        CompileError: the compiler refuses the source, or the source has no such kernel.
+        EngineUnavailableError: NVRTC is not installed.
+    """
+    options = ProgramOptions(
+        name=name,
+        arch=arch,
+        std="c++17",
+        define_macro=[(macro, str(value)) for macro, value in defines.items()] or None,
+        include_path=[str(folder) for folder in (INCLUDE, *_cuda_headers())],
+        ptxas_options=["-v"],  # prints the registers, spills and shared memory that the report is made of
+        lineinfo=True,  # profilers show source lines; the code stays the same
+        no_cache=True,  # a result from NVRTC's own cache would come without that print
+    )
+    key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, _shared_headers())
+    code_path, log_path = cache.find(key, ".cubin"), cache.find(key, ".log")
+    if code_path and log_path:
+        code, log = code_path.read_bytes(), log_path.read_text()
+    else:
+        code, log = _compile(source, options)
+        if f"Compiling entry function '{entry}'" not in log:
+            raise CompileError(f'{name} has no kernel extern "C" {entry}')
+        cache.store(key, ".cubin", code)
+        cache.store(key, ".log", log.encode())
+    return Cubin(code, entry, arch, parse_report(log, entry))
+
+
+def parse_report(log: str, entry: str) -> CompileReport:
+    """What `ptxas -v` printed of one kernel."""
+    _, _, rest = log.partition(f"Compiling entry function '{entry}'")
+    section, _, _ = rest.partition("Compiling entry function")
+    registers = re.search(r"Used (\d+) registers", section)
+    shared = re.search(r"(\d+) bytes smem", section)
+    return CompileReport(
+        registers=int(registers[1]) if registers else None,
+        spill_bytes=sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", section))),
+        shared_bytes=int(shared[1]) if shared else 0,
+    )
+
+
+def _compile(source: str, options: ProgramOptions) -> tuple[bytes, str]:
+    """The machine code and what the compiler printed."""
+    log = io.StringIO()
+    try:
+        code = Program(source, "c++", options).compile("cubin", logs=log).code
+    except CUDAError as error:
+        words = str(error).partition("compilation log:")[2] or str(error)
+        macros = "".join(f" -D{macro}={value}" for macro, value in options.define_macro or ())
+        message = f"{options.name} does not compile for {options.arch}{macros}\n{_clean(words)}"
+        raise CompileError(message) from error
+    return bytes(code), _clean(log.getvalue())
+
+
+def _clean(log: str) -> str:
+    """A log without the zero bytes that NVRTC puts between its parts."""
+    return log.replace("\0", "").strip()
+
+
+def _shared_headers() -> list[tuple[str, bytes]]:
+    """Names and contents of the headers that a source may include: part of what the result depends on."""
+    files = sorted(path for path in INCLUDE.rglob("*") if path.is_file())
+    return [(path.relative_to(INCLUDE).as_posix(), path.read_bytes()) for path in files]
+
+
+@lru_cache
+def _cuda_headers() -> tuple[str, ...]:
+    """Folders of CUDA's own headers, such as cuda_fp16.h; none where neither wheels nor a toolkit are installed."""
+    found = pathfinder.find_nvidia_header_directory("cudart")
+    if found and Path(found, "crt").is_dir():
+        return (found,)
+    # The runtime's wheel lacks crt/, which is a wheel of its own: a toolkit has both.
+    toolkit = os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    return tuple(folder for folder in (found, f"{toolkit}/include") if folder and Path(folder).is_dir())

@@ -1,0 +1,58 @@
+"""Which engine to use: by name, or the best that this machine has."""
+
+from functools import lru_cache
+
+from tilewright.engines.base import ENGINES, Engine
+from tilewright.errors import EngineNotFoundError, EngineUnavailableError
+
+CHOICES = ("auto", *ENGINES)
+"""What an engine can be asked for by."""
+
+
+def resolve_engine(engine: str | Engine = "auto") -> Engine:
+    """The engine of a name; an engine itself is handed back.
+
+    'auto' is 'cuda' on a machine with a GPU that kernels can run on, else 'emulator'. Each engine is made
+    once in a process.
+
+    Raises:
+        EngineNotFoundError: no engine has this name; the message gives the choices.
+        EngineUnavailableError: this machine lacks what the engine needs; the message says what.
+    """
+    if not isinstance(engine, str):
+        return engine
+    if engine not in CHOICES:
+        raise EngineNotFoundError(f"engine must be one of {', '.join(CHOICES)}, got {engine!r}")
+    if engine == "auto":
+        engine = "emulator" if cuda_unavailable() else "cuda"
+    return _emulator() if engine == "emulator" else _cuda()
+
+
+@lru_cache
+def cuda_unavailable() -> str | None:
+    """Why this machine cannot run kernels on a GPU; None where it can."""
+    try:
+        from tilewright.engines.driver import unavailable  # noqa: PLC0415
+    except ImportError as error:
+        return f"the CUDA bindings for Python cannot be loaded ({error})"
+    return unavailable()
+
+
+# Each engine's libraries take a third of a second to load, so they are imported when an engine is asked for.
+
+
+@lru_cache
+def _cuda() -> Engine:
+    reason = cuda_unavailable()
+    if reason:
+        raise EngineUnavailableError(f"the cuda engine cannot run here: {reason}")
+    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415
+
+    return CudaEngine()
+
+
+@lru_cache
+def _emulator() -> Engine:
+    from tilewright.engines.emulator import EmulatorEngine  # noqa: PLC0415
+
+    return EmulatorEngine()

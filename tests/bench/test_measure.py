@@ -1,0 +1,91 @@
+"""The timing protocol, on the emulator."""
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright.bench.measure import Choice
+from tilewright.bench.numpy_baseline import NumpyBaseline
+from tilewright.bench.run import baseline_library, bench
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.errors import DtypeError
+from tilewright.kernels import find
+from tilewright.problem import Problem
+
+ENGINE = EmulatorEngine()
+CHOICES = [Choice(find(name), find(name).config()) for name in ("coalesced", "vectorized")]
+
+
+def measured(problems, choices=CHOICES, **options):
+    settings = {"samples": 2, "library": NumpyBaseline()} | options
+    return [record for records in bench(ENGINE, choices, problems, **settings) for record in records]
+
+
+def test_a_record_a_choice_and_problem_in_order():
+    records = measured([Problem(33, 20, 10), Problem(16, 16, 16)])
+    expected = [(kernel, m) for m in (33, 16) for kernel in ("coalesced", "vectorized")]
+    assert [(record.kernel, record.m) for record in records] == expected
+    assert all(record.verified and record.engine == "emulator" for record in records)
+    assert records[1].config == dict(find("vectorized").config())
+
+
+def test_speed_and_ratio_come_from_the_medians():
+    (record, _) = measured([Problem(64, 64, 64)], samples=3)
+    assert 0 < record.time_us.min <= record.time_us.median
+    assert record.gflops == pytest.approx(2 * 64**3 / record.time_us.median / 1e3)
+    assert record.baseline.name == "NumPy"
+    assert record.ratio == pytest.approx(record.baseline.time_us.median / record.time_us.median)
+
+
+def test_without_a_library_there_is_no_ratio():
+    (record, _) = measured([Problem(8, 8, 8)], library=None)
+    assert record.baseline is None
+    assert record.ratio is None
+
+
+@pytest.mark.parametrize("shape", ["0x5x3", "5x0x3", "5x3x0", "1x1x1", "1x7x3"])
+def test_tiny_and_empty_problems_are_measured_too(shape):
+    records = measured([Problem.parse(shape)])
+    assert all(record.verified for record in records)
+
+
+def test_alpha_and_beta_are_measured_as_asked():
+    records = measured([Problem(40, 30, 20, alpha=0.5, beta=2.0)])
+    assert all(record.verified and (record.alpha, record.beta) == (0.5, 2.0) for record in records)
+
+
+def test_a_wrong_kernel_is_found_out(tmp_path):
+    right = find("coalesced")
+    source = tmp_path / right.source.name
+    source.write_text(right.source.read_text().replace("k < K", "k < K - 1"))
+    wrong = replace(right, name="wrong", source=source)
+    (record,) = measured([Problem(32, 32, 32)], [Choice(wrong, wrong.config())])
+    assert not record.verified
+    assert record.error.relative_frobenius > record.error.limit
+
+
+def test_a_kernel_that_leaves_elements_out_is_found_out(tmp_path):
+    right = find("coalesced")
+    source = tmp_path / right.source.name
+    source.write_text(right.source.read_text().replace("row >= M", "row >= M - 1"))
+    lazy = replace(right, name="lazy", source=source)
+    (record,) = measured([Problem(31, 32, 32)], [Choice(lazy, lazy.config())])
+    assert not record.verified
+    assert record.error.relative_frobenius is None
+
+
+def test_a_wrong_element_type_is_refused_before_anything_runs():
+    half = replace(find("naive"), dtypes=("float16",))
+    with pytest.raises(DtypeError, match="naive takes float16, got float32"):
+        next(bench(ENGINE, [*CHOICES, Choice(half, half.config())], [Problem(8, 8, 8)], samples=1, library=None))
+
+
+def test_every_step_is_told():
+    steps = []
+    measured([Problem(8, 8, 8)], on_step=lambda what, done, total: steps.append((done, total)))
+    total = 2 + 2 * 3  # two verifications, two samples of two kernels and of NumPy
+    assert steps == [(done, total) for done in range(1, total + 1)]
+
+
+def test_the_emulator_stands_beside_numpy():
+    assert isinstance(baseline_library(ENGINE), NumpyBaseline)

@@ -1,0 +1,50 @@
+"""Verification: what counts as right, and what is caught."""
+
+import numpy as np
+import pytest
+
+from tilewright.bench.verify import Operands, limit
+from tilewright.problem import Problem
+
+
+@pytest.mark.parametrize("k", [1, 16, 1024, 20000])
+def test_plain_float32_arithmetic_is_within_the_limit(k):
+    operands = Operands.draw(Problem(17, 13, k))
+    one_by_one = np.zeros((17, 13), np.float32)
+    for i in range(k):
+        one_by_one += operands.a[:, i : i + 1] * operands.b[i : i + 1]
+    assert 0 <= operands.error(one_by_one) <= limit(operands.problem)
+
+
+def test_reduced_precision_is_over_the_limit():
+    operands = Operands.draw(Problem(64, 64, 1024))
+    shortened = operands.a.view(np.uint32) & 0xFFFFE000  # 10 bits of mantissa, as in TF32
+    assert operands.error(shortened.view(np.float32) @ operands.b) > limit(operands.problem)
+
+
+def test_one_wrong_element_in_a_million_is_over_the_limit():
+    operands = Operands.draw(Problem(1000, 1000, 64))
+    result = operands.reference.astype(np.float32)
+    assert operands.error(result) <= limit(operands.problem)
+    result[999, 500] = 0
+    assert operands.error(result) > limit(operands.problem)
+
+
+def test_an_element_left_poisoned_is_an_error_of_nan():
+    operands = Operands.draw(Problem(8, 8, 8))
+    assert np.isnan(operands.c).all()
+    result = operands.reference.astype(np.float32)
+    result[3, 3] = operands.c[3, 3]
+    assert np.isnan(operands.error(result))
+
+
+def test_c_is_random_where_beta_counts():
+    operands = Operands.draw(Problem(8, 8, 8, alpha=2.0, beta=0.5))
+    expected = 2.0 * operands.a.astype(float) @ operands.b + 0.5 * operands.c
+    np.testing.assert_allclose(operands.reference, expected, rtol=1e-12)
+
+
+def test_an_empty_sum_is_zero():
+    operands = Operands.draw(Problem(4, 4, 0))
+    assert operands.error(np.zeros((4, 4), np.float32)) == 0
+    assert operands.error(np.ones((4, 4), np.float32)) > limit(operands.problem)

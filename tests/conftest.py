@@ -1,0 +1,32 @@
+"""What tests of several modules share."""
+
+import pytest
+
+from tilewright.bench.records import Baseline, Error, Record, Times
+
+
+@pytest.fixture(scope="session")
+def make_record():
+    """Make a record of a plausible measurement; keyword arguments replace its fields."""
+
+    def make(**changes):
+        time = Times(min=1.0, median=2500.0)
+        fields = {
+            "kernel": "naive",
+            "rung": 1,
+            "config": {"BLOCK_X": 32},
+            "m": 64,
+            "n": 64,
+            "k": 64,
+            "dtype": "float32",
+            "engine": "cuda",
+            "time_us": time,
+            "gflops": 1234.5,
+            "baseline": Baseline(name="cuBLAS", version="13.1.0", time_us=time, gflops=2469.0),
+            "ratio": 0.5,
+            "error": Error(relative_frobenius=1e-7, limit=1e-6),
+            "verified": True,
+        }
+        return Record(**(fields | changes))
+
+    return make

@@ -1,0 +1,87 @@
+"""The cuBLAS baseline on a real GPU."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tilewright.bench.cublas import BEST, DEFAULT, CublasBaseline
+from tilewright.engines.base import Matrix, poisoned
+from tilewright.problem import Problem
+
+PROBLEMS = [
+    Problem(512, 512, 512),
+    Problem(1000, 300, 777),
+    Problem(33, 65, 17, alpha=-1.5, beta=0.5),
+    Problem(128, 192, 256, alpha=2.0, beta=-1.0, lda=260, ldb=200, ldc=196),
+    Problem(127, 63, 255, beta=1.0, lda=301, ldb=77, ldc=65),
+    Problem(1, 4096, 64),
+    Problem(4096, 1, 64),
+]
+
+
+@pytest.fixture(scope="module")
+def baseline(engine):
+    pytest.importorskip("nvmath.bindings.cublas", reason="pip install 'tilewright[cublas]'")
+    return CublasBaseline(engine)
+
+
+def operands(problem, random):
+    shapes = (problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n)
+    return [random.standard_normal(shape, dtype=np.float32) for shape in shapes]
+
+
+def upload(engine, problem, a, b, c):
+    return engine.upload(a, problem.lda), engine.upload(b, problem.ldb), engine.upload(c, problem.ldc)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.shape)
+@pytest.mark.parametrize("name", [DEFAULT, BEST])
+def test_a_product_is_right_to_fp32(engine, baseline, problem, name):
+    """TF32 would be 3e-4 off."""
+    a, b, c = operands(problem, np.random.default_rng(0))
+    sets = [upload(engine, problem, a, b, c) for _ in range(3)]
+    work = baseline.works(problem, sets)[name]
+    fresh = engine.upload(c if problem.beta else poisoned(*c.shape), problem.ldc)
+    sets[1] = (*sets[1][:2], fresh)
+    with engine.current:
+        work(4, engine.stream)
+    expected = problem.alpha * a.astype(np.float64) @ b + problem.beta * c
+    result = engine.download(fresh)
+    assert np.linalg.norm(result - expected) < 2e-6 * np.linalg.norm(expected)
+    gaps = engine.download(Matrix(fresh.pointer, problem.m - 1, fresh.ld, fresh.ld, "float32"))[:, problem.n :]
+    assert np.isnan(gaps).all(), "written between the rows"
+
+
+def test_both_are_timed_in_one_run(engine, baseline):
+    problem = Problem(2048, 2048, 2048)
+    sets = [upload(engine, problem, *operands(problem, np.random.default_rng(i))) for i in range(3)]
+    works = baseline.works(problem, sets)
+    assert list(works) == [DEFAULT, BEST]
+    default, best = (min(samples) for samples in engine.time(list(works.values()), 10, rotation=3))
+    assert problem.gflops(default) > 1000, "a GPU that is not busy otherwise"
+    assert best < 1.2 * default
+
+
+def test_operands_off_the_usual_alignment(engine, baseline):
+    problem = Problem(100, 99, 98, lda=101, ldb=101, ldc=101)
+    a, b, c = operands(problem, np.random.default_rng(0))
+    matrices = [
+        Matrix(whole.pointer + 4, whole.rows, whole.cols - 1, whole.ld, "float32", owner=whole.owner)
+        for whole in (engine.upload(np.pad(array, ((0, 0), (1, 0))), 101) for array in (a, b, c))
+    ]
+    works = baseline.works(problem, [tuple(matrices)])
+    for work in works.values():
+        with engine.current:
+            work(0, engine.stream)
+        expected = a.astype(np.float64) @ b
+        assert np.linalg.norm(engine.download(matrices[2]) - expected) < 2e-6 * np.linalg.norm(expected)
+
+
+def test_products_that_are_none_are_left_out(baseline):
+    for problem in (Problem(0, 4, 4), Problem(4, 0, 4), Problem(4, 4, 0)):
+        assert baseline.works(problem, []) == {}
+
+
+def test_the_version_is_the_librarys(baseline):
+    assert re.fullmatch(r"1\d\.\d+\.\d+", baseline.version)

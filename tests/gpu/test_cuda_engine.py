@@ -1,0 +1,379 @@
+"""The cuda engine on a real GPU: memory, launches, streams, errors, times."""
+
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from cuda.bindings import driver
+
+from tilewright.engines.base import Matrix, poisoned, run
+from tilewright.engines.cuda import CudaEngine
+from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
+from tilewright.kernels import find
+from tilewright.kernels.spec import Kernel, Specialization, Tile
+from tilewright.problem import Problem
+
+SIGNATURE = """(
+  int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc
+)"""
+
+COPY = f"""
+extern "C" __global__ void __launch_bounds__(1024) copy{SIGNATURE} {{
+  const int tiles = (N + 31) / 32;
+  const long long row = blockIdx.x / tiles * 32 + threadIdx.x / 32;
+  const int col = blockIdx.x % tiles * 32 + threadIdx.x % 32;
+  if (row < M && col < N) C[row * ldc + col] = A[row * lda + col];
+}}
+"""
+
+SHARED = f"""
+extern "C" __global__ void shared{SIGNATURE} {{
+  extern __shared__ float last[];
+  if (threadIdx.x == 0) last[BYTES / 4 - 1] = A[0];
+  __syncthreads();
+  C[threadIdx.x] = last[BYTES / 4 - 1];
+}}
+"""
+
+
+TILE = Tile(32, 32, 1)
+
+
+@pytest.fixture
+def make_kernel(tmp_path):
+    """Makes a kernel of a source; each is a rung of its own to the engine."""
+
+    def make(name, source, block=(32, 1, 1), tile=TILE, shared_bytes=0):
+        path = tmp_path / f"{name}.cu"
+        path.write_text(source)
+        return Kernel(
+            rung=0,
+            name=f"{name} {tmp_path.name}",
+            idea="",
+            source=path,
+            parameters=(),
+            tile=lambda _: tile,
+            block=lambda _: block,
+            shared_bytes=lambda _: shared_bytes,
+        )
+
+    return make
+
+
+@pytest.fixture
+def copy_kernel(make_kernel):
+    return make_kernel("copy", COPY, block=(1024, 1, 1))
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(0)
+
+
+def draw(random, rows, cols):
+    return random.standard_normal((rows, cols), dtype=np.float32)
+
+
+def unguarded(engine, kernel):
+    return engine.compile(kernel, kernel.config(), Specialization(edges=False, aligned=False))
+
+
+# Memory
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (64, 64), (1, 1000), (1000, 1), (0, 5), (5, 0)])
+@pytest.mark.parametrize("gap", [0, 1, 13])
+def test_up_and_down(engine, random, shape, gap):
+    array = draw(random, *shape)
+    matrix = engine.upload(array, ld=max(shape[1], 1) + gap)
+    assert (matrix.rows, matrix.cols, matrix.ld, matrix.dtype) == (*shape, max(shape[1], 1) + gap, "float32")
+    np.testing.assert_array_equal(engine.download(matrix), array)
+
+
+def test_gaps_between_rows_hold_nan(engine, random):
+    matrix = engine.upload(draw(random, 3, 4), ld=6)
+    whole = engine.download(Matrix(matrix.pointer, 3, 6, 6, "float32"))
+    assert np.isnan(whole[:, 4:]).all()
+    assert not np.isnan(whole[:, :4]).any()
+
+
+def test_any_host_layout_is_taken(engine, random):
+    array = draw(random, 8, 6)
+    for view in (array.T, array[::2, 1::2], array[::-1], np.asfortranarray(array)):
+        np.testing.assert_array_equal(engine.download(engine.upload(view)), view)
+
+
+def test_a_matrix_that_ends_with_its_memory(engine, random):
+    array = draw(random, 4, 8)
+    matrix = engine.upload(array)
+    right = Matrix(matrix.pointer + 4 * 5, 4, 3, 8, "float32", owner=matrix.owner)
+    np.testing.assert_array_equal(engine.download(right), array[:, 5:])
+
+
+def test_upload_refuses_what_is_no_matrix(engine):
+    with pytest.raises(ArrayError, match="2-D"):
+        engine.upload(np.zeros(3, np.float32))
+    with pytest.raises(ProblemError, match="ld must be at least the row length 4, got 3"):
+        engine.upload(np.zeros((2, 4), np.float32), ld=3)
+
+
+def test_memory_lives_as_long_as_its_matrix(engine):
+    def free():
+        with engine.current:
+            return driver.cuMemGetInfo()[1]
+
+    size = 256 * 2**20
+    before = free()
+    matrix = engine.upload(np.zeros((size // 4 // 1024, 1024), np.float32))
+    assert before - free() >= size
+    view = Matrix(matrix.pointer, 1, 1, 1, "float32", owner=matrix.owner)
+    del matrix
+    assert before - free() >= size
+    del view
+    assert before - free() < size // 2
+
+
+# Launches
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 96, 32), (65, 33, 17), (1, 1, 1), (3, 200, 5)])
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-0.5, 2.0)])
+@pytest.mark.parametrize("gap", [0, 3])
+def test_a_product_is_right(engine, random, m, n, k, alpha, beta, gap):
+    problem = Problem(m, n, k, alpha=alpha, beta=beta, lda=k + gap, ldb=n + gap, ldc=n + gap)
+    a, b, c = draw(random, m, k), draw(random, k, n), draw(random, m, n) if beta else poisoned(m, n)
+    kernel = find("naive")
+    operands = engine.upload(a, problem.lda), engine.upload(b, problem.ldb), engine.upload(c, problem.ldc)
+    run(engine, kernel, kernel.config(), problem, *operands)
+    expected = alpha * a.astype(np.float64) @ b + (beta * c if beta else 0)
+    np.testing.assert_allclose(engine.download(operands[2]), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_no_terms_give_beta_c_and_no_elements_launch_nothing(engine, random):
+    kernel = find("naive")
+    c = draw(random, 40, 50)
+    empty = engine.upload(np.empty((40, 0), np.float32)), engine.upload(np.empty((0, 50), np.float32))
+    scaled, zeroed = engine.upload(c), engine.upload(poisoned(40, 50))
+    run(engine, kernel, kernel.config(), Problem(40, 50, 0, beta=3.0), *empty, scaled)
+    run(engine, kernel, kernel.config(), Problem(40, 50, 0), *empty, zeroed)
+    np.testing.assert_array_equal(engine.download(scaled), 3 * c)
+    np.testing.assert_array_equal(engine.download(zeroed), np.zeros_like(c))
+    nothing = Matrix(0, 0, 0, 1, "float32")
+    for problem in (Problem(0, 5, 5), Problem(5, 0, 5)):
+        run(engine, kernel, kernel.config(), problem, nothing, nothing, nothing)
+    engine.synchronize()
+
+
+def test_large_dynamic_shared_memory(engine, make_kernel):
+    size = 60 * 1024  # above the 48 KiB that need no asking, below what every supported GPU has
+    kernel = make_kernel("shared", SHARED.replace("BYTES", str(size)), shared_bytes=size)
+    a, c = engine.upload(np.full((1, 1), 7, np.float32)), engine.upload(poisoned(1, 32))
+    run(engine, kernel, kernel.config(), Problem(1, 32, 1), a, a, c)
+    assert (engine.download(c) == 7).all()
+
+
+def test_compiled_once(engine):
+    kernel = find("naive")
+    specialization = Specialization(edges=True, aligned=False)
+    first = engine.compile(kernel, kernel.config(), specialization)
+    assert engine.compile(kernel, kernel.config(), specialization) is first
+    assert first.report.registers > 0
+
+
+# Streams, threads, contexts
+
+
+class Foreign:
+    """A stream as another library hands it over."""
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+
+@pytest.mark.parametrize("as_given", [lambda s: s, lambda s: int(s.handle), lambda s: Foreign(int(s.handle))])
+def test_launch_on_another_stream(engine, copy_kernel, random, as_given):
+    stream = engine.device.create_stream()
+    array = draw(random, 2048, 2048)
+    a, c = engine.upload(array), engine.upload(poisoned(2048, 2048))
+    engine.launch(unguarded(engine, copy_kernel), Problem(2048, 2048, 1), a, a, c, stream=as_given(stream))
+    stream.sync()
+    np.testing.assert_array_equal(engine.download(c), array)
+
+
+def test_launch_on_the_default_stream(engine, copy_kernel, random):
+    array = draw(random, 64, 64)
+    a, c = engine.upload(array), engine.upload(poisoned(64, 64))
+    engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1), a, a, c, stream=0)
+    np.testing.assert_array_equal(engine.download(c), array)
+
+
+def test_what_is_no_stream_is_refused(engine, copy_kernel):
+    a = engine.upload(np.zeros((32, 32), np.float32))
+    with pytest.raises(LaunchError, match=r"stream must be None.*got str"):
+        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1), a, a, a, stream="7")
+
+
+def test_a_thread_keeps_its_context(engine, copy_kernel, random):
+    contexts, results = [], []
+    array = draw(random, 64, 64)
+
+    def use():
+        contexts.append(int(driver.cuCtxGetCurrent()[1]))
+        CudaEngine()
+        a, c = engine.upload(array), engine.upload(poisoned(64, 64))
+        engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1), a, a, c)
+        results.append(engine.download(c))
+        contexts.append(int(driver.cuCtxGetCurrent()[1]))
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert contexts == [0] * 8
+    assert all((result == array).all() for result in results)
+
+
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(EngineUnavailableError, match="there is no GPU 99"):
+        CudaEngine(99)
+
+
+# Wrong launches
+
+
+@pytest.mark.parametrize(
+    ("geometry", "message"),
+    [
+        ({"block": (32, 33, 1)}, "at most 1024 threads"),
+        ({"block": (1, 1, 65)}, "64 along z"),
+        ({"shared_bytes": 2**20}, "dynamic shared memory, got 1048576"),
+        ({"tile": Tile(1, 1, 1)}, "a grid must have at most"),
+    ],
+)
+def test_a_geometry_that_a_gpu_refuses(engine, make_kernel, geometry, message):
+    kernel = make_kernel("copy", COPY, **geometry)
+    a = engine.upload(np.zeros((32, 32), np.float32))
+    with pytest.raises(LaunchError, match=message):
+        engine.launch(unguarded(engine, kernel), Problem(2**20, 2**20, 1), a, a, a)
+
+
+def test_code_that_does_not_fit_the_operands(engine):
+    kernel = find("vectorized")
+    executable = engine.compile(kernel, kernel.config(), Specialization(edges=False, aligned=True))
+    tile = kernel.tile(kernel.config())
+    a = engine.upload(np.zeros((tile.m, tile.n), np.float32))
+    askew = Matrix(a.pointer + 4, a.rows, a.cols, a.ld, a.dtype)
+    with pytest.raises(LaunchError, match="without bounds checks"):
+        engine.launch(executable, Problem(tile.m - 1, tile.n, tile.k), a, a, a)
+    with pytest.raises(LaunchError, match="lda, ldb and ldc must be multiples of 4"):
+        engine.launch(executable, Problem(tile.m, tile.n, tile.k, ldb=tile.n + 1), a, a, a)
+    with pytest.raises(LaunchError, match="multiples of 16 bytes"):
+        engine.launch(executable, Problem(tile.m, tile.n, tile.k), a, askew, a)
+
+
+def test_a_kernel_that_fails_shows_later():
+    program = """
+from tilewright.engines.base import Matrix, run
+from tilewright.engines.cuda import CudaEngine
+from tilewright.errors import LaunchError
+from tilewright.kernels import find
+from tilewright.problem import Problem
+engine, kernel = CudaEngine(), find("naive")
+nowhere = Matrix(256, 64, 64, 64, "float32")
+run(engine, kernel, kernel.config(), Problem(64, 64, 64), nowhere, nowhere, nowhere)
+for use in (engine.synchronize, lambda: engine.download(nowhere)):
+    try:
+        use()
+    except LaunchError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.count("the GPU reports CUDA_ERROR_ILLEGAL_ADDRESS") == 2, done.stderr
+
+
+# Times
+
+
+def copy_work(engine, kernel, sets, size):
+    executable, problem = unguarded(engine, kernel), Problem(size, size, 1)
+
+    def work(index, stream):
+        a, c = sets[index % len(sets)]
+        engine.launch(executable, problem, a, a, c, stream)
+
+    return work
+
+
+def test_a_copy_takes_as_long_as_the_memory_does(engine, copy_kernel):
+    size = 8192
+    sets = [(engine.upload(np.ones((size, size), np.float32)), engine.upload(poisoned(size, size)))]
+    (samples,) = engine.time([copy_work(engine, copy_kernel, sets, size)], 5)
+    properties = engine.device.properties
+    peak = 2 * properties.memory_clock_rate * 1e3 * properties.global_memory_bus_width / 8
+    assert 0.3 < 2 * size * size * 4 / (statistics.median(samples) * 1e-6) / peak < 1.05
+
+
+def test_twice_the_work_takes_twice_as_long(engine, copy_kernel):
+    size = 4096
+    sets = [(engine.upload(np.ones((size, size), np.float32)), engine.upload(poisoned(size, size))) for _ in range(4)]
+    once = copy_work(engine, copy_kernel, sets, size)
+
+    def twice(index, stream):
+        once(index, stream)
+        once(index + 1, stream)
+
+    first, second = engine.time([once, twice], 7, rotation=4)
+    assert 1.8 < statistics.median(second) / statistics.median(first) < 2.2
+
+
+def test_short_runs_are_not_timed_by_the_host(engine, copy_kernel):
+    sets = [(engine.upload(np.ones((32, 32), np.float32)), engine.upload(poisoned(32, 32)))]
+    (samples,) = engine.time([copy_work(engine, copy_kernel, sets, 32)], 20)
+    assert 0.3 < statistics.median(samples) < 5
+    assert max(samples) < 3 * min(samples)
+
+
+def test_samples_callbacks_and_rotation(engine, copy_kernel, random):
+    array = draw(random, 64, 64)
+    sets = [(engine.upload(array), engine.upload(poisoned(64, 64))) for _ in range(37)]
+    work, calls = copy_work(engine, copy_kernel, sets, 64), []
+    times = engine.time([work, work, work], 4, rotation=37, on_sample=lambda: calls.append(1))
+    assert [len(samples) for samples in times] == [4, 4, 4]
+    assert len(calls) == 12
+    for _, c in sets:
+        np.testing.assert_array_equal(engine.download(c), array)
+
+
+def test_a_work_that_fails_leaves_the_engine_usable(engine, copy_kernel):
+    a = engine.upload(np.zeros((32, 32), np.float32))
+
+    def fails_in_capture(_, stream):
+        if stream is not engine.stream:
+            raise LaunchError("on purpose")
+        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1), a, a, a, stream)
+
+    with pytest.raises(LaunchError, match="on purpose"):
+        engine.time([fails_in_capture], 3)
+    test_short_runs_are_not_timed_by_the_host(engine, copy_kernel)
+
+
+def test_a_launch_is_cheap(engine, copy_kernel):
+    """Host time of a launch; cuda.core alone takes about 3 microseconds."""
+    a = engine.upload(np.zeros((32, 32), np.float32))
+    executable, problem = unguarded(engine, copy_kernel), Problem(32, 32, 1)
+    best = float("inf")
+    for _ in range(20):
+        start = time.perf_counter()
+        for _ in range(100):
+            engine.launch(executable, problem, a, a, a)
+        best = min(best, (time.perf_counter() - start) / 100)
+        engine.synchronize()
+    assert best < 15e-6

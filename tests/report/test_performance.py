@@ -1,0 +1,90 @@
+"""Tables and plots made from records."""
+
+import pytest
+
+from tilewright.bench.records import Run
+from tilewright.errors import RecordsError
+from tilewright.report import performance
+from tilewright.report.plots import plot_ladder
+
+
+@pytest.fixture
+def records(make_record):
+    """Two rungs at 4096, and at 128 one square and one that is none."""
+
+    def make(rung, size, gflops, k=None):
+        return make_record(
+            kernel=f"rung{rung}", rung=rung, config={"BM": 64}, m=size, n=size, k=k or size, gflops=gflops
+        )
+
+    return [make(1, 4096, 500.0), make(2, 4096, 6000.0), make(1, 128, 10.0), make(2, 128, 20.0, k=64)]
+
+
+def test_the_headline_stands_beside_cublas_and_the_worklog(records):
+    lines = performance.headline(records).splitlines()
+    assert lines[2] == "| 1 | `rung1` | BM=64 | 500 | 50.0% | 502 |"
+    assert lines[-1].startswith("|  | cuBLAS 13.1.0 |  | 2,469 | 100.0% |")
+
+
+def test_sizes_have_squares_first_and_gaps_where_nothing_was_measured(records):
+    lines = performance.sizes(records).splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 128x128x128", "| 4096x4096x4096", "| 128x128x64"]
+    assert lines[2].split(" | ")[1:3] == ["10", ""]
+    assert "50.0%" in performance.sizes(records, ratios=True)
+
+
+def test_records_without_the_headline_size_are_refused(records):
+    with pytest.raises(RecordsError, match="no records of 4096x4096x4096"):
+        performance.headline(records[2:])
+
+
+def test_only_what_lies_between_markers_is_replaced():
+    page = "before\n<!-- sizes -->\nold\n<!-- end sizes -->\nafter\n"
+    filled = performance.fill(page, {"sizes": "new", "other": "none"})
+    assert filled == "before\n<!-- sizes -->\n\nnew\n\n<!-- end sizes -->\nafter\n"
+    assert performance.fill(filled, {"sizes": "new"}) == filled
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_the_plot_is_drawn(tmp_path, suffix, records):
+    path = tmp_path / f"plot.{suffix}"
+    plot_ladder(records, path, "title")
+    assert path.stat().st_size > 5000
+
+
+def test_a_plot_of_the_same_records_is_the_same_file(tmp_path, records):
+    for name in ("a.svg", "b.svg"):
+        plot_ladder(records, tmp_path / name, "title")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypatch, request):
+    root = request.config.rootpath
+    for page in (*performance.PAGES, performance.RECORDS, *(root / performance.COUNTERS).glob("*.csv")):
+        copy = tmp_path / page.relative_to(root) if page.is_absolute() else tmp_path / page
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((root / page).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert performance.main() == 0
+    for page in performance.PAGES:
+        assert (tmp_path / page).read_text() == (root / page).read_text(), f"{page} is out of date: run make docs"
+
+
+def test_a_missing_records_file_is_an_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert performance.main() == 1
+    assert "cannot read the records in results/h200/ladder.json" in capsys.readouterr().err
+
+
+def test_the_environment_is_listed_with_its_parts():
+    run = Run(environment={"gpu": {"name": "X"}, "python": "3.12"}, records=[])
+    assert performance.environment(run) == "- gpu:\n  - name: X\n- python: 3.12"
+
+
+def test_counters_of_nsight_compute_are_tabled_in_millions(tmp_path):
+    lines = [f'"{name}","2,500,000"' for name in performance.SHARED_COUNTERS]
+    (tmp_path / "6-vectorized.csv").write_text("\n".join(['"Metric Name","Metric Value"', *lines]))
+    assert performance.counters(tmp_path.glob("*.csv")).splitlines()[2] == "| `6-vectorized` |" + " 2.5 |" * len(lines)
+    (tmp_path / "6-vectorized.csv").write_text('"Metric Name","Metric Value"\n')
+    with pytest.raises(RecordsError, match=r"6-vectorized.csv does not count"):
+        performance.counters(tmp_path.glob("*.csv"))

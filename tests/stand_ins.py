@@ -1,0 +1,257 @@
+"""What stands in for GPUs, and for array libraries that a test machine need not have.
+
+The arrays here all lie in the host's memory, also those that say they lie on a GPU.
+"""
+
+import contextlib
+import ctypes
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.engines.base import CompileReport, Matrix
+from tilewright.kernels.spec import Config, Kernel, Launch, Specialization
+from tilewright.problem import Problem
+
+
+class NumPyEngine:
+    """An engine whose kernels all compute with NumPy; it notes what it is asked for.
+
+    Like a GPU it gets bare addresses, so that a wrong one, or a wrong leading dimension, gives a wrong result.
+    """
+
+    name = "numpy"
+    device_name = "NumPy"
+    cache_bytes = 0
+
+    def __init__(self, capability: tuple[int, int] | None) -> None:
+        self.capability = capability
+        self.compiled: list[tuple[Kernel, Config, Specialization]] = []
+        self.streams: list[Any] = []
+        self.synchronized = 0
+
+    def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> SimpleNamespace:
+        self.compiled.append((kernel, config, specialization))
+        report = CompileReport(None, None, None)
+        return SimpleNamespace(kernel=kernel, config=config, specialization=specialization, report=report)
+
+    def launch(
+        self, executable: SimpleNamespace, problem: Problem, a: Matrix, b: Matrix, c: Matrix, stream: Any = None
+    ) -> None:
+        geometry = executable.kernel.launch(problem, executable.config)
+        assert isinstance(geometry, Launch)
+        assert executable.specialization == executable.kernel.specialize(
+            problem, executable.config, (a.pointer, b.pointer, c.pointer)
+        )
+        self.streams.append(stream)
+        if problem.m and problem.n:
+            target = _at(c, problem.ldc)
+            product = problem.alpha * (_at(a, problem.lda) @ _at(b, problem.ldb))
+            target[...] = product + problem.beta * target if problem.beta else product
+
+    def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
+        rows, cols = array.shape
+        ld = ld or max(cols, 1)
+        memory = np.full((rows, ld), np.nan, array.dtype)
+        memory[:, :cols] = array
+        return Matrix(memory.ctypes.data, rows, cols, ld, str(array.dtype), memory)
+
+    def download(self, matrix: Matrix) -> NDArray[Any]:
+        return _at(matrix, matrix.ld).copy()
+
+    def synchronize(self) -> None:
+        self.synchronized += 1
+
+
+def _at(matrix: Matrix, ld: int) -> NDArray[Any]:
+    if 0 in (matrix.rows, matrix.cols):
+        return np.empty((matrix.rows, matrix.cols), np.float32)
+    elements = (matrix.rows - 1) * ld + matrix.cols
+    flat = np.ctypeslib.as_array((ctypes.c_float * elements).from_address(matrix.pointer))
+    return np.lib.stride_tricks.as_strided(flat, (matrix.rows, matrix.cols), (4 * ld, 4))
+
+
+class Exporter:
+    """An array that speaks DLPack and nothing else; on GPU `device` where one is given."""
+
+    def __init__(self, array: NDArray[Any], device: int | None = None) -> None:
+        self.values = array
+        self.where = (1, 0) if device is None else (2, device)
+        self.consumers: list[Any] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.where
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        self.consumers.append(stream)
+        return self.values.__dlpack__(max_version=options.get("max_version"))
+
+
+class StandardArray(Exporter):
+    """The same, of a library that follows the array API standard."""
+
+    dtype = "float32"
+
+    def __init__(self, array: NDArray[Any], device: int | None = None) -> None:
+        super().__init__(array, device)
+        self.device = device
+
+    def __array_namespace__(self) -> SimpleNamespace:
+        def empty(shape: tuple[int, int], *, dtype: str, device: int) -> StandardArray:
+            return StandardArray(np.full(shape, np.nan, dtype), device)
+
+        return SimpleNamespace(empty=empty, from_dlpack=StandardArray, float32="float32")
+
+
+class CudaArray:
+    """An array that speaks __cuda_array_interface__ and nothing else."""
+
+    def __init__(self, array: NDArray[Any], stream: int | None = None) -> None:
+        self.values = array
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.ctypes.data, False),
+            "strides": None,
+            "stream": stream,
+            "version": 3,
+        }
+
+
+class CuPyArray:
+    """cupy.ndarray."""
+
+    def __init__(self, array: NDArray[Any], device: int = 0) -> None:
+        self.values = array
+        self.shape, self.strides, self.dtype = array.shape, array.strides, array.dtype
+        self.data = SimpleNamespace(ptr=array.ctypes.data, device_id=device)
+        self.__cuda_array_interface__: dict[str, Any] = {}
+
+    def __setitem__(self, index: Any, value: "CuPyArray") -> None:
+        self.values[index] = value.values
+
+
+CuPyArray.__module__ = "cupy"
+
+
+def cupy_module(stream: int) -> ModuleType:
+    """The part of CuPy that is used here; arrays it makes are filled with NaN."""
+    module: Any = ModuleType("cupy")
+    devices = []
+
+    @contextlib.contextmanager
+    def current(device: int) -> Any:
+        devices.append(device)
+        yield
+        devices.pop()
+
+    module.empty = lambda shape, dtype: CuPyArray(np.full(shape, np.nan, dtype), devices[-1])
+    module.ascontiguousarray = lambda array: CuPyArray(np.ascontiguousarray(array.values), devices[-1])
+    module.cuda = SimpleNamespace(
+        Device=current, get_current_stream=lambda device: SimpleNamespace(ptr=stream + device)
+    )
+    return module
+
+
+class Tensor:
+    """torch.Tensor."""
+
+    def __init__(self, array: NDArray[Any], device: str = "cpu", **attributes: Any) -> None:
+        self.values = array
+        kind, _, index = device.partition(":")
+        self.device = SimpleNamespace(type=kind, index=int(index or 0))
+        self.is_cuda = kind == "cuda"
+        self.dtype = f"torch.{array.dtype}"
+        self.shape = array.shape
+        self.requires_grad, self.layout, self.negated, self.version = False, "strided", False, 0
+        self.__dict__.update(attributes)
+
+    def __dlpack__(self) -> None:
+        raise AssertionError("a tensor's attributes say all")
+
+    def is_neg(self) -> bool:
+        return self.negated
+
+    def detach(self) -> "Tensor":
+        return self
+
+    def numpy(self) -> NDArray[Any]:
+        assert not self.is_cuda
+        return self.values
+
+    def data_ptr(self) -> int:
+        return self.values.ctypes.data
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(step // self.values.itemsize for step in self.values.strides)
+
+    def contiguous(self) -> "Tensor":
+        return Tensor(np.ascontiguousarray(self.values), f"{self.device.type}:{self.device.index}")
+
+    def copy_(self, source: "Tensor") -> None:
+        self.values[...] = source.values
+        self.version += 1
+
+
+Tensor.__module__ = "torch"
+
+
+def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
+    """The part of PyTorch that is used here; tensors it makes are filled with NaN."""
+    module: Any = ModuleType("torch")
+
+    def empty(shape: tuple[int, int], dtype: str, device: Any) -> Tensor:
+        values = np.full(shape, np.nan, dtype.removeprefix("torch."))
+        return Tensor(values, f"{device.type}:{device.index}")
+
+    def increment_version(tensor: Tensor) -> None:
+        tensor.version += 1
+
+    module.strided = "strided"
+    module.empty = empty
+    module.is_grad_enabled = lambda: grad
+    module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=stream + device.index))
+    module.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=increment_version))
+    return module
+
+
+class JaxArray(Exporter):
+    """jax.Array."""
+
+    def __init__(self, array: NDArray[Any], device: int | None = None) -> None:
+        super().__init__(array, device)
+        self.dtype = array.dtype
+
+    def devices(self) -> set[str]:
+        return {"cpu:0"}
+
+
+JaxArray.__module__ = "jaxlib._jax"
+
+
+class Tracer:
+    """jax.core.Tracer."""
+
+    def __dlpack__(self) -> None:
+        raise AssertionError("it has no elements")
+
+
+class DynamicJaxprTracer(Tracer):
+    """What stands for an array inside jax.jit."""
+
+
+Tracer.__module__ = DynamicJaxprTracer.__module__ = "jax._src.core"
+
+
+def jax_module() -> ModuleType:
+    """The part of JAX that is used here."""
+    module: Any = ModuleType("jax")
+
+    def device_put(array: NDArray[Any], device: str) -> JaxArray:
+        assert device == "cpu:0"
+        return JaxArray(array)
+
+    module.device_put = device_put
+    return module

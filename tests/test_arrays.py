@@ -1,0 +1,347 @@
+"""matmul() on arrays of other libraries than NumPy, and the memory that operands take up.
+
+What says it lies on a GPU lies in the host's memory here, and NumPyEngine stands in for the GPU.
+"""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tilewright
+from stand_ins import (
+    CudaArray,
+    CuPyArray,
+    DynamicJaxprTracer,
+    Exporter,
+    JaxArray,
+    NumPyEngine,
+    StandardArray,
+    Tensor,
+    cupy_module,
+    jax_module,
+    torch_module,
+)
+from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchError
+from tilewright.operand import gpu_operand, host_operand
+
+front_door = sys.modules["tilewright.matmul"]
+arrays = sys.modules["tilewright.arrays"]
+
+STREAM = 4096
+"""Handle of the stream that the stand-ins say is current on GPU 0; on the others it is so much higher."""
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two GPUs, 0 and 1, for arrays that say they lie there."""
+    engines = {0: NumPyEngine((9, 0)), 1: NumPyEngine((9, 0))}
+    monkeypatch.setattr(front_door, "_gpu", engines.get)
+    monkeypatch.setattr(arrays, "resolve_engine", lambda _: engines[0])
+    return engines
+
+
+@pytest.fixture(autouse=True)
+def _libraries(monkeypatch):
+    """The libraries, and no GPU for arrays of the host."""
+    monkeypatch.setitem(sys.modules, "torch", torch_module(STREAM))
+    monkeypatch.setitem(sys.modules, "cupy", cupy_module(STREAM))
+    monkeypatch.setitem(sys.modules, "jax", jax_module())
+    monkeypatch.setattr(front_door, "cuda_unavailable", lambda: "a test says so")
+
+
+def draw(rows, cols, seed=0):
+    return np.random.default_rng([seed, rows, cols]).standard_normal((rows, cols), np.float32)
+
+
+def check(result, expected):
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-4)
+
+
+A, B, C = draw(5, 7, 1), draw(7, 3, 2), draw(5, 3, 3)
+
+ON_GPU = {"torch": lambda values, device=0: Tensor(values, f"cuda:{device}"), "cupy": CuPyArray}
+ON_HOST = {"torch": Tensor, "jax": JaxArray, "standard": StandardArray}
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+@pytest.mark.parametrize("device", [0, 1])
+def test_arrays_on_a_gpu_are_multiplied_there_on_the_stream_that_is_current(gpus, make, device):
+    result = tilewright.matmul(make(A, device), make(B, device))
+    assert type(result) is type(make(A))
+    check(result.values, A @ B)
+    assert gpus[device].streams == [STREAM + device]
+    assert gpus[1 - device].streams == []
+    assert gpus[device].synchronized == 0
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_out_and_c_on_a_gpu(gpus, make):
+    c, out = make(C.copy()), make(np.full((5, 3), np.nan, np.float32))
+    assert tilewright.matmul(make(A), make(B), c=c, out=out, alpha=2, beta=0.5) is out
+    check(out.values, 2 * A @ B + 0.5 * C)
+    check(c.values, C)
+    assert tilewright.matmul(make(A), make(B), c=c, out=c, alpha=2, beta=0.5) is c
+    check(c.values, 2 * A @ B + 0.5 * C)
+    new = tilewright.matmul(make(A), make(B), c=make(C), beta=1)
+    check(new.values, A @ B + C)
+    assert len(gpus[0].streams) == 3
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_c_on_a_gpu_is_not_read_where_beta_is_zero(gpus, make):
+    nothing = make(np.full((5, 3), np.nan, np.float32))
+    check(tilewright.matmul(make(A), make(B), c=nothing).values, A @ B)
+    assert len(gpus[0].streams) == 1
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_slices_on_a_gpu_are_used_in_place(gpus, make, monkeypatch):
+    for library in ("torch", "cupy"):
+        monkeypatch.delattr(sys.modules[library], "empty")  # so that there is no memory for a copy
+    whole = np.full((20, 30), np.nan, np.float32)
+    whole[2:7, 3:10], whole[8:15, 4:7] = A, B
+    out = make(whole[:5, 20:23])
+    tilewright.matmul(make(whole[2:7, 3:10]), make(whole[8:15, 4:7]), out=out)
+    check(out.values, A @ B)
+    assert len(gpus[0].streams) == 1
+    assert np.isnan(whole[:5, 23:]).all() and np.isnan(whole[5:, 20:]).all()
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_other_layouts_on_a_gpu_are_copied_there(gpus, make):
+    out = make(np.full((3, 5), np.nan, np.float32).T)
+    a, b = make(np.asfortranarray(A)), make(np.ascontiguousarray(B[::-1])[::-1])
+    c = make(np.broadcast_to(C[:1], (5, 3)))
+    assert tilewright.matmul(a, b, c=c, beta=2, out=out) is out
+    check(out.values, A @ B + 2 * C[:1])
+    assert len(gpus[0].streams) == 1
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+@pytest.mark.parametrize("sizes", [(0, 3, 5), (4, 0, 5), (4, 3, 0)])
+def test_empty_matrices_on_a_gpu(gpus, make, sizes):
+    m, n, k = sizes
+    a, b, c = draw(m, k), draw(k, n), draw(m, n)
+    check(tilewright.matmul(make(a), make(b), c=make(c), beta=2).values, 2 * c)
+    assert len(gpus[0].streams) == 1
+
+
+def test_torch_is_told_what_was_written(gpus):
+    out, columns = Tensor(C.copy(), "cuda:0"), Tensor(np.empty((3, 5), np.float32).T, "cuda:0")
+    for target in (out, columns):
+        tilewright.matmul(Tensor(A, "cuda:0"), Tensor(B, "cuda:0"), out=target)
+    assert (out.version, columns.version) == (1, 1)
+    assert len(gpus[0].streams) == 2
+
+
+@pytest.mark.parametrize("make", ON_HOST.values(), ids=ON_HOST)
+@pytest.mark.parametrize("engine", [None, NumPyEngine(None)], ids=["numpy", "engine"])
+def test_arrays_of_the_host_give_one_of_their_library(make, engine):
+    result = tilewright.matmul(make(A), make(B), c=make(C), alpha=2, beta=0.5, engine=engine)
+    assert type(result) is make
+    check(result.values, 2 * A @ B + 0.5 * C)
+
+
+@pytest.mark.parametrize("make", [Tensor, StandardArray])
+def test_out_of_the_host_is_written_and_returned(make):
+    out = make(np.full((5, 3), np.nan, np.float32))
+    assert tilewright.matmul(make(A), make(B), out=out) is out
+    check(out.values, A @ B)
+
+
+def test_an_array_that_speaks_dlpack_alone():
+    out = Exporter(np.full((5, 3), np.nan, np.float32))
+    with pytest.raises(ArrayError, match="out must be given: there is no way to ask for a new stand_ins"):
+        tilewright.matmul(Exporter(A), Exporter(B))
+    assert tilewright.matmul(Exporter(A), Exporter(B), out=out) is out
+    check(out.values, A @ B)
+
+
+def test_a_stream_that_cannot_be_known_is_waited_for(gpus):
+    a, b, out = Exporter(A, device=0), Exporter(B, device=0), Exporter(C.copy(), device=0)
+    assert tilewright.matmul(a, b, c=out, out=out, beta=2) is out
+    check(out.values, A @ B + 2 * C)
+    assert gpus[0].streams == [0]
+    assert gpus[0].synchronized == 1
+    assert a.consumers == b.consumers == [1]  # DLPack's number for the default stream
+
+
+def test_a_library_that_follows_the_array_api_standard_is_asked_for_new_arrays(gpus):
+    result = tilewright.matmul(StandardArray(A, device=1), StandardArray(B, device=1))
+    assert (type(result), result.device) == (StandardArray, 1)
+    check(result.values, A @ B)
+    assert gpus[1].synchronized == 1
+
+
+def test_copies_that_cannot_be_asked_for_are_refused(gpus):
+    a, b, out = Exporter(A, device=0), Exporter(B, device=0), Exporter(C.copy(), device=0)
+    with pytest.raises(ArrayError, match="a must be row-major, the elements of a row touching"):
+        tilewright.matmul(Exporter(np.asfortranarray(A), device=0), b, out=out)
+    with pytest.raises(ArrayError, match="out must be row-major, the elements of a row touching"):
+        tilewright.matmul(a, b, out=Exporter(np.asfortranarray(C), device=0))
+    with pytest.raises(ArrayError, match="c and out must be the same row-major array"):
+        tilewright.matmul(a, b, c=Exporter(C, device=0), beta=1, out=out)
+    assert gpus[0].streams == []
+
+
+REFUSED = {
+    "gradient": (Tensor(A, requires_grad=True), ArrayError, "a requires a gradient, and matmul records none: pass a.d"),
+    "sparse": (Tensor(A, layout="sparse_coo"), ArrayError, "a must be a dense tensor, got one of layout sparse_coo"),
+    "negated": (Tensor(A, negated=True), ArrayError, "pass a.resolve_neg()"),
+    "other device": (Tensor(A, "mps"), ArrayError, "a must lie on the host or an NVIDIA GPU"),
+    "tensor type": (Tensor(A.astype("f8"), "cuda:0"), DtypeError, "a has element type float64; matmul takes float32"),
+    "tensor rank": (Tensor(A[0], "cuda:0"), ArrayError, "a must be a matrix, with 2 dimensions; got 1, shape (7,)"),
+    "CuPy type": (CuPyArray(A.astype("f2")), DtypeError, "a has element type float16; matmul takes float32"),
+    "CuPy rank": (CuPyArray(A[None]), ArrayError, "a must be a matrix, with 2 dimensions; got 3, shape (1, 5, 7)"),
+    "traced": (DynamicJaxprTracer(), ArrayError, "a is a traced value: matmul takes JAX arrays, outside jit"),
+    "JAX type": (JaxArray(A.astype("i4")), DtypeError, "a has element type int32"),
+    "DLPack type": (Exporter(A.astype("f8")), DtypeError, "a has element type float64"),
+    "DLPack GPU type": (Exporter(A.astype("f8"), device=0), DtypeError, "a has element type float64"),
+    "DLPack GPU rank": (Exporter(A[0], device=0), ArrayError, "a must be a matrix, with 2 dimensions; got 1"),
+}
+
+
+@pytest.mark.parametrize(("a", "error", "words"), REFUSED.values(), ids=REFUSED)
+def test_arrays_that_are_refused_are_named(gpus, a, error, words):
+    with pytest.raises(error) as caught:
+        tilewright.matmul(a, a)
+    assert words in str(caught.value)
+    assert gpus[0].streams == []
+
+
+def test_a_device_of_another_kind_is_refused():
+    array = Exporter(A)
+    array.where = (8, 0)
+    with pytest.raises(ArrayError, match="a must lie on the host or an NVIDIA GPU, got DLPack device type 8"):
+        tilewright.matmul(array, array)
+
+
+def test_an_array_that_cannot_be_exported_says_why(gpus):
+    class Sharded(Exporter):
+        def __dlpack__(self, **_):
+            raise BufferError("it is sharded over 2 devices")
+
+    for device in (None, 0):
+        array = Sharded(A, device)
+        with pytest.raises(ArrayError, match="a cannot be read through its protocol: it is sharded over 2 devices"):
+            tilewright.matmul(array, array)
+    assert gpus[0].streams == []
+
+
+def test_gradients_are_no_matter_where_none_are_recorded(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch_module(grad=False))
+    check(tilewright.matmul(Tensor(A, requires_grad=True), Tensor(B)).values, A @ B)
+
+
+def test_jax_arrays_cannot_be_written():
+    with pytest.raises(ArrayError, match="out must be an array that can be written, and a jaxlib"):
+        tilewright.matmul(JaxArray(A), JaxArray(B), out=JaxArray(C))
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_arrays_on_different_gpus_are_refused(gpus, make):
+    with pytest.raises(ArrayError, match="b must lie where a does: got GPU 1, and GPU 0 for a"):
+        tilewright.matmul(make(A, 0), make(B, 1))
+    with pytest.raises(ArrayError, match="out must lie where a does: got GPU 0, and GPU 1 for a"):
+        tilewright.matmul(make(A, 1), make(B, 1), out=make(C.copy(), 0))
+    assert gpus[0].streams == gpus[1].streams == []
+
+
+def test_arrays_on_the_host_and_on_a_gpu_are_refused(gpus):
+    with pytest.raises(ArrayError, match="b must lie where a does: got GPU 0, and the host for a"):
+        tilewright.matmul(Tensor(A), Tensor(B, "cuda:0"))
+    with pytest.raises(ArrayError, match="b must be of the same library as a and lie on the same device"):
+        tilewright.matmul(A, CuPyArray(B))
+    assert gpus[0].streams == []
+
+
+def test_arrays_on_a_gpu_are_not_for_the_emulator(gpus):
+    with pytest.raises(ArrayError, match="a must lie on the host for the emulator engine, got GPU 0"):
+        tilewright.matmul(CuPyArray(A), CuPyArray(B), engine="emulator")
+    assert gpus[0].streams == []
+
+
+@pytest.mark.parametrize("array", [CudaArray(A), Exporter(A, device=0)], ids=["interface", "DLPack"])
+def test_an_array_on_a_gpu_of_a_machine_without_one(monkeypatch, array):
+    def no_gpu(engine):
+        raise EngineUnavailableError(f"the {engine} engine cannot run here: no driver")
+
+    monkeypatch.setattr(arrays, "resolve_engine", no_gpu)
+    with pytest.raises(EngineUnavailableError, match="the cuda engine cannot run here: no driver"):
+        tilewright.matmul(array, array, out=array)
+
+
+@pytest.mark.parametrize("stream", [None, 1, 2, 4096])
+def test_the_stream_that_an_interface_names(stream):
+    library = arrays.library_of("a", CudaArray(A, stream))
+    assert library.stream(CudaArray(A, stream)) == (stream or 0)
+    assert library.waits(CudaArray(A, stream)) is (stream is None)
+
+
+def test_errors_of_an_engine_come_out(gpus, monkeypatch):
+    def fail(*_):
+        raise LaunchError("the GPU reports a failure")
+
+    monkeypatch.setattr(gpus[0], "launch", fail)
+    with pytest.raises(LaunchError, match="the GPU reports a failure"):
+        tilewright.matmul(CuPyArray(A), CuPyArray(B))
+
+
+WHOLE = np.zeros((12, 12), np.float32)
+INDICES = st.tuples(*[st.slices(12)] * 2)
+
+
+@given(INDICES, INDICES, st.booleans())
+def test_overlap_is_told_element_by_element(first, second, transposed):
+    marks = np.zeros((12, 12), bool)
+    marks[second] = True
+    views = WHOLE[first], WHOLE[second].T if transposed else WHOLE[second]
+    one, other = (host_operand("a", view, view) for view in views)
+    assert one.overlaps(other) == other.overlaps(one) == bool(marks[first].any())
+
+
+@given(INDICES, INDICES)
+def test_same_means_the_same_elements_in_the_same_order(first, second):
+    places = np.arange(144, dtype=np.float32).reshape(12, 12)
+    one, other = (host_operand("a", places[index], places[index]) for index in (first, second))
+    if places[first].size:
+        assert one.is_same(other) == np.array_equal(places[first], places[second])
+
+
+@pytest.mark.parametrize(
+    ("view", "row_major", "elements_overlap"),
+    [
+        (WHOLE, True, False),
+        (WHOLE[2:5, 3:7], True, False),
+        (WHOLE[::3, 3:7], True, False),
+        (WHOLE[:, ::2], False, False),
+        (WHOLE[:, :1], True, False),
+        (WHOLE[:, ::12], True, False),
+        (WHOLE[:1, ::-1], False, False),
+        (WHOLE[::-1], False, False),
+        (WHOLE.T, False, False),
+        (WHOLE.T[:, :1], True, False),
+        (WHOLE[:0], True, False),
+        (WHOLE[:, :0], True, False),
+        (np.broadcast_to(WHOLE[:1], (12, 12)), False, True),
+        (np.broadcast_to(WHOLE[:, :1], (12, 12)), False, True),
+        (np.broadcast_to(WHOLE[:1], (1, 12)), True, False),
+        (np.lib.stride_tricks.sliding_window_view(WHOLE[0], 4), False, True),
+        (np.zeros((4, 4), [("x", "f4"), ("y", "u2")])["x"], False, False),
+    ],
+)
+def test_layouts(view, row_major, elements_overlap):
+    operand = host_operand("a", view, view)
+    assert (operand.row_major, operand.elements_overlap) == (row_major, elements_overlap)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "ld"),
+    [((3, 4), (16, 4), 4), ((3, 4), (40, 4), 10), ((1, 4), (0, 4), 4), ((3, 1), (40, 8), 10), ((0, 0), (0, 0), 1)],
+)
+def test_an_engine_is_given_the_leading_dimension(shape, strides, ld):
+    matrix = gpu_operand("a", "owner", 4096, shape, strides, "float32", 1).matrix
+    assert (matrix.pointer, matrix.rows, matrix.cols, matrix.ld, matrix.owner) == (4096, *shape, ld, "owner")

@@ -1,0 +1,167 @@
+"""The command line, from its arguments to its exit status."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from tilewright import cli
+from tilewright.kernels import LADDER, find
+
+
+@pytest.fixture
+def tilewright(monkeypatch, capsys):
+    """Run the command line; gives exit status, standard output and standard error, white space evened."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tilewright", *arguments])
+        status = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            status = stop.code or 0
+        printed = capsys.readouterr()
+        return status, " ".join(printed.out.split()), " ".join(printed.err.split())
+
+    return run
+
+
+def test_list_shows_every_rung(tilewright):
+    status, out, _ = tilewright("list")
+    assert status == 0
+    for kernel in LADDER:
+        assert f"{kernel.rung} {kernel.name} {kernel.idea}" in out
+
+
+def test_list_of_a_kernel_explains_its_parameters(tilewright):
+    status, out, _ = tilewright("list", "3")
+    assert status == 0
+    assert "side of the tiles of A, B and C" in out
+    assert "TILE*TILE must be at most 1024" in out
+    assert "shared_tiled:fastcuda_v2 is PAD=1" in out
+
+
+def test_info_tells_what_the_machine_has(tilewright):
+    status, out, _ = tilewright("info")
+    assert status == 0
+    assert "cache folder" in out
+    assert "numpy" in out
+
+
+def test_bench_verifies_and_writes_records(tilewright, tmp_path):
+    path = tmp_path / "run.json"
+    arguments = ("--shape", "70x50x30", "--shape", "8", "--beta", "0.5", "--engine", "emulator", "--json", str(path))
+    status, out, _ = tilewright("bench", "naive", "10", *arguments)
+    assert status == 0
+    assert "Its times are not GPU times." in out
+    assert "GFLOP/s" not in out
+    run = json.loads(path.read_text())
+    expected = [(name, m) for m in (70, 8) for name in ("naive", "warptiled")]
+    assert [(record["kernel"], record["m"]) for record in run["records"]] == expected
+    assert all(record["verified"] and record["beta"] == 0.5 for record in run["records"])
+    assert run["environment"]["engine"] == "emulator"
+
+
+def test_bench_runs_the_whole_ladder_and_a_suite(tilewright):
+    status, out, _ = tilewright("bench", "--suite", "tiny", "--engine", "emulator")
+    assert status == 0
+    assert out.count(" ok ") == 6 * len(LADDER)
+
+
+def test_bench_takes_configs_and_presets(tilewright):
+    arguments = ("--shape", "64", "--engine", "emulator")
+    _, out, _ = tilewright("bench", "vectorized", "--config", "BM=32,BN=32,BK=16,TM=4,TN=4", *arguments)
+    assert "BM=32 BN=32 BK=16 TM=4 TN=4" in out
+    _, out, _ = tilewright("bench", "shared_tiled:fastcuda_v2", *arguments)
+    assert "TILE=32 PAD=1" in out
+
+
+def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
+    right = find("coalesced")
+    source = tmp_path / right.source.name
+    source.write_text(right.source.read_text().replace("k < K", "k < K - 1"))
+    monkeypatch.setattr(cli, "resolve", lambda name: (replace(right, name=name, source=source), {}))
+    status, out, err = tilewright("bench", "broken", "--shape", "32", "--engine", "emulator")
+    assert status == 1
+    assert "WRONG" in out
+    assert "wrong result: broken on 32x32x32" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["warptield"], "no kernel is called 'warptield'; did you mean 'warptiled'?"),
+        (["naive:fastcuda_v2"], "naive has no preset 'fastcuda_v2'; did you mean 'fastcuda_v1'?"),
+        (["--shape", "3x4"], "shape must read MxNxK, as in 4096x4096x4096, got '3x4'"),
+        (["--shape", "3x4x-1"], "shape must read MxNxK"),
+        (["--suite", "sqares"], "no suite is called 'sqares'; did you mean 'squares'?"),
+        (["10", "--config", "BX=3"], "warptiled has no parameter 'BX'"),
+        (["10", "--config", "BM"], "config must read NAME=INTEGER,..., as in BM=64,BN=64; got 'BM'"),
+        (["10", "--config", "BM=48"], "BM must be a multiple of WM"),
+        (["--dtype", "float64"], "dtype must be one of float32, got 'float64'"),
+        (["--alpha", "nan"], "alpha must be a number, got nan"),
+        (["--engine", "gpu"], "engine must be one of auto, cuda, emulator, got 'gpu'"),
+    ],
+)
+def test_bad_input_is_named(tilewright, arguments, message):
+    status, out, err = tilewright("bench", "--engine", "emulator", *arguments)
+    assert status == 1
+    assert message in err
+    assert not out
+
+
+def test_wrong_usage_has_its_own_status(tilewright):
+    status, _, err = tilewright("bench", "--samples", "0")
+    assert status == 2
+    assert "--samples" in err
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["info"], ["bench"]])
+def test_help_teaches(tilewright, command):
+    status, out, _ = tilewright(*command, "--help")
+    assert status == 0
+    assert "Usage: tilewright" in out
+
+
+def test_records_that_cannot_be_written_fail_by_name(tilewright, tmp_path):
+    status, _, err = tilewright(
+        "bench", "naive", "--shape", "8", "--engine", "emulator", "--json", str(tmp_path / "file" / "run.json")
+    )
+    assert status == 0
+    (tmp_path / "plain").write_text("")
+    status, _, err = tilewright(
+        "bench", "naive", "--shape", "8", "--engine", "emulator", "--json", str(tmp_path / "plain" / "run.json")
+    )
+    assert status == 1
+    assert "cannot write the records to" in err
+
+
+def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
+    path = tmp_path / "run.json"
+    command = [
+        sys.executable,
+        "-c",
+        "from tilewright.cli import main; main()",
+        "bench",
+        "naive",
+        "--engine",
+        "emulator",
+    ]
+    command += ["--shape", "8", "--shape", "2048", "--json", str(path)]
+    with subprocess.Popen(command, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while not path.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        start = time.monotonic()
+        process.communicate()
+    assert process.returncode not in (0, None)
+    assert time.monotonic() - start < 10
+    assert len(json.loads(path.read_text())["records"]) == 1

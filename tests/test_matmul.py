@@ -1,0 +1,317 @@
+"""matmul() on NumPy arrays: what it computes, where, and what it refuses. Other libraries: test_arrays.py."""
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tilewright
+from stand_ins import NumPyEngine
+from tilewright import ArrayError, ConfigError, DtypeError, EngineUnavailableError, KernelNotFoundError, ProblemError
+from tilewright.kernels import LADDER, find
+
+front_door = sys.modules["tilewright.matmul"]
+
+SIZES = st.integers(0, 40)
+SCALARS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 3])
+LAYOUTS = st.sampled_from(["rows", "gap", "columns", "reversed", "every other", "broadcast"])
+
+
+@pytest.fixture(autouse=True)
+def _no_gpu(monkeypatch):
+    """These tests say the same on a machine with a GPU: matmul is told that there is none."""
+    monkeypatch.setattr(front_door, "cuda_unavailable", lambda: "a test says so")
+
+
+def draw(rows, cols, layout="rows", seed=0):
+    """A matrix of normal numbers that lies in memory as `layout` says."""
+    values = np.random.default_rng([seed, rows, cols]).standard_normal((2 * rows, 2 * cols + 3), np.float32)
+    return {
+        "rows": lambda: values[:rows, :cols].copy(),
+        "gap": lambda: values[:rows, 1 : cols + 1],
+        "columns": lambda: np.asfortranarray(values[:rows, :cols]),
+        "reversed": lambda: values[rows - 1 :: -1, :cols] if rows else values[:0, :cols],
+        "every other": lambda: values[::2, : 2 * cols : 2],
+        "broadcast": lambda: np.broadcast_to(values[:1, :cols], (rows, cols)) if rows else values[:0, :cols],
+    }[layout]()
+
+
+def reference(a, b, alpha=1.0, beta=0.0, c=None):
+    result = float(alpha) * (a.astype(np.float64) @ b.astype(np.float64))
+    return result + beta * c if beta else result
+
+
+def check(result, expected, k):
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * max(k, 4))
+
+
+ENGINES = {"numpy": None, "engine": NumPyEngine(None)}
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.tuples(SIZES, SIZES, SIZES),
+    layouts=st.tuples(LAYOUTS, LAYOUTS, LAYOUTS),
+    alpha=SCALARS,
+    beta=SCALARS,
+    target=st.sampled_from(["new", "out", "out with a gap", "out by columns", "in place"]),
+)
+def test_any_shape_layout_and_scalars(engine, sizes, layouts, alpha, beta, target):
+    m, n, k = sizes
+    a, b, c = draw(m, k, layouts[0], 1), draw(k, n, layouts[1], 2), draw(m, n, layouts[2], 3)
+    if target == "in place":
+        c = draw(m, n, "gap", 3).copy()
+    out = {
+        "new": None,
+        "out": np.full((m, n), np.nan, np.float32),
+        "out with a gap": np.full((m, n + 5), np.nan, np.float32)[:, 2 : n + 2],
+        "out by columns": np.full((n, m), np.nan, np.float32).T,
+        "in place": c,
+    }[target]
+    expected = reference(a, b, alpha, beta, c)
+    result = tilewright.matmul(a, b, out=out, c=c, alpha=alpha, beta=beta, engine=engine)
+    assert result is out or (out is None and result.shape == (m, n))
+    check(result, expected, k)
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_c_is_not_read_where_beta_is_zero(engine):
+    a, b = draw(5, 7), draw(7, 3)
+    c = np.full((5, 3), np.nan, np.float32)
+    check(tilewright.matmul(a, b, c=c, engine=engine), reference(a, b), 7)
+    check(tilewright.matmul(a, b, c=c, out=c, engine=engine), reference(a, b), 7)
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_inputs_are_left_as_they_were(engine):
+    a, b, c = draw(5, 7, "columns"), draw(7, 3, "gap"), draw(5, 3)
+    before = a.copy(), b.copy(), c.copy()
+    tilewright.matmul(a, b, c=c, alpha=2, beta=3, engine=engine)
+    for array, copy in zip((a, b, c), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("alpha", [2, np.float32(2), np.float64(2), np.int64(2), Fraction(2)])
+def test_scalars_may_be_numbers_of_any_type(alpha):
+    a, b = draw(5, 7), draw(7, 3)
+    check(tilewright.matmul(a, b, alpha=alpha), 2 * reference(a, b), 7)
+
+
+def test_numpy_multiplies_where_there_is_no_gpu_and_no_kernel_is_named(monkeypatch):
+    monkeypatch.setattr(front_door, "resolve_engine", lambda _: pytest.fail("no engine is needed"))
+    a, b = draw(5, 7), draw(7, 3)
+    np.testing.assert_array_equal(tilewright.matmul(a, b), a @ b)
+
+
+def test_a_gpu_multiplies_where_there_is_one(monkeypatch):
+    gpu = NumPyEngine((9, 0))
+    monkeypatch.setattr(front_door, "cuda_unavailable", lambda: None)
+    monkeypatch.setattr(front_door, "resolve_engine", {"auto": gpu}.get)
+    a, b = draw(5, 7), draw(7, 3)
+    check(tilewright.matmul(a, b), reference(a, b), 7)
+    assert len(gpu.compiled) == 1
+
+
+@pytest.mark.parametrize("named", [{"kernel": "shared_tiled"}, {"engine": "emulator"}])
+def test_the_emulator_runs_where_a_kernel_or_it_is_named(monkeypatch, named):
+    emulator, asked = NumPyEngine(None), []
+    monkeypatch.setattr(front_door, "resolve_engine", lambda engine: asked.append(engine) or emulator)
+    a, b = draw(5, 7), draw(7, 3)
+    check(tilewright.matmul(a, b, **named), reference(a, b), 7)
+    assert asked == [named.get("engine", "auto")]
+    assert len(emulator.compiled) == 1
+
+
+@pytest.mark.parametrize("kernel", [find("vectorized"), "vectorized", "6", 6])
+@pytest.mark.parametrize("config", [{"BM": 64}, "BM=64"])
+def test_kernels_and_configs_in_every_form(kernel, config):
+    engine = NumPyEngine(None)
+    tilewright.matmul(draw(5, 7), draw(7, 3), kernel=kernel, config=config, engine=engine)
+    assert engine.compiled[0][:2] == (find("vectorized"), find("vectorized").config({"BM": 64}))
+
+
+def test_a_preset_and_what_differs_from_it():
+    engine = NumPyEngine(None)
+    tilewright.matmul(draw(5, 7), draw(7, 3), kernel="vectorized:fastcuda_v3", config="BK=32", engine=engine)
+    preset = find("vectorized").presets["fastcuda_v3"]
+    assert engine.compiled[0][1] == find("vectorized").config({**preset, "BK": 32})
+
+
+def test_what_was_tuned_for_a_gpu_is_used_on_it():
+    engine = NumPyEngine((8, 0))
+    tilewright.matmul(draw(5, 7), draw(7, 3), kernel="autotuned", engine=engine)
+    assert engine.compiled[0][1] == find("autotuned").config(capability=(8, 0))
+
+
+def test_a_call_like_an_earlier_one_is_not_prepared_again():
+    engine = NumPyEngine(None)
+    for _ in range(3):
+        tilewright.matmul(draw(5, 8), draw(8, 4), engine=engine)
+    assert len(engine.compiled) == 1
+    assert len(engine.streams) == 3
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_every_rung_on_the_emulator(kernel):
+    a, b, c = draw(37, 21, "gap"), draw(21, 66, "columns"), draw(37, 66)
+    result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=2.0, kernel=kernel.name, engine="emulator")
+    check(result, reference(a, b, 0.5, 2.0, c), 21)
+
+
+@pytest.mark.parametrize("sizes", [(0, 4, 5), (4, 0, 5), (4, 5, 0), (0, 0, 0)])
+def test_empty_matrices_on_the_emulator(sizes):
+    m, n, k = sizes
+    a, b, c = draw(m, k), draw(k, n), draw(m, n)
+    check(tilewright.matmul(a, b, c=c, beta=2.0, engine="emulator"), reference(a, b, 1.0, 2.0, c), k)
+
+
+A, B, C = draw(5, 7), draw(7, 3), draw(5, 3)
+SQUARE = np.zeros((20, 20), np.float32)
+REFUSED = {
+    "inner dimensions": (
+        {"b": draw(6, 3)},
+        ArrayError,
+        "b must have as many rows as a has columns: got b of 6 x 3, and a of 5 x 7",
+    ),
+    "vector": ({"a": A[0]}, ArrayError, "a must be a matrix, with 2 dimensions; got 1, shape (7,)"),
+    "batch": ({"b": B[None]}, ArrayError, "b must be a matrix, with 2 dimensions; got 3, shape (1, 7, 3)"),
+    "scalar": ({"c": np.float32(1)}, ArrayError, "c must be an array of NumPy, CuPy, PyTorch or JAX"),
+    "list": ({"a": A.tolist()}, ArrayError, "got list"),
+    "none": ({"b": None}, ArrayError, "got NoneType"),
+    "float64": ({"a": A.astype("f8"), "b": B.astype("f8")}, DtypeError, "a has element type float64"),
+    "mixed": (
+        {"b": B.astype("f8")},
+        DtypeError,
+        "b has element type float64; matmul takes float32, for all its arrays",
+    ),
+    "integers": ({"b": B.astype("i4")}, DtypeError, "b has element type int32"),
+    "complex": ({"a": A.astype("c8")}, DtypeError, "a has element type complex64"),
+    "half": ({"c": C.astype("f2"), "beta": 1}, DtypeError, "c has element type float16"),
+    "byte order": ({"a": A.astype(">f4")}, DtypeError, "a has element type >f4"),
+    "structured": ({"a": A.view([("x", "f4")])}, DtypeError, "a has element type [('x', '<f4')]"),
+    "objects": ({"a": A.astype(object)}, DtypeError, "a has element type object"),
+    "masked": ({"a": np.ma.masked_less(A, 0)}, ArrayError, "a must be a plain numpy.ndarray, got numpy.MaskedArray"),
+    "np.matrix": ({"b": B.view(np.matrix)}, ArrayError, "b must be a plain numpy.ndarray, got numpy.matrix"),
+    "out shape": ({"out": np.empty((5, 4), "f4")}, ArrayError, "out must be 5 x 3 as a @ b is, got 5 x 4"),
+    "out type": ({"out": np.empty((5, 3))}, DtypeError, "out has element type float64"),
+    "c shape": ({"c": draw(3, 5), "beta": 1}, ArrayError, "c must be 5 x 3 as a @ b is, got 3 x 5"),
+    "no c": ({"beta": 2}, ArrayError, "c must be given where beta is not 0, got beta=2.0"),
+    "no c, but out": ({"beta": 2, "out": C.copy()}, ArrayError, "c must be given where beta is not 0"),
+    "read-only": ({"out": np.broadcast_to(C, C.shape)}, ArrayError, "out must be an array that can be written"),
+    "broadcast out": (
+        {"out": np.lib.stride_tricks.as_strided(C.copy(), (5, 3), (0, 4))},
+        ArrayError,
+        "out must have memory for every element, got strides of (0, 4) bytes",
+    ),
+    "out is a": ({"a": SQUARE, "b": SQUARE.copy(), "out": SQUARE}, ArrayError, "out must not overlap a in memory"),
+    "out is b": ({"a": SQUARE.copy(), "b": SQUARE, "out": SQUARE}, ArrayError, "out must not overlap b in memory"),
+    "out in a": (
+        {"a": SQUARE[:, :7], "b": draw(7, 3), "out": SQUARE[:, 6:9]},
+        ArrayError,
+        "out must not overlap a in memory",
+    ),
+    "out beside c": (
+        {"c": SQUARE[:5, :3], "out": SQUARE[1:6, :3], "beta": 1},
+        ArrayError,
+        "out must not overlap c in memory, unless it is c",
+    ),
+    "transposed c": (
+        {"a": draw(20, 4), "b": draw(4, 20), "c": SQUARE, "out": SQUARE.T, "beta": 1},
+        ArrayError,
+        "out must not overlap c in memory, unless it is c",
+    ),
+    "alpha": ({"alpha": "2"}, ProblemError, "alpha must be a number, got '2'"),
+    "complex alpha": ({"alpha": 2j}, ProblemError, "alpha must be a number, got 2j"),
+    "boolean beta": ({"beta": True}, ProblemError, "beta must be a number, got True"),
+    "alpha nan": ({"alpha": float("nan")}, ProblemError, "alpha must be a number, got nan"),
+    "kernel": ({"kernel": "warptield"}, KernelNotFoundError, "did you mean 'warptiled'?"),
+    "preset": ({"kernel": "shared_tiled:x"}, KernelNotFoundError, "shared_tiled has no preset 'x'"),
+    "kernel type": ({"kernel": 1.5}, KernelNotFoundError, "kernel must be a name, the number of a rung or a Kernel"),
+    "config alone": ({"config": {"BM": 64}}, ConfigError, "config needs the kernel whose parameters it sets"),
+    "parameter": ({"kernel": "naive", "config": "BM=64"}, ConfigError, "naive has no parameter 'BM'"),
+    "config text": ({"kernel": "naive", "config": "BM"}, ConfigError, "config must read NAME=INTEGER,..."),
+    "config type": ({"kernel": "naive", "config": 5}, ConfigError, "config must map parameters to integers"),
+    "config list": ({"kernel": "vectorized", "config": {"BM": [1]}}, ConfigError, "BM must be an integer, got [1]"),
+    "config float": ({"kernel": "vectorized", "config": {"BM": 64.0}}, ConfigError, "BM must be an integer, got 64.0"),
+    "constraint": (
+        {"kernel": "vectorized", "config": {"TM": 6}},
+        ConfigError,
+        "TM must be a multiple of 4: a fragment of A is read as float4s",
+    ),
+    "engine": ({"engine": "gpu"}, ValueError, "engine must be one of auto, cuda, emulator, got 'gpu'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "error", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_is_named(arguments, error, words):
+    arguments = {"a": A, "b": B, "engine": NumPyEngine(None), **arguments}
+    out = arguments.get("out")
+    before = None if out is None else out.copy()
+    with pytest.raises(error) as caught:
+        tilewright.matmul(arguments.pop("a"), arguments.pop("b"), **arguments)
+    assert words in str(caught.value)
+    if out is not None:
+        np.testing.assert_array_equal(out, before)
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+def test_a_scalar_that_is_not_a_number_is_refused_by_every_engine(name):
+    for engine in ENGINES.values():
+        with pytest.raises(ProblemError, match=f"{name} must be a number, got nan"):
+            tilewright.matmul(A, B, c=C, engine=engine, **{name: float("nan")})
+
+
+def test_parts_of_one_array_that_do_not_overlap_may_be_inputs_and_out():
+    whole = draw(20, 20)
+    a, b, out = whole[:10, :10], whole[:10, 10:], whole[10:, 3:13]
+    expected = reference(a, b)
+    tilewright.matmul(a, b, out=out)
+    check(out, expected, 10)
+    left, right = whole[:, :10], whole[:, 10:]  # between one another in memory, row by row
+    expected = reference(right, right[:10])
+    check(tilewright.matmul(right, right[:10], out=left), expected, 10)
+
+
+def test_a_file_mapped_to_memory_is_an_array(tmp_path):
+    mapped = np.memmap(tmp_path / "a", np.float32, "w+", shape=(5, 7))
+    mapped[...] = A
+    result = tilewright.matmul(mapped, B, out=np.memmap(tmp_path / "out", np.float32, "w+", shape=(5, 3)))
+    check(result, reference(A, B), 7)
+
+
+def test_the_cuda_engine_says_why_it_is_not_there(monkeypatch):
+    registry = sys.modules["tilewright.engines.registry"]
+    monkeypatch.setattr(registry, "cuda_unavailable", lambda: "no driver is installed")
+    registry._cuda.cache_clear()
+    with pytest.raises(EngineUnavailableError, match="the cuda engine cannot run here: no driver is installed"):
+        tilewright.matmul(A, B, engine="cuda")
+
+
+def test_kernels_lists_the_ladder_and_its_package_can_still_be_imported():
+    assert tilewright.kernels() == LADDER
+    code = (
+        "import tilewright, tilewright.kernels.spec\n"
+        "from tilewright.kernels import LADDER, naive\n"
+        "from tilewright.kernels.spec import Kernel\n"
+        "assert tilewright.kernels() is LADDER and isinstance(LADDER[0], Kernel)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_is_there():
+    assert all(hasattr(tilewright, name) for name in tilewright.__all__)
+
+
+def test_importing_it_loads_no_cuda_and_no_array_library_but_numpy():
+    code = (
+        "import sys, tilewright\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "assert not loaded & {'cuda', 'torch', 'cupy', 'jax', 'rich', 'typer'}, loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
