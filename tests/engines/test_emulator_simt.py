@@ -228,7 +228,6 @@ def test_blocks_run_at_the_same_time(monkeypatch):
 
 def test_arithmetic():
     source = """
-    #pragma unroll
     __constant__ int table[3] = {1, 2, 4};
     extern "C" __global__ void __launch_bounds__(32, 1) kernel(const float* __restrict__ x, float* out) {
         *out++ = fmaf(x[0], x[1], x[2]);

@@ -202,7 +202,7 @@ def test_launch_on_another_stream(engine, copy_kernel, random, as_given):
     stream = engine.device.create_stream()
     array = draw(random, 2048, 2048)
     a, c = engine.upload(array), engine.upload(poisoned(2048, 2048))
-    engine.launch(unguarded(engine, copy_kernel), Problem(2048, 2048, 1), a, a, c, stream=as_given(stream))
+    engine.launch(unguarded(engine, copy_kernel), Problem(2048, 2048, 1, lda=2048), a, a, c, stream=as_given(stream))
     stream.sync()
     np.testing.assert_array_equal(engine.download(c), array)
 
@@ -210,14 +210,14 @@ def test_launch_on_another_stream(engine, copy_kernel, random, as_given):
 def test_launch_on_the_default_stream(engine, copy_kernel, random):
     array = draw(random, 64, 64)
     a, c = engine.upload(array), engine.upload(poisoned(64, 64))
-    engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1), a, a, c, stream=0)
+    engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1, lda=64), a, a, c, stream=0)
     np.testing.assert_array_equal(engine.download(c), array)
 
 
 def test_what_is_no_stream_is_refused(engine, copy_kernel):
     a = engine.upload(np.zeros((32, 32), np.float32))
     with pytest.raises(LaunchError, match=r"stream must be None.*got str"):
-        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1), a, a, a, stream="7")
+        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1, lda=32), a, a, a, stream="7")
 
 
 def test_a_thread_keeps_its_context(engine, copy_kernel, random):
@@ -228,7 +228,7 @@ def test_a_thread_keeps_its_context(engine, copy_kernel, random):
         contexts.append(int(driver.cuCtxGetCurrent()[1]))
         CudaEngine()
         a, c = engine.upload(array), engine.upload(poisoned(64, 64))
-        engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1), a, a, c)
+        engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1, lda=64), a, a, c)
         results.append(engine.download(c))
         contexts.append(int(driver.cuCtxGetCurrent()[1]))
 
@@ -303,7 +303,7 @@ for use in (engine.synchronize, lambda: engine.download(nowhere)):
 
 
 def copy_work(engine, kernel, sets, size):
-    executable, problem = unguarded(engine, kernel), Problem(size, size, 1)
+    executable, problem = unguarded(engine, kernel), Problem(size, size, 1, lda=size)
 
     def work(index, stream):
         a, c = sets[index % len(sets)]
@@ -358,7 +358,7 @@ def test_a_work_that_fails_leaves_the_engine_usable(engine, copy_kernel):
     def fails_in_capture(_, stream):
         if stream is not engine.stream:
             raise LaunchError("on purpose")
-        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1), a, a, a, stream)
+        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1, lda=32), a, a, a, stream)
 
     with pytest.raises(LaunchError, match="on purpose"):
         engine.time([fails_in_capture], 3)
@@ -368,7 +368,7 @@ def test_a_work_that_fails_leaves_the_engine_usable(engine, copy_kernel):
 def test_a_launch_is_cheap(engine, copy_kernel):
     """Host time of a launch; cuda.core alone takes about 3 microseconds."""
     a = engine.upload(np.zeros((32, 32), np.float32))
-    executable, problem = unguarded(engine, copy_kernel), Problem(32, 32, 1)
+    executable, problem = unguarded(engine, copy_kernel), Problem(32, 32, 1, lda=32)
     best = float("inf")
     for _ in range(20):
         start = time.perf_counter()

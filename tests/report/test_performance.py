@@ -60,7 +60,12 @@ def test_a_plot_of_the_same_records_is_the_same_file(tmp_path, records):
 
 def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypatch, request):
     root = request.config.rootpath
-    for page in (*performance.PAGES, performance.RECORDS, *(root / performance.COUNTERS).glob("*.csv")):
+    for page in (
+        *performance.PAGES,
+        performance.RECORDS,
+        performance.EMULATED,
+        *(root / performance.COUNTERS).glob("*.csv"),
+    ):
         copy = tmp_path / page.relative_to(root) if page.is_absolute() else tmp_path / page
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((root / page).read_bytes())

@@ -5,16 +5,21 @@ Run as `python -m tilewright.report.performance` from the root of a checkout (`m
 """
 
 import csv
+import io
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from rich.console import Console
 
 from tilewright.bench.records import Record, Run
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.report import published
 from tilewright.report.plots import plot_ladder
+from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
+EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = (Path("README.md"), Path("docs/performance.md"))
 PLOT = Path("docs/ladder.svg")
@@ -34,10 +39,12 @@ SHARED_COUNTERS = {
 def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
-        run = Run.load(RECORDS)
+        run, emulated = Run.load(RECORDS), Run.load(EMULATED)
         plot_ladder(run.records, PLOT, f"The ladder on one {run.environment['gpu']['name']}, fp32")
         sections = {
+            "device": device(run),
             "headline": headline(run.records),
+            "emulator": terminal(emulated.records),
             "sizes": sizes(run.records),
             "ratios": sizes(run.records, ratios=True),
             "counters": counters(sorted(COUNTERS.glob("*.csv"))),
@@ -88,6 +95,23 @@ def headline(records: Sequence[Record]) -> str:
         rows.append(("", f"{baseline.name} {baseline.version}", "", f"{baseline.gflops:,.0f}", "100.0%",
                      f"{published.GH200[0]:,.0f}"))  # fmt: skip
     return table(("rung", "kernel", "config", "GFLOP/s", "of cuBLAS", "worklog, GH200"), rows, "rllrrr")
+
+
+def device(run: Run) -> str:
+    """What the headline was measured on, in a sentence."""
+    gpu, libraries = run.environment["gpu"], run.environment["libraries"]
+    return (
+        f"GFLOP/s in fp32 at {HEADLINE} on one {gpu['name']} ({gpu['multiprocessors']} multiprocessors, driver "
+        f"{gpu['driver']}, NVRTC {gpu['nvrtc']}, cuBLAS {libraries['nvidia-cublas']}), {run.environment['date'][:10]}:"
+    )
+
+
+def terminal(records: Sequence[Record]) -> str:
+    """What `tilewright bench` prints of these records, as a block of text."""
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(bench_table(records))
+    lines = (line.rstrip() for line in console.export_text().splitlines())
+    return "\n".join(("```", *lines, "```"))
 
 
 def sizes(records: Sequence[Record], ratios: bool = False) -> str:
