@@ -69,9 +69,9 @@ def test_bench_verifies_and_writes_records(tilewright, tmp_path):
 
 
 def test_bench_runs_the_whole_ladder_and_a_suite(tilewright):
-    status, out, _ = tilewright("bench", "--suite", "tiny", "--engine", "emulator")
+    status, out, _ = tilewright("bench", "--suite", "tiny", "--suite", "tiny", "--shape", "9", "--engine", "emulator")
     assert status == 0
-    assert out.count(" ok ") == 6 * len(LADDER)
+    assert out.count(" ok ") == (2 * 6 + 1) * len(LADDER)
 
 
 def test_bench_takes_configs_and_presets(tilewright):

@@ -106,7 +106,8 @@ def run_bench(
         typer.Option("--shape", metavar="MxNxK", help="Sizes of A (M x K) and B (K x N). May be given several times."),
     ] = None,
     suite: Annotated[
-        str | None, typer.Option("--suite", metavar="NAME", help=f"A list of shapes: {', '.join(suites.shapes())}.")
+        list[str] | None,
+        typer.Option("--suite", metavar="NAME", help=f"Lists of shapes: {', '.join(suites.shapes())}."),
     ] = None,
     dtype: Annotated[str, typer.Option(help=f"Element type: {', '.join(DTYPES)}.")] = DTYPES[0],
     alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.0,
@@ -137,7 +138,7 @@ def run_bench(
     overrides = parse_overrides(config)
     for kernel, preset in named:
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
-    problems = _problems(shape or [], suite, dtype, alpha, beta)
+    problems = _problems(shape or [], suite or [], dtype, alpha, beta)
     where = resolve_engine(engine)
     emulated = where.capability is None
     choices = [
@@ -154,9 +155,9 @@ def run_bench(
     raise typer.Exit(1 if wrong else 0)
 
 
-def _problems(shapes: list[str], suite: str | None, dtype: str, alpha: float, beta: float) -> list[Problem]:
+def _problems(shapes: list[str], names: list[str], dtype: str, alpha: float, beta: float) -> list[Problem]:
     problems = [Problem.parse(shape, dtype=dtype, alpha=alpha, beta=beta) for shape in shapes]
-    return problems + (suites.suite(suite, dtype, alpha, beta) if suite else [])
+    return problems + [problem for name in names for problem in suites.suite(name, dtype, alpha, beta)]
 
 
 def _measure(

@@ -50,7 +50,7 @@ DEADLOCKS = {
         r"1 thread waits at __syncthreads \(kernel.cu:3\), 63 threads have returned",
     ),
     "at a warp operation": (
-        "cells[0] = __shfl_sync(-1, 1, 0); if (threadIdx.x != 40)|__syncwarp();|else|__syncthreads();".split("|"),
+        ["if (threadIdx.x != 40)", "__syncwarp();", "else", "__syncthreads();"],
         r"31 threads wait at __syncwarp \(kernel.cu:3\) with the mask 0xffffffff, "
         r"1 thread waits at __syncthreads \(kernel.cu:5\), 32 threads have returned",
     ),

@@ -76,7 +76,7 @@ class EmulatorEngine:
         a: Matrix,
         b: Matrix,
         c: Matrix,
-        stream: Any = None,  # noqa: ARG002 launches run at once, one after another
+        stream: Any = None,
     ) -> None:
         """Compute C = alpha * A @ B + beta * C; c is overwritten. Nothing is launched where C has no elements.
 
@@ -136,7 +136,7 @@ class EmulatorEngine:
             elements = (matrix.rows - 1) * matrix.ld + matrix.cols  # the memory may end with the last row's last one
             memory = (ctypes.c_ubyte * (elements * result.itemsize)).from_address(matrix.pointer)
             strides = (matrix.ld * result.itemsize, result.itemsize)
-            result[:] = as_strided(np.frombuffer(memory, result.dtype), result.shape, strides)
+            result[:] = as_strided(np.frombuffer(memoryview(memory), result.dtype), result.shape, strides)
         return result
 
     def synchronize(self) -> None:

@@ -1,0 +1,249 @@
+"""Finding the C++ compiler, compiling with it, and the cache of what it made."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulator_helpers import launch
+
+from tilewright.engines.emulator.compiler import compile_kernel, compile_runtime, find_compiler
+from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.engines.emulator.program import worker_count
+from tilewright.errors import CompileError, EngineUnavailableError
+
+SOURCE = 'extern "C" __global__ void kernel(int* out) { __syncthreads(); out[threadIdx.x] = VALUE; }'
+
+
+def run(value, **options):
+    """Compile SOURCE, run it on 4 threads, and see whether it is right."""
+    out = np.zeros(4, dtype=np.int32)
+    launch(SOURCE, out, block=(4, 1, 1), defines={"VALUE": value}, **options)
+    np.testing.assert_array_equal(out, value)
+
+
+@pytest.fixture
+def fresh_cache(monkeypatch, tmp_path):
+    """A cache folder that holds nothing but the runtime."""
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    shutil.copy(compile_runtime().library, folder)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def wrapped(monkeypatch, tmp_path):
+    """Makes CXX a program that writes down its calls, then does as told; returns them as a list of lines."""
+
+    def wrap(commands='exec g++ "$@"'):
+        log, script = tmp_path / "log", tmp_path / "my compiler"
+        script.write_text(f'#!/bin/sh\necho "$@" >> {shlex.quote(str(log))}\n{commands}\n')
+        script.chmod(0o755)
+        monkeypatch.setenv("CXX", shlex.quote(str(script)))
+        return lambda: log.read_text().splitlines() if log.exists() else []
+
+    return wrap
+
+
+def test_a_compile_error_shows_the_compilers_words():
+    source = 'extern "C" __global__ void kernel(int* out) {\n\n    out[0] = no_such_thing;\n}'
+    with pytest.raises(CompileError, match=r"(?s)kernel.cu does not compile: .*kernel.cu:3.*no_such_thing"):
+        launch(source, np.zeros(1))
+
+
+def test_a_compile_error_in_a_file_names_the_file(tmp_path):
+    path = tmp_path / "broken.cu"
+    path.write_text('extern "C" __global__ void kernel(int* out) { return 1; }')
+    with pytest.raises(CompileError, match=r"(?s)broken.cu does not compile: .*broken.cu:1"):
+        launch(path, np.zeros(1))
+
+
+def test_a_source_without_the_entry():
+    with pytest.raises(CompileError, match="other"):
+        launch(SOURCE, np.zeros(1), entry="other", defines={"VALUE": 1})
+
+
+def test_a_function_that_is_nowhere_defined():
+    source = 'int nowhere(); extern "C" __global__ void kernel(int* out) { *out = nowhere(); }'
+    with pytest.raises(CompileError, match="nowhere"):
+        launch(source, np.zeros(1))
+
+
+def test_more_locals_than_a_fibers_stack_has_room_for():
+    source = """
+    extern "C" __global__ void kernel(int* out) {
+        volatile int cells[10000];
+        cells[out[0]] = 1;
+        out[0] = cells[out[1]];
+    }
+    """
+    with pytest.raises(CompileError, match=r"frame size .* larger than"):
+        launch(source, np.zeros(1))
+
+
+def test_headers_beside_a_source_are_found(tmp_path):
+    (tmp_path / "value.cuh").write_text("#define VALUE 41\n")
+    path = tmp_path / "source.cu"
+    path.write_text(f'#include "value.cuh"\n{SOURCE}')
+    out = np.zeros(1, dtype=np.int32)
+    launch(path, out)
+    assert out[0] == 41
+    (tmp_path / "value.cuh").write_text("#define VALUE 42\n")
+    launch(path, out)
+    assert out[0] == 42
+
+
+@pytest.mark.usefixtures("fresh_cache")
+def test_cxx_names_the_compiler_and_its_code_is_compiled_once(wrapped):
+    calls = wrapped()
+    run(5)
+    first = calls()
+    assert any("-DVALUE=5" in call for call in first)
+    run(5)
+    assert calls() == first
+    run(6)
+    assert len(calls()) > len(first)
+
+
+def test_cxx_may_have_options(monkeypatch):
+    monkeypatch.setenv("CXX", "g++ -DSIMT_PORTABLE_FIBERS=7")
+    out = np.zeros(1, dtype=np.int32)
+    launch(SOURCE, out, defines={"VALUE": "SIMT_PORTABLE_FIBERS"})
+    assert out[0] == 7
+
+
+def test_fibers_that_switch_without_assembly(monkeypatch):
+    monkeypatch.setenv("CXX", "g++ -DSIMT_PORTABLE_FIBERS=7")
+    source = """
+    extern "C" __global__ void kernel(int* out) {
+        __shared__ int cells[256];
+        int value = threadIdx.x;
+        for (int i = 0; i < 20; ++i) {
+            cells[threadIdx.x] = value;
+            __syncthreads();
+            value = cells[(threadIdx.x + 1) % 256];
+            __syncthreads();
+            if (threadIdx.x % 32 < 8) value = __shfl_xor_sync(0xff, value, 1);
+        }
+        if (threadIdx.x % 2) return;
+        out[blockIdx.x * 256 + threadIdx.x] = value;
+    }
+    """
+    fast = np.zeros((10, 256), dtype=np.int32)
+    launch(source, fast, grid=(10, 1, 1), block=(256, 1, 1))
+    monkeypatch.delenv("CXX")
+    portable = np.zeros_like(fast)
+    launch(source, portable, grid=(10, 1, 1), block=(256, 1, 1))
+    np.testing.assert_array_equal(portable, fast)
+    assert fast[:, ::2].any()
+
+
+def test_the_compilers_version():
+    assert find_compiler().version.split()[0] in ("GCC", "Clang", "Debian", "Ubuntu", "Apple")
+    assert find_compiler().version.split()[-1][0].isdigit()
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("no-such-compiler -O3", "CXX is 'no-such-compiler -O3', but there is no program 'no-such-compiler'"),
+        ("g++ 'unclosed", 'CXX must be a command, got "g\\+\\+ \'unclosed"'),
+        ("false", "the C\\+\\+ compiler 'false' does not work"),
+    ],
+)
+def test_a_compiler_in_cxx_that_cannot_be_used(monkeypatch, command, message):
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(EngineUnavailableError, match=message):
+        EmulatorEngine()
+
+
+def test_no_compiler(monkeypatch, tmp_path):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineUnavailableError) as caught:
+        EmulatorEngine()
+    for hint in ("apt install g++", "dnf install gcc-c++", "xcode-select --install", "CXX"):
+        assert hint in str(caught.value)
+
+
+def test_without_gxx_another_compiler_is_found(monkeypatch, tmp_path):
+    compiler = tmp_path / "c++"
+    compiler.write_text(f'#!/bin/sh\nexec {shutil.which("g++")} "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_compiler().command == ("c++",)
+
+
+@pytest.mark.usefixtures("fresh_cache")
+def test_a_compiler_that_cannot_compile_the_runtime(wrapped):
+    wrapped('case "$*" in *-E*) exec g++ "$@";; esac; echo no standard library >&2; exit 1')
+    with pytest.raises(EngineUnavailableError, match=r"(?s)runtime does not compile: .*no standard library"):
+        run(1)
+
+
+def test_a_damaged_cache_is_repaired(fresh_cache):
+    compile_kernel(SOURCE, "kernel", {"VALUE": 3})
+    whole = {entry: entry.read_bytes() for entry in fresh_cache.iterdir()}
+    assert len(whole) == 2  # the runtime and the kernel
+    for entry, data in whole.items():
+        entry.write_bytes(data[: len(data) // 2])
+    run(3)
+    assert {entry: entry.read_bytes() for entry in fresh_cache.iterdir()} == whole
+
+
+def test_another_cache_folder_in_the_same_process(fresh_cache, monkeypatch, tmp_path):
+    """The process has the runtime loaded from one folder, and kernels from another must find that."""
+    run(8)
+    shutil.copytree(fresh_cache, tmp_path / "other")
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "other"))
+    run(8)
+
+
+def test_two_processes_compile_the_same_kernel(fresh_cache):
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_emulator_compiler as t; t.run(9)"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors.decode()
+    assert not list(fresh_cache.glob("*.part"))
+
+
+@pytest.mark.usefixtures("fresh_cache")
+def test_two_threads_compile_the_same_kernel():
+    failures = []
+
+    def work():
+        try:
+            run(10)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_the_number_of_workers(monkeypatch):
+    monkeypatch.delenv("TILEWRIGHT_EMULATOR_THREADS", raising=False)
+    assert worker_count() >= 1
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", "5")
+    assert worker_count() == 5
+    run(11)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", ""])
+def test_a_number_of_workers_that_is_none(monkeypatch, value):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", value)
+    with pytest.raises(EngineUnavailableError, match=f"EMULATOR_THREADS must be a positive integer, got '{value}'"):
+        run(12)

@@ -1,0 +1,189 @@
+"""The emulator as an Engine: memory, compile, launch, time."""
+
+import ctypes
+import math
+
+import numpy as np
+import pytest
+
+from tilewright.engines.base import Matrix, poisoned, run
+from tilewright.engines.emulator import EmulatorEngine, launch_source
+from tilewright.errors import ArrayError, CompileError, LaunchError, ProblemError
+from tilewright.kernels import find
+from tilewright.kernels.spec import Kernel, Specialization
+from tilewright.problem import Problem
+
+NAIVE, VECTORIZED = find("naive"), find("vectorized")
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return EmulatorEngine()
+
+
+def test_it_says_what_it_is(engine):
+    assert (engine.name, engine.capability) == ("emulator", None)
+    assert engine.device_name.strip()
+    assert 2**18 <= engine.cache_bytes <= 2**34
+
+
+@pytest.mark.parametrize("ld", [0, 5, 9])
+def test_a_matrix_comes_back_as_it_went(engine, ld):
+    array = np.random.default_rng(0).random((10, 7), dtype=np.float32)[::2, 1:6]
+    matrix = engine.upload(array, ld)
+    assert (matrix.rows, matrix.cols, matrix.ld, matrix.dtype) == (5, 5, ld or 5, "float32")
+    assert matrix.pointer % 256 == 0
+    back = engine.download(matrix)
+    np.testing.assert_array_equal(back, array)
+    whole = engine.download(Matrix(matrix.pointer, 5, matrix.ld, matrix.ld, "float32", matrix.owner))
+    assert np.isnan(whole[:, 5:]).all()
+    back[:] = 0
+    np.testing.assert_array_equal(engine.download(matrix), array)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_a_matrix_without_elements(engine, shape):
+    assert engine.download(engine.upload(np.zeros(shape, dtype=np.float32))).shape == shape
+
+
+def test_arrays_that_are_no_matrix(engine):
+    with pytest.raises(ArrayError, match="array must be 2-D, got 1-D"):
+        engine.upload(np.zeros(3, dtype=np.float32))
+    with pytest.raises(ProblemError, match="ld must be at least the row length 4, got 3"):
+        engine.upload(np.zeros((2, 4), dtype=np.float32), 3)
+
+
+@pytest.mark.parametrize("kernel", [NAIVE, VECTORIZED], ids=lambda kernel: kernel.name)
+def test_a_product(engine, kernel):
+    problem = Problem(37, 29, 11, alpha=0.5, beta=2.0, lda=12, ldb=32, ldc=29)
+    random = np.random.default_rng(1)
+    a, b, c = (random.random(shape, dtype=np.float32) for shape in ((37, 11), (11, 29), (37, 29)))
+    matrices = engine.upload(a, 12), engine.upload(b, 32), engine.upload(c)
+    executable = run(engine, kernel, kernel.config(), problem, *matrices)
+    np.testing.assert_allclose(engine.download(matrices[2]), 0.5 * a @ b + 2 * c, rtol=1e-6)
+    assert executable.report.registers is executable.report.spill_bytes is None
+    engine.synchronize()
+
+
+def test_no_depth_gives_beta_times_c_and_no_elements_launch_nothing(engine):
+    c = engine.upload(np.full((3, 4), 1.5, dtype=np.float32))
+    nothing = engine.upload(np.zeros((3, 0), dtype=np.float32))
+    run(engine, NAIVE, NAIVE.config(), Problem(3, 4, 0, beta=2.0), nothing, nothing, c)
+    np.testing.assert_array_equal(engine.download(c), 3)
+    run(engine, NAIVE, NAIVE.config(), Problem(0, 4, 3), nothing, nothing, c)
+    run(engine, NAIVE, NAIVE.config(), Problem(3, 0, 3), nothing, nothing, c)
+    np.testing.assert_array_equal(engine.download(c), 3)
+
+
+def test_static_shared_memory_is_reported(engine):
+    config = VECTORIZED.config({"BM": 64, "BN": 32, "BK": 16, "TM": 4, "TN": 4})
+    report = engine.compile(VECTORIZED, config, Specialization(edges=False, aligned=True)).report
+    assert report.shared_bytes == 4 * 16 * (64 + 32)
+
+
+def test_a_kernel_is_compiled_once(engine):
+    config = NAIVE.config()
+    first = engine.compile(NAIVE, config, Specialization(edges=True, aligned=False))
+    assert engine.compile(NAIVE, config, Specialization(edges=True, aligned=False)) is first
+    assert engine.compile(NAIVE, config, Specialization(edges=False, aligned=False)) is not first
+
+
+def own_kernel(path, text, **fields):
+    path.write_text(text)
+    geometry = {"tile": lambda config: NAIVE.tile(NAIVE.config()), "block": lambda config: (32, 1, 1)}
+    return Kernel(1, path.stem, "", path, (), **(geometry | fields))
+
+
+PARAMETERS = (
+    "int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc"
+)
+
+
+def test_a_kernel_of_ones_own_with_dynamic_shared_memory(engine, tmp_path):
+    text = f"""
+    #include "dynamic_shared.cuh"
+    extern "C" __global__ void mine({PARAMETERS}) {{
+        DYNAMIC_SHARED(float, cells);
+        cells[threadIdx.x] = alpha * lda + ldb + beta + ldc + A[0] + B[0];
+        C[threadIdx.x] = cells[threadIdx.x] + M + 100 * N + K;
+    }}
+    """
+    kernel = own_kernel(tmp_path / "mine.cu", text, shared_bytes=lambda config: 60 * 1024)
+    ones = np.ones((2, 64), dtype=np.float32)
+    a, b, c = engine.upload(ones, 70), engine.upload(ones, 80), engine.upload(ones, 90)
+    run(engine, kernel, kernel.config(), Problem(2, 64, 2, alpha=2.0, beta=0.25, lda=70, ldb=80, ldc=90), a, b, c)
+    expected = 2 * 70 + 80 + 0.25 + 90 + 2 + 2 + 6400 + 2
+    np.testing.assert_array_equal(engine.download(c)[0, :32], expected)
+
+
+def test_errors_name_the_kernel(engine, tmp_path):
+    config, specialization = NAIVE.config(), Specialization(edges=False, aligned=False)
+    broken = own_kernel(tmp_path / "broken.cu", 'extern "C" __global__ void broken() { oops; }')
+    with pytest.raises(CompileError, match=r"(?s)broken.cu does not compile.*oops"):
+        engine.compile(broken, config, specialization)
+    large = own_kernel(
+        tmp_path / "large.cu",
+        f'extern "C" __global__ void large({PARAMETERS}) {{}}',
+        block=lambda config: (2048, 1, 1),
+    )
+    one = engine.upload(np.ones((1, 1), dtype=np.float32))
+    with pytest.raises(LaunchError, match="large: block along x must be 1 to 1024 threads, got 2048"):
+        run(engine, large, large.config(), Problem(1, 1, 1), one, one, one)
+
+
+def test_code_without_the_guards_that_the_operands_need(engine):
+    config = VECTORIZED.config({"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4})
+    executable = engine.compile(VECTORIZED, config, Specialization(edges=False, aligned=True))
+    whole = engine.upload(np.ones((32, 32), dtype=np.float32))
+    shifted = Matrix(whole.pointer + 4, 32, 28, 32, "float32", whole.owner)
+    c = engine.upload(poisoned(32, 32))
+    with pytest.raises(LaunchError, match=r"vectorized: compiled for .*edges=False.* operands are .*edges=True"):
+        engine.launch(executable, Problem(32, 31, 32, ldb=32, ldc=32), whole, whole, c)
+    with pytest.raises(LaunchError, match=r"vectorized: compiled for .*aligned=True.* operands are .*aligned=False"):
+        engine.launch(executable, Problem(32, 32, 24, lda=32), shifted, whole, c)
+    engine.launch(executable, Problem(32, 32, 32), whole, whole, c)
+    np.testing.assert_array_equal(engine.download(c), 32)
+
+
+def test_an_executable_of_another_engine(engine):
+    one = engine.upload(np.ones((1, 1), dtype=np.float32))
+    with pytest.raises(LaunchError, match="executable must come from this engine's compile, got object"):
+        engine.launch(object(), Problem(1, 1, 1), one, one, one)
+
+
+def test_timing_takes_turns_and_counts_on(engine, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("tilewright.engines.emulator.engine.time.perf_counter", lambda: clock[0])
+    runs, sampled = [], []
+
+    def work(name, seconds):
+        def go(i, stream):
+            assert stream is None
+            runs.append((name, i))
+            clock[0] += seconds
+
+        return go
+
+    slow, quick = engine.time(
+        [work("slow", 0.5), work("quick", 0.0004)], 3, rotation=2, on_sample=lambda: sampled.append(len(runs))
+    )
+    assert slow == pytest.approx([5e5] * 3)
+    assert quick == pytest.approx([400] * 3)
+    # A warm-up each; then samples in turn, of one slow run, and of enough quick ones to last 1 ms, in whole rotations.
+    assert runs[:2] == [("slow", 0), ("quick", 0)]
+    assert runs[2:7] == [("slow", 1), ("quick", 1), ("quick", 2), ("quick", 3), ("quick", 4)]
+    assert [i for name, i in runs if name == "quick"] == list(range(13))
+    assert sampled == [3, 7, 8, 12, 13, 17]
+
+
+def test_times_are_those_of_the_launches(engine):
+    source = 'extern "C" __global__ void spin(int n, volatile float* out) { for (int i = 0; i < n; ++i) *out += 1; }'
+    out = engine.upload(np.zeros((1, 1), dtype=np.float32))
+
+    def work(count):
+        arguments = [ctypes.c_int(count), ctypes.c_void_p(out.pointer)]
+        return lambda i, stream: launch_source(source, "spin", (1, 1, 1), (1, 1, 1), arguments)
+
+    short, long = engine.time([work(1_000_000), work(8_000_000)], 3)
+    assert all(math.isfinite(time) and time > 0 for time in short + long)
+    assert 3 < min(long) / min(short) < 20
