@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tilewright.bench.records import Record, Run
+from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.report import published
 from tilewright.report.plots import plot_ladder
@@ -40,7 +41,8 @@ def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
         run, emulated = Run.load(RECORDS), Run.load(EMULATED)
-        plot_ladder(run.records, PLOT, f"The ladder on one {run.environment['gpu']['name']}, fp32")
+        squares = [record for record in run.records if (record.m, record.n, record.k) in shapes()["squares"]]
+        plot_ladder(squares, PLOT, f"The ladder on one {run.environment['gpu']['name']}, fp32")
         sections = {
             "device": device(run),
             "headline": headline(run.records),
@@ -116,7 +118,7 @@ def terminal(records: Sequence[Record]) -> str:
 
 def sizes(records: Sequence[Record], ratios: bool = False) -> str:
     """Every problem against every rung: GFLOP/s, or percent of cuBLAS."""
-    shapes = {record.shape: (record.m == record.n == record.k, record.m) for record in records}
+    order = {record.shape: (record.m != record.n or record.n != record.k, record.m) for record in records}
     kernels = sorted({(record.rung, record.kernel) for record in records})
     by_place = {(record.shape, record.rung): record for record in records}
 
@@ -127,11 +129,11 @@ def sizes(records: Sequence[Record], ratios: bool = False) -> str:
         return f"{100 * record.ratio:.1f}%" if ratios and record.ratio else f"{record.gflops:,.0f}"
 
     rows = []
-    for shape in sorted(shapes, key=lambda shape: (not shapes[shape][0], shapes[shape][1])):
+    for shape in sorted(order, key=order.__getitem__):
         baseline = next(record.baseline for record in records if record.shape == shape)
         last = f"{baseline.gflops:,.0f}" if baseline else ""
         rows.append((shape, *(cell(shape, rung) for rung, _ in kernels), last))
-    heads = ("m x n x k", *(f"{rung} {name}" for rung, name in kernels), "cuBLAS")
+    heads = ("m x n x k", *(f"{rung} {name}" for rung, name in kernels), "cuBLAS, GFLOP/s")
     return table(heads, rows, "l" + "r" * (len(kernels) + 1))
 
 
