@@ -26,8 +26,8 @@ def test_leading_dimensions_that_are_given_stay():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"m": -1}, "m must be from 0 to 2147483647, got -1"),
-        ({"n": 2**31}, "n must be from 0 to 2147483647, got 2147483648"),
+        ({"m": -1}, "m must be from 0 to 2147479552, got -1"),
+        ({"n": 2**31 - 1}, "n must be from 0 to 2147479552, got 2147483647"),
         ({"k": 1.5}, "k must be an integer, got 1.5"),
         ({"m": True}, "m must be an integer, got True"),
         ({"lda": 4}, "lda must be at least the row length 5, got 4"),

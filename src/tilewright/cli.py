@@ -40,7 +40,7 @@ notes = Console(stderr=True, highlight=False)
 
 def main() -> None:
     """Run the command line. Exit status: 0 for success, 1 for an error or a wrong result, 2 for wrong usage."""
-    warnings.showwarning = lambda message, *_, **__: notes.print(f"[yellow]warning:[/] {message}")
+    warnings.showwarning = lambda message, *_, **__: notes.print(f"[yellow]warning:[/] {message}", soft_wrap=True)
     try:
         app()
     except TilewrightError as error:
@@ -187,7 +187,7 @@ def _library(engine: Engine) -> BaselineLibrary | None:
     try:
         return baseline_library(engine)
     except EngineUnavailableError as error:
-        notes.print(f"[yellow]no baseline:[/] {error}")
+        notes.print(f"[yellow]no baseline:[/] {error}", soft_wrap=True)
         return None
 
 

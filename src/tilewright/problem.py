@@ -9,7 +9,7 @@ from tilewright.errors import DtypeError, ProblemError
 DTYPES = ("float32",)
 """Element types that the ladder multiplies."""
 
-_LARGEST = 2**31 - 1  # kernels take sizes and leading dimensions as 32-bit integers
+_LARGEST = 2**31 - 2**12  # kernels count in 32-bit integers, up to a tile past the end
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Problem:
     touch. Any size may be 0. With beta = 0, C is written without being read.
 
     Raises:
-        ProblemError: a size or leading dimension is negative, too small for its rows or not below
+        ProblemError: a size or leading dimension is negative, too small for its rows or near
             2**31, or a scalar is not a number.
         DtypeError: dtype is none of `DTYPES`.
     """

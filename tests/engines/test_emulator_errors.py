@@ -102,7 +102,7 @@ def test_a_mask_without_the_lane_itself():
 @pytest.mark.parametrize(
     ("statement", "type_name", "alignment"),
     [
-        ("float4 four = *reinterpret_cast<float4*>(cells + 1); cells[0] = four.x;", "float4", 16),
+        ("cells[0] = reinterpret_cast<float4*>(cells + 1)->w;", "float4", 16),
         ("*reinterpret_cast<double*>(cells + 3) = 1;", "double", 8),
         ("*reinterpret_cast<int*>(reinterpret_cast<char*>(cells) + 2) = 1;", "int", 4),
     ],
@@ -154,7 +154,7 @@ def test_too_much_static_shared_memory():
 def test_as_much_static_shared_memory_as_there_is():
     cells = np.zeros(1, dtype=np.int32)
     launch(
-        body(["__shared__ int shared[48 * 256];", "shared[0] = cells[0];", "cells[0] = shared[48 * 256 - 1];"]), cells
+        body(["__shared__ int shared[48 * 256];", "shared[cells[0]] = 0;", "cells[0] = shared[48 * 256 - 1];"]), cells
     )
     assert cells[0] == -1
 

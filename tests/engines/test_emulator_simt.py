@@ -253,7 +253,7 @@ def test_a_multiply_and_an_add_become_one_fma_where_the_processor_has_it():
     source = """
     extern "C" __global__ void kernel(const float* x, float* out) {
         out[0] = x[0] * x[1] + x[2];
-    #ifdef FP_FAST_FMAF
+    #if defined(__FMA__) || defined(__aarch64__)
         out[1] = 1;
     #endif
     }

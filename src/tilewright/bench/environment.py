@@ -12,6 +12,7 @@ from typing import Any
 from tilewright import version
 from tilewright.engines.base import Engine
 from tilewright.engines.emulator.compiler import find_compiler
+from tilewright.engines.emulator.host import cpu_name
 from tilewright.errors import EngineUnavailableError
 
 REVISION_VARIABLE = "TILEWRIGHT_REVISION"
@@ -33,7 +34,7 @@ def environment(engine: Engine) -> dict[str, Any]:
         "python": platform.python_version(),
         "libraries": _known({name: _installed(name) for name in _LIBRARIES}),
         "os": _operating_system(),
-        "cpu": _known({"name": _cpu_name(), "architecture": platform.machine(), "cores": _cores()}),
+        "cpu": _known({"name": cpu_name(), "architecture": platform.machine(), "cores": _cores()}),
         "compiler": _compiler(),
         "gpu": _gpu(engine) if engine.name == "cuda" else None,
     }
@@ -67,15 +68,6 @@ def _operating_system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.system()
-
-
-def _cpu_name() -> str | None:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or None
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, None)
 
 
 def _cores() -> int | None:

@@ -37,26 +37,28 @@ _COMMON = (
     "-fno-strict-aliasing",  # kernels read floats as float4s
     "-fno-stack-protector",
     "-U_FORTIFY_SOURCE",  # it takes a switch between fibers for an error
-    f"-Werror=frame-larger-than={_LARGEST_FRAME}",
     "-Wno-unknown-pragmas",  # #pragma unroll
 )
 
-_GCC_ONLY = (  # it does not know #pragma unroll, which clang++ obeys: unroll whole all the loops that kernels mean
+_GCC_ONLY = (
+    f"-Werror=frame-larger-than={_LARGEST_FRAME}",
+    # It does not know #pragma unroll, which clang++ obeys: unroll whole all the loops that kernels mean.
     "--param=max-completely-peeled-insns=4000",
     "--param=max-completely-peel-times=64",
 )
+_CLANG_ONLY = (f"-Wframe-larger-than={_LARGEST_FRAME}", "-Werror=frame-larger-than")
 
 
 @dataclass(frozen=True)
 class Build:
-    """A way to compile kernels."""
+    """A way to compile kernels: what it adds to the options that all have in common."""
 
-    name: str
     options: tuple[str, ...]
 
 
-FAST = Build("fast", ("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))
-"""For results and speed. Only misaligned accesses are caught, since the processor would end the process at some."""
+FAST = Build(("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))
+"""For results and speed. Only misaligned accesses are caught (by GCC; by Clang, those of whole vectors are not), since
+the processor would end the process at some."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,7 @@ class Compiler:
     @property
     def options(self) -> tuple[str, ...]:
         """What all of the emulator's code is compiled with."""
-        unrolling = () if self.is_clang else _GCC_ONLY
-        return (*_COMMON, *unrolling, *self.native)
+        return (*_COMMON, *(_CLANG_ONLY if self.is_clang else _GCC_ONLY), *self.native)
 
     def run(self, arguments: Sequence[str], unit: str = "") -> None:
         """Compile or link.
@@ -94,7 +95,9 @@ class Compiler:
             CompileError: it fails; the message is the compiler's.
         """
         command = [*self.command, *self.options, *arguments]
-        result = subprocess.run(command, input=unit, capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            command, input=unit, capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
         if result.returncode != 0:
             raise CompileError(f"{self.version} says:\n{result.stderr.strip()}")
 
@@ -128,7 +131,8 @@ def _probe(named: str, _path: str) -> Compiler:
             [*command, "-std=c++17", *native, "-dM", "-E", "-x", "c++", "-"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
         )
         if probe.returncode == 0:
@@ -183,7 +187,7 @@ def compile_kernel(
     compiler = find_compiler()
     runtime = compile_runtime()
     file, text, folder = (
-        (source.name, source.read_text(), source.parent)
+        (source.name, source.read_text(encoding="utf-8"), source.parent)
         if isinstance(source, Path)
         else ("kernel.cu", source, _KERNELS)
     )
@@ -208,7 +212,7 @@ def compile_kernel(
 
 
 def _texts(folder: Path, pattern: str) -> list[tuple[str, str]]:
-    return [(path.name, path.read_text()) for path in sorted(folder.glob(pattern))]
+    return [(path.name, path.read_text(encoding="utf-8")) for path in sorted(folder.glob(pattern))]
 
 
 @contextlib.contextmanager

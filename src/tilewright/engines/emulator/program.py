@@ -74,7 +74,7 @@ class Program:
         finally:
             self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
         if message.value:
-            raise LaunchError(f"{self.name}: {message.value.decode()}")
+            raise LaunchError(f"{self.name}: {message.value.decode(errors='replace')}")
 
     def _check(self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int) -> None:
         for axis, blocks, threads, most_blocks, most_threads in zip(

@@ -60,10 +60,11 @@ class Run {
     Run(const Launch& launch, unsigned workers) : launch_(launch), workers_(workers) {}
 
     void start() {
-        // Signals are for Python's thread; a handler must not run on a fiber's small stack.
-        sigset_t all, before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
+        // Signals from outside are for Python's thread: a handler must not interrupt a fiber, on its small stack.
+        sigset_t outside, before;
+        sigfillset(&outside);
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&outside, fault);
+        pthread_sigmask(SIG_BLOCK, &outside, &before);
         try {
             for (unsigned i = 0; i < workers_; ++i) {
                 std::lock_guard<std::mutex> lock(mutex_);
