@@ -22,6 +22,7 @@ lint: .venv/installed
 
 docs: .venv/installed
 	$(BIN)/python -m tilewright.report.performance
+	$(BIN)/python -m tilewright.report.tuning
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tilewright needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=python3.12 ...")'

@@ -48,7 +48,8 @@ class NumPyEngine:
         self.streams.append(stream)
         if problem.m and problem.n:
             target = _at(c, problem.ldc)
-            product = problem.alpha * (_at(a, problem.lda) @ _at(b, problem.ldb))
+            factors = (_at(a, problem.lda), _at(b, problem.ldb))
+            product = problem.alpha * np.matmul(*(factor.astype(np.float32) for factor in factors))
             target[...] = product + problem.beta * target if problem.beta else product
 
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
@@ -66,11 +67,13 @@ class NumPyEngine:
 
 
 def _at(matrix: Matrix, ld: int) -> NDArray[Any]:
+    kind = np.dtype(matrix.dtype)
     if 0 in (matrix.rows, matrix.cols):
-        return np.empty((matrix.rows, matrix.cols), np.float32)
+        return np.empty((matrix.rows, matrix.cols), kind)
     elements = (matrix.rows - 1) * ld + matrix.cols
-    flat = np.ctypeslib.as_array((ctypes.c_float * elements).from_address(matrix.pointer))
-    return np.lib.stride_tricks.as_strided(flat, (matrix.rows, matrix.cols), (4 * ld, 4))
+    memory = np.ctypeslib.as_array((ctypes.c_ubyte * (elements * kind.itemsize)).from_address(matrix.pointer))
+    strides = (kind.itemsize * ld, kind.itemsize)
+    return np.lib.stride_tricks.as_strided(memory.view(kind), (matrix.rows, matrix.cols), strides)
 
 
 class Exporter:
@@ -86,7 +89,21 @@ class Exporter:
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         self.consumers.append(stream)
+        if self.values.dtype == "bfloat16":
+            return _as_bfloat16(self.values.view(np.int16).__dlpack__(max_version=options.get("max_version")))
         return self.values.__dlpack__(max_version=options.get("max_version"))
+
+
+def _as_bfloat16(capsule: Any) -> Any:
+    """Change the element type in the DLPack capsule of a 16-bit one, for NumPy exports no bfloat16."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.argtypes, api.PyCapsule_GetName.restype = (ctypes.py_object,), ctypes.c_char_p
+    api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    name = api.PyCapsule_GetName(capsule)
+    tensor = 32 if name == b"dltensor_versioned" else 0  # where DLTensor begins; its type code is its byte 20
+    ctypes.c_uint8.from_address(api.PyCapsule_GetPointer(capsule, name) + tensor + 20).value = 4  # kDLBfloat
+    return capsule
 
 
 class StandardArray(Exporter):
@@ -179,7 +196,12 @@ class Tensor:
 
     def numpy(self) -> NDArray[Any]:
         assert not self.is_cuda
+        if self.values.dtype == "bfloat16":
+            raise TypeError("Got unsupported ScalarType BFloat16")
         return self.values
+
+    def view(self, dtype: str) -> "Tensor":
+        return Tensor(self.values.view(dtype.removeprefix("torch.")), f"{self.device.type}:{self.device.index}")
 
     def data_ptr(self) -> int:
         return self.values.ctypes.data
@@ -210,6 +232,7 @@ def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
         tensor.version += 1
 
     module.strided = "strided"
+    module.float32, module.int16 = "torch.float32", "torch.int16"
     module.empty = empty
     module.is_grad_enabled = lambda: grad
     module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=stream + device.index))
@@ -226,6 +249,11 @@ class JaxArray(Exporter):
 
     def devices(self) -> set[str]:
         return {"cpu:0"}
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        assert dtype is None
+        assert not copy
+        return self.values
 
 
 JaxArray.__module__ = "jaxlib._jax"

@@ -77,6 +77,41 @@ def test_arrays_on_a_gpu_are_multiplied_there_on_the_stream_that_is_current(gpus
     assert gpus[device].synchronized == 0
 
 
+HALVES = ("float16", "bfloat16")
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves_on_a_gpu_make_a_float32_result(gpus, make, dtype):
+    a, b = A.astype(dtype), B.astype(dtype)
+    result = tilewright.matmul(make(a), make(b))
+    assert type(result) is type(make(A))
+    assert result.values.dtype == np.float32
+    check(result.values, a.astype(np.float32) @ b.astype(np.float32))
+    assert [(kernel.name, built.dtype) for kernel, _, built in gpus[0].compiled] == [("wmma_f16", dtype)]
+
+
+@pytest.mark.parametrize("make", ON_HOST.values(), ids=ON_HOST)
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves_on_the_host_make_a_float32_result(make, dtype):
+    a, b = A.astype(dtype), B.astype(dtype)
+    for named in ({}, {"kernel": "wmma_f16", "engine": NumPyEngine(None)}):
+        result = tilewright.matmul(make(a), make(b), **named)
+        assert type(result) is make
+        assert result.values.dtype == np.float32
+        check(result.values, a.astype(np.float32) @ b.astype(np.float32))
+
+
+def test_bfloat16_through_dlpack_is_read_in_place():
+    whole = np.full((9, 12), np.nan).astype("bfloat16")
+    whole[2:7, 3:10] = A
+    a, out = Exporter(whole[2:7, 3:10]), Exporter(np.full((5, 3), np.nan, np.float32))
+    tilewright.matmul(a, Exporter(B.astype("bfloat16")[::-1]), out=out)
+    check(out.values, A.astype("bfloat16").astype(np.float32) @ B.astype("bfloat16").astype(np.float32)[::-1])
+    where = arrays._OTHER.read("a", a, 0)
+    assert (where.pointer, where.strides, where.dtype) == (a.values.ctypes.data, (24, 2), "bfloat16")
+
+
 @pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
 def test_out_and_c_on_a_gpu(gpus, make):
     c, out = make(C.copy()), make(np.full((5, 3), np.nan, np.float32))
@@ -194,7 +229,7 @@ REFUSED = {
     "other device": (Tensor(A, "mps"), ArrayError, "a must lie on the host or an NVIDIA GPU"),
     "tensor type": (Tensor(A.astype("f8"), "cuda:0"), DtypeError, "a has element type float64; matmul takes float32"),
     "tensor rank": (Tensor(A[0], "cuda:0"), ArrayError, "a must be a matrix, with 2 dimensions; got 1, shape (7,)"),
-    "CuPy type": (CuPyArray(A.astype("f2")), DtypeError, "a has element type float16; matmul takes float32"),
+    "CuPy type": (CuPyArray(A.astype("i2")), DtypeError, "a has element type int16; matmul takes float32"),
     "CuPy rank": (CuPyArray(A[None]), ArrayError, "a must be a matrix, with 2 dimensions; got 3, shape (1, 5, 7)"),
     "traced": (DynamicJaxprTracer(), ArrayError, "a is a traced value: matmul takes JAX arrays, outside jit"),
     "JAX type": (JaxArray(A.astype("i4")), DtypeError, "a has element type int32"),

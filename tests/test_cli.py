@@ -74,6 +74,30 @@ def test_bench_runs_the_whole_ladder_and_a_suite(tilewright):
     assert out.count(" ok ") == (2 * 6 + 1) * len(LADDER)
 
 
+def test_rungs_that_take_no_float32_run_in_their_own_type(tilewright, tmp_path):
+    path = tmp_path / "run.json"
+    arguments = ("--shape", "40x30x20", "--shape", "8", "--engine", "emulator", "--json", str(path))
+    assert tilewright("bench", "naive", "wmma_f16", "wmma_tf32", *arguments)[0] == 0
+    records = json.loads(path.read_text())["records"]
+    ran = [(record["kernel"], record["dtype"], record["m"]) for record in records]
+    floats = [(kernel, "float32", m) for m in (40, 8) for kernel in ("naive", "wmma_tf32")]
+    assert ran == [*floats, ("wmma_f16", "float16", 40), ("wmma_f16", "float16", 8)]
+
+
+def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_path):
+    path = tmp_path / "run.json"
+    arguments = ("--dtype", "bfloat16", "--shape", "33x34x35", "--engine", "emulator", "--json", str(path))
+    status, out, _ = tilewright("bench", *arguments)
+    assert status == 0
+    assert "33x34x35, bfloat16" in out
+    records = json.loads(path.read_text())["records"]
+    takers = [kernel.name for kernel in LADDER if "bfloat16" in kernel.dtypes]
+    assert [(record["kernel"], record["dtype"]) for record in records] == [(name, "bfloat16") for name in takers]
+    status, _, err = tilewright("bench", "naive", *arguments)
+    assert status == 1
+    assert "naive takes float32, got bfloat16" in err
+
+
 def test_bench_takes_configs_and_presets(tilewright):
     arguments = ("--shape", "64", "--engine", "emulator")
     _, out, _ = tilewright("bench", "vectorized", "--config", "BM=32,BN=32,BK=16,TM=4,TN=4", *arguments)
@@ -104,7 +128,7 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
         (["10", "--config", "BX=3"], "warptiled has no parameter 'BX'"),
         (["10", "--config", "BM"], "config must read NAME=INTEGER,..., as in BM=64,BN=64; got 'BM'"),
         (["10", "--config", "BM=48"], "BM must be a multiple of WM"),
-        (["--dtype", "float64"], "dtype must be one of float32, got 'float64'"),
+        (["--dtype", "float64"], "dtype must be one of float32, float16, bfloat16, got 'float64'"),
         (["--alpha", "nan"], "alpha must be a number, got nan"),
         (["--engine", "gpu"], "engine must be one of auto, cuda, emulator, got 'gpu'"),
     ],

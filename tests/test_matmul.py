@@ -159,9 +159,10 @@ def test_a_call_like_an_earlier_one_is_not_prepared_again():
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_every_rung_on_the_emulator(kernel):
-    a, b, c = draw(37, 21, "gap"), draw(21, 66, "columns"), draw(37, 66)
+    a, b = (factor.astype(kernel.dtypes[0]) for factor in (draw(37, 21, "gap"), draw(21, 66, "columns")))
+    c = draw(37, 66)
     result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=2.0, kernel=kernel.name, engine="emulator")
-    check(result, reference(a, b, 0.5, 2.0, c), 21)
+    check(result, reference(a, b, 0.5, 2.0, c), 21 * (100 if kernel.precision else 1))
 
 
 @pytest.mark.parametrize("sizes", [(0, 4, 5), (4, 0, 5), (4, 5, 0), (0, 0, 0)])
@@ -188,8 +189,16 @@ REFUSED = {
     "mixed": (
         {"b": B.astype("f8")},
         DtypeError,
-        "b has element type float64; matmul takes float32, for all its arrays",
+        "b has element type float64; matmul takes float32, float16, bfloat16 for a and b, and float32 for c and out",
     ),
+    "half and float": ({"a": A.astype("f2")}, DtypeError, "b must have the element type of a: got float32, and fl"),
+    "half out": ({"out": np.empty((5, 3), "f2")}, DtypeError, "out has element type float16"),
+    "half for a kernel of floats": (
+        {"a": A.astype("f2"), "b": B.astype("f2"), "kernel": "naive"},
+        DtypeError,
+        "naive takes float32, got float16",
+    ),
+    "float for a kernel of halves": ({"kernel": 14}, DtypeError, "wmma_f16 takes float16, bfloat16, got float32"),
     "integers": ({"b": B.astype("i4")}, DtypeError, "b has element type int32"),
     "complex": ({"a": A.astype("c8")}, DtypeError, "a has element type complex64"),
     "half": ({"c": C.astype("f2"), "beta": 1}, DtypeError, "c has element type float16"),

@@ -45,7 +45,7 @@ def test_what_cannot_be_computed_is_named(fields, words):
 
 
 def test_an_element_type_that_is_not_supported_is_named_with_those_that_are():
-    with pytest.raises(DtypeError, match="dtype must be one of float32, got 'float64'"):
+    with pytest.raises(DtypeError, match="dtype must be one of float32, float16, bfloat16, got 'float64'"):
         Problem(2, 3, 5, dtype="float64")
 
 

@@ -1,42 +1,206 @@
 """Which rung is taken where none is named, and how rungs are named."""
 
+import math
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
 import pytest
 
-from tilewright.errors import KernelNotFoundError
+from tilewright import select as select_module
+from tilewright.errors import DtypeError, KernelNotFoundError
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.problem import Problem
+from tilewright.problem import DTYPES, Problem
 from tilewright.select import select
+from tilewright.tables import store
+from tilewright.tables.table import Entry, Table
 
 CAPABILITIES = [None, (7, 5), (8, 0), (8, 6), (9, 0), (12, 0)]
+GPUS = [("NVIDIA H200", (9, 0)), ("NVIDIA A100-SXM4-80GB", (8, 0)), ("unheard of", (8, 6))]
 
 
+def forget():
+    """Drop what was read of tables, and chosen by them."""
+    for cached in (store.load, store.shipped):
+        cached.cache_clear()
+    for name in ("_select", "_tabled", "_tabled_alike", "_kernel_factors"):
+        getattr(select_module, name).cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def own_tables(tmp_path, monkeypatch):
+    """A folder of the user's tables that is empty."""
+    monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
+    forget()
+    yield tmp_path / "tables"
+    forget()
+
+
+def entry(shape, kernel, gflops, config=None, dtype="float32"):
+    problem, found = Problem.parse(shape), find(kernel)
+    config = dict(found.config(config))
+    return Entry(
+        m=problem.m, n=problem.n, k=problem.k, dtype=dtype, kernel=kernel, config=config, gflops=gflops
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("shape", ["0", "1", "17x1x5", "64", "100", "128", "1000x1x1000", "1024", "1x70000x3", "8192"])
-def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capability):
-    problem = Problem.parse(shape)
+def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capability, dtype):
+    problem = Problem.parse(shape, dtype=dtype)
+    if capability and not any(k.capability_for(dtype) <= capability for k in LADDER if dtype in k.dtypes):
+        with pytest.raises(DtypeError, match=f"no kernel takes {dtype}"):
+            select(problem, capability)
+        return
     kernel, config = select(problem, capability)
     kernel.check(problem)
     assert config == kernel.config(config)
+    assert kernel.precision is None
+    assert capability is None or kernel.capability_for(dtype) <= capability
 
 
-def test_a_matrix_that_fills_a_gpu_with_large_tiles_gets_them():
-    kernel, config = select(Problem.parse("4096"), (9, 0))
-    assert (kernel, config) == (find("warptiled"), find("warptiled").config(capability=(9, 0)))
+@pytest.mark.parametrize(("device", "capability"), GPUS)
+def test_a_large_matrix_gets_large_tiles_and_a_small_one_more_and_smaller(device, capability):
+    def tile(shape):
+        kernel, config = select(Problem.parse(shape), capability, device)
+        return kernel.tile(config), kernel.threads(config)
 
-
-def test_a_matrix_that_does_not_gets_more_and_smaller_tiles():
-    problem = Problem.parse("512")
-    large, _ = select(Problem.parse("4096"), (9, 0))
-    kernel, config = select(problem, (9, 0))
-    assert kernel.launch(problem, config).grid > large.launch(problem, large.config()).grid
-
-
-def test_a_matrix_smaller_than_every_tile_gets_a_thread_an_element():
-    assert select(Problem.parse("8x8x4096"), (9, 0))[0] is find("coalesced")
+    (large, threads), (small, _) = tile("4096"), tile("256")
+    assert large.m * large.n >= 64 * 64
+    assert large.m * large.n / threads >= 16
+    assert small.m * small.n < large.m * large.n
 
 
 def test_one_whole_tile_is_enough_for_the_emulator():
     assert select(Problem.parse("128"), None)[0] is find("warptiled")
+    assert select(Problem.parse("8x8x4096"), None)[0] is find("coalesced")
+
+
+def test_a_tabled_shape_gets_what_was_fastest_there(own_tables):
+    store.save("NVIDIA H200", (9, 0), [entry("300x200x100", "vectorized", 50), entry("300x200x100", "padded", 60)])
+    assert select(Problem.parse("300x200x100"), (9, 0), "NVIDIA H200")[0] is find("padded")
+
+
+def test_the_users_table_comes_before_the_shipped_one():
+    shipped = next(table for table in store.shipped() if table.gpu == "NVIDIA H200")
+    one = max((e for e in shipped.entries if e.dtype == "float32"), key=lambda e: e.gflops)
+    problem = Problem(one.m, one.n, one.k)
+    kernel, config = select(problem, (9, 0), "NVIDIA H200")
+    assert (kernel.name, config) == (one.kernel, one.config)
+    other = "coalesced" if one.kernel != "coalesced" else "naive"
+    store.save("NVIDIA H200", (9, 0), [entry(problem.shape, other, 1e-3)])
+    forget()
+    assert select(problem, (9, 0), "NVIDIA H200")[0].name == other
+
+
+def test_between_tabled_shapes_what_did_well_nearby_is_taken(own_tables):
+    small, large = {"BM": 32, "BN": 32, "BK": 16, "TM": 4, "TN": 4}, {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
+    entries = [entry(shape, "vectorized", gflops, small) for shape, gflops in (("128", 900), ("4096", 20000))]
+    entries += [entry(shape, "vectorized", gflops, large) for shape, gflops in (("128", 700), ("4096", 29000))]
+    store.save("NVIDIA X", (8, 0), entries)
+    assert select(Problem.parse("144"), (8, 0), "NVIDIA X") == (find("vectorized"), find("vectorized").config(small))
+    assert select(Problem.parse("3968"), (8, 0), "NVIDIA X") == (find("vectorized"), find("vectorized").config(large))
+
+
+def test_far_from_all_tabled_shapes_the_ladders_own_configs_are_candidates_too():
+    store.save("NVIDIA X", (8, 0), [entry("16", "naive", 1)])
+    kernel, config = select(Problem.parse("8192"), (8, 0), "NVIDIA X")
+    assert kernel.tile(config).m >= 64
+
+
+def test_another_gpu_of_the_same_capability_lends_its_table():
+    (one, *_) = [shape for shape in select_module._tabled_alike((9, 0), "float32") if shape.problem.shape == "64x64x64"]
+    kernel, config = select(Problem.parse("64"), (9, 0), "NVIDIA H100 80GB HBM3")
+    assert (kernel.name, config) in [(known.kernel.name, known.config) for known in one.known]
+
+
+def test_a_kernel_that_cannot_take_the_operands_is_not_picked(monkeypatch):
+    needy = replace(find("vectorized"), name="needy", needs_alignment=True)
+    newer = replace(find("vectorized"), name="newer", least_capability=(9, 0))
+    rounds = replace(find("vectorized"), name="rounds", precision="tf32")
+    ladder = (*LADDER, needy, newer, rounds)
+    by_name = {kernel.name: kernel for kernel in ladder}
+    monkeypatch.setattr(select_module, "LADDER", ladder)
+    monkeypatch.setattr(select_module, "find", by_name.__getitem__)
+    config = dict(needy.config())
+    speeds = {"rounds": 400.0, "newer": 300.0, "needy": 290.0, "vectorized": 280.0}
+    entries = [
+        Entry(m=m, n=m, k=m, dtype="float32", kernel=name, config=config, gflops=gflops)
+        for m in (512, 513)
+        for name, gflops in speeds.items()
+    ]
+    store.save("NVIDIA X", (8, 0), entries)
+
+    def picked(shape, capability=(8, 0), addresses=(0, 0, 0)):
+        return select(Problem.parse(shape), capability, "NVIDIA X", addresses)[0].name
+
+    assert picked("512") == "needy"
+    assert picked("512", (9, 0)) == "newer"
+    assert picked("512", addresses=(4, 0, 0)) == "vectorized"
+    assert picked("513") == "vectorized"
+    assert picked("516") == "needy"
+    assert picked("517") == "vectorized"
+
+
+def test_entries_of_kernels_and_configs_that_are_gone_are_passed_over():
+    stale = entry("64", "vectorized", 1000).model_copy(update={"config": {"BM": 7}})
+    gone = entry("64", "vectorized", 1000).model_copy(update={"kernel": "gone"})
+    store.save("NVIDIA X", (8, 0), [stale, gone, entry("64", "coalesced", 900)])
+    assert select(Problem.parse("64"), (8, 0), "NVIDIA X")[0] is find("coalesced")
+
+
+def test_a_corrupt_user_table_is_no_obstacle(own_tables):
+    usual = select(Problem.parse("1024"), (9, 0), "NVIDIA H200")
+    own_tables.mkdir()
+    (own_tables / "nvidia_h200.json").write_text("{")
+    forget()
+    with pytest.warns(RuntimeWarning, match="a table is left out"):
+        assert select(Problem.parse("1024"), (9, 0), "NVIDIA H200") == usual
+
+
+@pytest.mark.parametrize(("device", "capability"), GPUS)
+def test_it_is_quick(device, capability):
+    select(Problem.parse("4096"), capability, device)  # reads the tables
+    fastest = math.inf
+    for size in range(1000, 1016):
+        start = time.perf_counter()
+        select(Problem(size, size + 1, size + 2), capability, device)
+        fastest = min(fastest, time.perf_counter() - start)
+    assert fastest < 1e-3
+
+
+def test_it_loads_no_cuda():
+    lines = (
+        "import sys",
+        "from tilewright.problem import Problem",
+        "from tilewright.select import select",
+        "assert 'pydantic' not in sys.modules",
+        "select(Problem.parse('1000'), (9, 0), 'NVIDIA H200')",
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'cuda'], sys.modules",
+    )
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
+
+
+def test_its_expectations_meet_what_was_measured(monkeypatch):
+    """Left out of the table, a shape still gets a config that is nearly the fastest of those measured on it."""
+    table = next(table for table in store.shipped() if table.gpu == "NVIDIA H200")
+    regrets = []
+    for problem in {e.problem for e in table.entries if e.dtype == "float32"}:
+        there = {(e.kernel, tuple(e.config.items())): e.gflops for e in table.entries if e.problem == problem}
+        rest = Table(
+            gpu=table.gpu,
+            capability=table.capability,
+            entries=tuple(e for e in table.entries if e.problem != problem),
+        )
+        forget()
+        monkeypatch.setattr(store, "load", lambda gpu, rest=rest: (rest,))
+        kernel, config = select(Problem(*problem), table.capability, table.gpu)
+        speed = there.get((kernel.name, tuple(config.items())), max(there.values()) / 1.5)
+        regrets.append(max(there.values()) / speed)
+        monkeypatch.undo()
+    assert math.exp(sum(map(math.log, regrets)) / len(regrets)) < 1.25
 
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)

@@ -11,11 +11,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import ArrayError
-from tilewright.operand import ITEM_BYTES, Operand, gpu_operand, host_operand, supported
+from tilewright.operand import Operand, gpu_operand, host_operand, supported
+from tilewright.problem import ITEM_BYTES, RESULT_DTYPE
 
 LEGACY_STREAM = 0
 """Handle of CUDA's default stream: it waits for the other blocking streams, and they for it."""
@@ -23,6 +25,7 @@ LEGACY_STREAM = 0
 _DLPACK_LEGACY_STREAM = 1  # as DLPack and __cuda_array_interface__ number it
 _DLPACK_HOST = (1, 3)  # kDLCPU and kDLCUDAHost, which is pinned but ordinary host memory
 _DLPACK_GPU = (2, 13)  # kDLCUDA and kDLCUDAManaged
+_DLPACK_NO_STREAM = -1  # on the host there are none to wait for
 _PROTOCOL_ERRORS = (BufferError, RuntimeError, TypeError)
 
 
@@ -44,7 +47,7 @@ class Library(ABC):
 
     @abstractmethod
     def new(self, like: Operand, rows: int, cols: int, engine: Engine | None) -> Operand:
-        """Memory for a result where `like` lies, its elements undefined; engine is None for one on the host.
+        """Memory for a result, float32, where `like` lies; its elements are undefined. engine is None on the host.
 
         Raises:
             ArrayError: the library cannot be asked for new arrays.
@@ -98,7 +101,7 @@ class _NumPy(Library):
         return host_operand(argument, array, array)
 
     def new(self, like: Operand, rows: int, cols: int, engine: Engine | None) -> Operand:
-        return self.read("out", np.empty((rows, cols), like.dtype), LEGACY_STREAM)
+        return self.read("out", np.empty((rows, cols), RESULT_DTYPE), LEGACY_STREAM)
 
 
 class _Torch(Library):
@@ -118,7 +121,7 @@ class _Torch(Library):
         dtype = supported(argument, str(array.dtype).removeprefix("torch."))
         device = array.device
         if device.type == "cpu":
-            return host_operand(argument, array, array.detach().numpy())
+            return host_operand(argument, array, _numpy_view(array.detach(), dtype))
         if device.type != "cuda":
             raise ArrayError(f"{argument} must lie on the host or an NVIDIA GPU, got device {device}")
         item = ITEM_BYTES[dtype]
@@ -126,8 +129,8 @@ class _Torch(Library):
         return gpu_operand(argument, array, array.data_ptr(), array.shape, strides, dtype, device.index)
 
     def new(self, like: Operand, rows: int, cols: int, engine: Engine | None) -> Operand:
-        empty = sys.modules["torch"].empty
-        array = empty((rows, cols), dtype=like.array.dtype, device=like.array.device)
+        torch = sys.modules["torch"]
+        array = torch.empty((rows, cols), dtype=getattr(torch, RESULT_DTYPE), device=like.array.device)
         return self.read("out", array, LEGACY_STREAM)
 
     def stream(self, array: Any) -> int:
@@ -155,7 +158,7 @@ class _CuPy(Library):
     def new(self, like: Operand, rows: int, cols: int, engine: Engine | None) -> Operand:
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(like.device):
-            return self.read("out", cupy.empty((rows, cols), like.dtype), LEGACY_STREAM)
+            return self.read("out", cupy.empty((rows, cols), RESULT_DTYPE), LEGACY_STREAM)
 
     def stream(self, array: Any) -> int:
         return int(sys.modules["cupy"].cuda.get_current_stream(array.data.device_id).ptr)
@@ -176,15 +179,17 @@ class _Jax(Library):
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         if any(base.__name__ == "Tracer" for base in type(array).__mro__):
             raise ArrayError(f"{argument} is a traced value: matmul takes JAX arrays, outside jit, grad and vmap")
-        supported(argument, str(array.dtype))
+        dtype = supported(argument, str(array.dtype))
+        if dtype == "bfloat16" and array.__dlpack_device__()[0] in _DLPACK_HOST:
+            return host_operand(argument, array, np.asarray(array))  # makes no copy; NumPy's DLPack lacks bfloat16
         return _exchanged(argument, array, stream)
 
     def new(self, like: Operand, rows: int, cols: int, engine: Engine | None) -> Operand:
-        undefined = np.empty((rows, cols), like.dtype)
+        undefined = np.empty((rows, cols), RESULT_DTYPE)
         if engine is None or undefined.size == 0:
             return host_operand("out", undefined, undefined)
         memory = engine.upload(undefined)
-        return gpu_operand("out", memory, memory.pointer, undefined.shape, undefined.strides, like.dtype, like.device)
+        return gpu_operand("out", memory, memory.pointer, undefined.shape, undefined.strides, RESULT_DTYPE, like.device)
 
     def finish(self, result: Operand, like: Operand) -> Any:
         jax = sys.modules["jax"]
@@ -212,10 +217,10 @@ class _Other(Library):
         if not hasattr(like.array, "__array_namespace__"):
             raise ArrayError(f"out must be given: there is no way to ask for a new {type_name(like.array)}")
         if engine is None:
-            undefined = np.empty((rows, cols), like.dtype)
+            undefined = np.empty((rows, cols), RESULT_DTYPE)
             return host_operand("out", undefined, undefined)
         library = like.array.__array_namespace__()
-        array = library.empty((rows, cols), dtype=getattr(library, like.dtype), device=like.array.device)
+        array = library.empty((rows, cols), dtype=getattr(library, RESULT_DTYPE), device=like.array.device)
         return self.read("out", array, LEGACY_STREAM)
 
     def finish(self, result: Operand, like: Operand) -> Any:
@@ -261,7 +266,7 @@ def _exchanged(argument: str, array: Any, stream: int) -> Operand:
     speaks_dlpack = hasattr(array, "__dlpack_device__")
     try:
         kind = array.__dlpack_device__()[0] if speaks_dlpack else _DLPACK_GPU[0]
-        view = np.from_dlpack(array) if kind in _DLPACK_HOST else None
+        view = _host_view(array) if kind in _DLPACK_HOST else None
     except _PROTOCOL_ERRORS as error:
         raise ArrayError(f"{argument} cannot be read through its protocol: {error}") from error
     if view is not None:
@@ -283,6 +288,44 @@ def _exchanged(argument: str, array: Any, stream: int) -> Operand:
     counts = memory.strides or (*memory.shape[1:], 1)  # no strides stand for row-major ones
     strides = [item * count for count in counts]
     return gpu_operand(argument, array, memory.ptr, memory.shape, strides, dtype, memory.device_id, memory.readonly)
+
+
+def _host_view(array: Any) -> NDArray[Any]:
+    """A NumPy view of an array on the host that speaks DLPack."""
+    try:
+        return np.from_dlpack(array)
+    except _PROTOCOL_ERRORS:  # NumPy knows no bfloat16, which cuda.core reads as that of ml_dtypes
+        from cuda.core.utils import StridedMemoryView  # noqa: PLC0415 - slow to import
+
+        memory = StridedMemoryView.from_dlpack(array, _DLPACK_NO_STREAM)
+        return _ForeignMemory(memory).view()
+
+
+class _ForeignMemory:
+    """What NumPy reads memory through that is another library's. Arrays made from it keep it alive."""
+
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
+        self._dtype = np.dtype(memory.dtype)
+        strides = memory.strides and tuple(self._dtype.itemsize * count for count in memory.strides)
+        self.__array_interface__ = {
+            "data": (memory.ptr, memory.readonly),
+            "shape": tuple(memory.shape),
+            "strides": strides,
+            "typestr": f"|V{self._dtype.itemsize}",
+            "version": 3,
+        }
+
+    def view(self) -> NDArray[Any]:
+        return np.asarray(self).view(self._dtype)
+
+
+def _numpy_view(tensor: Any, dtype: str) -> NDArray[Any]:
+    """A NumPy view of a PyTorch tensor on the host; PyTorch gives none of bfloat16."""
+    if dtype != "bfloat16":
+        return tensor.numpy()  # type: ignore[no-any-return]
+    bits: NDArray[Any] = tensor.view(sys.modules["torch"].int16).numpy()
+    return bits.view(np.dtype(dtype))
 
 
 def _interface_stream(array: Any) -> int | None:

@@ -1,12 +1,13 @@
-"""The command line: `tilewright list`, `info` and `bench`."""
+"""The command line: `tilewright list`, `info` and `bench`; `tune` is in cli_tune.py."""
 
+import itertools
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tilewright import version
@@ -14,18 +15,23 @@ from tilewright.bench import suites
 from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, Choice
 from tilewright.bench.records import Record, Run
-from tilewright.bench.run import baseline_library, bench
+from tilewright.bench.run import BEST, baseline_library, bench
+from tilewright.cli_tune import run_tune
 from tilewright.engines import cache
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, cuda_unavailable, resolve_engine
-from tilewright.errors import EngineUnavailableError, TilewrightError
+from tilewright.errors import ConfigError, EngineUnavailableError, TilewrightError
 from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Problem
 from tilewright.report.tables import bench_table, info_table, kernel_table, ladder_table
+from tilewright.terminal import notes, out
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
 GPU_SAMPLES, EMULATOR_SAMPLES = 10, 1
+
+_Task = tuple[list[Choice | str], list[Problem]]
+"""What to run, and on which problems."""
 
 app = typer.Typer(
     help="Matrix multiplication on GPUs, with kernels you can read, measure, explain and tune.",
@@ -34,8 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-out = Console()
-notes = Console(stderr=True, highlight=False)
+app.command("tune")(run_tune)
 
 
 def main() -> None:
@@ -98,7 +103,8 @@ def run_bench(
     kernels: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KERNEL]...", help="Names, rung numbers, or NAME:PRESET. All rungs where none is given."
+            metavar="[KERNEL]...",
+            help="Names, rung numbers, or NAME:PRESET; 'best' is what matmul takes. All rungs where none is given.",
         ),
     ] = None,
     shape: Annotated[
@@ -109,7 +115,10 @@ def run_bench(
         list[str] | None,
         typer.Option("--suite", metavar="NAME", help=f"Lists of shapes: {', '.join(suites.shapes())}."),
     ] = None,
-    dtype: Annotated[str, typer.Option(help=f"Element type: {', '.join(DTYPES)}.")] = DTYPES[0],
+    dtype: Annotated[
+        str | None,
+        typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
+    ] = None,
     alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.0,
     beta: Annotated[float, typer.Option(help="With 0, C is written and never read.")] = 0.0,
     engine: Annotated[
@@ -134,21 +143,31 @@ def run_bench(
 
     The exit status is 0 only if every result was right.
     """
-    named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in LADDER]
+    takers = [kernel for kernel in LADDER if dtype is None or dtype in kernel.dtypes]
+    named = [name if name == BEST else resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
     overrides = parse_overrides(config)
-    for kernel, preset in named:
+    if overrides and BEST in named:
+        raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
+    for kernel, preset in (one for one in named if not isinstance(one, str)):
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
-    problems = _problems(shape or [], suite or [], dtype, alpha, beta)
+    problems = _problems(shape or [], suite or [], dtype or DTYPES[0], alpha, beta)
     where = resolve_engine(engine)
     emulated = where.capability is None
-    choices = [
-        Choice(kernel, kernel.config({**preset, **overrides}, capability=where.capability)) for kernel, preset in named
-    ]
+    choices: list[Choice | str] = []
+    for one in named:
+        if isinstance(one, str):
+            choices.append(one)
+        else:
+            kernel, preset = one
+            needed = kernel.capability_for(dtype or kernel.dtypes[0])
+            if not kernels and where.capability is not None and where.capability < needed:
+                continue  # where none is named, it is all rungs that the GPU can run
+            choices.append(Choice(kernel, kernel.config({**preset, **overrides}, capability=where.capability)))
     if not problems:
-        problems = [Problem.parse(EMULATOR_SHAPE if emulated else GPU_SHAPE, dtype=dtype, alpha=alpha, beta=beta)]
+        problems = _problems([EMULATOR_SHAPE if emulated else GPU_SHAPE], [], dtype or DTYPES[0], alpha, beta)
     samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
     out.print(_headline(where), highlight=False)
-    records = _measure(where, choices, problems, samples, json_path)
+    records = _measure(where, _by_dtype(choices, problems, dtype), samples, json_path)
     wrong = [record for record in records if not record.verified]
     for record in wrong:
         notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
@@ -160,21 +179,29 @@ def _problems(shapes: list[str], names: list[str], dtype: str, alpha: float, bet
     return problems + [problem for name in names for problem in suites.suite(name, dtype, alpha, beta)]
 
 
-def _measure(
-    engine: Engine, choices: list[Choice], problems: list[Problem], samples: int, json_path: Path | None
-) -> list[Record]:
+def _by_dtype(choices: list[Choice | str], problems: list[Problem], dtype: str | None) -> list[_Task]:
+    """What to run on problems of one element type each: the given one, or the first that a kernel takes."""
+    tasks: dict[str, list[Choice | str]] = {}
+    for choice in choices:
+        taken = DTYPES if isinstance(choice, str) else choice.kernel.dtypes
+        first = next(known for known in DTYPES if known in taken)
+        tasks.setdefault(dtype or first, []).append(choice)
+    return [(chosen, [replace(problem, dtype=kind) for problem in problems]) for kind, chosen in tasks.items()]
+
+
+def _measure(engine: Engine, tasks: list[_Task], samples: int, json_path: Path | None) -> list[Record]:
     """Run the bench with a progress bar; tables and records come out problem by problem."""
     records: list[Record] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=notes, transient=True) as progress:
-        task = progress.add_task(f"{problems[0].shape}: compiling", total=None)
+        task = progress.add_task("compiling", total=None)
 
         def on_step(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)
 
-        for measured in bench(
-            engine, choices, problems, samples=samples, library=_library(engine), on_step=on_step
-        ):  # fmt: skip
+        library = _library(engine)
+        runs = [bench(engine, *one, samples=samples, library=library, on_step=on_step) for one in tasks]
+        for measured in itertools.chain.from_iterable(runs):
             records += measured
             out.print(bench_table(measured))
             if json_path:

@@ -1,9 +1,12 @@
-"""What a GPU can hold, by compute capability. Pure data.
+"""What a GPU can hold, by compute capability, and what it can do, by product. Pure data.
 
-Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; NVIDIA's data sheets and
+architecture white papers of each product.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of statically declared shared memory that a block may have, on every GPU."""
@@ -46,3 +49,108 @@ def limits(capability: tuple[int, int]) -> Limits:
         raise LookupError(f"compute capability {capability[0]}.{capability[1]} is older than 7.5, the oldest supported")
     known = COMPUTE_CAPABILITIES[max(older)]
     return Limits(f"sm_{capability[0]}{capability[1]}", known.shared_per_block)
+
+
+@dataclass(frozen=True)
+class Multiprocessor:
+    """What one multiprocessor of a compute capability holds and does."""
+
+    threads: int
+    blocks: int
+    shared_bytes: int
+    """Shared memory of all its resident blocks together."""
+    lanes: int
+    """FP32 multiply-adds a clock."""
+    reserved_shared_bytes: int = 1024
+    """Shared memory that the system takes of each resident block."""
+    shared_granularity: int = 128
+    """Bytes in whose multiples a block gets shared memory."""
+    registers: int = 65536
+    partitions: int = 4
+    """Parts that warps, and so registers, are spread over; each issues one warp's instruction a clock."""
+    register_granularity: int = 256
+    """Registers in whose multiples a warp gets them."""
+    registers_per_thread: int = 255
+
+
+MULTIPROCESSORS: dict[tuple[int, int], Multiprocessor] = {
+    (7, 0): Multiprocessor(2048, 32, 96 * 1024, 64, reserved_shared_bytes=0, shared_granularity=256),
+    (7, 5): Multiprocessor(1024, 16, 64 * 1024, 64, reserved_shared_bytes=0, shared_granularity=256),
+    (8, 0): Multiprocessor(2048, 32, 164 * 1024, 64),
+    (8, 6): Multiprocessor(1536, 16, 100 * 1024, 128),
+    (8, 9): Multiprocessor(1536, 24, 100 * 1024, 128),
+    (9, 0): Multiprocessor(2048, 32, 228 * 1024, 128),
+    (10, 0): Multiprocessor(2048, 32, 228 * 1024, 128),
+    (12, 0): Multiprocessor(1536, 24, 100 * 1024, 128),
+}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A product: how many multiprocessors it has, and how fast it computes and moves data at its boost clock."""
+
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    clock_mhz: int
+    dram_gbs: float
+    """Bandwidth of its memory, 10^9 bytes a second."""
+    l2_bytes: int
+    l2_bytes_per_clock: int
+    """What the multiprocessors together read from the L2 cache. NVIDIA gives it for V100 and A100; elsewhere it is
+    an estimate of 20 bytes a multiprocessor, which is what microbenchmarks of an H100 come to."""
+    names: str
+    """A regular expression for what the driver calls it."""
+
+    @property
+    def multiprocessor(self) -> Multiprocessor:
+        """What each of its multiprocessors holds and does."""
+        return MULTIPROCESSORS[_nearest(self.capability)]
+
+    @property
+    def tflops(self) -> float:
+        """Peak of FP32 arithmetic, 10^12 operations a second, a multiply-add being two."""
+        return 2 * self.multiprocessors * self.multiprocessor.lanes * self.clock_mhz / 1e6
+
+
+_MB = 1024 * 1024
+
+GPUS: tuple[Gpu, ...] = (
+    Gpu("V100", (7, 0), 80, 1530, 900, 6 * _MB, 2048, r"Tesla V100-.*"),
+    Gpu("T4", (7, 5), 40, 1590, 320, 4 * _MB, 800, r"(Tesla )?T4"),
+    Gpu("A100 40GB", (8, 0), 108, 1410, 1555, 40 * _MB, 5120, r"A100.*40GB.*"),
+    Gpu("A100 80GB", (8, 0), 108, 1410, 2039, 40 * _MB, 5120, r"A100.*80GB.*"),
+    Gpu("RTX A6000", (8, 6), 84, 1800, 768, 6 * _MB, 1680, r"RTX A6000"),
+    Gpu("RTX 3060", (8, 6), 28, 1777, 360, 3 * _MB, 560, r"GeForce RTX 3060"),
+    Gpu("RTX 3090", (8, 6), 82, 1695, 936, 6 * _MB, 1640, r"GeForce RTX 3090"),
+    Gpu("L4", (8, 9), 58, 2040, 300, 48 * _MB, 1160, r"L4"),
+    Gpu("L40S", (8, 9), 142, 2520, 864, 96 * _MB, 2840, r"L40S"),
+    Gpu("RTX 4090", (8, 9), 128, 2520, 1008, 72 * _MB, 2560, r"GeForce RTX 4090"),
+    Gpu("H100 PCIe", (9, 0), 114, 1755, 2000, 50 * _MB, 2280, r"H100 PCIe"),
+    Gpu("H100", (9, 0), 132, 1980, 3350, 50 * _MB, 2640, r"H100( 80GB HBM3| SXM.*)?"),
+    Gpu("H200", (9, 0), 132, 1980, 4800, 50 * _MB, 2640, r"H200( NVL)?"),
+    Gpu("GH200", (9, 0), 132, 1980, 4000, 50 * _MB, 2640, r"GH200.*"),
+    Gpu("B200", (10, 0), 148, 1965, 8000, 126 * _MB, 2960, r"B200"),
+    Gpu("RTX 5090", (12, 0), 170, 2407, 1792, 96 * _MB, 3400, r"GeForce RTX 5090"),
+)
+
+
+@lru_cache
+def find_gpu(device_name: str, capability: tuple[int, int]) -> Gpu:
+    """The product of a driver's device name; for a name that is not listed, the middle one of its capability.
+
+    A capability of which no product is listed gets one of the nearest older capability, under its own name.
+    """
+    name = device_name.removeprefix("NVIDIA ").strip()
+    for gpu in GPUS:
+        if gpu.capability == capability and re.fullmatch(gpu.names, name):
+            return gpu
+    nearest = _nearest(capability)
+    alike = sorted((gpu for gpu in GPUS if gpu.capability == nearest), key=lambda gpu: gpu.tflops)
+    return replace(alike[len(alike) // 2], name=name or alike[len(alike) // 2].name, capability=capability)
+
+
+def _nearest(capability: tuple[int, int]) -> tuple[int, int]:
+    """The capability itself where it is known, else the nearest older one, else the oldest."""
+    older = [known for known in MULTIPROCESSORS if known <= capability]
+    return max(older) if older else min(MULTIPROCESSORS)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from tilewright.arrays import Library, library_of, type_name
 from tilewright.engines.base import Engine, Executable, Matrix
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
-from tilewright.errors import ArrayError, ConfigError, KernelNotFoundError, ProblemError
+from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, ProblemError
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import VECTOR_BYTES, Kernel, parse_overrides
 from tilewright.operand import HOST, Operand
-from tilewright.problem import Problem
+from tilewright.problem import RESULT_DTYPE, Problem
 from tilewright.select import select
 
 _Matrices = tuple[Matrix, Matrix, Matrix]
@@ -52,11 +52,11 @@ def matmul(
     where `out` is not.
 
     Args:
-        a: m x k elements, float32.
-        b: k x n elements, float32.
-        out: m x n elements to write the result to. It may be the same array as c, but share no element
+        a: m x k elements, float32, float16 or bfloat16.
+        b: k x n elements of the same type.
+        out: m x n elements, float32, to write the result to. It may be the same array as c, but share no element
             with a or b, nor some with c. Not for JAX, whose arrays cannot be written.
-        c: m x n elements; needed where beta is not 0, and not read where it is.
+        c: m x n elements, float32; needed where beta is not 0, and not read where it is.
         alpha, beta: scalars.
         kernel: a rung of the ladder: its name, its number, either with ':PRESET' (as in
             'shared_tiled:fastcuda_v2'), or a Kernel. None takes the best one known for the problem.
@@ -65,12 +65,13 @@ def matmul(
             above where there is none.
 
     Returns:
-        `out` if given, else a new m x n array of the same library, on the same device.
+        `out` if given, else a new m x n array of the same library, on the same device. It is float32 whatever a and b
+        are: their products are summed in float32.
 
     Raises:
         ArrayError: an array is no matrix, does not fit the others, lies on another device, or is an `out`
             that cannot be written or overlaps an input.
-        DtypeError: an element type other than float32.
+        DtypeError: an element type that is not supported, a and b of different ones, or a kernel that does not take it.
         ProblemError: alpha or beta is not a number.
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
         ConfigError: config has an unknown parameter or breaks a constraint, or no kernel is named for it.
@@ -121,13 +122,15 @@ def _read(library: Library, argument: str, array: Any, a: Any, stream: int) -> O
 
 
 def _check(product: _Product, library: Library) -> None:
-    """Raise ArrayError where the operands do not fit each other, or the result must not be written to `out`."""
+    """Raise where the operands do not fit each other, or the result must not be written to `out`."""
     a, b, c, out, _, beta = product
     for operand in (b, c, out):
         if operand is not None and operand.device != a.device:
             raise ArrayError(
                 f"{operand.argument} must lie where a does: got {_place(operand.device)}, and {_place(a.device)} for a"
             )
+    if a.dtype != b.dtype:
+        raise DtypeError(f"b must have the element type of a: got {b.dtype}, and {a.dtype} for a")
     if a.shape[1] != b.shape[0]:
         raise ArrayError(
             f"b must have as many rows as a has columns: got b of {_size(b.shape)}, and a of {_size(a.shape)}"
@@ -225,11 +228,11 @@ def _prepare(
     """What to launch for operands of these sizes. Cached, as it takes longer than to launch it."""
     problem = Problem(*sizes, dtype, alpha, beta, *lds)
     if rung is None:
-        kernel, config = select(problem, engine.capability)
+        kernel, config = select(problem, engine.capability, engine.device_name, misalignment)
     else:
         kernel = rung[0]
         config = kernel.config(dict(rung[1]), capability=engine.capability)
-    kernel.check(problem)
+    kernel.check(problem, misalignment)
     return engine.compile(kernel, config, kernel.specialize(problem, config, misalignment)), problem
 
 
@@ -293,14 +296,15 @@ def _on_host(product: _Product, library: Library, rung: _Rung | None, engine: En
 
 
 def _blas(product: _Product, target: NDArray[Any]) -> None:
-    """Multiply with NumPy's BLAS."""
+    """Multiply with NumPy's BLAS, in float32."""
+    a, b = (_view(operand).astype(RESULT_DTYPE, copy=False) for operand in (product.a, product.b))
     if product.beta and product.c is not None:
-        result = np.matmul(_view(product.a), _view(product.b))
+        result = np.matmul(a, b)
         result *= product.alpha
         result += product.beta * _view(product.c)
         np.copyto(target, result)
         return
-    np.matmul(_view(product.a), _view(product.b), out=target)
+    np.matmul(a, b, out=target)
     if product.alpha != 1:
         target *= product.alpha
 

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from tilewright.engines.base import Matrix
 from tilewright.errors import ArrayError, DtypeError
-from tilewright.problem import DTYPES
+from tilewright.problem import DTYPES, ITEM_BYTES, RESULT_DTYPE
 
 HOST = -1
 """Device of arrays in the host's memory; GPUs count from 0."""
 
-ITEM_BYTES = {"float32": 4}
-"""Size of an element."""
+_FACTORS = ("a", "b")
+"""The arguments that may have any of the element types; the others are results, or added to them."""
 
 
 class Operand(NamedTuple):
@@ -92,13 +92,16 @@ class _ArrayInterface:
 
 
 def supported(argument: str, dtype: str) -> str:
-    """The element type, if kernels take it.
+    """The element type, if kernels take it for this argument.
 
     Raises:
         DtypeError: they do not.
     """
-    if dtype not in DTYPES:
-        raise DtypeError(f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}, for all its arrays")
+    if dtype not in (DTYPES if argument in _FACTORS else (RESULT_DTYPE,)):
+        raise DtypeError(
+            f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)} for a and b, "
+            f"and {RESULT_DTYPE} for c and out"
+        )
     return dtype
 
 

@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 from tilewright.errors import DtypeError, ProblemError
 
-DTYPES = ("float32",)
-"""Element types that the ladder multiplies."""
+ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+"""Element types that the ladder multiplies, and the size of an element."""
+
+DTYPES = tuple(ITEM_BYTES)
+
+RESULT_DTYPE = "float32"
+"""Element type of C, whatever A and B hold."""
 
 _LARGEST = 2**31 - 2**12  # kernels count in 32-bit integers, up to a tile past the end
 
@@ -16,6 +21,7 @@ _LARGEST = 2**31 - 2**12  # kernels count in 32-bit integers, up to a tile past 
 class Problem:
     """C = alpha * A @ B + beta * C, with A of m x k, B of k x n and C of m x n elements, all row-major.
 
+    dtype is the element type of A and B; sums are taken, and C is kept, in float32 for all of them.
     A leading dimension is the distance, in elements, from one row to the next; 0 stands for rows that
     touch. Any size may be 0. With beta = 0, C is written without being read.
 

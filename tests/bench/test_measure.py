@@ -1,12 +1,15 @@
 """The timing protocol, on the emulator."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from tilewright.bench.measure import Choice
+from tilewright.bench.measure import Choice, operand_sets
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.run import baseline_library, bench
+from tilewright.bench.verify import Operands
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import DtypeError
 from tilewright.kernels import find
@@ -52,6 +55,57 @@ def test_tiny_and_empty_problems_are_measured_too(shape):
 def test_alpha_and_beta_are_measured_as_asked():
     records = measured([Problem(40, 30, 20, alpha=0.5, beta=2.0)])
     assert all(record.verified and (record.alpha, record.beta) == (0.5, 2.0) for record in records)
+
+
+class Library:
+    """A library whose ways are told apart by precision; what rounds is as slow as many products."""
+
+    version = "1"
+
+    def works(self, problem, sets, precision=None):
+        product = NumpyBaseline().works(problem, sets)["NumPy"]
+
+        def slow(index, stream):
+            for _ in range(20):
+                product(index, stream)
+
+        return {"tf32": {"rounding": slow}, None: {"exact": product}}[precision]
+
+
+def test_a_kernel_that_rounds_stands_beside_a_library_that_does():
+    names = ("wmma_tf32", "naive", "vectorized")
+    choices = [Choice(find(name), find(name).config()) for name in names]
+    records = measured([Problem(100, 90, 80)], choices, library=Library())
+    assert [record.baseline.name for record in records] == ["rounding", "exact", "exact"]
+    assert [record.arithmetic for record in records] == ["tf32", "float32", "float32"]
+    assert records[0].baseline.time_us.median > records[1].baseline.time_us.median
+    assert all(record.verified for record in records)
+    assert records[0].error.limit > 100 * records[1].error.limit
+    assert records[0].error.relative_frobenius > records[1].error.limit
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_measured(dtype):
+    choice = Choice(find("wmma_f16"), find("wmma_f16").config())
+    (record,) = measured([Problem(37, 41, 43, dtype, beta=0.5)], [choice])
+    assert record.verified
+    assert (record.dtype, record.baseline.name) == (dtype, "NumPy")
+
+
+def test_copies_of_halves_begin_at_multiples_of_16_bytes():
+    operands = Operands.draw(Problem(3, 5, 7, "float16"))
+    sets = operand_sets(replace_capability(ENGINE, cache_bytes=1000), operands)
+    assert len(sets) > 5
+    for chosen in sets:
+        assert all(matrix.pointer % 16 == 0 for matrix in chosen)
+        np.testing.assert_array_equal(ENGINE.download(chosen.a), operands.a)
+        np.testing.assert_array_equal(ENGINE.download(chosen.b), operands.b)
+
+
+def replace_capability(engine, **attributes):
+    """The same engine, said to be a GPU."""
+    facts = {"capability": (9, 0), "upload": engine.upload, **attributes}
+    return SimpleNamespace(**facts)
 
 
 def test_a_wrong_kernel_is_found_out(tmp_path):

@@ -22,6 +22,45 @@ def test_reduced_precision_is_over_the_limit():
     assert operands.error(shortened.view(np.float32) @ operands.b) > limit(operands.problem)
 
 
+def rounded_to_tf32(values):
+    return (values.view(np.uint32) + 0x1000 & 0xFFFFE000).view(np.float32)
+
+
+@pytest.mark.parametrize("k", [1, 16, 1024])
+def test_rounding_to_tf32_is_within_its_limit_and_cutting_off_is_not(k):
+    operands = Operands.draw(Problem(64, 64, k))
+    allowed = limit(operands.problem, "tf32")
+    rounded = rounded_to_tf32(operands.a).astype(float) @ rounded_to_tf32(operands.b).astype(float)
+    assert 0.4 * allowed < operands.error(rounded) < 0.6 * allowed
+    assert operands.error(rounded) > limit(operands.problem)
+    cut = [(factor.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(float) for factor in (operands.a, operands.b)]
+    assert operands.error(cut[0] @ cut[1]) > allowed
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("k", [1, 16, 1024, 20000])
+def test_sums_of_products_of_halves_that_are_cut_off_are_within_the_limit(dtype, k):
+    operands = Operands.draw(Problem(17, 13, k, dtype))
+    assert operands.a.dtype == operands.b.dtype == dtype
+    a, b = operands.a.astype(float), operands.b.astype(float)
+    sums = np.zeros((17, 13), np.float32)
+    for first in range(0, k, 8):
+        exact = sums + a[:, first : first + 8] @ b[first : first + 8]
+        sums = exact.astype(np.float32)
+        sums = np.where(np.abs(sums) > np.abs(exact), np.nextafter(sums, np.float32(0)), sums)
+    assert operands.error(sums) <= limit(operands.problem)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_reference_of_halves_is_of_the_rounded_operands(dtype):
+    operands = Operands.draw(Problem(64, 64, 256, dtype))
+    exact = operands.a.astype(float) @ operands.b.astype(float)
+    assert operands.error(exact.astype(np.float32)) <= limit(operands.problem)
+    unrounded = Operands.draw(Problem(64, 64, 256)).reference
+    assert operands.error(unrounded.astype(np.float32)) > limit(operands.problem)
+    assert operands.error(exact.astype(dtype).astype(np.float32)) > limit(operands.problem)
+
+
 def test_one_wrong_element_in_a_million_is_over_the_limit():
     operands = Operands.draw(Problem(1000, 1000, 64))
     result = operands.reference.astype(np.float32)

@@ -189,12 +189,12 @@ def test_a_compiler_that_cannot_compile_the_runtime(wrapped):
 
 def test_a_damaged_cache_is_repaired(fresh_cache):
     compile_kernel(SOURCE, "kernel", {"VALUE": 3})
-    whole = {entry: entry.read_bytes() for entry in fresh_cache.iterdir()}
+    whole = {entry: entry.read_bytes() for entry in fresh_cache.rglob("*.so")}
     assert len(whole) == 2  # the runtime and the kernel
     for entry, data in whole.items():
         entry.write_bytes(data[: len(data) // 2])
     run(3)
-    assert {entry: entry.read_bytes() for entry in fresh_cache.iterdir()} == whole
+    assert {entry: entry.read_bytes() for entry in fresh_cache.rglob("*.so")} == whole
 
 
 def test_another_cache_folder_in_the_same_process(fresh_cache, monkeypatch, tmp_path):
@@ -213,7 +213,7 @@ def test_two_processes_compile_the_same_kernel(fresh_cache):
     for process in processes:
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors.decode()
-    assert not list(fresh_cache.glob("*.part"))
+    assert not list(fresh_cache.rglob("*.part"))
 
 
 @pytest.mark.usefixtures("fresh_cache")

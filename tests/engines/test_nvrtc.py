@@ -206,7 +206,7 @@ def test_a_source_includes_the_shared_headers(monkeypatch, tmp_path):
 @pytest.mark.parametrize("damage", [b"", b"damaged", None])
 def test_a_damaged_entry_is_compiled_anew(compiler, empty_cache, suffix, damage):
     first = compile_copy()
-    (entry,) = empty_cache.glob(f"*{suffix}")
+    (entry,) = empty_cache.rglob(f"*{suffix}")
     entry.unlink() if damage is None else entry.write_bytes(damage)
     assert compile_copy() == first
     assert compiler.calls == 2
@@ -231,7 +231,7 @@ def test_two_processes_at_once(empty_cache):
     for child in children:
         child.join()
     assert first == second == compile_copy("sm_90a")
-    assert not list(empty_cache.glob("*.part"))
+    assert not list(empty_cache.rglob("*.part"))
 
 
 def test_threads_compile_at_once():

@@ -59,6 +59,48 @@ VIOLATIONS = {
         ({"BK": 128}, "the tiles of A and B must take at most 49152 bytes"),
     ],
 }
+WARP_TILES = VIOLATIONS["warptiled"][:-1]
+VIOLATIONS["double_buffered"] = [
+    *WARP_TILES,
+    ({"BK": 64}, "two tiles of A and of B must take at most 49152 bytes"),
+]
+VIOLATIONS["async_copy"] = [
+    *WARP_TILES,
+    ({"BK": 12, "BM": 128, "BN": 256}, "BK must be 4, 8, 16 or 32"),
+    ({"WM": 4, "BM": 4, "BN": 32, "WN": 32, "WNITER": 1, "TM": 4, "TN": 1}, "WM must be a multiple of 8"),
+    ({"STAGES": 20}, "STAGES tiles of A and of B must take at most 232448 bytes"),
+]
+FRAGMENTS = [
+    ({"BM": 96}, "BM must be a multiple of WM"),
+    ({"BN": 80}, "BN must be a multiple of WN"),
+    ({"BM": 96, "WM": 24}, "WM must be a multiple of 16"),
+    ({"BN": 96, "WN": 24}, "WN must be a multiple of 16"),
+    ({"BLOCKS": 5}, "BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024"),
+    ({"BK": 128}, "the tiles of A and B, and the results, must each take at most 49152 bytes"),
+]
+VIOLATIONS["tma_packed"] = [
+    ({"BM": 48}, "BM must be a multiple of 4*TM"),
+    ({"BN": 96}, "BN must be a multiple of 8*TN"),
+    ({"BM": 256, "BN": 256, "TM": 4}, "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024"),
+    ({"TM": 2, "BM": 64}, "TM must be a multiple of 4"),
+    ({"TN": 2, "BN": 64}, "TN must be a multiple of 4"),
+    ({"BK": 15}, "BK must be a multiple of 2"),
+    ({"BM": 512, "BLOCKS": 1}, "BM, BN and BK must be at most 256"),
+    ({"STAGES": 4}, "BLOCKS tiles of STAGES*BK*(BM+BN) floats must fit 227 KiB"),
+    ({"BLOCKS": 3, "STAGES": 2}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
+]
+VIOLATIONS["wmma_tf32"] = [
+    *FRAGMENTS,
+    ({"BK": 12}, "BK must be a multiple of 8"),
+    ({"BM": 64, "BN": 256, "BK": 8}, "BM*BK must be a multiple of 4*threads"),
+    ({"BM": 256, "BN": 64, "BK": 8}, "BN*BK must be a multiple of 4*threads"),
+]
+VIOLATIONS["wmma_f16"] = [
+    *FRAGMENTS,
+    ({"BK": 8}, "BK must be a multiple of 16"),
+    ({"BM": 64, "BN": 256, "BK": 16}, "BM*BK must be a multiple of 8*threads"),
+    ({"BM": 256, "BN": 64, "BK": 16}, "BN*BK must be a multiple of 8*threads"),
+]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),

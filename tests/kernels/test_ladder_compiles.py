@@ -10,16 +10,24 @@ from tilewright.kernels.spec import Specialization
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
 
-@pytest.mark.parametrize("arch", CAPABILITIES)
-@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
-def test_a_shipped_config_compiles_without_spills(kernel, arch):
+CASES = [
+    (kernel, dtype, arch)
+    for kernel in LADDER
+    for dtype in kernel.dtypes
+    for arch, capability in CAPABILITIES.items()
+    if capability >= kernel.capability_for(dtype)
+]
+
+
+@pytest.mark.parametrize(("kernel", "dtype", "arch"), CASES, ids=lambda value: getattr(value, "name", value))
+def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch):
     config = kernel.config(capability=CAPABILITIES[arch])
     specializations = [
-        Specialization(edges=False, aligned=kernel.vectorized),
-        Specialization(edges=True, aligned=False),
+        Specialization(edges=False, aligned=kernel.vectorized, dtype=dtype),
+        Specialization(edges=True, aligned=False, dtype=dtype),
     ]
     if kernel.vectorized:
-        specializations.append(Specialization(edges=True, aligned=True))
+        specializations.append(Specialization(edges=True, aligned=True, dtype=dtype))
     for specialization in specializations:
         report = nvrtc.compile(kernel, config, specialization, arch).report
         assert report.spill_bytes == 0, f"{config} {specialization}: {report}"
@@ -31,8 +39,10 @@ def test_a_shipped_config_compiles_without_spills(kernel, arch):
 )
 def test_every_preset_compiles(kernel, preset):
     config = kernel.config(kernel.preset(preset))
-    for specialization in (Specialization(edges=False, aligned=True), Specialization(edges=True, aligned=False)):
-        assert nvrtc.compile(kernel, config, specialization, "sm_80").report.registers
+    arch = next(arch for arch, capability in CAPABILITIES.items() if capability >= max(kernel.least_capability, (8, 0)))
+    for edges in (False, True):
+        specialization = Specialization(edges=edges, aligned=not edges, dtype=kernel.dtypes[0])
+        assert nvrtc.compile(kernel, config, specialization, arch).report.registers
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in LADDER if kernel.vectorized], ids=lambda kernel: kernel.name)

@@ -30,8 +30,26 @@ CONFIGS = {
     "padded": [{}, {"PAD": 4}],
     "autotuned": [{}, {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 4}],
     "warptiled": [{}, {"BM": 128, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "WNITER": 1, "TM": 8, "TN": 8}],
+    "double_buffered": [{}, {"BM": 128, "BN": 128, "BK": 8, "WN": 64, "WNITER": 1, "TM": 8, "TN": 8}],
+    "async_copy": [
+        {},
+        {"BM": 128, "BN": 64, "BK": 8, "WM": 64, "WN": 32, "WNITER": 1, "TM": 8, "TN": 8, "STAGES": 4},
+        {"BM": 64, "BN": 64, "BK": 32, "WM": 64, "WN": 16, "STAGES": 2},
+    ],
+    "wmma_tf32": [{}, {"BM": 64, "BN": 64, "BK": 8, "WM": 16, "WN": 64}],
+    "tma_packed": [
+        {"WAVE": 3},
+        {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2, "WAVE": 7},
+        {"BM": 128, "BN": 256, "TN": 16, "BK": 16, "STAGES": 4, "BLOCKS": 1, "WAVE": 0},
+    ],
+    "wmma_f16": [{}, {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64}],
 }
-CASES = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
+# A kernel that takes several element types is run with another one for each of its configs.
+CASES = [
+    (kernel, overrides, kernel.dtypes[index % len(kernel.dtypes)])
+    for kernel, configs in ((find(name), configs) for name, configs in CONFIGS.items())
+    for index, overrides in enumerate(configs)
+]
 
 
 def multiply(kernel, overrides, problem):
@@ -48,44 +66,44 @@ def test_every_rung_is_tested():
     assert set(CONFIGS) == {kernel.name for kernel in LADDER}
 
 
-@pytest.mark.parametrize(("kernel", "overrides"), CASES, ids=lambda value: getattr(value, "name", str(value)))
+@pytest.mark.parametrize(("kernel", "overrides", "dtype"), CASES, ids=lambda value: getattr(value, "name", str(value)))
 @given(m=SIZES, n=SIZES, k=DEPTHS, alpha=SCALARS, beta=SCALARS, gaps=st.tuples(GAPS, GAPS, GAPS))
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-def test_a_drawn_problem_is_right(kernel, overrides, m, n, k, alpha, beta, gaps):
+def test_a_drawn_problem_is_right(kernel, overrides, dtype, m, n, k, alpha, beta, gaps):
     lda, ldb, ldc = (max(length, 1) + gap for length, gap in zip((k, n, n), gaps, strict=True))
-    problem = Problem(m, n, k, "float32", alpha, beta, lda, ldb, ldc)
-    assert multiply(kernel, overrides, problem) <= limit(problem)
+    problem = Problem(m, n, k, dtype, alpha, beta, lda, ldb, ldc)
+    assert multiply(kernel, overrides, problem) <= limit(problem, kernel.precision)
 
 
-@pytest.mark.parametrize(("kernel", "overrides"), CASES, ids=lambda value: getattr(value, "name", str(value)))
-def test_a_problem_that_tiles_divide_is_right(kernel, overrides):
+@pytest.mark.parametrize(("kernel", "overrides", "dtype"), CASES, ids=lambda value: getattr(value, "name", str(value)))
+def test_a_problem_that_tiles_divide_is_right(kernel, overrides, dtype):
     tile = kernel.tile(kernel.config(overrides))
-    problem = Problem(2 * tile.m, 2 * tile.n, max(3 * tile.k, 8), alpha=0.75, beta=-0.5)
-    assert multiply(kernel, overrides, problem) <= limit(problem)
+    problem = Problem(2 * tile.m, 2 * tile.n, max(3 * tile.k, 8), dtype, alpha=0.75, beta=-0.5)
+    assert multiply(kernel, overrides, problem) <= limit(problem, kernel.precision)
 
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_nothing_between_the_rows_is_touched(kernel):
-    problem = Problem(33, 29, 17, ldc=40)
+    problem = Problem(33, 29, 17, kernel.dtypes[0], ldc=40)
     operands = Operands.draw(problem)
     memory = np.full((33, 40), 7, np.float32)
     c = ENGINE.upload(memory)
     inside = type(c)(c.pointer, 33, 29, 40, "float32", c.owner)
     run(ENGINE, kernel, kernel.config(), problem, ENGINE.upload(operands.a), ENGINE.upload(operands.b), inside)
     result = ENGINE.download(c)
-    assert operands.error(result[:, :29]) <= limit(problem)
+    assert operands.error(result[:, :29]) <= limit(problem, kernel.precision)
     assert (result[:, 29:] == 7).all()
 
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_operands_off_a_16_byte_boundary_are_right(kernel):
-    problem = Problem(64, 64, 32, lda=33, ldb=65, ldc=65)
+    problem = Problem(64, 64, 32, kernel.dtypes[0], lda=33, ldb=65, ldc=65)
     operands = Operands.draw(problem)
     shifted = []
     for array, ld in ((operands.a, 33), (operands.b, 65), (operands.c, 65)):
-        padded = np.zeros((array.shape[0], ld), np.float32)
+        padded = np.zeros((array.shape[0], ld), array.dtype)
         padded[:, 1:] = array
         whole = ENGINE.upload(padded)
-        shifted.append(type(whole)(whole.pointer + 4, *array.shape, ld, "float32", whole.owner))
+        shifted.append(type(whole)(whole.pointer + array.itemsize, *array.shape, ld, whole.dtype, whole.owner))
     run(ENGINE, kernel, kernel.config(), problem, *shifted)
-    assert operands.error(ENGINE.download(shifted[2])) <= limit(problem)
+    assert operands.error(ENGINE.download(shifted[2])) <= limit(problem, kernel.precision)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.bench.records import Run
+from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
 from tilewright.report import performance
 from tilewright.report.plots import plot_ladder
@@ -31,6 +31,31 @@ def test_sizes_have_squares_first_and_gaps_where_nothing_was_measured(records):
     assert [line.split(" | ")[0] for line in lines[2:]] == ["| 128x128x128", "| 4096x4096x4096", "| 128x128x64"]
     assert lines[2].split(" | ")[1:3] == ["10", ""]
     assert "50.0%" in performance.sizes(records, ratios=True)
+
+
+def test_a_rung_in_another_arithmetic_stands_beside_cublas_in_it(records, make_record):
+    def other(rung, kernel, percent, gflops, **changes):
+        baseline = Baseline(name="cuBLASLt", version="13", time_us=Times(min=1, median=1), gflops=gflops)
+        sizes = {"m": 4096, "n": 4096, "k": 4096, "gflops": gflops / 4}
+        return make_record(kernel=kernel, rung=rung, ratio=percent / 100, baseline=baseline, **sizes, **changes)
+
+    wmma = [other(13, "tf32", 25, 400000.0, precision="tf32"), other(14, "half", 24, 700000.0, dtype="float16")]
+    lines = performance.headline([*wmma, *records]).splitlines()
+    assert "| 25.0% |" in lines[4] and "| 24.0% |" in lines[5]
+    assert lines[6].startswith("|  | cuBLAS 13.1.0 |  | 2,469 | 100.0% | 50,058 |")
+    assert lines[7:] == [
+        "|  | cuBLASLt 13, tf32 |  | 400,000 | 100.0% |  |",
+        "|  | cuBLASLt 13, float16 |  | 700,000 | 100.0% |  |",
+    ]
+    row = next(line for line in performance.sizes([*wmma, *records]).splitlines() if "4096x4096x4096" in line)
+    assert row == "| 4096x4096x4096 | 500 | 6,000 | 100,000 | 175,000 | 2,469 |"
+
+
+def test_a_plot_has_a_line_for_each_arithmetic_of_cublas(tmp_path, records, make_record):
+    wmma = [make_record(kernel="half", rung=14, m=4096, n=4096, k=4096, dtype="float16")]
+    plot_ladder([*records, *wmma], tmp_path / "plot.svg", "title")
+    text = (tmp_path / "plot.svg").read_text()
+    assert "<!-- cuBLAS -->" in text and "<!-- cuBLAS float16 -->" in text
 
 
 def test_records_without_the_headline_size_are_refused(records):

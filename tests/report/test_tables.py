@@ -9,9 +9,9 @@ from tilewright.bench.records import Baseline, Error, Record, Times
 from tilewright.report.tables import bench_table
 
 
-def printed(record):
+def printed(*records):
     console = Console(width=160, record=True, file=io.StringIO())
-    console.print(bench_table([record]))
+    console.print(bench_table(records))
     return " ".join(console.export_text().split())
 
 
@@ -48,6 +48,18 @@ def test_an_emulator_record_shows_no_speed_and_says_why():
     assert "They are not GPU times." in text
     assert "GFLOP/s" not in text
     assert "50.0%" not in text
+
+
+def test_records_of_two_precisions_show_two_baselines_and_limits():
+    time = Times(min=1.0, median=1000.0)
+    other = Baseline(name="cuBLAS TF32", version="13.1.0", time_us=time, gflops=9999.0)
+    rounded = {"kernel": "wmma_tf32", "error": Error(relative_frobenius=2e-4, limit=5e-4), "ratio": 0.25}
+    text = printed(record(), record(baseline=other, **rounded))
+    assert "of baseline" in text
+    assert "50.0% (cuBLAS)" in text and "25.0% (cuBLAS TF32)" in text
+    assert "cuBLAS version 13.1.0 2.50 ms 2,469 100.0%" in text
+    assert "cuBLAS TF32 version 13.1.0 1.00 ms 9,999 100.0%" in text
+    assert "right up to 1.0e-06, of wmma_tf32 up to 5.0e-04" in text
 
 
 def test_a_record_without_baseline_has_no_ratio():

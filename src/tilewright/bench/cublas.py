@@ -1,4 +1,8 @@
-"""The baseline on a GPU: cuBLAS's default, and the best algorithm that cuBLASLt's heuristics offer, in true fp32."""
+"""The baseline on a GPU: cuBLAS's default, and the best algorithm that cuBLASLt's heuristics offer.
+
+Both compute as the kernels that stand beside them: float32 in true fp32, or in TF32 beside kernels that round to it;
+float16 and bfloat16 with sums and results in fp32.
+"""
 
 import contextlib
 import dataclasses
@@ -6,19 +10,20 @@ import importlib
 import weakref
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.bench.verify import limit
 from tilewright.engines.base import Matrix, Work
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import Allocation
 from tilewright.errors import EngineUnavailableError
-from tilewright.problem import Problem
+from tilewright.problem import RESULT_DTYPE, Problem
 
 DEFAULT, BEST = "cuBLAS", "cuBLASLt"
-"""Names of the two works: cublasSgemm, and the best algorithm of cuBLASLt's heuristics."""
+"""Names of the two works: cublasGemmEx, and the best algorithm of cuBLASLt's heuristics. TF32 has its name added."""
 
 WORKSPACE_BYTES = 64 * 2**20
 """Scratch memory offered to cuBLAS: twice what NVIDIA recommends on Hopper."""
@@ -30,13 +35,28 @@ SAMPLES = 3
 """Timed samples of each algorithm, to choose the best."""
 
 AGREEMENT = 5e-5
-"""Relative Frobenius distance between two algorithms' results, at most. In TF32 it would be about 3e-4."""
+"""Relative Frobenius distance between two algorithms' results, at most, or twice what the precision allows if that is
+more. An algorithm in TF32 where that is not asked for would be off by about 3e-4."""
 
-_FLOAT32 = 0  # CUDA_R_32F of cudaDataType
+_TYPES = {"float32": 0, "float16": 2, "bfloat16": 14}  # CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF of cudaDataType
 _COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in fp32, never TF32
+_COMPUTE_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
+_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT of cublasGemmAlgo_t: cuBLAS chooses
 
 OperandSets = Sequence[tuple[Matrix, Matrix, Matrix]]
 """A, B and C in the engine's memory, several times."""
+
+
+class _Arithmetic(NamedTuple):
+    """What cuBLAS is to compute with."""
+
+    factors: int
+    """Type of A and B. C is float32."""
+    compute: int
+
+    @classmethod
+    def of(cls, problem: Problem, precision: str | None) -> "_Arithmetic":
+        return cls(_TYPES[problem.dtype], _COMPUTE_TF32 if precision == "tf32" else _COMPUTE_32F)
 
 
 class CublasBaseline:
@@ -65,7 +85,7 @@ class CublasBaseline:
         self._engine = engine
         self._workspace = Allocation(engine.current, WORKSPACE_BYTES)
 
-    def works(self, problem: Problem, sets: OperandSets) -> Mapping[str, Work]:
+    def works(self, problem: Problem, sets: OperandSets, precision: str | None = None) -> Mapping[str, Work]:
         """What to time beside a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
 
         cuBLASLt's algorithms are compared here, on these operands: what is in the sets' C is lost.
@@ -73,48 +93,53 @@ class CublasBaseline:
         Args:
             problem: the product.
             sets: operands; run i of a work takes set i, counted round.
+            precision: 'tf32' to round factors to it; None to take them as they come.
 
         Returns:
             works by name; none where the product has no elements or no terms, which is no case for cuBLAS.
         """
         if not (problem.m and problem.n and problem.k):
             return {}
-        works = {DEFAULT: self._sgemm(problem, sets)}
-        best = self._best(problem, sets)
+        suffix = f" {precision.upper()}" if precision else ""
+        works = {DEFAULT + suffix: self._default(problem, sets, precision)}
+        best = self._best(problem, sets, precision)
         if best is not None:
-            works[BEST] = best
+            works[BEST + suffix] = best
         return works
 
-    def _sgemm(self, problem: Problem, sets: OperandSets) -> Work:
-        """cublasSgemm, which chooses an algorithm by itself."""
+    def _default(self, problem: Problem, sets: OperandSets, precision: str | None) -> Work:
+        """cublasGemmEx, which chooses an algorithm by itself."""
         cublas, handle, workspace = self._cublas, self._handle, self._workspace.pointer
         m, n, k, lda, ldb, ldc = (problem.m, problem.n, problem.k, problem.lda, problem.ldb, problem.ldc)
-        plain, scalars = cublas.Operation.N, _Scalars(problem)
+        plain, scalars, kinds = cublas.Operation.N, _Scalars(problem), _Arithmetic.of(problem, precision)
 
         def work(run: int, stream: Any) -> None:
             a, b, c = sets[run % len(sets)]
             cublas.set_stream(handle, int(stream.handle))
             cublas.set_workspace(handle, workspace, WORKSPACE_BYTES)  # set_stream takes it away
-            cublas.sgemm(
-                *(handle, plain, plain, n, m, k, scalars.alpha, b.pointer, ldb),
-                *(a.pointer, lda, scalars.beta, c.pointer, ldc),
+            cublas.gemm_ex(
+                *(handle, plain, plain, n, m, k, scalars.alpha, b.pointer, kinds.factors, ldb),
+                *(a.pointer, kinds.factors, lda, scalars.beta, c.pointer, _TYPES[RESULT_DTYPE], ldc),
+                *(kinds.compute, _ALGORITHM),
             )
 
         return work
 
-    def _best(self, problem: Problem, sets: OperandSets) -> Work | None:
-        """The fastest algorithm of cuBLASLt's heuristics that runs and agrees with cublasSgemm."""
-        product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets)
+    def _best(self, problem: Problem, sets: OperandSets, precision: str | None) -> Work | None:
+        """The fastest algorithm of cuBLASLt's heuristics that runs and agrees with cublasGemmEx."""
+        arithmetic = _Arithmetic.of(problem, precision)
+        product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets, arithmetic)
         algorithms = [algorithm for algorithm in product.algorithms if self._runs(product.work(algorithm, problem))]
         if not algorithms:
             return None
         works = [product.work(algorithm, problem) for algorithm in algorithms]
         times = self._engine.time(works, SAMPLES, rotation=len(sets))
         plain = dataclasses.replace(problem, alpha=1.0, beta=0.0)
-        expected = self._result(self._sgemm(plain, sets), sets)
+        expected = self._result(self._default(plain, sets, precision), sets)
+        agreement = max(AGREEMENT, 2 * limit(problem, precision))
         for index in sorted(range(len(works)), key=lambda index: min(times[index])):
             difference = self._result(product.work(algorithms[index], plain), sets) - expected
-            if np.linalg.norm(difference) <= AGREEMENT * np.linalg.norm(expected):
+            if np.linalg.norm(difference) <= agreement * np.linalg.norm(expected):
                 return works[index]
         return None
 
@@ -146,18 +171,26 @@ class _Scalars:
 class _LtProduct:
     """cuBLASLt's descriptors of one product, and the algorithms that its heuristics offer for it, best guess first."""
 
-    def __init__(self, lt: ModuleType, handle: int, workspace: int, problem: Problem, sets: OperandSets) -> None:
+    def __init__(
+        self,
+        lt: ModuleType,
+        handle: int,
+        workspace: int,
+        problem: Problem,
+        sets: OperandSets,
+        arithmetic: _Arithmetic,
+    ) -> None:
         self._lt, self._handle, self._workspace, self._sets = lt, handle, workspace, sets
         with contextlib.ExitStack() as created:
-            self._operation = lt.matmul_desc_create(_COMPUTE_32F, _FLOAT32)
+            self._operation = lt.matmul_desc_create(arithmetic.compute, _TYPES[RESULT_DTYPE])
             created.callback(lt.matmul_desc_destroy, self._operation)
             self._layouts = []
-            for rows, cols, ld in (
-                (problem.m, problem.k, problem.lda),
-                (problem.k, problem.n, problem.ldb),
-                (problem.m, problem.n, problem.ldc),
+            for kind, rows, cols, ld in (
+                (arithmetic.factors, problem.m, problem.k, problem.lda),
+                (arithmetic.factors, problem.k, problem.n, problem.ldb),
+                (_TYPES[RESULT_DTYPE], problem.m, problem.n, problem.ldc),
             ):
-                layout = lt.matrix_layout_create(_FLOAT32, cols, rows, ld)  # by columns, so transposed
+                layout = lt.matrix_layout_create(kind, cols, rows, ld)  # by columns, so transposed
                 created.callback(lt.matrix_layout_destroy, layout)
                 self._layouts.append(layout)
             self.algorithms = self._heuristics()

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilewright.bench.records import Baseline, Error, Record, Times
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import Engine, Executable, Matrix, Work, run
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
 from tilewright.problem import Problem
 
 _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 kB
@@ -42,8 +42,11 @@ class BaselineLibrary(Protocol):
 
     version: str
 
-    def works(self, problem: Problem, sets: Sequence[OperandSet]) -> Mapping[str, Work]:
-        """Ways to compute the product, by name; the fastest is the baseline. Empty where the library has none."""
+    def works(self, problem: Problem, sets: Sequence[OperandSet], precision: str | None = None) -> Mapping[str, Work]:
+        """Ways to compute the product, by name; the fastest is the baseline. Empty where the library has none.
+
+        Their factors are rounded to this precision (see `Kernel.precision`), and the names are others for each.
+        """
 
 
 def measure(
@@ -56,6 +59,8 @@ def measure(
     on_step: OnStep = lambda what, done, total: None,
 ) -> list[Record]:
     """Verify each choice, then time all of them and the baseline, their samples interleaved.
+
+    A kernel that rounds its operands is compared with the library doing so too, not with its exact product.
 
     Operands rotate through sets that together fill the last-level cache twice, so that no run finds its own in it.
 
@@ -71,19 +76,21 @@ def measure(
         DtypeError, CompileError, LaunchError: a choice cannot be run.
     """
     operands = Operands.draw(problem)
-    sets = _operand_sets(engine, operands)
-    rivals = library.works(problem, sets) if library else {}
+    sets = operand_sets(engine, operands)
+    precisions = dict.fromkeys(kernel.precision for kernel, _ in choices)
+    rivals_by_precision = {named: library.works(problem, sets, named) if library else {} for named in precisions}
+    rivals = {name: work for works in rivals_by_precision.values() for name, work in works.items()}
     total = len(choices) + samples * (len(choices) + len(rivals))
     done = itertools.count(1)
 
     executables, errors = [], []
     for kernel, config in choices:
-        executable, error = _verify(engine, kernel, config, operands)
+        executable, error = verify(engine, kernel, config, operands)
         executables.append(executable)
         errors.append(error)
         on_step(f"{problem.shape}: verified {kernel.name}", next(done), total)
 
-    works = [_work(engine, executable, problem, sets) for executable in executables]
+    works = [work_on(engine, executable, problem, sets) for executable in executables]
     times = [
         Times.of(sampled)
         for sampled in engine.time(
@@ -93,31 +100,42 @@ def measure(
             on_sample=lambda: on_step(f"{problem.shape}: timing", next(done), total),
         )
     ]
-    baseline = None
-    if library and rivals:
-        name, best = min(zip(rivals, times[len(works) :], strict=True), key=lambda rival: rival[1].median)
-        baseline = Baseline(name=name, version=library.version, time_us=best, gflops=problem.gflops(best.median))
+    rival_times = dict(zip(rivals, times[len(works) :], strict=True))
+    baselines = {
+        precision: _baseline(problem, library, {name: rival_times[name] for name in named})
+        for precision, named in rivals_by_precision.items()
+    }
     return [
-        _record(engine, choice, problem, time, error, baseline)
+        _record(engine, choice, problem, time, error, baselines[choice.kernel.precision])
         for choice, time, error in zip(choices, times[: len(works)], errors, strict=True)
     ]
 
 
-def _verify(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> tuple[Executable, float]:
+def _baseline(problem: Problem, library: BaselineLibrary | None, times: Mapping[str, Times]) -> Baseline | None:
+    """The fastest of a library's ways."""
+    if library is None or not times:
+        return None
+    name, best = min(times.items(), key=lambda way: way[1].median)
+    return Baseline(name=name, version=library.version, time_us=best, gflops=problem.gflops(best.median))
+
+
+def verify(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> tuple[Executable, float]:
     """Run a kernel once; what was run, and its relative error."""
     a, b, c = (engine.upload(array) for array in (operands.a, operands.b, operands.c))
     executable = run(engine, kernel, config, operands.problem, a, b, c)
     return executable, operands.error(engine.download(c))
 
 
-def _work(engine: Engine, executable: Executable, problem: Problem, sets: Sequence[OperandSet]) -> Work:
+def work_on(engine: Engine, executable: Executable, problem: Problem, sets: Sequence[OperandSet]) -> Work:
+    """Launches of a problem, each on the next set of operands."""
+
     def work(index: int, stream: object) -> None:
         engine.launch(executable, problem, *sets[index % len(sets)], stream)
 
     return work
 
 
-def _operand_sets(engine: Engine, operands: Operands) -> list[OperandSet]:
+def operand_sets(engine: Engine, operands: Operands) -> list[OperandSet]:
     """Copies of the operands, enough of them to fill the engine's last-level cache twice."""
     size = operands.a.nbytes + operands.b.nbytes + operands.c.nbytes
     count = 1
@@ -127,21 +145,22 @@ def _operand_sets(engine: Engine, operands: Operands) -> list[OperandSet]:
     return [OperandSet(*matrices) for matrices in zip(*copies, strict=True)]
 
 
-def _copies(engine: Engine, array: NDArray[np.float32], count: int) -> list[Matrix]:
+def _copies(engine: Engine, array: NDArray[Any], count: int) -> list[Matrix]:
     """Copies of an array in one allocation, each at an address that is a multiple of 16."""
     rows, cols = array.shape
-    stride = -(-rows // 4) * 4  # four rows of any length are a multiple of 16 bytes
-    stack = np.zeros((count, stride, cols), np.float32)
+    whole = VECTOR_BYTES // array.itemsize  # so many rows of any length are a multiple of 16 bytes
+    stride = -(-rows // whole) * whole
+    stack = np.zeros((count, stride, cols), array.dtype)
     stack[:, :rows] = array
-    whole = engine.upload(stack.reshape(count * stride, cols))
+    memory = engine.upload(stack.reshape(count * stride, cols))
     step = stride * cols * array.itemsize
-    return [replace(whole, pointer=whole.pointer + index * step, rows=rows) for index in range(count)]
+    return [replace(memory, pointer=memory.pointer + index * step, rows=rows) for index in range(count)]
 
 
 def _record(
     engine: Engine, choice: Choice, problem: Problem, time: Times, error: float, baseline: Baseline | None
 ) -> Record:
-    allowed = limit(problem)
+    allowed = limit(problem, choice.kernel.precision)
     return Record(
         kernel=choice.kernel.name,
         rung=choice.kernel.rung,
@@ -159,4 +178,5 @@ def _record(
         ratio=baseline.time_us.median / time.median if baseline and time.median > 0 else None,
         error=Error(relative_frobenius=error if math.isfinite(error) else None, limit=allowed),
         verified=bool(error <= allowed),
+        precision=choice.kernel.precision,
     )

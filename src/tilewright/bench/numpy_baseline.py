@@ -10,12 +10,12 @@ from tilewright.problem import Problem
 
 
 class NumpyBaseline:
-    """NumPy's matrix product, on host arrays of its own."""
+    """NumPy's matrix product, on host arrays of its own, in float32 whatever the problem's element type is."""
 
     version = np.__version__
 
-    def works(self, problem: Problem, sets: Sequence[OperandSet]) -> Mapping[str, Work]:
-        """One way: numpy.matmul, on random operands of the problem's sizes, whatever the sets are."""
+    def works(self, problem: Problem, sets: Sequence[OperandSet], precision: str | None = None) -> Mapping[str, Work]:
+        """One way: numpy.matmul, on random operands of the problem's sizes, whatever the sets and precision are."""
         random = np.random.default_rng(0)
         a = random.random((problem.m, problem.k), dtype=np.float32)
         b = random.random((problem.k, problem.n), dtype=np.float32)

@@ -65,11 +65,20 @@ class Record(_Model):
     """The kernel's speed over the baseline's, from the medians."""
     error: Error
     verified: bool
+    picked: str | None = None
+    """The kernel that the selector picked, where `kernel` is 'best'."""
+    precision: str | None = None
+    """What kernel and baseline round factors to, as 'tf32'; None where they take them as they come."""
 
     @property
     def shape(self) -> str:
         """The sizes as text: 'MxNxK'."""
         return f"{self.m}x{self.n}x{self.k}"
+
+    @property
+    def arithmetic(self) -> str:
+        """What factors are multiplied in: their element type, or what they are rounded to."""
+        return self.precision or self.dtype
 
 
 class Run(_Model):

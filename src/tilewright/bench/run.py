@@ -8,6 +8,10 @@ from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Record
 from tilewright.engines.base import Engine
 from tilewright.problem import Problem
+from tilewright.select import select
+
+BEST = "best"
+"""Stands for what the selector picks for each problem."""
 
 
 def baseline_library(engine: Engine) -> BaselineLibrary:
@@ -27,7 +31,7 @@ def baseline_library(engine: Engine) -> BaselineLibrary:
 
 def bench(
     engine: Engine,
-    choices: Sequence[Choice],
+    choices: Sequence[Choice | str],
     problems: Sequence[Problem],
     *,
     samples: int,
@@ -36,12 +40,26 @@ def bench(
 ) -> Iterator[list[Record]]:
     """Measure the choices on one problem after the other; yields the records of each as they come.
 
+    A choice may be `BEST`: its records say so for a kernel, and have the rung, the config and in `picked` the name of
+    what the selector picked.
+
     Raises:
         DtypeError: a kernel does not take a problem's element type; raised before anything runs.
         CompileError, LaunchError: a kernel cannot be run.
     """
-    for problem in problems:
-        for choice in choices:
+    picked = [[_pick(engine, choice, problem) for choice in choices] for problem in problems]
+    for problem, chosen in zip(problems, picked, strict=True):
+        for choice in chosen:
             choice.kernel.check(problem)
-    for problem in problems:
-        yield measure.measure(engine, choices, problem, samples=samples, library=library, on_step=on_step)
+    for problem, chosen in zip(problems, picked, strict=True):
+        records = measure.measure(engine, chosen, problem, samples=samples, library=library, on_step=on_step)
+        yield [
+            record.model_copy(update={"kernel": BEST, "picked": record.kernel}) if choice == BEST else record
+            for choice, record in zip(choices, records, strict=True)
+        ]
+
+
+def _pick(engine: Engine, choice: Choice | str, problem: Problem) -> Choice:
+    if isinstance(choice, str):
+        return Choice(*select(problem, engine.capability, engine.device_name))
+    return choice

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +25,7 @@ class Matrix:
     ld: int
     """Elements from one row to the next."""
     dtype: str
+    """NumPy's name of the element type; 'bfloat16' is that of ml_dtypes."""
     owner: Any = field(default=None, repr=False, compare=False)
     """Whatever keeps the memory alive."""
 
@@ -117,8 +119,9 @@ def run(
     stream: Any = None,
 ) -> Executable:
     """Compile a kernel for these operands and launch it; returns what was launched."""
-    kernel.check(problem)
-    specialization = kernel.specialize(problem, config, (a.pointer, b.pointer, c.pointer))
+    pointers = (a.pointer, b.pointer, c.pointer)
+    kernel.check(problem, pointers)
+    specialization = kernel.specialize(problem, config, pointers)
     executable = engine.compile(kernel, config, specialization)
     engine.launch(executable, problem, a, b, c, stream)
     return executable

@@ -36,7 +36,7 @@ def find(name: str, suffix: str) -> Path | None:
     """The file of an entry, or None where there is none that is whole."""
     for place in {folder(), _writable(folder())}:
         try:
-            candidates = list(place.glob(f"{name}-*{suffix}"))
+            candidates = list(_shelf(place, name).glob(f"{name}-*{suffix}"))
         except OSError:
             continue
         for path in candidates:
@@ -53,9 +53,14 @@ def store(name: str, suffix: str, data: bytes) -> Path:
     whole: a reader never sees half an entry, and a damaged one is not taken for a good one.
     """
     place = _writable(folder())
-    path = place / _file_name(name, data, suffix)
+    path = _shelf(place, name) / _file_name(name, data, suffix)
     write_whole(path, data)
     return path
+
+
+def _shelf(place: Path, name: str) -> Path:
+    """The folder, one of many, that holds an entry: looking into one with thousands of files takes milliseconds."""
+    return place / name[-2:]
 
 
 def _file_name(name: str, data: bytes, suffix: str) -> str:

@@ -5,29 +5,29 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from cuda.bindings.driver import (
-    CUfunction_attribute,
     cuCtxGetCurrent,
     cuCtxSetCurrent,
     cuCtxSynchronize,
-    cuKernelSetAttribute,
     cuMemcpyDtoHAsync,
     cuMemcpyHtoDAsync,
 )
-from cuda.core import LEGACY_DEFAULT_STREAM, Device, Event, EventOptions, LaunchConfig, ObjectCode, Stream, launch
-from cuda.core import Kernel as Function
+from cuda.core import LEGACY_DEFAULT_STREAM, Device, Event, EventOptions, Stream
 from cuda.core.graph import Graph
 from numpy.typing import NDArray
 
 from tilewright import gpus
-from tilewright.engines import nvrtc
-from tilewright.engines.base import Executable, Matrix, Work
+from tilewright.engines import nvrtc, packing
+from tilewright.engines.base import Executable, Matrix, Work, run
+from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.driver import Allocation, Current, check, unavailable
+from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel, Launch, Specialization
+from tilewright.kernels import pack
+from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel, Specialization, Workspace
 from tilewright.problem import Problem
 
 WARM_UP_S = 0.1
@@ -43,101 +43,6 @@ ROTATION_MS = 100.0
 """A replay goes through all operand sets, unless that takes longer than this."""
 
 _TIMED = EventOptions(timing_enabled=True)
-_MAX_GRID = (2**31 - 1, 65535, 65535)
-
-
-class CudaExecutable:
-    """A kernel's machine code on one GPU."""
-
-    def __init__(
-        self, kernel: Kernel, config: Config, specialization: Specialization, cubin: nvrtc.Cubin, device: Device
-    ) -> None:
-        self.kernel = kernel
-        self.config = config
-        self.specialization = specialization
-        self.report = cubin.report
-        self.function: Function = ObjectCode.from_cubin(cubin.code, name=kernel.name).get_kernel(cubin.entry)
-        self._limits = gpus.limits(device.compute_capability)
-        self._most_shared = device.properties.max_shared_memory_per_block_optin - (cubin.report.shared_bytes or 0)
-        self._call: _Call | None = None
-        shared = kernel.shared_bytes(config)
-        if 0 < shared <= self._most_shared:  # more than 48 KiB must be asked for; a launch reports what is too much
-            attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            check(cuKernelSetAttribute(attribute, shared, self.function.handle, device.device_id))
-
-    def call(self, problem: Problem) -> "_Call":
-        """What a launch of this problem needs besides its pointers; kept until another problem comes.
-
-        Raises:
-            LaunchError: the geometry is one that a GPU refuses, or the code lacks guards that the problem needs.
-        """
-        call = self._call
-        if call is None or (call.problem is not problem and call.problem != problem):
-            self._check_guards(problem)
-            geometry = self.kernel.launch(problem, self.config)
-            self._check_geometry(geometry)
-            call = self._call = _Call.of(problem, geometry)
-        return call
-
-    def _check_guards(self, problem: Problem) -> None:
-        needed = self.kernel.specialize(problem, self.config, (0, 0, 0))
-        if needed.edges and not self.specialization.edges:
-            raise LaunchError(
-                f"{self.kernel.name} was compiled without bounds checks; {problem.shape} is no multiple of its tile"
-            )
-        if self.specialization.aligned and not needed.aligned:
-            raise LaunchError(
-                f"{self.kernel.name} was compiled for aligned rows: lda, ldb and ldc must be multiples of "
-                f"{VECTOR_BYTES // 4}, got {problem.lda}, {problem.ldb} and {problem.ldc}"
-            )
-
-    def _check_geometry(self, geometry: Launch) -> None:
-        name, limits = self.kernel.name, self._limits
-        if math.prod(geometry.block) > limits.threads_per_block or geometry.block[2] > limits.block_z:
-            raise LaunchError(
-                f"{name}: a block must have at most {limits.threads_per_block} threads, "
-                f"{limits.block_z} along z, got {geometry.block}"
-            )
-        if any(blocks > most for blocks, most in zip(geometry.grid, _MAX_GRID, strict=True)):
-            raise LaunchError(f"{name}: a grid must have at most {_MAX_GRID} blocks, got {geometry.grid}")
-        if geometry.shared_bytes > self._most_shared:
-            raise LaunchError(
-                f"{name}: a block must have at most {self._most_shared} bytes of dynamic shared memory, "
-                f"got {geometry.shared_bytes}"
-            )
-
-
-class _Call(NamedTuple):
-    """A launch of one problem, but for the pointers.
-
-    Its numbers are NumPy's, since cuda.core passes a Python int as 64 bits and a float as a double.
-    """
-
-    problem: Problem
-    launch: LaunchConfig
-    m: np.int32
-    n: np.int32
-    k: np.int32
-    alpha: np.float32
-    lda: np.int32
-    ldb: np.int32
-    beta: np.float32
-    ldc: np.int32
-
-    @classmethod
-    def of(cls, problem: Problem, geometry: Launch) -> "_Call":
-        return cls(
-            problem,
-            LaunchConfig(grid=geometry.grid, block=geometry.block, shmem_size=geometry.shared_bytes),
-            m=np.int32(problem.m),
-            n=np.int32(problem.n),
-            k=np.int32(problem.k),
-            alpha=np.float32(problem.alpha),
-            lda=np.int32(problem.lda),
-            ldb=np.int32(problem.ldb),
-            beta=np.float32(problem.beta),
-            ldc=np.int32(problem.ldc),
-        )
 
 
 class CudaEngine:
@@ -167,6 +72,7 @@ class CudaEngine:
         self.capability: tuple[int, int] | None = (major, minor)
         self.cache_bytes = self.device.properties.l2_cache_size
         self.arch = gpus.limits((major, minor)).arch
+        self._workspaces = Workspaces(self.device, self.current)
         self._executables: dict[tuple[Kernel, Config, Specialization], CudaExecutable] = {}
 
     def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> CudaExecutable:
@@ -174,10 +80,13 @@ class CudaEngine:
 
         Raises:
             CompileError: the compiler refuses the source; its message is in the error.
+            ConfigError: the kernel needs a newer GPU.
         """
         key = (kernel, config, specialization)
         executable = self._executables.get(key)
         if executable is None:
+            assert self.capability is not None
+            kernel.check_capability(self.capability, specialization.dtype)
             cubin = nvrtc.compile(kernel, config, specialization, self.arch)
             with self.current:
                 executable = CudaExecutable(kernel, config, specialization, cubin, self.device)
@@ -198,6 +107,7 @@ class CudaEngine:
         Raises:
             LaunchError: the geometry is one that a GPU refuses, the code does not fit the operands, or the
                 driver refuses the launch. A kernel that fails later shows in `synchronize` and `download`.
+            MemoryError: the kernel needs a workspace, and the GPU's memory is full.
         """
         if problem.m == 0 or problem.n == 0:
             return
@@ -210,10 +120,19 @@ class CudaEngine:
                 f"got {a.pointer:#x}, {b.pointer:#x} and {c.pointer:#x}"
             )
         on = self.stream if stream is None else _as_stream(stream)
-        sizes_and_alpha = (call.m, call.n, call.k, call.alpha)
-        operands = (a.pointer, call.lda, b.pointer, call.ldb, call.beta, c.pointer, call.ldc)
         with self.current:
-            launch(on, call.launch, executable.function, *sizes_and_alpha, *operands)
+            workspace = () if call.workspace is None else self._workspaces.pointers(on, call.workspace)
+            if executable.kernel.packs and problem.k:
+                a, b = self._packed(problem, a, b, on)
+            executable.start(call, on, a, b, c, workspace)
+
+    def _packed(self, problem: Problem, a: Matrix, b: Matrix, stream: Any) -> tuple[Matrix, Matrix]:
+        """Start making the copies of A and B that a kernel which packs is launched with."""
+        memory, _ = self._workspaces.pointers(stream, Workspace(packing.needed_bytes(problem, b), tickets=1), "packing")
+        a, b, steps = packing.packed(problem, a, b, memory)
+        for step in steps:
+            run(self, pack.KERNEL, step.config, step.problem, step.source, step.source, step.target, stream)
+        return a, b
 
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
         """Copy a 2-D host array to the GPU, with ld elements a row (0: no gap); the gaps hold NaN.
@@ -334,8 +253,9 @@ class CudaEngine:
     def _record(self, work: Work, launches: int) -> Graph:
         """A graph of runs, one after the other."""
         builder = self.device.create_graph_builder().begin_building()
-        for run in range(launches):
-            work(run, builder.stream)
+        with self._workspaces.captured(builder.stream, replayed_on=self.stream):
+            for run in range(launches):
+                work(run, builder.stream)
         graph = builder.end_building().complete()
         graph.upload(self.stream)
         return graph

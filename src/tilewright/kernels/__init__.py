@@ -4,16 +4,21 @@ from collections.abc import Mapping
 
 from tilewright.errors import KernelNotFoundError, nearest
 from tilewright.kernels import (
+    async_copy,
     autotuned,
     coalesced,
     conflict_free,
+    double_buffered,
     naive,
     padded,
     shared_tiled,
     thread_tiled_1d,
     thread_tiled_2d,
+    tma_packed,
     vectorized,
     warptiled,
+    wmma_f16,
+    wmma_tf32,
 )
 from tilewright.kernels.spec import Kernel
 
@@ -28,6 +33,11 @@ LADDER: tuple[Kernel, ...] = (
     padded.KERNEL,
     autotuned.KERNEL,
     warptiled.KERNEL,
+    double_buffered.KERNEL,
+    async_copy.KERNEL,
+    wmma_tf32.KERNEL,
+    wmma_f16.KERNEL,
+    tma_packed.KERNEL,
 )
 
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}

@@ -5,11 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
-from tilewright.problem import Problem
+from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, nearest
+from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
 
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
+
+BFLOAT16 = "BFLOAT16"
+"""Macro of kernels that take several element types: 1 where A and B hold bfloat16, else 0."""
+
+_BFLOAT16_CAPABILITY = (8, 0)  # the first with tensor cores that take it
 
 
 class Config(Mapping[str, int]):
@@ -93,6 +98,44 @@ class Tile(NamedTuple):
     k: int
 
 
+@dataclass(frozen=True)
+class TensorBox:
+    """The part of a matrix that one load through a tensor map brings into shared memory, and how it lies there.
+
+    Limits: CUDA driver API, cuTensorMapEncodeTiled.
+
+    rows, cols: its extents in elements, 1 to 256 each; a row is a multiple of 16 bytes.
+    swizzle: 0, or 32, 64 or 128, the bytes of a row, whose 16-byte pieces are then exchanged from row to row.
+    """
+
+    rows: int
+    cols: int
+    swizzle: int = 0
+
+    def check(self, item_bytes: int) -> None:
+        """Raise ConfigError where the box is none that a GPU takes for elements of this size."""
+        if not (1 <= self.rows <= 256 and 1 <= self.cols <= 256):
+            raise ConfigError(f"a tensor box must have 1 to 256 rows and columns, got {self.rows} x {self.cols}")
+        if self.cols * item_bytes % VECTOR_BYTES:
+            raise ConfigError(
+                f"a tensor box's row must be a multiple of {VECTOR_BYTES} bytes, got {self.cols * item_bytes}"
+            )
+        if self.swizzle not in (0, 32, 64, 128):
+            raise ConfigError(f"a tensor box's swizzle must be 0, 32, 64 or 128 bytes, got {self.swizzle}")
+        if self.swizzle and self.cols * item_bytes != self.swizzle:
+            raise ConfigError(
+                f"a tensor box's row must be as long as its swizzle of {self.swizzle} bytes, "
+                f"got {self.cols * item_bytes}"
+            )
+
+
+class Workspace(NamedTuple):
+    """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""
+
+    bytes: int
+    tickets: int
+
+
 class Launch(NamedTuple):
     """Launch geometry: blocks in the grid, threads in a block, bytes of dynamic shared memory."""
 
@@ -107,10 +150,12 @@ class Specialization:
 
     edges: some tile reaches past the end of A, B or C, so loads and stores are bounds-checked.
     aligned: every row of A, B and C starts at a multiple of 16 bytes, so whole float4s can be moved.
+    dtype: element type of A and B.
     """
 
     edges: bool
     aligned: bool
+    dtype: str = "float32"
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,8 +174,29 @@ class Kernel:
     vectorized: bool = False
     """Whether the source moves float4s, so that the operands' alignment matters to it."""
     dtypes: tuple[str, ...] = ("float32",)
+    """Element types of A and B that it takes. C is float32."""
+    precision: str | None = None
+    """What factors are rounded to before they are multiplied, as 'tf32'; None where they are taken as they come. A
+    kernel that rounds is less exact than its element type lets expect, and runs only where it is named."""
+    least_capability: tuple[int, int] = (7, 5)
+    """Compute capability of the oldest GPU that it runs on; see `capability_for`."""
     shared_bytes: Callable[[Config], int] = lambda config: 0
     """Bytes of dynamic shared memory of a block."""
+    tensor_maps: Callable[[Config], tuple[TensorBox, TensorBox]] | None = None
+    """Boxes of A and B that one load brings, where the source takes tensor maps. Its parameters are then
+    `(M, N, K, alpha, A, B, beta, C, ldc)`, the maps being `const __grid_constant__ TensorMap`, blank where k = 0."""
+    packs: bool = False
+    """Whether A is handed to it transposed, k x m, and B with aligned rows: the engine makes such copies by the kernel
+    `pack` before each launch (of B only where its rows are not aligned already)."""
+    needs_alignment: bool = False
+    """Whether it only runs where every row of A and B starts at a multiple of 16 bytes, as tensor maps need."""
+    blocks: Callable[[int, Config], int] = lambda tiles, config: tiles
+    """Blocks in the grid for so many tiles of C: more than tiles where several share the work on one."""
+    workspace_bytes: Callable[[Problem, Config], int] | None = None
+    """Bytes of memory that the blocks of a launch share, where the source asks for some. It then has two more
+    parameters at its end, `float* workspace, unsigned* tickets`: the memory, private to the launch, and a counter for
+    each tile of C. The counters are 0 when a launch begins, and it must leave them so. Both are null where it asks for
+    0 bytes."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
@@ -188,31 +254,76 @@ class Kernel:
         x, y, z = self.block(config)
         return x * y * z
 
-    def check(self, problem: Problem) -> None:
-        """Raise DtypeError unless the kernel takes the problem's element type."""
+    def check(self, problem: Problem, pointers: tuple[int, int, int] = (0, 0, 0)) -> None:
+        """Raise unless the kernel can run a problem with its operands, A, B and C, at these addresses.
+
+        Raises:
+            DtypeError: it does not take the element type.
+            LaunchError: it needs aligned rows, and those of A or B are not.
+        """
         if problem.dtype not in self.dtypes:
             raise DtypeError(f"{self.name} takes {', '.join(self.dtypes)}, got {problem.dtype}")
+        if not self.takes_rows(problem, pointers):
+            raise LaunchError(
+                f"{self.name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
+                f"{pointers[0]:#x} and {pointers[1]:#x}, and {problem.lda} and {problem.ldb} {problem.dtype} a row"
+            )
+
+    def takes_rows(self, problem: Problem, pointers: tuple[int, int, int]) -> bool:
+        """Whether rows of A and B, which begin at these addresses, lie as the kernel needs them."""
+        if not self.needs_alignment or problem.k == 0:
+            return True
+        item = ITEM_BYTES[problem.dtype]
+        a = pointers[0] % VECTOR_BYTES == 0 and (problem.m <= 1 or problem.lda * item % VECTOR_BYTES == 0)
+        b = pointers[1] % VECTOR_BYTES == 0 and (problem.k <= 1 or problem.ldb * item % VECTOR_BYTES == 0)
+        return a and b
+
+    def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
+        """Raise ConfigError unless the kernel runs on GPUs of a compute capability with this element type."""
+        needed = self.capability_for(dtype)
+        if capability < needed:
+            raise ConfigError(
+                f"{self.name} needs a GPU of compute capability {needed[0]}.{needed[1]} or newer for {dtype}, "
+                f"got {capability[0]}.{capability[1]}"
+            )
+
+    def capability_for(self, dtype: str) -> tuple[int, int]:
+        """Compute capability of the oldest GPU that it runs on with this element type."""
+        return max(self.least_capability, _BFLOAT16_CAPABILITY) if dtype == "bfloat16" else self.least_capability
 
     def launch(self, problem: Problem, config: Config) -> Launch:
-        """Geometry of the launch: one block a tile of C, numbered along x.
+        """Geometry of the launch: one block a tile of C, or as many as `blocks` says, numbered along x.
 
-        Tiles are counted in one dimension because a grid has at most 65535 blocks along y.
+        They are counted in one dimension because a grid has at most 65535 blocks along y.
         """
-        tile = self.tile(config)
-        blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n)
+        blocks = self.blocks(self._tiles(problem, config), config)
         return Launch((blocks, 1, 1), self.block(config), self.shared_bytes(config))
+
+    def workspace(self, problem: Problem, config: Config) -> Workspace | None:
+        """What a launch needs besides its operands; None where the source has no parameters for it."""
+        if self.workspace_bytes is None:
+            return None
+        size = self.workspace_bytes(problem, config)
+        return Workspace(size, self._tiles(problem, config) if size else 0)
+
+    def _tiles(self, problem: Problem, config: Config) -> int:
+        tile = self.tile(config)
+        return -(-problem.m // tile.m) * -(-problem.n // tile.n)
 
     def specialize(self, problem: Problem, config: Config, pointers: tuple[int, int, int]) -> Specialization:
         """What the operands of a problem, A, B and C at these addresses, allow the code to leave out."""
         tile = self.tile(config)
         edges = bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
         if not self.vectorized:
-            return Specialization(edges, aligned=False)
-        vector = VECTOR_BYTES // 4
-        rows = (problem.lda, problem.ldb, problem.ldc)
-        aligned = all(p % VECTOR_BYTES == 0 for p in pointers) and all(ld % vector == 0 for ld in rows)
-        return Specialization(edges, aligned)
+            return Specialization(edges, False, problem.dtype)
+        item, result_item = ITEM_BYTES[problem.dtype], ITEM_BYTES[RESULT_DTYPE]
+        row_bytes = (problem.lda * item, problem.ldb * item, problem.ldc * result_item)
+        aligned = all(number % VECTOR_BYTES == 0 for number in (*pointers, *row_bytes))
+        return Specialization(edges, aligned, problem.dtype)
 
     def defines(self, config: Config, specialization: Specialization) -> dict[str, int]:
         """The macros that the source is compiled with."""
-        return {**config, "EDGES": int(specialization.edges), "ALIGNED": int(specialization.aligned)}
+        macros = {**config, "EDGES": int(specialization.edges), "ALIGNED": int(specialization.aligned)}
+        if len(self.dtypes) > 1:
+            macros[BFLOAT16] = int(specialization.dtype == "bfloat16")
+        return macros

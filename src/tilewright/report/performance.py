@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Baseline, Record, Run
 from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.report import published
@@ -71,7 +71,7 @@ def fill(page: str, sections: dict[str, str]) -> str:
 
 
 def headline(records: Sequence[Record]) -> str:
-    """Every rung at 4096 beside cuBLAS and beside what the sources measured.
+    """Every rung at 4096 beside cuBLAS in the same arithmetic, and beside what the sources measured.
 
     Raises:
         RecordsError: the records hold no run at 4096.
@@ -92,10 +92,15 @@ def headline(records: Sequence[Record]) -> str:
                 f"{theirs:,.0f}" if theirs else "",
             )
         )
-    baseline = chosen[0].baseline
-    if baseline:
-        rows.append(("", f"{baseline.name} {baseline.version}", "", f"{baseline.gflops:,.0f}", "100.0%",
-                     f"{published.GH200[0]:,.0f}"))  # fmt: skip
+    baselines: dict[str, Baseline | None] = {}
+    for record in chosen:
+        baselines.setdefault(record.arithmetic, record.baseline)
+    for kind, baseline in baselines.items():
+        if baseline:
+            exact = kind == "float32"
+            name = f"{baseline.name} {baseline.version}" + ("" if exact else f", {kind}")
+            published_too = f"{published.GH200[0]:,.0f}" if exact else ""
+            rows.append(("", name, "", f"{baseline.gflops:,.0f}", "100.0%", published_too))
     return table(("rung", "kernel", "config", "GFLOP/s", "of cuBLAS", "worklog, GH200"), rows, "rllrrr")
 
 
@@ -117,9 +122,10 @@ def terminal(records: Sequence[Record]) -> str:
 
 
 def sizes(records: Sequence[Record], ratios: bool = False) -> str:
-    """Every problem against every rung: GFLOP/s, or percent of cuBLAS."""
+    """Every problem against every rung: GFLOP/s, or percent of cuBLAS in the same arithmetic."""
     order = {record.shape: (record.m != record.n or record.n != record.k, record.m) for record in records}
     kernels = sorted({(record.rung, record.kernel) for record in records})
+    exact = [record for record in records if record.arithmetic == "float32"]
     by_place = {(record.shape, record.rung): record for record in records}
 
     def cell(shape: str, rung: int) -> str:
@@ -130,7 +136,7 @@ def sizes(records: Sequence[Record], ratios: bool = False) -> str:
 
     rows = []
     for shape in sorted(order, key=order.__getitem__):
-        baseline = next(record.baseline for record in records if record.shape == shape)
+        baseline = next((record.baseline for record in exact if record.shape == shape), None)
         last = f"{baseline.gflops:,.0f}" if baseline else ""
         rows.append((shape, *(cell(shape, rung) for rung, _ in kernels), last))
     heads = ("m x n x k", *(f"{rung} {name}" for rung, name in kernels), "cuBLAS, GFLOP/s")

@@ -8,12 +8,15 @@ from matplotlib.figure import Figure
 
 from tilewright.bench.records import Record
 
+_BASELINE_STYLES = ("k--", "k:", "k-.", "k-")
+
 
 def plot_ladder(records: Sequence[Record], path: Path, title: str) -> None:
-    """Draw GFLOP/s against size, a line a rung and one for the baseline, from records of square problems."""
+    """Draw GFLOP/s against size, a line a rung and one a baseline, from records of square problems."""
     records = sorted(records, key=lambda record: record.m)
     sizes = sorted({record.m for record in records})
     rungs = sorted({(record.rung, record.kernel) for record in records})
+    exact_first = sorted(records, key=lambda record: record.arithmetic != "float32")
     with mpl.rc_context({"svg.hashsalt": "tilewright", "font.size": 9}):
         figure = Figure(figsize=(9, 5.2), layout="constrained")
         axes = figure.subplots()
@@ -21,9 +24,13 @@ def plot_ladder(records: Sequence[Record], path: Path, title: str) -> None:
         for index, (rung, name) in enumerate(rungs):
             points = [(record.m, record.gflops) for record in records if record.rung == rung]
             axes.plot(*zip(*points, strict=True), "o-", color=colors(index), markersize=3.5, label=f"{rung} {name}")
-        baseline = {record.m: record.baseline.gflops for record in records if record.baseline}
-        if baseline:
-            axes.plot(list(baseline), list(baseline.values()), "k--", linewidth=1.6, label="cuBLAS")
+        for style, kind in zip(
+            _BASELINE_STYLES, dict.fromkeys(record.arithmetic for record in exact_first), strict=False
+        ):
+            baseline = {r.m: r.baseline.gflops for r in records if r.baseline and r.arithmetic == kind}
+            if baseline:
+                label = "cuBLAS" if kind == "float32" else f"cuBLAS {kind}"
+                axes.plot(list(baseline), list(baseline.values()), style, linewidth=1.6, label=label)
         axes.set(xscale="log", yscale="log", xlabel="m = n = k", ylabel="GFLOP/s", title=title)
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.minorticks_off()

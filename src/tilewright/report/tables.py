@@ -48,9 +48,9 @@ def bench_table(records: Sequence[Record]) -> Table:
     """One row a record, all of one problem, and a last one for the baseline."""
     first = records[0]
     emulated = first.engine == "emulator"
-    beside = first.baseline.name if first.baseline else ""
+    baselines = {record.baseline.name: record.baseline for record in records if record.baseline}
     table = Table(
-        title=f"{first.shape}, {first.dtype}", caption=_caption(first), box=box.SIMPLE_HEAD, title_justify="left",
+        title=f"{first.shape}, {first.dtype}", caption=_caption(records), box=box.SIMPLE_HEAD, title_justify="left",
         caption_justify="left", pad_edge=False,
     )  # fmt: skip
     table.add_column("rung", justify="right")
@@ -60,34 +60,45 @@ def bench_table(records: Sequence[Record]) -> Table:
     table.add_column("emulator time" if emulated else "time", justify="right", no_wrap=True)
     if not emulated:
         table.add_column("GFLOP/s", justify="right", no_wrap=True)
-        if beside:
+        if baselines:
+            beside = next(iter(baselines)) if len(baselines) == 1 else "baseline"
             table.add_column(f"of {beside}", justify="right", no_wrap=True)
     for record in records:
         cells: list[str | Text] = [
             str(record.rung),
-            record.kernel,
+            f"{record.kernel}: {record.picked}" if record.picked else record.kernel,
             _pairs(record.config),
             _verdict(record),
             _time(record.time_us.median),
         ]
         if not emulated:
             cells.append(f"{record.gflops:,.0f}")
-            if beside:
-                cells.append(f"{100 * record.ratio:.1f}%" if record.ratio else "")
+            if baselines:
+                cells.append(_ratio(record, named=len(baselines) > 1))
         table.add_row(*cells)
-    if first.baseline:
-        cells = ["", beside, f"version {first.baseline.version}", "", _time(first.baseline.time_us.median)]
+    for baseline in baselines.values():
+        cells = ["", baseline.name, f"version {baseline.version}", "", _time(baseline.time_us.median)]
         if not emulated:
-            cells += [f"{first.baseline.gflops:,.0f}", "100.0%"]
+            cells += [f"{baseline.gflops:,.0f}", "100.0%"]
         table.add_row(*cells, style="cyan")
     return table
 
 
-def _caption(record: Record) -> str:
-    verified = f"error: relative Frobenius norm against float64; right up to {record.error.limit:.1e}"
-    if record.engine == "emulator":
+def _caption(records: Sequence[Record]) -> str:
+    common = min(record.error.limit for record in records)
+    others = {record.kernel: record.error.limit for record in records if record.error.limit > common}
+    verified = f"error: relative Frobenius norm against float64; right up to {common:.1e}"
+    verified += "".join(f", of {kernel} up to {limit:.1e}" for kernel, limit in others.items())
+    if records[0].engine == "emulator":
         return f"{verified}.\nEmulator times tell how long this CPU took to imitate a GPU. They are not GPU times."
     return verified
+
+
+def _ratio(record: Record, named: bool) -> str:
+    """The share of the baseline's speed; with the baseline's name where a table has several."""
+    if not record.ratio or not record.baseline:
+        return ""
+    return f"{100 * record.ratio:.1f}%" + (f" ({record.baseline.name})" if named else "")
 
 
 def _verdict(record: Record) -> Text:

@@ -41,6 +41,7 @@ _COMMON = (
 )
 
 _GCC_ONLY = (
+    "-Wno-psabi",  # kernels are not called by what another compiler made
     f"-Werror=frame-larger-than={_LARGEST_FRAME}",
     # It does not know #pragma unroll, which clang++ obeys: unroll whole all the loops that kernels mean.
     "--param=max-completely-peeled-insns=4000",

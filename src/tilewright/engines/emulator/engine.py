@@ -2,25 +2,32 @@
 
 import ctypes
 import math
+import struct
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from tilewright.engines.base import CompileReport, Executable, Matrix, Work
+from tilewright.engines import packing, tensor_maps
+from tilewright.engines.base import CompileReport, Executable, Matrix, Work, poisoned, run
 from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import compile_kernel, find_compiler
 from tilewright.engines.emulator.program import Program, load
+from tilewright.engines.tensor_maps import TensorLayout, map_memory
 from tilewright.errors import ArrayError, LaunchError, ProblemError
-from tilewright.kernels.spec import Config, Kernel, Specialization
+from tilewright.kernels import pack
+from tilewright.kernels.spec import Config, Kernel, Specialization, Workspace
 from tilewright.problem import Problem
 
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
+
+_MAP = struct.Struct("=Qq6i")
+"""Of the fields of struct TensorMap in abi.hpp."""
 
 _SAMPLE_S = 1e-3
 """A timed sample of a work lasts at least about this long."""
@@ -89,24 +96,43 @@ class EmulatorEngine:
         if not isinstance(executable, EmulatorExecutable):
             raise LaunchError(f"executable must come from this engine's compile, got {type(executable).__name__}")
         kernel, config = executable.kernel, executable.config
-        needed = kernel.specialize(problem, config, (a.pointer, b.pointer, c.pointer))
-        if needed.edges > executable.specialization.edges or needed.aligned < executable.specialization.aligned:
-            raise LaunchError(f"{kernel.name}: compiled for {executable.specialization}, but the operands are {needed}")
+        addresses = (a.pointer, b.pointer, c.pointer)
+        kernel.check(problem, addresses)
+        needed = kernel.specialize(problem, config, addresses)
+        built = executable.specialization
+        if needed.edges > built.edges or needed.aligned < built.aligned or needed.dtype != built.dtype:
+            raise LaunchError(f"{kernel.name}: compiled for {built}, but the operands are {needed}")
+        if kernel.packs and problem.k:
+            a, b = self._packed(problem, a, b)
         arguments = [
             ctypes.c_int(problem.m),
             ctypes.c_int(problem.n),
             ctypes.c_int(problem.k),
             ctypes.c_float(problem.alpha),
-            ctypes.c_void_p(a.pointer),
-            ctypes.c_int(problem.lda),
-            ctypes.c_void_p(b.pointer),
-            ctypes.c_int(problem.ldb),
+            *_factors(kernel, config, problem, a, b),
             ctypes.c_float(problem.beta),
             ctypes.c_void_p(c.pointer),
             ctypes.c_int(problem.ldc),
         ]
+        workspace = kernel.workspace(problem, config) or Workspace(0, 0)
+        memory = np.full(workspace.bytes + _ALIGNMENT, 0xFF, dtype=np.uint8)  # a GPU's may hold anything too
+        tickets = np.zeros(workspace.tickets, dtype=np.uint32)
+        if kernel.workspace_bytes is not None:
+            start = memory.ctypes.data + -memory.ctypes.data % _ALIGNMENT
+            pointers = (start, tickets.ctypes.data) if workspace.bytes else (None, None)
+            arguments += map(ctypes.c_void_p, pointers)
         geometry = kernel.launch(problem, config)
         executable.program.launch(geometry.grid, geometry.block, arguments, geometry.shared_bytes)
+        if tickets.any():
+            raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
+
+    def _packed(self, problem: Problem, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+        """Make the copies of A and B that a kernel which packs is launched with."""
+        memory = self.upload(poisoned(1, packing.needed_bytes(problem, b) // 4))
+        a, b, steps = packing.packed(problem, a, b, memory.pointer)
+        for step in steps:
+            run(self, pack.KERNEL, step.config, step.problem, step.source, step.source, step.target)
+        return replace(a, owner=memory), replace(b, owner=(b.owner, memory))
 
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
         """Copy a 2-D array, with ld elements a row (0: no gap); the gaps hold NaN.
@@ -168,6 +194,25 @@ class EmulatorEngine:
                 results.append(_seconds(work, range(first, first + count)) * 1e6 / count)
                 on_sample()
         return times
+
+
+def _factors(kernel: Kernel, config: Config, problem: Problem, a: Matrix, b: Matrix) -> list[Any]:
+    """A and B as the kernel takes them: pointers and leading dimensions, or tensor maps."""
+    if kernel.tensor_maps is None:
+        factors = ((a.pointer, problem.lda), (b.pointer, problem.ldb))
+        return [argument for pointer, ld in factors for argument in (ctypes.c_void_p(pointer), ctypes.c_int(ld))]
+    layouts = tensor_maps.layouts(kernel, config, problem, a, b)
+    return [tensor_map(None), tensor_map(None)] if layouts is None else [tensor_map(layout) for layout in layouts]
+
+
+def tensor_map(layout: TensorLayout | None) -> Any:
+    """A tensor map as the emulator's kernels take it, a ctypes array; None makes a blank one."""
+    memory = map_memory()
+    if layout is not None:
+        box = layout.box
+        extents = (layout.rows, layout.cols, box.rows, box.cols, layout.item_bytes, box.swizzle)
+        _MAP.pack_into(memory, 0, layout.pointer, layout.row_stride, *extents)
+    return memory
 
 
 def _seconds(work: Work, runs: range) -> float:

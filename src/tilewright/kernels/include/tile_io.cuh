@@ -30,16 +30,19 @@ __device__ __forceinline__ float4 load4(const float* X, int ld, int rows, int co
                        load(X, ld, rows, cols, row, col + 2), load(X, ld, rows, cols, row, col + 3));
 }
 
+// Four neighbouring elements of shared memory, from a 16-byte boundary on.
+__device__ __forceinline__ void load_four(float* to, const float* shared) {
+    const float4 four = *reinterpret_cast<const float4*>(shared);
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}
+
 // COUNT neighbouring elements of shared memory, a multiple of 4, from a 16-byte boundary on.
 template <int COUNT>
 __device__ __forceinline__ void load_fragment(float (&fragment)[COUNT], const float* shared) {
     static_assert(COUNT % 4 == 0, "a fragment is read as whole float4s");
 #pragma unroll
-    for (int i = 0; i < COUNT; i += 4) {
-        const float4 four = *reinterpret_cast<const float4*>(shared + i);
-        fragment[i] = four.x;
-        fragment[i + 1] = four.y;
-        fragment[i + 2] = four.z;
-        fragment[i + 3] = four.w;
-    }
+    for (int i = 0; i < COUNT; i += 4) load_four(&fragment[i], shared + i);
 }

@@ -28,7 +28,7 @@ struct Thread {
     const Block* block;
 };
 
-// Operations at which threads wait for one another. The runtime has their names for its messages.
+// Operations that the runtime carries out. It has their names for its messages.
 enum class Operation : int {
     syncthreads,
     syncthreads_count,
@@ -43,6 +43,16 @@ enum class Operation : int {
     vote_any,
     ballot,
     activemask,
+    wmma_load,
+    wmma_mma,
+    wmma_store,
+    copy_async,
+    copy_async_first,
+    barrier_init,
+    barrier_arrive,
+    barrier_expect_bytes,
+    barrier_wait,
+    load_tile,
 };
 
 // A call in the kernel's source.
@@ -51,6 +61,18 @@ struct Call {
     const char* file;
     int line;
 };
+
+// A tensor map as the emulator's copies read it; its engine packs the same fields.
+struct alignas(64) TensorMap {
+    const unsigned char* data;  // element (0, 0)
+    std::int64_t row_stride;    // bytes from one row to the next
+    std::int32_t rows, cols;
+    std::int32_t box_rows, box_cols;
+    std::int32_t element_bytes;
+    std::int32_t swizzle;  // bytes: 0, 32, 64 or 128
+    unsigned char unused[88];
+};
+static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
 
 }  // namespace simt
 
@@ -62,7 +84,29 @@ SIMT_EXPORT __attribute__((const)) const simt::Thread* simt_thread();
 // Waits for all threads of the block; returns how many of them passed a predicate other than 0.
 SIMT_EXPORT int simt_block_barrier(const simt::Thread* self, simt::Call call, int predicate);
 
-// Waits for the lanes of `mask` and exchanges values among them. A shuffle returns the value of lane `source`, a vote its
-// outcome over the lanes' values, __activemask the lanes that have come together.
+// Waits for the lanes of `mask` and exchanges values among them. A shuffle returns the value of lane `source`, a vote
+// its outcome over the lanes' values, __activemask the lanes that have come together.
 SIMT_EXPORT std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Call call, unsigned mask,
                                              std::uint64_t value, unsigned source);
+
+// Waits for all 32 lanes of the warp at this one place, gives `work` the arguments of lanes 0 to 31, and returns when
+// it has done for all of them at once what they came for. It returns a reason why it cannot, or a null pointer.
+using SimtWarpWork = const char* (*)(void* const* arguments);
+SIMT_EXPORT void simt_warp_together(const simt::Thread* self, simt::Call call, void* argument, SimtWarpWork work);
+
+// What the stand-ins of async_copy.cuh call. Of the bytes that a copy writes it reads the first; the others are zeros.
+SIMT_EXPORT void simt_copy_async(const simt::Thread* self, simt::Call call, void* shared, const void* global,
+                                 unsigned bytes, unsigned read);
+SIMT_EXPORT void simt_commit_copies(const simt::Thread* self);
+SIMT_EXPORT void simt_wait_copies(const simt::Thread* self, unsigned pending);
+
+// What the stand-ins of mbarrier.cuh and tensor_map.cuh call. To arrive may announce bytes before.
+SIMT_EXPORT void simt_barrier_init(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
+                                   unsigned count);
+SIMT_EXPORT void simt_fence_barriers(const simt::Thread* self);
+SIMT_EXPORT void simt_barrier_arrive(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
+                                     unsigned bytes);
+SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
+                                   unsigned parity);
+SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map,
+                                int col, int row, unsigned long long* barrier);

@@ -1,46 +1,19 @@
 #include "block_runner.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <utility>
+
+#include "messages.hpp"
 
 namespace simt {
 namespace {
 
 constexpr std::size_t MAX_THREADS = 1024;
 constexpr std::size_t SHARED_ALIGNMENT = 1024;
-constexpr int POISON = 0xff;  // fills shared memory before a block begins: a NaN as a float, -1 as an integer
-
-const char* const OPERATION_NAMES[] = {
-    "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "__syncwarp",
-    "__shfl_sync",   "__shfl_up_sync",      "__shfl_down_sync",  "__shfl_xor_sync",  "__all_sync",
-    "__any_sync",    "__ballot_sync",       "__activemask",
-};
 
 thread_local BlockRunner* runner = nullptr;  // of this thread of the host
-
-std::string place(const char* file, int line) {
-    const char* slash = std::strrchr(file, '/');
-    return std::string(slash ? slash + 1 : file) + ":" + std::to_string(line);
-}
-
-std::string describe(const Call& call) {
-    return std::string(OPERATION_NAMES[int(call.operation)]) + " (" + place(call.file, call.line) + ")";
-}
-
-std::string describe(const uint3& index) {
-    return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
-}
-
-std::string hexadecimal(unsigned long long number) {
-    char text[32];
-    std::snprintf(text, sizeof text, "0x%08llx", number);
-    return text;
-}
-
-std::string count_of_threads(std::size_t count) { return std::to_string(count) + (count == 1 ? " thread" : " threads"); }
 
 bool same_place(const Call& a, const Call& b) {
     return a.operation == b.operation && a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
@@ -87,8 +60,11 @@ std::string BlockRunner::run(std::uint64_t number) {
     begin_block(number);
     do {
         hand_over(main_);
-    } while (error_.empty() && !*stop_ && returned_ < threads_.size() && resolve_active_masks());
-    if (returned_ == threads_.size()) return "";
+    } while (error_.empty() && !*stop_ && returned_ < threads_.size() && (resolve_active_masks() || bring_tiles()));
+    if (returned_ == threads_.size()) {
+        check_that_copies_came();
+        return error_;
+    }
     if (error_.empty() && !*stop_) error_ = describe_deadlock();
     abandon();
     return error_;
@@ -102,9 +78,12 @@ void BlockRunner::begin_block(std::uint64_t number) {
     for (Warp& warp : warps_) {
         const auto lanes = std::min<std::size_t>(threads_.data() + threads_.size() - warp.threads, WARP_SIZE);
         warp.live = 0xffffffff >> (WARP_SIZE - lanes);
+        warp.passed = 0;
     }
     begun_ = 0;
     returned_ = 0;
+    passed_ = 0;
+    mbarriers_.forget();
     error_.clear();
 }
 
@@ -115,6 +94,7 @@ void BlockRunner::run_threads() {
         while (can_begin() && ready_.empty() && !*stop_) {
             GpuThread& thread = threads_[begun_++];
             thread.fiber = self;
+            thread.copies.forget();
             current_ = &thread;
             launch_.call(launch_.arguments);
             ++returned_;
@@ -163,6 +143,7 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
             outcome_ = predicates_;
             predicates_ = 0;
             arrived_ = 0;
+            ++passed_;
             ready_.take_all(at_barrier_);
             return outcome_;
         }
@@ -173,7 +154,7 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
 }
 
 std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value,
-                                         unsigned source) {
+                                         unsigned source, SimtWarpWork work) {
     if (!(mask & bit(self->lane))) {
         fail("calls " + describe(call) + " with the mask " + hexadecimal(mask) + ", which leaves out its own lane " +
              std::to_string(self->lane));
@@ -181,15 +162,17 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
     self->mask = mask;
     self->value = value;
     self->source = source;
+    self->work = work;
     if (call.operation == Operation::activemask) {
         suspend(self, call);
         return self->result;
     }
     Warp& warp = *self->warp;
     auto meeting = std::find_if(warp.meetings.begin(), warp.meetings.end(), [&](const Meeting& other) {
-        return other.operation == call.operation && other.mask == mask;
+        return other.call.operation == call.operation && other.mask == mask &&
+               (work == nullptr || same_place(other.call, call));
     });
-    if (meeting == warp.meetings.end()) meeting = warp.meetings.insert(meeting, {call.operation, mask, 0});
+    if (meeting == warp.meetings.end()) meeting = warp.meetings.insert(meeting, {call, mask, 0});
     meeting->arrived |= bit(self->lane);
     if (meeting->arrived == (mask & warp.live)) {
         const Meeting full = *meeting;
@@ -203,6 +186,8 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
 
 // Gives every lane that came its result, and lets all but `self`, which runs, go on.
 void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* self) {
+    if (meeting.call.operation == Operation::syncwarp) ++warp.passed;
+    if (warp.threads[__builtin_ctz(meeting.arrived)].work != nullptr) act_together(warp, meeting);
     unsigned ballot = 0;
     for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
         const unsigned lane = __builtin_ctz(lanes);
@@ -210,7 +195,7 @@ void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* 
     }
     for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
         GpuThread& thread = warp.threads[__builtin_ctz(lanes)];
-        switch (meeting.operation) {
+        switch (meeting.call.operation) {
             case Operation::vote_all: thread.result = ballot == meeting.arrived; break;
             case Operation::vote_any: thread.result = ballot != 0; break;
             case Operation::ballot: thread.result = ballot; break;
@@ -219,6 +204,19 @@ void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* 
         }
         if (&thread != self) ready_.push(&thread);
     }
+}
+
+void BlockRunner::act_together(const Warp& warp, const Meeting& meeting) {
+    if (meeting.arrived != 0xffffffff) {
+        fail("calls " + describe(meeting.call) + ", which takes all 32 lanes of a warp, and the lanes " +
+             hexadecimal(meeting.arrived) + " have come: the others have returned or never were");
+    }
+    void* arguments[WARP_SIZE];
+    for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
+        arguments[lane] = reinterpret_cast<void*>(warp.threads[lane].value);
+    }
+    const char* const reason = warp.threads[0].work(arguments);
+    if (reason != nullptr) fail("calls " + describe(meeting.call) + " with " + reason);
 }
 
 // A lane that has returned is waited for no longer.
@@ -268,7 +266,11 @@ std::string BlockRunner::describe_deadlock() const {
     for (const GpuThread& thread : threads_) {
         if (!thread.waits) continue;
         std::string where = describe(thread.call);
-        if (!is_block_barrier(thread.call.operation)) where += " with the mask " + hexadecimal(thread.mask);
+        if (thread.call.operation == Operation::barrier_wait) {
+            where += ", where " + thread.barrier->missing();
+        } else if (!is_block_barrier(thread.call.operation)) {
+            where += " with the mask " + hexadecimal(thread.mask);
+        }
         ++waiting[{thread.call.line, where}];
     }
     std::string message = "in block " + describe(block_.index) + " threads wait for others that never come: ";
@@ -308,6 +310,11 @@ std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Call call, unsi
                                  unsigned source) {
     auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
     return thread->runner->warp_exchange(thread, call, mask, value, source);
+}
+
+void simt_warp_together(const simt::Thread* self, simt::Call call, void* argument, SimtWarpWork work) {
+    auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
+    thread->runner->warp_exchange(thread, call, 0xffffffff, reinterpret_cast<std::uintptr_t>(argument), 0, work);
 }
 
 // Called by code compiled with -fsanitize=alignment, in place of the sanitizer's own library, before a misaligned access.

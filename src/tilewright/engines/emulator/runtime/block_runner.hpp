@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "abi.hpp"
+#include "async_copies.hpp"
 #include "fiber.hpp"
+#include "mbarriers.hpp"
 #include "shared_segment.hpp"
 
 namespace simt {
@@ -45,8 +47,11 @@ struct GpuThread : Thread {
     Call call;  // at which it waits; what follows belongs to it where it is a warp operation
     unsigned mask;
     unsigned source;
+    SimtWarpWork work;  // null but for an operation that a warp does together
     std::uint64_t value;
     std::uint64_t result;
+    AsyncCopies copies;
+    const Mbarrier* barrier;  // at which it waits, where it does so in barrier_wait
 };
 
 // Threads in order of arrival. A thread is in one queue at most.
@@ -90,9 +95,9 @@ class Queue {
     GpuThread** last_ = &first_;
 };
 
-// Lanes of a warp that have come to one operation with one mask.
+// Lanes of a warp that have come to one operation with one mask; to one call, where they are to act together.
 struct Meeting {
-    Operation operation;
+    Call call;
     unsigned mask;
     unsigned arrived;
 };
@@ -101,6 +106,7 @@ struct Warp {
     GpuThread* threads;  // lane 0 and those after it
     unsigned live = 0;   // lanes that have not returned
     std::vector<Meeting> meetings = {};
+    std::uint64_t passed = 0;  // __syncwarps
 };
 
 // What the compiler says of an access that -fsanitize=alignment checks; its layout is the sanitizer's.
@@ -129,7 +135,14 @@ class BlockRunner {
     // See abi.hpp.
     const Thread* current() const { return current_; }
     int block_barrier(GpuThread* self, const Call& call, int predicate);
-    std::uint64_t warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value, unsigned source);
+    std::uint64_t warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value, unsigned source,
+                                SimtWarpWork work = nullptr);
+    void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
+    void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
+    void fence_barriers(GpuThread* self) { mbarriers_.fence(self); }
+    void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
+    void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
+    void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address);
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
 
   private:
@@ -139,8 +152,15 @@ class BlockRunner {
     void hand_over(Context& from);
     void suspend(GpuThread* self, const Call& call);
     void complete(Warp& warp, const Meeting& meeting, const GpuThread* self);
+    void act_together(const Warp& warp, const Meeting& meeting);
     void leave(Warp& warp, unsigned lane);
     bool resolve_active_masks();
+    bool bring_tiles();
+    void check_that_copies_came();
+    bool is_shared(const void* address, std::size_t bytes) const;
+    void check_destination(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
+    Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);
+    void end_phase(Mbarrier& barrier);
     [[noreturn]] void fail(const std::string& error);
     std::string describe_deadlock() const;
     void abandon();
@@ -168,6 +188,10 @@ class BlockRunner {
     std::size_t arrived_ = 0;
     int predicates_ = 0;  // other than 0, of the threads that have arrived
     int outcome_ = 0;     // predicates of the last barrier that was passed
+    std::uint64_t passed_ = 0;
+
+    // Barriers in shared memory, and the tiles that count their bytes at them.
+    Mbarriers mbarriers_;
 
     // The fibers.
     Context main_;

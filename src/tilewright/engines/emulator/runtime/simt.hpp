@@ -23,6 +23,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 #define threadIdx (simt_thread()->index)
 #define blockIdx (simt_thread()->block->index)
@@ -64,7 +65,8 @@ SIMT_VECTOR4(double4, double)
 
 __forceinline__ uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
 
-// Barriers. A default argument is evaluated where the call is written, so it knows the call's file and line.
+// Barriers. A default argument is evaluated where the call is written, so it knows the call's file and line. (Stand-ins of
+// headers use it too.)
 
 #define SIMT_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
@@ -152,8 +154,6 @@ __forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int wid
     return simt::shuffle({simt::Operation::shuffle_xor, file, line}, mask, value, source <= last ? source : lane);
 }
 
-#undef SIMT_PLACE
-
 // Atomics: blocks run at the same time, on several threads of the host.
 
 __forceinline__ int atomicAdd(int* address, int value) { return __atomic_fetch_add(address, value, __ATOMIC_RELAXED); }
@@ -170,6 +170,16 @@ __forceinline__ float atomicAdd(float* address, float value) {
     } while (!__atomic_compare_exchange(address, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return old;
 }
+
+__forceinline__ unsigned atomicInc(unsigned* address, unsigned limit) {
+    unsigned old = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(address, &old, old >= limit ? 0 : old + 1, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+    }
+    return old;
+}
+
+__forceinline__ void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 // Arithmetic.
 

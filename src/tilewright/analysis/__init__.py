@@ -1,0 +1,1 @@
+"""What can be computed of a kernel without running it."""

@@ -1,0 +1,73 @@
+"""Occupancy: how many blocks of a kernel a multiprocessor holds at a time, and what keeps it from holding more."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilewright.gpus import Multiprocessor
+
+_WARP = 32
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """Resident blocks that each resource of a multiprocessor allows."""
+
+    warps_per_block: int
+    most_warps: int
+    """Warps that the multiprocessor can hold."""
+    by_registers: int
+    by_shared: int
+    by_threads: int
+    by_blocks: int
+
+    @cached_property
+    def blocks(self) -> int:
+        """Blocks resident at a time; 0 where not even one fits."""
+        return min(self.by_registers, self.by_shared, self.by_threads, self.by_blocks)
+
+    @property
+    def warps(self) -> int:
+        """Warps resident at a time."""
+        return self.blocks * self.warps_per_block
+
+    @property
+    def fraction(self) -> float:
+        """Resident warps of those that the multiprocessor can hold."""
+        return self.warps / self.most_warps
+
+    @property
+    def limited_by(self) -> tuple[str, ...]:
+        """The resources that allow no further block."""
+        limits = {
+            "registers": self.by_registers,
+            "shared memory": self.by_shared,
+            "threads": self.by_threads,
+            "blocks": self.by_blocks,
+        }
+        return tuple(name for name, blocks in limits.items() if blocks == self.blocks)
+
+
+def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """Occupancy of blocks of so many threads, registers a thread and bytes of shared memory a block.
+
+    The rules are those of NVIDIA's cuda_occupancy.h: a warp's registers are rounded up to whole allocation units and
+    come from one of the multiprocessor's partitions; a launch is refused where they do not fit all partitions evenly.
+    """
+    warps = -(-threads // _WARP)
+    per_warp = max(_round_up(registers * _WARP, sm.register_granularity), sm.register_granularity)
+    by_registers = sm.registers // sm.partitions // per_warp * sm.partitions // warps
+    if registers > sm.registers_per_thread or per_warp * _round_up(warps, sm.partitions) > sm.registers:
+        by_registers = 0
+    per_block = _round_up(shared_bytes + sm.reserved_shared_bytes, sm.shared_granularity)
+    return Occupancy(
+        warps_per_block=warps,
+        most_warps=sm.threads // _WARP,
+        by_registers=by_registers,
+        by_shared=sm.shared_bytes // per_block if per_block else sm.blocks,
+        by_threads=sm.threads // _WARP // warps,
+        by_blocks=sm.blocks,
+    )
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

@@ -1,0 +1,187 @@
+"""The command line: `tilewright tune`."""
+
+import itertools
+import math
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tilewright.bench import suites
+from tilewright.bench.environment import environment
+from tilewright.bench.records import Record, Run
+from tilewright.engines.base import Engine
+from tilewright.engines.registry import CHOICES, resolve_engine
+from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
+from tilewright.kernels import LADDER, find
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import DTYPES, Problem
+from tilewright.report.tables import bench_table
+from tilewright.tables import store
+from tilewright.terminal import notes, out
+from tilewright.tuning import merge, search, space
+from tilewright.tuning.journal import Journal, Trial, default_path
+from tilewright.tuning.search import Search, Settings
+from tilewright.tuning.supervisor import Worker
+
+GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "128x128x128"
+
+
+def run_tune(
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KERNEL]...", help="Names or rung numbers. All that take the problem where none is given."
+        ),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="MxNxK", help="Sizes of A (M x K) and B (K x N). May be given several times."),
+    ] = None,
+    suite: Annotated[
+        list[str] | None,
+        typer.Option("--suite", metavar="NAME", help=f"Lists of shapes: {', '.join(suites.shapes())}."),
+    ] = None,
+    dtype: Annotated[str, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}.")] = DTYPES[0],
+    budget: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Search no longer than this, over all problems. No end otherwise."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")
+    ] = CHOICES[0],
+    samples: Annotated[int, typer.Option(min=1, help="Timed samples of each config.")] = 5,
+    deadline: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="A config that takes longer is taken for one that hangs.")
+    ] = 60.0,
+    known: Annotated[
+        bool, typer.Option("--known", help="Only configs that the tables name for any problem of this element type.")
+    ] = False,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="In the order of enumeration, none dropped: to judge the search by.")
+    ] = False,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help=f"Where trials are kept, to go on from: {default_path()} if left out."),
+    ] = None,
+    save: Annotated[
+        bool, typer.Option("--save", help="Add what was found to your own table, which matmul uses.")
+    ] = False,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="PATH", help="Write the final records here.")
+    ] = None,
+) -> None:
+    """Search the configs of kernels for the fastest on a problem.
+
+    All kernels on one problem:         [bold]tilewright tune --shape 4096[/]
+
+    Two of them on a suite, ten minutes, to be used from now on:
+
+    [bold]tilewright tune warptiled vectorized --suite squares --budget 600 --save[/]
+
+    Configs come in the order of what a cost model expects of them. Every one is verified before it is timed. Ctrl-C
+    ends the search and shows the best so far; the same command goes on from there.
+    """
+    named = [find(name) for name in kernels or ()]
+    where = resolve_engine(engine)
+    if save and where.capability is None:
+        raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
+    if not (shape or suite):
+        shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
+    problems = [Problem.parse(text, dtype=dtype) for text in shape or ()]
+    problems += [problem for name in suite or () for problem in suites.suite(name, dtype)]
+    problems = [problem for problem in dict.fromkeys(problems) if problem.flops]
+    spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
+    settings = Settings(samples=samples, exhaustive=exhaustive)
+    log = Journal(journal or default_path())
+    started, records = time.monotonic(), list[Record]()
+    with Worker(where.name, find, deadline) as worker:
+        for index, problem in enumerate(problems):
+            left = math.inf if budget is None else max(budget - (time.monotonic() - started), 0)
+            one = Search(where, worker, log, problem, spaces[problem], settings)
+            try:
+                _show(one, problem, left / (len(problems) - index))
+                found = one.final()
+            except KeyboardInterrupt:
+                out.print(_interrupted(one, problem), soft_wrap=True)
+                raise typer.Exit(130) from None
+            if not found:
+                notes.print(
+                    f"[bold red]{problem.shape}:[/] no config gave a right result; see {log.path}", soft_wrap=True
+                )
+                continue
+            records += found
+            out.print(bench_table(found))
+            out.print(_counts(one), highlight=False, soft_wrap=True)
+            facts = environment(where)
+            if json_path:
+                Run(environment=facts, records=records).save(json_path)
+            if save and where.capability:
+                entries = merge.of_records(found, facts.get("revision"))
+                notes.print(f"saved to {store.save(where.device_name, where.capability, entries)}", soft_wrap=True)
+    log.close()
+    tuned = {(record.m, record.n, record.k) for record in records if record.verified}
+    raise typer.Exit(0 if len(tuned) == len(problems) else 1)
+
+
+def _spaces(named: list[Kernel], problem: Problem, engine: Engine, known: bool) -> dict[Kernel, list[Config]]:
+    """The configs of each kernel to be searched."""
+    capability = engine.capability
+    for kernel in named:
+        kernel.check(problem)
+        if capability:
+            kernel.check_capability(capability, problem.dtype)
+    chosen = named or search.searchable(LADDER, problem, capability)
+    if not chosen:
+        raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
+    if not known:
+        return {kernel: space.configs(kernel, capability) for kernel in chosen}
+    tables = [*store.load(engine.device_name), *store.shipped()]
+    entries = [entry for table in tables for entry in table.entries if entry.dtype == problem.dtype]
+    found: dict[Kernel, list[Config]] = {}
+    for kernel, entry in itertools.product(chosen, entries):
+        if entry.kernel == kernel.name:
+            found.setdefault(kernel, []).append(kernel.config(entry.config))
+    if not found:
+        raise ConfigError(f"--known needs tables that name configs of {', '.join(kernel.name for kernel in chosen)}")
+    return {kernel: list(dict.fromkeys(configs)) for kernel, configs in found.items()}
+
+
+def _show(one: Search, problem: Problem, budget_s: float) -> None:
+    """Run a search with a progress bar that tells the best so far."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=notes, transient=True) as progress:
+        task = progress.add_task("", total=one.progress.total)
+
+        def update(state: search.Progress, trial: Trial | None = None) -> None:
+            best = f"best {_sum_up(state.best)}" if state.best else "compiling"
+            progress.update(task, description=f"{problem.shape}: {best}", completed=state.done)
+
+        update(one.progress)
+        one.run(budget_s, update)
+
+
+def _sum_up(trial: Trial) -> str:
+    """A trial in a few words."""
+    return f"{trial.gflops:,.0f} GFLOP/s {trial.kernel} {_pairs(trial.config.items())}"
+
+
+def _pairs(items: Iterable[tuple[str, int]]) -> str:
+    return ",".join(f"{name}={value}" for name, value in items)
+
+
+def _counts(one: Search) -> str:
+    """What became of the configs."""
+    state = one.progress
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(state.outcomes.items()))
+    resumed = f", {state.resumed} of them in earlier runs" if state.resumed else ""
+    return f"{state.done} of {state.total} configs tried{resumed}: {outcomes}"
+
+
+def _interrupted(one: Search, problem: Problem) -> str:
+    best = one.progress.best
+    found = f"best so far {_sum_up(best)}" if best else "nothing timed yet"
+    return f"{problem.shape}: {found}. {_counts(one)}. The same command goes on from here."

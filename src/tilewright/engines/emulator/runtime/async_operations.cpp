@@ -1,0 +1,185 @@
+// What a block's threads do with asynchronous copies, mbarriers and tiles of tensor maps.
+
+#include <cstring>
+#include <string>
+
+#include "block_runner.hpp"
+#include "messages.hpp"
+
+namespace simt {
+
+bool BlockRunner::is_shared(const void* address, std::size_t bytes) const {
+    const auto within = [&](const void* begin, std::size_t size) {
+        const auto offset = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(begin);
+        return offset < size && bytes <= size - offset;
+    };
+    return within(static_shared_, static_shared_bytes_) || within(block_.dynamic_shared, launch_.dynamic_shared_bytes);
+}
+
+void BlockRunner::check_destination(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment) {
+    if (!is_shared(shared, bytes)) {
+        fail("calls " + describe(call) + " for " + std::to_string(bytes) + " bytes that are not all in shared memory");
+    }
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(shared) % alignment;
+    if (past != 0) {
+        fail("calls " + describe(call) + " with a place in shared memory that must be at a multiple of " +
+             std::to_string(alignment) + " bytes, got " + std::to_string(past) + " bytes past one");
+    }
+}
+
+void BlockRunner::copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes,
+                             unsigned read) {
+    check_destination(call, shared, bytes, bytes);
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(global) % bytes;
+    if (past != 0) {
+        fail("calls " + describe(call) + " with a place in global memory that must be at a multiple of " +
+             std::to_string(bytes) + " bytes, got " + std::to_string(past) + " bytes past one");
+    }
+    if (read > bytes) {
+        fail("calls " + describe(call) + " to read bytes that must be 0 to " + std::to_string(bytes) + ", got " +
+             std::to_string(int(read)));
+    }
+    self->copies.start(static_cast<unsigned char*>(shared), global, bytes, read);
+}
+
+void BlockRunner::barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count) {
+    check_destination(call, address, sizeof *address, sizeof *address);
+    if (mbarriers_.find(address)) fail("calls " + describe(call) + " for a barrier that has been made before");
+    if (count == 0 || count > Mbarriers::MOST) {
+        fail("calls " + describe(call) + " with a count that must be 1 to " + std::to_string(Mbarriers::MOST) +
+             ", got " + std::to_string(count));
+    }
+    mbarriers_.make(address, {address, count, count, 0, 0, self, {passed_, self->warp->passed}});
+}
+
+// The barrier at an address, which the calling thread must be sure to see.
+Mbarrier& BlockRunner::usable(GpuThread* self, const Call& call, const unsigned long long* address) {
+    Mbarrier* const barrier = is_shared(address, sizeof *address) ? mbarriers_.find(address) : nullptr;
+    if (barrier == nullptr) {
+        fail("calls " + describe(call) + " for a barrier that was never made, or has been overwritten");
+    }
+    const bool met = barrier->made_after[0] != passed_ ||
+                     (self->warp == barrier->maker->warp && barrier->made_after[1] != self->warp->passed);
+    if (self != barrier->maker && !met) {
+        fail("calls " + describe(call) + " for a barrier that thread " + describe(barrier->maker->index) +
+             " made, without a __syncthreads between");
+    }
+    return *barrier;
+}
+
+void BlockRunner::barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes) {
+    Mbarrier& barrier = usable(self, call, address);
+    if (barrier.pending == 0) {
+        fail("calls " + describe(call) + " for a phase in which all " + std::to_string(barrier.count) +
+             " arrivals have come");
+    }
+    if (barrier.bytes + bytes > Mbarriers::MOST) {
+        fail("calls " + describe(call) + " with which " + std::to_string(barrier.bytes + bytes) +
+             " bytes are to come in a phase, which may have at most " + std::to_string(Mbarriers::MOST));
+    }
+    barrier.bytes += bytes;
+    --barrier.pending;
+    end_phase(barrier);
+}
+
+void BlockRunner::barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity) {
+    Mbarrier& barrier = usable(self, call, address);
+    if (parity > 1) {
+        fail("calls " + describe(call) + " with a parity that must be 0 or 1, got " + std::to_string(parity));
+    }
+    // Looked at again once it runs: a phase that ends twice before is missed, as by a thread of a GPU that looks late.
+    while (barrier.phase % 2 == parity) {
+        self->barrier = &barrier;
+        barrier.waiting.push_back(self);
+        suspend(self, call);
+    }
+}
+
+void BlockRunner::load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address) {
+    Mbarrier& barrier = usable(self, copy.call, address);
+    if (!barrier.fenced) {
+        fail("calls " + describe(copy.call) + " for a barrier that the copy engine may not see yet: " +
+             "fence_barrier_init must follow barrier_init");
+    }
+    check_destination(copy.call, copy.shared, copy.bytes(), copy.alignment());
+    std::memset(copy.shared, POISON, copy.bytes());
+    barrier.coming.push_back(copy);
+}
+
+void BlockRunner::end_phase(Mbarrier& barrier) {
+    if (!barrier.end_phase()) return;
+    for (GpuThread* thread : barrier.waiting) ready_.push(thread);
+    barrier.waiting.clear();
+}
+
+// When no thread can go on, tiles come that somebody waits for, until that lets one go on.
+bool BlockRunner::bring_tiles() {
+    for (Mbarrier& barrier : mbarriers_.all()) {
+        while (!barrier.waiting.empty() && !barrier.coming.empty()) {
+            const TileCopy copy = barrier.coming.front();
+            barrier.coming.pop_front();
+            copy.finish();
+            barrier.bytes -= std::int64_t(copy.bytes());
+            end_phase(barrier);
+        }
+        if (!ready_.empty()) return true;
+    }
+    return false;
+}
+
+void BlockRunner::check_that_copies_came() {
+    for (const Mbarrier& barrier : mbarriers_.all()) {
+        if (barrier.coming.empty() || !error_.empty()) continue;
+        error_ = "in block " + describe(block_.index) +
+                 " all threads have returned, and nobody has waited for a tile of " +
+                 describe(barrier.coming.front().call) + ", which may come when the memory is another block's";
+    }
+}
+
+}  // namespace simt
+
+// What the stand-ins of the headers call: see abi.hpp.
+
+namespace {
+
+simt::GpuThread* as_gpu_thread(const simt::Thread* self) {
+    return static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
+}
+
+}  // namespace
+
+void simt_copy_async(const simt::Thread* self, simt::Call call, void* shared, const void* global, unsigned bytes,
+                     unsigned read) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->copy_async(thread, call, shared, global, bytes, read);
+}
+
+void simt_commit_copies(const simt::Thread* self) { as_gpu_thread(self)->copies.commit(); }
+
+void simt_wait_copies(const simt::Thread* self, unsigned pending) { as_gpu_thread(self)->copies.wait(pending); }
+
+void simt_barrier_init(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned count) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->barrier_init(thread, call, barrier, count);
+}
+
+void simt_fence_barriers(const simt::Thread* self) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->fence_barriers(thread);
+}
+
+void simt_barrier_arrive(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned bytes) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->barrier_arrive(thread, call, barrier, bytes);
+}
+
+void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned parity) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->barrier_wait(thread, call, barrier, parity);
+}
+
+void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map, int col,
+                    int row, unsigned long long* barrier) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->load_tile(thread, {call, static_cast<unsigned char*>(shared), *map, col, row}, barrier);
+}

@@ -1,0 +1,44 @@
+// Words of the runtime's messages: calls, places and threads as a reader of the kernel knows them.
+#pragma once
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "abi.hpp"
+
+namespace simt {
+
+// In the order of Operation.
+inline const char* const OPERATION_NAMES[] = {
+    "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "__syncwarp",
+    "__shfl_sync",   "__shfl_up_sync",      "__shfl_down_sync",  "__shfl_xor_sync",  "__all_sync",
+    "__any_sync",    "__ballot_sync",       "__activemask",      "load_matrix_sync", "mma_sync",
+    "store_matrix_sync", "copy_async", "copy_async_first", "barrier_init", "barrier_arrive", "barrier_expect_bytes",
+    "barrier_wait",  "load_tile",
+};
+
+inline std::string place(const char* file, int line) {
+    const char* slash = std::strrchr(file, '/');
+    return std::string(slash ? slash + 1 : file) + ":" + std::to_string(line);
+}
+
+inline std::string describe(const Call& call) {
+    return std::string(OPERATION_NAMES[int(call.operation)]) + " (" + place(call.file, call.line) + ")";
+}
+
+inline std::string describe(const uint3& index) {
+    return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
+}
+
+inline std::string hexadecimal(unsigned long long number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%08llx", number);
+    return text;
+}
+
+inline std::string count_of_threads(std::size_t count) {
+    return std::to_string(count) + (count == 1 ? " thread" : " threads");
+}
+
+}  // namespace simt

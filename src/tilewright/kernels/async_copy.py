@@ -1,0 +1,48 @@
+"""Rung 12, async_copy: cp.async brings tiles straight into shared memory, several under way at a time.
+
+Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is that of the same guide's tensor maps.
+"""
+
+from pathlib import Path
+
+from tilewright.gpus import COMPUTE_CAPABILITIES
+from tilewright.kernels import tiling, warp_tiling
+from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+
+_MOST_SHARED = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
+
+
+def _shared_bytes(config: Config) -> int:
+    return config.STAGES * tiling.shared_tiles_bytes(config)
+
+
+KERNEL = Kernel(
+    rung=12,
+    name="async_copy",
+    idea="asynchronous copies straight into shared memory, several tiles under way at a time",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        *warp_tiling.PARAMETERS,
+        Parameter("STAGES", 3, (2, 3, 4, 5), "tiles of A and of B that shared memory holds", least=2),
+    ),
+    constraints=(
+        *warp_tiling.CONSTRAINTS,
+        Constraint(
+            lambda c: c.BK in (4, 8, 16, 32),
+            "BK must be 4, 8, 16 or 32: the pieces of a row of A are exchanged by exclusive or, within 128 bytes",
+        ),
+        Constraint(
+            lambda c: c.WM % 8 == 0,
+            "WM must be a multiple of 8: the exchange is the same in every warp's rows",
+        ),
+        Constraint(
+            lambda c: _shared_bytes(c) <= _MOST_SHARED,
+            f"STAGES tiles of A and of B must take at most {_MOST_SHARED} bytes, a block's shared memory on any GPU",
+        ),
+    ),
+    tile=tiling.tile,
+    block=warp_tiling.block,
+    vectorized=True,
+    shared_bytes=_shared_bytes,
+    least_capability=(8, 0),
+)

@@ -1,0 +1,87 @@
+"""What the rungs that multiply fragments (13 and 14) have in common: parameters, constraints, geometry."""
+
+from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.kernels.spec import VECTOR_BYTES, Config, Constraint, Parameter
+
+_LANES = 32
+_SIDE = 16
+"""Rows and columns of a fragment of C."""
+_RESULT_BYTES = 4
+_RESULTS_PAD = 8
+"""Columns by which the rows of shared memory that results pass through are padded, as in wmma_epilogue.cuh."""
+
+
+def threads(config: Config) -> int:
+    """Threads in a block: a warp for each WM x WN tile of the block's BM x BN."""
+    return config.BM // config.WM * (config.BN // config.WN) * _LANES
+
+
+def block(config: Config) -> tuple[int, int, int]:
+    """Extents of a block."""
+    return (threads(config), 1, 1)
+
+
+def parameters(bm: int, bn: int, bk: int, wm: int, wn: int, blocks: int) -> tuple[Parameter, ...]:
+    """The sizes of block and warp tiles, and how many blocks share a multiprocessor, with these defaults."""
+    return (
+        Parameter("BM", bm, (32, 64, 128, 256), "rows of C that a block computes"),
+        Parameter("BN", bn, (32, 64, 128, 256), "columns of C that a block computes"),
+        Parameter("BK", bk, (8, 16, 32, 64), "how far along k a block's tiles of A and B reach"),
+        Parameter("WM", wm, (16, 32, 64), "rows of C that a warp computes"),
+        Parameter("WN", wn, (16, 32, 64), "columns of C that a warp computes"),
+        Parameter(
+            "BLOCKS", blocks, (1, 2, 3), "blocks that a multiprocessor is to have registers for where tiles divide C"
+        ),
+    )
+
+
+def shared_bytes(config: Config, item: int, pad_a: int, pad_b: int) -> int:
+    """Bytes of shared memory: the padded tiles of A and B, or the results where they take more.
+
+    Args:
+        config: the kernel's.
+        item: bytes of an element of A and B.
+        pad_a, pad_b: elements that a row of each tile is padded by.
+    """
+    tiles = item * (config.BM * (config.BK + pad_a) + config.BK * (config.BN + pad_b))
+    results = _RESULT_BYTES * (threads(config) // _LANES) * _SIDE * (config.WN + _RESULTS_PAD)
+    return max(tiles, results)
+
+
+def constraints(depth: int, item: int, pad_a: int, pad_b: int) -> tuple[Constraint, ...]:
+    """What a config must meet.
+
+    Args:
+        depth: how far a fragment reaches along k.
+        item: bytes of an element of A and B.
+        pad_a, pad_b: elements that a row of each tile is padded by.
+    """
+    piece = VECTOR_BYTES // item
+    whole_pieces = f"every thread loads whole pieces of {piece} elements, threads being (BM/WM)*(BN/WN)*32"
+    return (
+        Constraint(
+            lambda c: c.BM % c.WM == 0, "BM must be a multiple of WM: warps divide the rows of the block's tile"
+        ),
+        Constraint(
+            lambda c: c.BN % c.WN == 0, "BN must be a multiple of WN: warps divide the columns of the block's tile"
+        ),
+        Constraint(lambda c: c.WM % _SIDE == 0, "WM must be a multiple of 16: fragments divide the warp's rows"),
+        Constraint(lambda c: c.WN % _SIDE == 0, "WN must be a multiple of 16: fragments divide the warp's columns"),
+        Constraint(lambda c: c.BK % depth == 0, f"BK must be a multiple of {depth}: fragments reach that far along k"),
+        Constraint(
+            lambda c: c.BLOCKS * threads(c) <= 1024,
+            "BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024, the threads that every multiprocessor has room for",
+        ),
+        Constraint(
+            lambda c: c.BM * c.BK % (piece * max(threads(c), 1)) == 0,
+            f"BM*BK must be a multiple of {piece}*threads: {whole_pieces}",
+        ),
+        Constraint(
+            lambda c: c.BN * c.BK % (piece * max(threads(c), 1)) == 0,
+            f"BN*BK must be a multiple of {piece}*threads: {whole_pieces}",
+        ),
+        Constraint(
+            lambda c: shared_bytes(c, item, pad_a, pad_b) <= STATIC_SHARED_LIMIT,
+            "the tiles of A and B, and the results, must each take at most 49152 bytes, a block's static shared memory",
+        ),
+    )

@@ -1,0 +1,177 @@
+// Rung 15, tma_packed: nothing in the inner loop but shared loads and multiply-adds, and those in an order that the
+// register file can feed.
+//
+// A comes transposed (k x m; the kernel `pack` runs before this one), so both tiles lie in shared memory as they are
+// read, and the copy engine brings them there, STAGES deep: no thread holds an element on its way, computes an address or
+// checks an edge. The registers that this frees hold the fragments of two k at a time, so that loads run ahead of use.
+//
+// What limits it then are the register banks: an FFMA reads three registers, of which the two banks deliver two a cycle.
+// So consecutive FFMAs share a factor, which the operand cache holds: columns are taken in pairs, in serpentine.
+//
+// The last wave of tiles seldom fills the GPU. With WAVE > 0, the tiles that are left when WAVE at a time are done are
+// laid end to end along k and cut into WAVE equal ranges, one a block (stream-K). Of a tile that several blocks worked on,
+// each leaves its part in the workspace, and the one that comes last adds them up, always in the same order.
+
+#include <dynamic_shared.cuh>
+#include <mbarrier.cuh>
+#include <tensor_map.cuh>
+
+#include "epilogue.cuh"
+
+constexpr int LANES_M = 4;  // of a warp's lanes, 4 stand along m and 8 along n
+constexpr int LANES_N = 8;
+constexpr int WARPS_N = BN / (LANES_N * TN);
+constexpr int THREADS = 32 * (BM / (LANES_M * TM)) * WARPS_N;
+constexpr int STAGE = BK * (BM + BN);  // floats of a tile of A and one of B
+
+// Of the steps along k of the tiles that WAVE blocks share, counted from tile to tile, the one at which a block begins.
+__device__ __forceinline__ int first_step(int sharer, int shared_steps) {
+    return static_cast<int>(static_cast<long long>(sharer) * shared_steps / max(WAVE, 1));
+}
+
+// Where a block leaves its part of a tile: it works on two tiles of which others do the rest, at most.
+__device__ __forceinline__ float* part(float* workspace, int sharer, bool second) {
+    return workspace + (2LL * sharer + second) * (BM * BN) + threadIdx.x * 4;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    tma_packed(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
+               float beta, float* C, int ldc, float* workspace, unsigned* tickets) {
+    DYNAMIC_SHARED(float, stages);
+    __shared__ Barrier full[STAGES];
+    __shared__ bool last;
+
+    const int tiles_n = (N + BN - 1) / BN;
+    const int tiles = (M + BM - 1) / BM * tiles_n;
+    const int steps = max((K + BK - 1) / BK, 1);  // of a tile; with k = 0 one that adds nothing
+    const int whole = WAVE ? tiles / max(WAVE, 1) * WAVE : tiles;
+    const int warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    // A thread's rows and columns come in fours, as far apart as the warp's lanes reach together.
+    const int thread_row = warp / WARPS_N * (LANES_M * TM) + lane / LANES_N * 4;
+    const int thread_col = warp % WARPS_N * (LANES_N * TN) + lane % LANES_N * 4;
+
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) barrier_init(&full[stage], 1);
+        fence_barrier_init();
+        fence_async_shared();
+    }
+    int stage = 0;
+    int parity = 0;
+    const bool shares = WAVE && blockIdx.x >= whole;
+    const int sharer = blockIdx.x - whole;
+    const int shared_steps = (tiles - whole) * steps;
+    int step = shares ? first_step(sharer, shared_steps) : 0;
+    const int end = shares ? first_step(sharer + 1, shared_steps) : steps;
+    for (bool second = false; step < end; second = true) {
+        const int tile = shares ? whole + step / steps : blockIdx.x;
+        const int from = step % steps;
+        const int to = min(from + end - step, steps);
+        const int tile_row = tile / tiles_n * BM;
+        const int tile_col = tile % tiles_n * BN;
+        step += to - from;
+
+        const auto bring = [&](int k_step, int into) {
+            float* As = stages + into * STAGE;
+            barrier_expect_bytes(&full[into], STAGE * sizeof(float));
+            load_tile(As, &A, tile_row, k_step * BK, &full[into]);
+            load_tile(As + BK * BM, &B, tile_col, k_step * BK, &full[into]);
+        };
+        __syncthreads();  // the barriers are made, and the stages of the tile before have been read
+        if (threadIdx.x == 0 && K > 0) {
+            for (int ahead = 0; ahead < STAGES - 1 && from + ahead < to; ++ahead) {
+                bring(from + ahead, (stage + ahead) % STAGES);
+            }
+        }
+        float sums[TM][TN] = {};
+        for (int k_step = from; k_step < to && K > 0; ++k_step) {
+            barrier_wait(&full[stage], parity);
+            __syncthreads();  // every thread is done with the stage before this one, which is filled anew
+            const int ahead = k_step + STAGES - 1;
+            if (threadIdx.x == 0 && ahead < to) bring(ahead, stage == 0 ? STAGES - 1 : stage - 1);
+
+            const float* As = stages + stage * STAGE + thread_row;
+            const float* Bs = stages + stage * STAGE + BK * BM + thread_col;
+            float a[2][TM], b[2][TN];
+            const auto fetch = [&](int k) {
+#pragma unroll
+                for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + k * BM + i * LANES_M);
+#pragma unroll
+                for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + k * BN + j * LANES_N);
+            };
+            fetch(0);
+#pragma unroll
+            for (int k = 0; k < BK; ++k) {
+                if (k + 1 < BK) fetch(k + 1);
+#pragma unroll
+                for (int j = 0; j < TN; j += 2) {
+#pragma unroll
+                    for (int turn = 0; turn < TM; ++turn) {
+                        const int i = j / 2 % 2 ? TM - 1 - turn : turn;
+                        const int first_col = j + turn % 2;
+                        const int second_col = j + 1 - turn % 2;
+                        sums[i][first_col] += a[k % 2][i] * b[k % 2][first_col];
+                        sums[i][second_col] += a[k % 2][i] * b[k % 2][second_col];
+                    }
+                }
+            }
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+
+        if (WAVE && to - from < steps) {
+            float* mine = part(workspace, sharer, second);
+#pragma unroll
+            for (int i = 0; i < TM; ++i) {
+#pragma unroll
+                for (int j = 0; j < TN; j += 4) {
+                    *reinterpret_cast<float4*>(mine + (i * TN + j) * THREADS) =
+                        make_float4(sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]);
+                }
+            }
+            __threadfence();
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                last = atomicAdd(&tickets[tile], to - from) + (to - from) == steps;
+                if (last) tickets[tile] = 0;
+                __threadfence();
+            }
+            __syncthreads();
+            if (!last) continue;
+            // The blocks that worked on this tile are neighbours. The first of them may have begun in the tile before.
+            const int begin = (tile - whole) * steps;
+            int other = sharer;
+            while (first_step(other, shared_steps) > begin) --other;
+#pragma unroll
+            for (int i = 0; i < TM; ++i) {
+#pragma unroll
+                for (int j = 0; j < TN; ++j) sums[i][j] = 0.0f;
+            }
+            for (; first_step(other, shared_steps) < begin + steps; ++other) {
+                const int its_first = first_step(other, shared_steps);
+                if (its_first == first_step(other + 1, shared_steps)) continue;  // fewer steps than blocks
+                const float* theirs = part(workspace, other, its_first < begin);
+#pragma unroll
+                for (int i = 0; i < TM; ++i) {
+#pragma unroll
+                    for (int j = 0; j < TN; j += 4) {
+                        float four[4];
+                        load_four(four, theirs + (i * TN + j) * THREADS);
+#pragma unroll
+                        for (int q = 0; q < 4; ++q) sums[i][j + q] += four[q];
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < TM; ++i) {
+            const int row = tile_row + thread_row + i / 4 * 4 * LANES_M + i % 4;
+#pragma unroll
+            for (int j = 0; j < TN; j += 4) {
+                store4(C, ldc, M, N, row, tile_col + thread_col + j * LANES_N, alpha, &sums[i][j], beta);
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+"""Redraws the tables and plots of docs/tuning.md: `python -m tilewright.report.tuning`, from the root of a checkout.
+
+The table of winners comes from the shipped table. The plots come from two journals of one kernel on one problem, one of
+`tilewright tune --exhaustive` and one of the usual search; sections of which there is no data yet stay empty.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.errors import RecordsError, TilewrightError
+from tilewright.report.performance import fill, table
+from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
+from tilewright.tables.store import SHIPPED
+from tilewright.tables.table import Entry, Table, file_name
+from tilewright.tuning.journal import Trial, read
+
+TABLE = SHIPPED / file_name("NVIDIA H200")
+EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
+RANKED = Path("results/h200/tuning/ranked.jsonl")
+PAGE = Path("docs/tuning.md")
+LANDSCAPE = Path("docs/tuning-landscape.svg")
+SEARCH = Path("docs/tuning-search.svg")
+
+PAIRS = (("BM", "BN"), ("TM", "TN"))
+"""Parameters that maps are drawn over, where a kernel has them."""
+
+
+def main() -> int:
+    """Redraw everything there is data of; returns the exit status."""
+    try:
+        sections = {"winners": winners(Table.load(TABLE).entries)}
+        if EXHAUSTIVE.exists() and RANKED.exists():
+            sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
+        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
+    except (TilewrightError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def winners(entries: Sequence[Entry]) -> str:
+    """The fastest kernel and config of every tabled problem, beside cuBLAS, by element type and work."""
+    best: dict[tuple[int, int, int, str], Entry] = {}
+    for entry in entries:
+        if entry.problem not in best or entry.gflops > best[entry.problem].gflops:
+            best[entry.problem] = entry
+    rows: list[Sequence[object]] = []
+    for (m, n, k, dtype), entry in sorted(best.items(), key=lambda one: (one[0][3], one[0][0] * one[0][1] * one[0][2])):
+        beside = entry.baseline_gflops
+        config = ", ".join(f"{name}={value}" for name, value in entry.config.items())
+        rows.append(
+            (
+                f"{m}x{n}x{k}",
+                dtype,
+                f"`{entry.kernel}`",
+                config,
+                f"{entry.gflops:,.0f}",
+                f"{beside:,.0f}" if beside else "",
+                f"{entry.gflops / beside:.2f}x" if beside else "",
+            )
+        )
+    return table(("m x n x k", "type", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio"), rows, "llllrrr")
+
+
+def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials in the order of their ends.
+
+    Raises:
+        RecordsError: there are none, or they are of several kernels, problems or GPUs.
+    """
+    subjects = {(trial.device, trial.kernel, trial.m, trial.n, trial.k, trial.dtype) for trial in trials}
+    if len(subjects) != 1:
+        raise RecordsError(f"a journal to be drawn must be of one kernel on one problem and GPU, got {len(subjects)}")
+    return sorted(trials, key=lambda trial: trial.at_s)
+
+
+def best_so_far(trials: Sequence[Trial]) -> Curve:
+    """Each improvement: seconds of searching, and the speed from then on.
+
+    Raises:
+        RecordsError: nothing was timed.
+    """
+    curve: list[tuple[float, float]] = []
+    for trial in trials:
+        speed = trial.gflops if trial.outcome == "timed" else None
+        if speed and (not curve or speed > curve[-1][1]):
+            curve.append((trial.at_s, speed))
+    if not curve:
+        raise RecordsError("the journal holds no config that was timed")
+    return curve
+
+
+def found_by(curve: Curve, seconds: float) -> float:
+    """Speed of the best config after so many seconds, 0 where there was none yet."""
+    return max((speed for at, speed in curve if at <= seconds), default=0.0)
+
+
+def _plots(exhaustive: list[Trial], ranked: list[Trial]) -> dict[str, str]:
+    """The sections with plots, after drawing these."""
+    first = exhaustive[0]
+    subject = f"{first.kernel}, {first.m}x{first.n}x{first.k}, {first.device}"
+    pairs = [pair for pair in PAIRS if set(pair) <= set(first.config)]
+    if pairs:
+        plot_landscape(exhaustive, pairs, LANDSCAPE, f"Best of each pair of sizes: {subject}")
+    curves = {"as enumerated, all in full": best_so_far(exhaustive), "ranked, stopped early": best_so_far(ranked)}
+    plot_search(curves, SEARCH, subject)
+    total, best = exhaustive[-1].at_s, best_so_far(exhaustive)[-1][1]
+    shares = [100 * found_by(curve, total / 10) / best for curve in curves.values()]
+    # Both measure anew, so the ranked search's best may come out above the exhaustive one's.
+    text = (
+        f"![the best so far against time]({SEARCH.name})\n\n"
+        f"Of {subject}: the exhaustive search tried {len(exhaustive)} configs in {total:,.0f} s and found "
+        f"{best:,.0f} GFLOP/s. In a tenth of that time it had found {shares[0]:.1f}% of it, the ranked search "
+        f"{shares[1]:.1f}%. The ranked search tried {len(ranked)} configs in {ranked[-1].at_s:,.0f} s."
+    )
+    return {"landscape": f"![performance over the parameters]({LANDSCAPE.name})" if pairs else "", "search": text}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

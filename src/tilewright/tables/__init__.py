@@ -1,0 +1,1 @@
+"""Tuned tables: which kernel and config were measured to be fast, by GPU and problem."""

@@ -1,0 +1,66 @@
+"""Where tables lie: those that ship with the package, and the user's own, which come first."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import platformdirs
+
+from tilewright.errors import RecordsError
+from tilewright.tables.table import Entry, Table, file_name
+
+FOLDER_VARIABLE = "TILEWRIGHT_TABLES"
+"""Environment variable that names another folder for the user's tables."""
+
+SHIPPED = Path(__file__).parent
+
+
+def user_folder() -> Path:
+    """The folder of the user's tables: $TILEWRIGHT_TABLES, or one in the user's data folder; it need not exist yet."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else platformdirs.user_data_path("tilewright") / "tables"
+
+
+@lru_cache
+def load(gpu: str) -> tuple[Table, ...]:
+    """The tables of a GPU, the user's before the shipped one; read once in a process.
+
+    A table that cannot be read is warned of and left out.
+    """
+    found = []
+    for folder in (user_folder(), SHIPPED):
+        path = folder / file_name(gpu)
+        if path.is_file():
+            try:
+                found.append(Table.load(path))
+            except RecordsError as error:
+                warnings.warn(f"a table is left out: {error}", RuntimeWarning, stacklevel=2)
+    return tuple(found)
+
+
+@lru_cache
+def shipped() -> tuple[Table, ...]:
+    """Every table that ships with the package."""
+    return tuple(Table.load(path) for path in sorted(SHIPPED.glob("*.json")))
+
+
+def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry]) -> Path:
+    """Add entries to the user's table of a GPU, and return its file. A damaged table is set aside, with a warning.
+
+    Raises:
+        RecordsError: the file cannot be written.
+    """
+    path = user_folder() / file_name(gpu)
+    table = Table(gpu=gpu, capability=capability, entries=())
+    if path.exists():
+        try:
+            table = Table.load(path)
+        except RecordsError as error:
+            aside = path.with_suffix(".damaged")
+            path.replace(aside)
+            warnings.warn(f"the table is begun anew, the old one is now {aside}: {error}", RuntimeWarning, stacklevel=2)
+    table.merged(entries).save(path)
+    load.cache_clear()
+    return path

@@ -1,0 +1,108 @@
+"""The format of tuned tables: one file a GPU, versioned, checked as it is read, written whole or not at all."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tilewright.errors import RecordsError
+from tilewright.files import write_whole
+
+FORMAT = 1
+"""Version of the format: a file of another one is refused."""
+
+KEEP_WITHIN = 1.5
+"""A table keeps what is at most so many times slower than the fastest on its problem. Entries that are not the fastest
+tell how a config does away from where it wins, and serve operands that the fastest cannot take."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Entry(_Model):
+    """One kernel with one config, measured on one problem."""
+
+    m: int = Field(ge=0)
+    n: int = Field(ge=0)
+    k: int = Field(ge=0)
+    dtype: str
+    kernel: str
+    config: dict[str, int]
+    gflops: float = Field(gt=0)
+    baseline_gflops: float | None = Field(default=None, gt=0)
+    """cuBLAS's, in the same run."""
+    revision: str | None = None
+    """Revision of the source that was measured."""
+
+    @property
+    def problem(self) -> tuple[int, int, int, str]:
+        """What was computed."""
+        return self.m, self.n, self.k, self.dtype
+
+    @property
+    def time_us(self) -> float:
+        """Microseconds of a run."""
+        return 2 * self.m * self.n * self.k / self.gflops / 1e3
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What a newer entry replaces: problem, kernel and config."""
+        return (*self.problem, self.kernel, tuple(sorted(self.config.items())))
+
+
+class Table(_Model):
+    """What was measured on one GPU."""
+
+    format: Literal[1] = 1
+    gpu: str
+    """The name that its driver gives it."""
+    capability: tuple[int, int]
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def load(cls, path: Path) -> "Table":
+        """Read a table.
+
+        Raises:
+            RecordsError: the file cannot be read, or is not a table of this format; the message says what is wrong.
+        """
+        try:
+            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise RecordsError(f"cannot read the table {path}: {error.strerror}") from error
+        except (ValidationError, UnicodeDecodeError) as error:
+            raise RecordsError(f"{path} is not a table of format {FORMAT}: {error}") from error
+
+    def save(self, path: Path) -> None:
+        """Write the table, an entry a line. The file appears whole or not at all.
+
+        Raises:
+            RecordsError: the file cannot be written.
+        """
+        head = self.model_dump_json(exclude={"entries"})[:-1]
+        lines = ",\n".join(f"  {entry.model_dump_json()}" for entry in self.entries)
+        try:
+            write_whole(path, f'{head},"entries":[\n{lines}\n]}}\n'.encode())
+        except OSError as error:
+            raise RecordsError(f"cannot write the table {path}: {error.strerror}") from error
+
+    def merged(self, entries: Iterable[Entry]) -> "Table":
+        """This table with newer entries: each replaces the one of its problem, kernel and config.
+
+        What is slower than `KEEP_WITHIN` times the fastest on its problem is left out.
+        """
+        by_identity = {entry.identity: entry for entry in (*self.entries, *entries)}
+        fastest: dict[tuple[int, int, int, str], float] = {}
+        for entry in by_identity.values():
+            fastest[entry.problem] = max(entry.gflops, fastest.get(entry.problem, 0.0))
+        kept = [entry for entry in by_identity.values() if entry.gflops * KEEP_WITHIN >= fastest[entry.problem]]
+        kept.sort(key=lambda entry: (entry.dtype, entry.m * entry.n * entry.k, entry.problem, -entry.gflops))
+        return self.model_copy(update={"entries": tuple(kept)})
+
+
+def file_name(gpu: str) -> str:
+    """What the table of a GPU is called: 'NVIDIA H200' has nvidia_h200.json."""
+    return re.sub(r"[^a-z0-9]+", "_", gpu.lower()).strip("_") + ".json"

@@ -1,0 +1,66 @@
+"""Compiles configs on all cores, ahead of their measuring."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from types import TracebackType
+
+from tilewright import gpus
+from tilewright.bench.measure import Choice
+from tilewright.engines.base import CompileReport, Engine
+from tilewright.errors import CompileError
+from tilewright.problem import Problem
+
+_AHEAD = 4
+"""Configs under way or waiting to be measured, for each core."""
+
+
+class CompilePool:
+    """Threads that compile: the compilers work outside of Python's lock, and leave their code in the cache on disk."""
+
+    def __init__(self, engine: Engine, problem: Problem) -> None:
+        """Compile for a problem whose operands are aligned."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.ahead = _AHEAD * cores
+        self._engine = engine
+        self._problem = problem
+        self._threads = ThreadPoolExecutor(cores, thread_name_prefix="tilewright-compile")
+        self._futures: dict[Future[CompileReport | str], Choice] = {}
+
+    def __enter__(self) -> "CompilePool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def __len__(self) -> int:
+        """Configs that were submitted and not yet handed out."""
+        return len(self._futures)
+
+    def submit(self, choice: Choice) -> None:
+        """Compile a config when a core is free."""
+        self._futures[self._threads.submit(self._report, choice)] = choice
+
+    def finished(self, timeout_s: float) -> Iterator[tuple[Choice, CompileReport | str]]:
+        """What has been compiled since, with the compiler's report, or its words where it refused.
+
+        Waits so long for the first where there is none yet.
+        """
+        done, _ = wait(self._futures, timeout_s, FIRST_COMPLETED)
+        for future in done:
+            yield self._futures.pop(future), future.result()
+
+    def _report(self, choice: Choice) -> CompileReport | str:
+        kernel, config = choice[:2]
+        specialization = kernel.specialize(self._problem, config, (0, 0, 0))
+        try:
+            if self._engine.capability is None:
+                return self._engine.compile(kernel, config, specialization).report
+            from tilewright.engines import nvrtc  # noqa: PLC0415 its imports take the CUDA libraries
+
+            arch = gpus.limits(self._engine.capability).arch
+            return nvrtc.compile(kernel, config, specialization, arch).report
+        except CompileError as error:
+            return str(error)

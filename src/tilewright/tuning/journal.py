@@ -1,0 +1,140 @@
+"""The journal of tuning: a line of JSON for every config that was tried, from which a run goes on after a break."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tilewright.errors import RecordsError
+from tilewright.kernels import spec
+from tilewright.kernels.spec import Kernel
+from tilewright.problem import Problem
+
+_HEADERS = Path(spec.__file__).parent / "include"
+
+Outcome = Literal["timed", "stopped", "wrong", "unfit", "refused", "failed", "hung", "crashed"]
+"""What became of a config. timed: measured in full; stopped: so much slower than the best that its first short sample
+was enough; wrong: its result was; unfit: the GPU cannot hold a block of it; refused: by the compiler; failed: its
+launch did; hung: it did not end in time; crashed: it took its process with it."""
+
+
+class Trial(BaseModel):
+    """One config tried on one problem."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    device: str
+    """Name of the GPU, or of the CPU that emulated one."""
+    digest: str
+    """Of the kernel's source and the headers that it may include: a changed kernel is tried anew."""
+    kernel: str
+    config: dict[str, int]
+    m: int
+    n: int
+    k: int
+    dtype: str
+    alpha: float
+    beta: float
+    outcome: Outcome
+    time_us: float | None = None
+    """Median of the samples; of one short sample where it was stopped."""
+    against: float | None = None
+    """The incumbent's median in the same samples, in microseconds."""
+    predicted_us: float | None = None
+    """What the cost model said."""
+    registers: int | None = None
+    spent_s: float = 0.0
+    """Seconds that verifying and measuring it took."""
+    at_s: float = 0.0
+    """Seconds of tuning on this problem by then, over all runs."""
+    note: str = ""
+    """What the compiler, the engine or the operating system said."""
+
+    @property
+    def gflops(self) -> float | None:
+        """Speed, where it was measured."""
+        return 2 * self.m * self.n * self.k / self.time_us / 1e3 if self.time_us else None
+
+
+def default_path() -> Path:
+    """The journal in the user's state folder; it need not exist yet."""
+    return platformdirs.user_state_path("tilewright") / "tuning.jsonl"
+
+
+def source_digest(kernel: Kernel) -> str:
+    """What the journal knows a kernel's source by."""
+    digest = hashlib.sha256(kernel.source.read_bytes())
+    for header in sorted(_HEADERS.iterdir()):
+        digest.update(header.name.encode() + b"\0" + header.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class Journal:
+    """The trials in a file. Each is appended as it ends, in one write, so that no interruption loses an earlier one."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a journal; it need not exist yet.
+
+        Raises:
+            RecordsError: the file cannot be read or written.
+        """
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = path.read_bytes() if path.exists() else b""
+            self._file = path.open("ab", buffering=0)
+            if text and not text.endswith(b"\n"):
+                self._file.write(b"\n")  # what an interrupted write left of a line stays a line of its own
+        except OSError as error:
+            raise RecordsError(f"cannot keep the journal {path}: {error.strerror}") from error
+        self._trials = list(_parse(text))
+
+    def append(self, trial: Trial) -> None:
+        """Write a trial down.
+
+        Raises:
+            RecordsError: the file cannot be written.
+        """
+        try:
+            self._file.write(trial.model_dump_json(exclude_defaults=True).encode() + b"\n")
+        except OSError as error:
+            raise RecordsError(f"cannot keep the journal {self.path}: {error.strerror}") from error
+        self._trials.append(trial)
+
+    def of(self, device: str, kernels: dict[str, str], problem: Problem) -> list[Trial]:
+        """The trials of a problem on a device, of kernels by name whose sources still have these digests."""
+        wanted = (problem.m, problem.n, problem.k, problem.dtype, problem.alpha, problem.beta)
+        return [
+            trial
+            for trial in self._trials
+            if trial.device == device
+            and kernels.get(trial.kernel) == trial.digest
+            and (trial.m, trial.n, trial.k, trial.dtype, trial.alpha, trial.beta) == wanted
+        ]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read(path: Path) -> list[Trial]:
+    """All trials of a journal, whatever they are of.
+
+    Raises:
+        RecordsError: the file cannot be read.
+    """
+    try:
+        return list(_parse(path.read_bytes()))
+    except OSError as error:
+        raise RecordsError(f"cannot read the journal {path}: {error.strerror}") from error
+
+
+def _parse(text: bytes) -> Iterator[Trial]:
+    for line in text.splitlines():
+        try:
+            yield Trial.model_validate_json(line)
+        except ValidationError:
+            continue  # the rest of an interrupted write, or a trial of another version

@@ -1,0 +1,137 @@
+"""Makes tuned tables of what was measured: `python -m tilewright.tuning.merge RUN.json... -o TABLE.json`.
+
+RUN.json is what `tilewright tune --json` or `tilewright bench --json` wrote; a file that ends in .jsonl is a journal of
+tuning. A table that is there already is added to: entries of the same problem, kernel and config are replaced.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.bench.records import Record, Run
+from tilewright.errors import KernelNotFoundError, RecordsError, TilewrightError
+from tilewright.kernels import find
+from tilewright.tables.store import SHIPPED
+from tilewright.tables.table import Entry, Table, file_name
+from tilewright.tuning.journal import Trial, read, source_digest
+
+_OF_A_JOURNAL = 6
+"""Configs that a table takes of a journal for a problem: its fastest. The fastest of every kernel come in addition."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tilewright.tuning.merge", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="RUN.json", help="records, or journals (.jsonl)")
+    parser.add_argument("-o", "--output", type=Path, metavar="TABLE.json", help="default: the package's of this GPU")
+    options = parser.parse_args(arguments)
+    try:
+        path, table = merge(options.files, options.output)
+    except TilewrightError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    shapes = {entry.problem for entry in table.entries}
+    print(f"{path}: {table.gpu}, {len(shapes)} problems, {len(table.entries)} entries")
+    return 0
+
+
+def merge(files: Iterable[Path], output: Path | None = None) -> tuple[Path, Table]:
+    """Add files of records and journals to a table; returns its file and what it now holds.
+
+    Raises:
+        RecordsError: a file cannot be read, none says which GPU it is of, they are of several, or the table cannot be
+            written.
+    """
+    runs = [Run.load(file) for file in files if file.suffix != ".jsonl"]
+    trials = [trial for file in files if file.suffix == ".jsonl" for trial in read(file)]
+    gpus = {_gpu(run) for run in runs}
+    if output and output.exists():
+        before = Table.load(output)
+        gpus.add((before.gpu, before.capability))
+    if len(gpus) != 1:
+        names = ", ".join(sorted(name for name, _ in gpus)) or "none that says which"
+        raise RecordsError(f"a table is of one GPU, and at least one file of records must say of which; got {names}")
+    (gpu, capability), *_ = gpus
+    path = output or SHIPPED / file_name(gpu)
+    before = Table.load(path) if path.exists() else Table(gpu=gpu, capability=capability, entries=())
+    entries = of_journal([trial for trial in trials if trial.device == gpu])
+    for run in runs:
+        entries += of_records(run.records, run.environment.get("revision"))
+    table = before.merged(entries)
+    table.save(path)
+    return path, table
+
+
+def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
+    """Entries of what a GPU ran right, alpha and beta aside; of kernels that round their operands there are none."""
+    return [
+        Entry(
+            m=record.m,
+            n=record.n,
+            k=record.k,
+            dtype=record.dtype,
+            kernel=record.picked or record.kernel,
+            config=record.config,
+            gflops=record.gflops,
+            baseline_gflops=record.baseline.gflops if record.baseline and record.baseline.gflops else None,
+            revision=revision,
+        )
+        for record in records
+        if record.verified
+        and record.engine == "cuda"
+        and record.gflops
+        and (record.alpha, record.beta) == (1.0, 0.0)
+        and _exact(record.picked or record.kernel)
+    ]
+
+
+def of_journal(trials: Iterable[Trial]) -> list[Entry]:
+    """Entries of each problem's fastest trials, where their kernels' sources are still those that were tried."""
+    by_problem: dict[tuple[int, int, int, str], list[Trial]] = {}
+    for trial in trials:
+        plain = (trial.alpha, trial.beta) == (1.0, 0.0)
+        if trial.outcome == "timed" and trial.gflops and plain and _current(trial):
+            by_problem.setdefault((trial.m, trial.n, trial.k, trial.dtype), []).append(trial)
+    chosen: list[Trial] = []
+    for tried in by_problem.values():
+        tried.sort(key=lambda trial: -(trial.gflops or 0))
+        firsts = {trial.kernel: trial for trial in reversed(tried)}
+        chosen += {id(trial): trial for trial in (*tried[:_OF_A_JOURNAL], *firsts.values())}.values()
+    return [
+        Entry(
+            m=trial.m,
+            n=trial.n,
+            k=trial.k,
+            dtype=trial.dtype,
+            kernel=trial.kernel,
+            config=trial.config,
+            gflops=trial.gflops or 0,
+        )
+        for trial in chosen
+    ]
+
+
+def _exact(kernel: str) -> bool:
+    try:
+        return find(kernel).precision is None
+    except KernelNotFoundError:
+        return False
+
+
+def _current(trial: Trial) -> bool:
+    return _exact(trial.kernel) and source_digest(find(trial.kernel)) == trial.digest
+
+
+def _gpu(run: Run) -> tuple[str, tuple[int, int]]:
+    gpu: Any = run.environment.get("gpu")
+    try:
+        major, minor = map(int, gpu["compute_capability"].split("."))
+        return gpu["name"], (major, minor)
+    except (TypeError, KeyError, ValueError):
+        raise RecordsError("the records are not of a GPU: their environment names none") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

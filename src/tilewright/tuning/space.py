@@ -1,0 +1,39 @@
+"""The search space: which configs of a kernel there are, and which of them a GPU can run."""
+
+import itertools
+
+from tilewright import gpus
+from tilewright.analysis.occupancy import occupancy
+from tilewright.engines.base import CompileReport
+from tilewright.gpus import Gpu
+from tilewright.kernels.spec import Config, Kernel
+
+
+def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
+    """The configs of a kernel that meet its constraints.
+
+    They are the kernel's default for this compute capability, its presets, and every combination of the values that
+    its parameters name as worth trying, in this order.
+    """
+    found = {kernel.config(capability=capability): None}
+    found |= {kernel.config(overrides): None for overrides in kernel.presets.values()}
+    names = [parameter.name for parameter in kernel.parameters]
+    for values in itertools.product(*(parameter.values for parameter in kernel.parameters)):
+        config = Config(dict(zip(names, values, strict=True)))
+        if all(constraint.holds(config) for constraint in kernel.constraints):
+            found[config] = None
+    return list(found)
+
+
+def unfit(kernel: Kernel, config: Config, gpu: Gpu, report: CompileReport) -> str | None:
+    """Why a GPU cannot run a compiled kernel; None where it can."""
+    limits = gpus.limits(gpu.capability)
+    threads, shared = kernel.threads(config), kernel.shared_bytes(config) + (report.shared_bytes or 0)
+    if threads > limits.threads_per_block:
+        return f"a block has {threads} threads, the GPU takes {limits.threads_per_block}"
+    if shared > limits.shared_per_block:
+        return f"a block takes {shared} bytes of shared memory, the GPU has {limits.shared_per_block}"
+    registers = report.registers or 0
+    if not occupancy(gpu.multiprocessor, threads, registers, shared).blocks:
+        return f"{threads} threads of {registers} registers are more than a multiprocessor has"
+    return None

@@ -1,0 +1,194 @@
+"""The process that measures. It is a process of its own so that a kernel which hangs or crashes ends only it."""
+
+import math
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+from tilewright.bench.measure import Choice, OperandSet, measure, operand_sets, verify, work_on
+from tilewright.bench.records import Record, Times
+from tilewright.bench.run import baseline_library
+from tilewright.bench.verify import Operands, limit
+from tilewright.engines.base import Engine, Executable
+from tilewright.engines.registry import resolve_engine
+from tilewright.errors import CompileError, EngineUnavailableError, TilewrightError
+from tilewright.kernels.spec import Kernel
+from tilewright.problem import Problem
+from tilewright.tuning.journal import Outcome
+
+_SHORT_S = 2e-3
+"""The first, short sample of a config lasts about this long, or one run."""
+
+_MOST_SHORT_RUNS = 100
+
+Named = tuple[str, dict[str, int]]
+"""A kernel's name and the values of a config: what passes between processes."""
+
+Lookup = Callable[[str], Kernel]
+"""From a kernel's name to the kernel; a function of a module, so that a new process can import it."""
+
+
+class Prepare(NamedTuple):
+    """Draw operands for a problem, and compute what they come to."""
+
+    problem: Problem
+
+
+class Job(NamedTuple):
+    """Verify one config, and time it unless its first sample shows that it is slow."""
+
+    problem: Problem
+    named: Named
+    incumbent: Named | None
+    """The best so far, to be timed in turns with."""
+    samples: int
+    slack: float
+    """How many times slower than the incumbent the first sample may be."""
+
+
+class Final(NamedTuple):
+    """Measure the best configs of a problem beside the baseline."""
+
+    problem: Problem
+    named: list[Named]
+    samples: int
+
+
+class Answer(NamedTuple):
+    """What came of a job."""
+
+    outcome: Outcome
+    time_us: float | None = None
+    against: float | None = None
+    note: str = ""
+    broken: bool = False
+    """Whether the process can run nothing more, as after an illegal access on a GPU."""
+
+
+def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
+    """Answer jobs until the other end closes. The first answer is an empty text, or why there is no engine."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which ends this process
+    try:
+        engine = resolve_engine(engine_name)
+    except TilewrightError as error:
+        connection.send(str(error))
+        return
+    connection.send("")
+    while True:
+        try:
+            request = connection.recv()
+        except EOFError:
+            return
+        if isinstance(request, Prepare):
+            bench = _Bench(engine, request.problem, lookup)
+            connection.send(bench.prepare())
+        elif isinstance(request, Final):
+            connection.send(bench.final(request))
+        else:
+            answer = bench.answer(request)
+            connection.send(answer)
+            if answer.broken:
+                return
+
+
+@dataclass
+class _Bench:
+    """One problem's operands, and the incumbent's first sample."""
+
+    engine: Engine
+    problem: Problem
+    lookup: Lookup
+    _incumbent: tuple[Named, float] | None = None
+
+    @cached_property
+    def operands(self) -> Operands:
+        return Operands.draw(self.problem)
+
+    @cached_property
+    def sets(self) -> list[OperandSet]:
+        return operand_sets(self.engine, self.operands)
+
+    def prepare(self) -> str:
+        """Make the operands; returns why that failed, or an empty text."""
+        try:
+            _ = self.operands.reference, self.sets
+        except (TilewrightError, MemoryError, RuntimeError) as error:
+            return str(error) or type(error).__name__
+        return ""
+
+    def answer(self, job: Job) -> Answer:
+        try:
+            return self._measure(job)
+        except CompileError as error:
+            return Answer("refused", note=str(error))
+        except (TilewrightError, MemoryError, RuntimeError) as error:  # RuntimeError: of the CUDA libraries' own
+            return Answer("failed", note=str(error), broken=not self._alive())
+
+    def final(self, request: Final) -> list[Record] | str:
+        """Records of the configs, or why there are none."""
+        try:
+            library = baseline_library(self.engine)
+        except EngineUnavailableError:
+            library = None
+        choices = [self._choice(named) for named in request.named]
+        try:
+            return measure(self.engine, choices, self.problem, samples=request.samples, library=library)
+        except (TilewrightError, MemoryError, RuntimeError) as error:
+            return str(error)
+
+    def _measure(self, job: Job) -> Answer:
+        kernel, config = self._choice(job.named)
+        executable, error = verify(self.engine, kernel, config, self.operands)
+        allowed = limit(self.problem, kernel.precision)
+        if not error <= allowed:
+            return Answer("wrong", note=f"relative error {error:.1e}, right up to {allowed:.1e}")
+        short = self._short_sample(executable)
+        if job.incumbent and short > job.slack * self._incumbents_sample(job.incumbent):
+            return Answer("stopped", short)
+        executables = [executable, *([self._executable(job.incumbent)] if job.incumbent else [])]
+        works = [work_on(self.engine, one, self.problem, self.sets) for one in executables]
+        times = [Times.of(samples) for samples in self.engine.time(works, job.samples, rotation=len(self.sets))]
+        if job.incumbent is None or times[0].median < times[1].median:
+            self._incumbent = (job.named, short)
+        return Answer("timed", times[0].median, times[1].median if job.incumbent else None)
+
+    def _choice(self, named: Named) -> Choice:
+        name, values = named
+        kernel = self.lookup(name)
+        return Choice(kernel, kernel.config(values))
+
+    def _executable(self, named: Named) -> Executable:
+        kernel, config = self._choice(named)
+        pointers = (self.sets[0].a.pointer, self.sets[0].b.pointer, self.sets[0].c.pointer)
+        return self.engine.compile(kernel, config, kernel.specialize(self.problem, config, pointers))
+
+    def _incumbents_sample(self, incumbent: Named) -> float:
+        if self._incumbent is None or self._incumbent[0] != incumbent:
+            self._incumbent = (incumbent, self._short_sample(self._executable(incumbent)))
+        return self._incumbent[1]
+
+    def _short_sample(self, executable: Executable) -> float:
+        """Microseconds of a run by the host's clock."""
+        work = work_on(self.engine, executable, self.problem, self.sets)
+
+        def seconds(runs: int) -> float:
+            start = time.perf_counter()
+            for index in range(runs):
+                work(index, None)
+            self.engine.synchronize()
+            return time.perf_counter() - start
+
+        once = seconds(1)
+        runs = min(math.ceil(_SHORT_S / once), _MOST_SHORT_RUNS)
+        return (once if runs == 1 else seconds(runs) / runs) * 1e6
+
+    def _alive(self) -> bool:
+        try:
+            self.engine.synchronize()
+        except (TilewrightError, RuntimeError):
+            return False
+        return True

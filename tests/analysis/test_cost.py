@@ -1,0 +1,112 @@
+"""The cost model against what was measured on an H200."""
+
+import math
+import statistics
+
+import pytest
+
+from tilewright.analysis.cost import footprint, fragment, predict, wavefronts
+from tilewright.bench.records import Run
+from tilewright.engines import nvrtc
+from tilewright.engines.base import CompileReport
+from tilewright.gpus import find_gpu
+from tilewright.kernels import find
+from tilewright.kernels.spec import Specialization
+from tilewright.problem import Problem
+
+H200 = find_gpu("NVIDIA H200", (9, 0))
+WARPTILED = find("warptiled")
+
+
+def cost(kernel, problem, gpu=H200, config=None, report=None):
+    return predict(kernel, kernel.config(config), Problem.parse(problem), gpu, report)
+
+
+def test_it_tells_the_measured_times_of_rungs_2_to_10(request):
+    records = Run.load(request.config.rootpath / "results/h200/ladder.json").records
+    errors, pairs = [], []
+    for record in records:
+        kernel = find(record.kernel)
+        if not 2 <= kernel.rung <= 10:
+            continue
+        problem = Problem(record.m, record.n, record.k)
+        guards = Specialization(edges=record.m == 4092, aligned=kernel.vectorized)
+        report = nvrtc.compile(kernel, kernel.config(record.config), guards, "sm_90a").report
+        predicted = predict(kernel, kernel.config(record.config), problem, H200, report).us
+        errors.append(abs(math.log(predicted / record.time_us.median)))
+        pairs.append((record.shape, predicted, record.time_us.median))
+    assert len(errors) > 50
+    assert statistics.mean(errors) < 0.2
+    assert max(errors) < math.log(2)
+    concordant = [
+        (one[1] < other[1]) == (one[2] < other[2])
+        for index, one in enumerate(pairs)
+        for other in pairs[:index]
+        if one[0] == other[0] and not 0.8 < one[2] / other[2] < 1.25
+    ]
+    assert statistics.mean(concordant) > 0.85, "it ranks what differs by more than a quarter"
+
+
+def test_without_a_report_it_estimates_and_agrees_with_one():
+    report = nvrtc.compile(WARPTILED, WARPTILED.config(), Specialization(False, True), "sm_90a").report
+    assert cost(WARPTILED, "4096").us == pytest.approx(cost(WARPTILED, "4096", report=report).us, rel=0.2)
+
+
+def test_waves_and_tail():
+    held = footprint(WARPTILED, WARPTILED.config(), H200, "float32").occupancy.blocks * H200.multiprocessors
+    full, one_more = (cost(WARPTILED, f"{64 * blocks}x128x8192") for blocks in (held, held + 1))
+    assert full.waves == 1
+    assert one_more.blocks_us > 1.2 * full.blocks_us
+
+
+def test_more_of_anything_takes_longer():
+    times = [cost(WARPTILED, shape).us for shape in ("512", "1024", "2048", "4096", "8192")]
+    assert times == sorted(times)
+    assert cost(WARPTILED, "4095").us > cost(WARPTILED, "4096").us
+    assert cost(WARPTILED, "4096", find_gpu("Tesla T4", (7, 5))).us > 4 * cost(WARPTILED, "4096").us
+
+
+def test_what_cannot_run_has_no_cost():
+    assert cost(WARPTILED, "4096", report=CompileReport(registers=255, spill_bytes=0, shared_bytes=300_000)) is None
+
+
+def test_spills_cost():
+    lean, spilled = (CompileReport(registers=128, spill_bytes=spill, shared_bytes=12288) for spill in (0, 100))
+    assert cost(WARPTILED, "4096", report=spilled).us > 1.5 * cost(WARPTILED, "4096", report=lean).us
+
+
+def test_more_results_than_registers_are_expected_to_spill():
+    vectorized = find("vectorized")
+    fed, too_many = (vectorized.config({"BN": 128, "BK": 16, "TM": 8 * twice, "TN": 8 * twice}) for twice in (1, 2))
+    assert cost(vectorized, "4096", config=too_many).us > 2 * cost(vectorized, "4096", config=fed).us
+
+
+def test_traffic_binds_where_there_is_little_to_compute():
+    thin = cost(WARPTILED, "65536x64x16")
+    assert thin.traffic_us > thin.blocks_us / 4
+    assert thin.traffic_us >= 4 * (65536 * 64 + 65536 * 16) / (H200.dram_gbs * 1e3)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "cols"),
+    [("naive", 1, 1), ("thread_tiled_1d", 8, 1), ("thread_tiled_2d", 8, 8), ("warptiled", 8, 8)],
+)
+def test_the_fragments_of_a_thread(name, rows, cols):
+    assert fragment(find(name), find(name).config()) == (rows, cols)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "expected"),
+    [
+        ("vectorized", {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}, 2 * 1 + 2 * 4),
+        ("vectorized", {"BM": 64, "BN": 64, "BK": 16, "TM": 16, "TN": 4}, 4 * 1 + 1 * 2),
+        ("warptiled", {}, 2 * 1 + 2 * 1),
+    ],
+)
+def test_wavefronts_of_a_warps_loads(name, config, expected):
+    assert wavefronts(find(name), find(name).config(config)) == expected
+
+
+@pytest.mark.parametrize("shape", ["0", "1", "0x5x3", "5x3x0", "1x70000x3"])
+def test_small_and_empty_problems_have_a_cost(shape):
+    assert 0 < cost(WARPTILED, shape).us < 100

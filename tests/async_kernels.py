@@ -1,0 +1,133 @@
+"""Kernels that tests run on the emulator and on a GPU: what is true of one is true of the other."""
+
+import numpy as np
+
+from tilewright.engines.base import run
+from tilewright.kernels.spec import Kernel, Parameter, TensorBox, Tile
+from tilewright.problem import Problem
+
+DUMP = """
+#include "tensor_map.cuh"
+extern "C" __global__ void dump(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A,
+                                const __grid_constant__ TensorMap B, float beta, float* C, int ldc) {
+    __shared__ __align__(1024) float tile[BYTES / 4];
+    __shared__ Barrier barrier;
+    if (threadIdx.x == 0) {
+        barrier_init(&barrier, 1);
+        fence_barrier_init();
+        barrier_expect_bytes(&barrier, BYTES);
+        load_tile(tile, &A, static_cast<int>(beta), static_cast<int>(alpha), &barrier);
+    }
+    __syncthreads();
+    barrier_wait(&barrier, 0);
+    for (int i = threadIdx.x; i < BYTES / 4; i += blockDim.x) C[i] = tile[i];
+}
+"""
+
+
+def dump_kernel(folder):
+    """A kernel whose C is the box of A that begins at row alpha and column beta, as it lies in shared memory."""
+    path = folder / "dump.cu"
+    path.write_text(DUMP)
+    return Kernel(
+        rung=0,
+        name=f"dump {folder.name}",
+        idea="",
+        source=path,
+        parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
+        tile=lambda config: Tile(1 << 20, 1 << 20, 1),
+        block=lambda config: (32, 1, 1),
+        tensor_maps=lambda config: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
+        needs_alignment=True,
+        least_capability=(9, 0),
+    )
+
+
+def dump(engine, kernel, matrix, start, box):
+    """Run it on a matrix, for the box (rows, cols, swizzle) that begins at `start`."""
+    rows, cols, swizzle = box
+    config = kernel.config({"ROWS": rows, "COLS": cols, "SWIZZLE": swizzle, "BYTES": 4 * rows * cols})
+    problem = Problem(matrix.shape[0], 4, matrix.shape[1], alpha=start[0], beta=start[1])
+    a, b = engine.upload(matrix), engine.upload(np.zeros((matrix.shape[1], 4), np.float32))
+    c = engine.upload(np.full((1, rows * cols), np.nan, np.float32))
+    run(engine, kernel, config, problem, a, b, c)
+    return engine.download(c)[0]
+
+
+def box_as_it_lies(matrix, row, col, rows, cols, swizzle):
+    """What a GPU has in shared memory: the box, zeros outside, 16-byte pieces exchanged in lines of 128 bytes."""
+    box = np.zeros((rows, cols), np.float32)
+    for r in range(rows):
+        for c in range(cols):
+            if 0 <= row + r < matrix.shape[0] and 0 <= col + c < matrix.shape[1]:
+                box[r, c] = matrix[row + r, col + c]
+    pieces = box.reshape(-1, 4)
+    if swizzle == 0:
+        return pieces.ravel()
+    lying = np.empty_like(pieces)
+    for index, piece in enumerate(pieces):
+        line, place = divmod(index, 8)
+        lying[line * 8 + (place ^ line % (swizzle // 16))] = piece
+    return lying.ravel()
+
+
+# Boxes (rows, cols, swizzle) and where they begin, in a matrix of 50 x 44.
+BOXES = [
+    (8, 4, 0),
+    (16, 12, 0),
+    (64, 64, 0),
+    (3, 256, 0),
+    (256, 4, 0),
+    (64, 8, 32),
+    (5, 8, 32),
+    (64, 16, 64),
+    (64, 32, 128),
+    (7, 32, 128),
+]
+STARTS = [(0, 0), (1, 3), (40, 30), (-2, -5), (50, 0), (-300, 44)]
+
+# Each block sums its part of k for a tile of 16 x 16; the last of a tile adds the parts in their order.
+SPLIT_K = """
+#include "epilogue.cuh"
+extern "C" __global__ void __launch_bounds__(256)
+    split_k(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
+            int ldc, float* workspace, unsigned* tickets) {
+    const int split = blockIdx.x % SPLIT_K, tile = blockIdx.x / SPLIT_K;
+    const int tiles_n = (N + 15) / 16;
+    const int row = tile / tiles_n * 16 + threadIdx.x / 16, col = tile % tiles_n * 16 + threadIdx.x % 16;
+    float sum = 0;
+    for (int k = split; k < K; k += SPLIT_K) sum += load(A, lda, M, K, row, k) * load(B, ldb, K, N, k, col);
+    if (SPLIT_K > 1) {
+        workspace[blockIdx.x * 256 + threadIdx.x] = sum;
+        __threadfence();
+        __syncthreads();
+        __shared__ bool last;
+        if (threadIdx.x == 0) last = atomicInc(&tickets[tile], SPLIT_K - WRAPS) == SPLIT_K - 1;
+        __syncthreads();
+        if (!last) return;
+        __threadfence();
+        sum = 0;
+        for (int s = 0; s < SPLIT_K; ++s) sum += workspace[(tile * SPLIT_K + s) * 256 + threadIdx.x];
+    }
+    store(C, ldc, M, N, row, col, alpha, sum, beta);
+}
+"""
+
+
+def split_k_kernel(folder):
+    """A kernel whose blocks share each tile of C between them. WRAPS=0 leaves its tickets as they are at the end."""
+    path = folder / "split_k.cu"
+    path.write_text(SPLIT_K)
+    return Kernel(
+        rung=0,
+        name=f"split_k {folder.name}",
+        idea="",
+        source=path,
+        parameters=(Parameter("SPLIT_K", 4, (1, 4), ""), Parameter("WRAPS", 1, (1,), "", least=0)),
+        tile=lambda config: Tile(16, 16, 1),
+        block=lambda config: (256, 1, 1),
+        blocks=lambda tiles, config: tiles * config.SPLIT_K,
+        workspace_bytes=lambda problem, config: (
+            4 * 256 * config.SPLIT_K * -(-problem.m // 16) * -(-problem.n // 16) if config.SPLIT_K > 1 else 0
+        ),
+    )

@@ -1,0 +1,51 @@
+"""`bench best`: what the selector picks, measured."""
+
+import json
+import sys
+
+import pytest
+
+from tilewright import cli
+from tilewright.bench.measure import Choice
+from tilewright.bench.records import Run
+from tilewright.bench.run import BEST, bench
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.kernels import find
+from tilewright.problem import Problem
+from tilewright.select import select
+
+ENGINE = EmulatorEngine()
+
+
+def test_each_problem_gets_its_own_pick_and_its_record_names_it():
+    problems = [Problem.parse("8"), Problem.parse("64x128x16")]
+    coalesced = Choice(find("coalesced"), find("coalesced").config())
+    runs = list(bench(ENGINE, [BEST, coalesced], problems, samples=1, library=None))
+    for problem, (best, other) in zip(problems, runs, strict=True):
+        kernel, config = select(problem, None)
+        assert (best.kernel, best.picked, best.rung, best.config) == (BEST, kernel.name, kernel.rung, dict(config))
+        assert best.verified
+        assert (other.kernel, other.picked) == ("coalesced", None)
+    assert runs[0][0].picked != runs[1][0].picked
+
+
+def test_the_command_line_takes_it_and_records_are_read_back(monkeypatch, capsys, tmp_path):
+    path = tmp_path / "run.json"
+    arguments = ["tilewright", "bench", "best", "naive", "--shape", "8", "--engine", "emulator", "--json", str(path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code
+    assert "best: coalesced" in capsys.readouterr().out
+    first, second = json.loads(path.read_text())["records"]
+    assert (first["kernel"], first["picked"], first["rung"], first["config"]) == ("best", "coalesced", 2, {"BLOCK": 32})
+    assert (second["kernel"], second["picked"]) == ("naive", None)
+    assert Run.load(path).records[0].picked == "coalesced"
+
+
+def test_a_config_for_it_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tilewright", "bench", "best", "--config", "BM=64", "--engine", "emulator"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    assert "--config needs kernels whose parameters it sets" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,101 @@
+"""NVRTC compiles every wrapper of an instruction, for the GPUs that have it; their models have the same names."""
+
+import re
+
+import pytest
+
+from tilewright.engines import nvrtc
+from tilewright.engines.emulator import compiler
+from tilewright.errors import CompileError
+
+MODELS = compiler._HERE / "include"
+
+KERNEL = """
+#include "{header}"
+extern "C" __global__ void kernel(const {map}* global, unsigned* out, bool inside) {{
+    __shared__ __align__(1024) unsigned char shared[1024];
+    {statement}
+    __syncthreads();
+    out[threadIdx.x] = shared[threadIdx.x];
+}}
+"""
+
+BARRIER = "Barrier* barrier = reinterpret_cast<Barrier*>(shared);"
+
+# By header: the oldest GPU, and uses of every function.
+USES = {
+    "async_copy.cuh": (
+        "sm_80",
+        [
+            "copy_async<4>(shared, global, inside);",
+            "copy_async<8>(shared, global, inside);",
+            "copy_async<16>(shared, global, inside);",
+            "copy_async<16>(shared, global, true);",
+            "copy_async_first(shared, global, inside ? 16 : 4);",
+            "commit_copies();",
+            "wait_copies<0>();",
+            "wait_copies<3>();",
+        ],
+    ),
+    "mbarrier.cuh": (
+        "sm_90a",
+        [
+            BARRIER + "barrier_init(barrier, 1);",
+            "fence_barrier_init();",
+            BARRIER + "barrier_arrive(barrier);",
+            BARRIER + "barrier_expect_bytes(barrier, 64);",
+            BARRIER + "barrier_wait(barrier, 0); barrier_wait(barrier, inside);",
+        ],
+    ),
+    "tensor_map.cuh": (
+        "sm_90a",
+        [
+            BARRIER + "load_tile(shared, global, -1, 2, barrier);",
+            "fence_async_shared();",
+        ],
+    ),
+    "register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),
+}
+NEWER = {"sm_80": ["sm_80", "sm_89", "sm_90a", "sm_120"], "sm_90a": ["sm_90a", "sm_120a"]}
+CASES = [(header, use, arch) for header, (oldest, uses) in USES.items() for use in uses for arch in NEWER[oldest]]
+
+
+def compile_use(header, use, arch):
+    element = "TensorMap" if header == "tensor_map.cuh" else "unsigned"
+    source = KERNEL.format(header=header, statement=use, map=element)
+    return nvrtc.compile_source(source, "kernel.cu", "kernel", {}, arch)
+
+
+@pytest.mark.parametrize(("header", "use", "arch"), CASES)
+def test_a_wrapper_compiles(header, use, arch):
+    assert compile_use(header, use, arch).code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("use", ["copy_async<2>(shared, global, inside);", "copy_async<32>(shared, global, inside);"])
+def test_a_copy_of_a_size_that_cp_async_lacks_does_not_compile(use):
+    with pytest.raises(CompileError, match=r"cp\.async copies 4, 8 or 16 bytes"):
+        compile_use("async_copy.cuh", use, "sm_80")
+
+
+@pytest.mark.parametrize("use", ["give_registers<20>();", "take_registers<260>();", "take_registers<100>();"])
+def test_a_register_count_that_there_is_not_does_not_compile(use):
+    with pytest.raises(CompileError, match="a register count is a multiple of 8 from 24 to 256"):
+        compile_use("register_budget.cuh", use, "sm_90a")
+
+
+def names(path):
+    return set(re.findall(r"__forceinline__ \w+\*? (\w+)\(", path.read_text())) | set(
+        re.findall(r"^(?:struct|using simt::)\s*(?:__align__\(\d+\) )?(\w+)", path.read_text(), re.MULTILINE)
+    )
+
+
+@pytest.mark.parametrize("header", USES)
+def test_every_name_has_a_model(header):
+    assert names(nvrtc.INCLUDE / header) == names(MODELS / header)
+
+
+@pytest.mark.parametrize("header", USES)
+def test_every_function_is_compiled_above(header):
+    functions = re.findall(r"__forceinline__ void (\w+)\(", (nvrtc.INCLUDE / header).read_text())
+    text = " ".join(USES[header][1])
+    assert [name for name in functions if not re.search(rf"\b{name}[<(]", text)] == []

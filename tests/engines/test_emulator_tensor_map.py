@@ -1,0 +1,237 @@
+"""The emulator's tiles of tensor maps: what they bring, how it lies, and when it comes."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from async_kernels import BOXES, STARTS, box_as_it_lies, dump, dump_kernel
+from tilewright.engines.emulator import EmulatorEngine, launch_source
+from tilewright.engines.emulator.engine import tensor_map
+from tilewright.engines.tensor_maps import TensorLayout, layouts
+from tilewright.errors import ConfigError, LaunchError
+from tilewright.kernels.spec import TensorBox
+from tilewright.problem import Problem
+
+ENGINE = EmulatorEngine()
+MATRIX = np.arange(1, 50 * 44 + 1, dtype=np.float32).reshape(50, 44)
+
+
+@pytest.mark.parametrize("box", BOXES, ids=str)
+def test_a_box_lies_as_a_gpu_puts_it(tmp_path, box):
+    kernel = dump_kernel(tmp_path)
+    for start in STARTS:
+        expected = box_as_it_lies(MATRIX, *start, *box)
+        np.testing.assert_array_equal(dump(ENGINE, kernel, MATRIX, start, box), expected, err_msg=str(start))
+
+
+def test_the_swizzle_moves_16_byte_pieces_within_lines_of_128():
+    matrix = np.repeat(np.arange(16, dtype=np.float32), 2 * 4).reshape(16, 8)  # each row says its number
+    lines = box_as_it_lies(matrix, 0, 0, 16, 8, 32).reshape(4, 8, 4)[:, :, 0]
+    np.testing.assert_array_equal(lines[0], [0, 0, 1, 1, 2, 2, 3, 3])
+    columns = np.tile(np.repeat(np.arange(8, dtype=np.float32), 4), (8, 1))  # each piece says its place
+    lines = box_as_it_lies(columns, 0, 0, 8, 32, 128).reshape(8, 8, 4)[:, :, 0]
+    np.testing.assert_array_equal(lines, [[place ^ line for place in range(8)] for line in range(8)])
+
+
+# When it comes. The box is all of an 8 x 32 matrix; line 7 is the first of the statements.
+
+SOURCE = """
+#include "tensor_map.cuh"
+extern "C" __global__ void kernel(const __grid_constant__ TensorMap map, float* to) {
+    __shared__ __align__(1024) float tile[512];
+    __shared__ Barrier barrier;
+    const int self = threadIdx.x;
+"""
+MAKE = "if (self == 0) { barrier_init(&barrier, 1); fence_barrier_init(); }"
+LOAD = "if (self == 0) { barrier_expect_bytes(&barrier, 1024); load_tile(tile, &map, 0, 0, &barrier); }"
+MEET = "__syncthreads();"
+WAIT = "barrier_wait(&barrier, 0);"
+READ = "for (int i = self; i < 256; i += 64) to[i] = tile[i];"
+TILE = np.arange(1, 257, dtype=np.float32).reshape(8, 32)
+
+
+def run(*statements, swizzle=0):
+    memory = ENGINE.upload(TILE)
+    layout = TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32, swizzle))
+    result = np.zeros(256, np.float32)
+    arguments = [tensor_map(layout), ctypes.c_void_p(result.ctypes.data)]
+    launch_source(SOURCE + "\n".join([*statements, "}"]), "kernel", (1, 1, 1), (64, 1, 1), arguments)
+    return result
+
+
+def test_what_was_waited_for_is_there():
+    np.testing.assert_array_equal(run(MAKE, LOAD, MEET, WAIT, READ), TILE.ravel())
+
+
+def test_without_the_wait_it_is_not_there():
+    assert np.isnan(run(MAKE, LOAD, MEET, READ, WAIT)).all()
+
+
+def test_a_wait_on_the_wrong_phase_does_not_bring_it():
+    wrong = WAIT.replace("0", "1")
+    assert np.isnan(run(MAKE, LOAD, MEET, wrong, READ, WAIT)).all()
+
+
+def test_a_barrier_of_threads_does_not_bring_it():
+    assert np.isnan(run(MAKE, LOAD, MEET, MEET, READ, WAIT)).all()
+
+
+def test_a_tile_that_nobody_waits_for_is_an_error():
+    with pytest.raises(LaunchError, match=r"nobody has waited for a tile of load_tile \(kernel.cu:8\)"):
+        run(MAKE, LOAD, MEET, READ)
+
+
+def test_bytes_that_nobody_announced():
+    arrive = "if (self == 0) { load_tile(tile, &map, 0, 0, &barrier); barrier_arrive(&barrier); }"
+    with pytest.raises(LaunchError, match="nobody has waited for a tile"):
+        run(MAKE, arrive, MEET, WAIT, READ)
+
+
+def test_no_arrival_at_all():
+    load = "if (self == 0) load_tile(tile, &map, 0, 0, &barrier);"
+    with pytest.raises(LaunchError, match="1 of 1 arrivals and -1024 bytes of its phase 0 are missing"):
+        run(MAKE, load, MEET, WAIT, READ)
+
+
+def test_too_many_bytes_announced():
+    with pytest.raises(LaunchError, match=r"64 threads wait at barrier_wait .* and 4 bytes of its phase 0 are missing"):
+        run(MAKE, LOAD.replace("1024", "1028"), MEET, WAIT, READ)
+
+
+def test_too_few_bytes_announced():
+    with pytest.raises(LaunchError, match="and -4 bytes of its phase 0 are missing"):
+        run(MAKE, LOAD.replace("1024", "1020"), MEET, WAIT, READ)
+
+
+def test_the_phase_ends_with_the_bytes_announced_though_more_are_coming():
+    second = "if (self == 0) load_tile(tile + 256, &map, 0, 0, &barrier);"
+    late = READ.replace("tile[i]", "tile[256 + i]")
+    with pytest.raises(LaunchError, match="nobody has waited for a tile"):
+        run(MAKE, LOAD, second, MEET, WAIT, late)
+    both = LOAD.replace("1024", "2048")
+    np.testing.assert_array_equal(run(MAKE, both, second, MEET, WAIT, late), TILE.ravel())
+
+
+def test_bytes_may_be_announced_after_the_load():
+    load = "if (self == 0) { load_tile(tile, &map, 0, 0, &barrier); barrier_expect_bytes(&barrier, 1024); }"
+    np.testing.assert_array_equal(run(MAKE, load, MEET, WAIT, READ), TILE.ravel())
+
+
+def test_a_load_into_what_others_still_read_destroys_it():
+    turn = "if (self == 0) barrier_init(&barrier, 1), fence_barrier_init(); tile[self] = 1; __syncthreads();"
+    read = "to[self] = tile[63 - self];"
+    right = run(turn, read, MEET, LOAD, WAIT)
+    wrong = run(turn, LOAD, read, WAIT)
+    np.testing.assert_array_equal(right[:64], 1)
+    assert np.isnan(wrong[:64]).any()
+
+
+REFUSED = {
+    "no fence": (
+        [MAKE.replace("fence_barrier_init();", ""), LOAD],
+        r"load_tile \(kernel.cu:8\) for a barrier that the copy engine may not see yet: fence_barrier_init must follow",
+    ),
+    "a fence of another thread": (
+        [
+            MAKE.replace("fence_barrier_init();", ""),
+            "if (self == 1) { fence_barrier_init(); fence_async_shared(); }",
+            MEET,
+            LOAD,
+        ],
+        r"load_tile \(kernel.cu:10\) for a barrier that the copy engine may not see yet",
+    ),
+    "a fence before the barrier is made": (
+        ["fence_barrier_init();", MAKE.replace("fence_barrier_init();", ""), LOAD],
+        r"load_tile \(kernel.cu:9\) for a barrier that the copy engine may not see yet",
+    ),
+    "a place at no boundary": (
+        [MAKE, LOAD.replace("tile,", "tile + 4,")],
+        r"load_tile .* with a place in shared memory that must be at a multiple of 128 bytes, got 16 bytes past one",
+    ),
+    "past the end": (
+        [MAKE, LOAD.replace("tile,", "tile + 288,")],
+        r"load_tile .* for 1024 bytes that are not all in shared memory",
+    ),
+    "no barrier": (
+        [LOAD.replace("barrier_expect_bytes(&barrier, 1024);", "")],
+        r"load_tile \(kernel.cu:7\) for a barrier that was never made",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_use_is_named(case):
+    statements, message = REFUSED[case]
+    with pytest.raises(LaunchError, match=message):
+        run(*statements)
+
+
+def test_either_fence_shows_a_barrier_to_the_copy_engine():
+    make = MAKE.replace("fence_barrier_init", "fence_async_shared")
+    np.testing.assert_array_equal(run(make, LOAD, MEET, WAIT, READ), TILE.ravel())
+
+
+def test_a_swizzle_needs_the_boundary_at_which_its_pattern_begins():
+    with pytest.raises(LaunchError, match="must be at a multiple of 1024 bytes, got 128 bytes past one"):
+        run(MAKE, LOAD.replace("tile,", "tile + 32,"), swizzle=128)
+    shifted = run(MAKE, LOAD.replace("tile,", "tile + 32,"), MEET, WAIT, READ.replace("tile[i]", "tile[32 + i]"))
+    np.testing.assert_array_equal(shifted, TILE.ravel())
+
+
+# What a map can say.
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        (TensorBox(257, 4), "1 to 256 rows and columns, got 257 x 4"),
+        (TensorBox(1, 512), "1 to 256 rows and columns, got 1 x 512"),
+        (TensorBox(0, 4), "1 to 256 rows and columns, got 0 x 4"),
+        (TensorBox(8, 5), "row must be a multiple of 16 bytes, got 20"),
+        (TensorBox(8, 4, 16), "swizzle must be 0, 32, 64 or 128 bytes, got 16"),
+        (TensorBox(8, 16, 128), "row must be as long as its swizzle of 128 bytes, got 64"),
+    ],
+)
+def test_a_box_that_no_gpu_takes(box, message):
+    with pytest.raises(ConfigError, match=message):
+        box.check(4)
+
+
+def test_elements_of_two_bytes_make_rows_half_as_long():
+    TensorBox(8, 64, 128).check(2)
+    with pytest.raises(ConfigError, match="got 64"):
+        TensorBox(8, 32, 128).check(2)
+
+
+def small_box(kernel):
+    return kernel.config({"ROWS": 8, "COLS": 4, "BYTES": 128})
+
+
+@pytest.mark.parametrize(
+    ("problem", "shift"), [(Problem(8, 8, 8, lda=9), 0), (Problem(8, 8, 8, ldb=10), 0), (Problem(8, 8, 8), 4)]
+)
+def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, shift):
+    kernel = dump_kernel(tmp_path)
+    a, b, c = (ENGINE.upload(np.zeros((8, 12), np.float32)) for _ in range(3))
+    shifted = type(a)(a.pointer + shift, 8, 8, 12, "float32", a.owner)
+    config = small_box(kernel)
+    executable = ENGINE.compile(kernel, config, kernel.specialize(problem, config, (0, 0, 0)))
+    with pytest.raises(LaunchError, match="needs rows of A and B that start at multiples of 16 bytes"):
+        ENGINE.launch(executable, problem, shifted, b, c)
+    assert not kernel.takes_rows(problem, (shifted.pointer, b.pointer, c.pointer))
+
+
+def test_the_stride_of_a_single_row_does_not_matter(tmp_path):
+    kernel = dump_kernel(tmp_path)
+    a, b = (ENGINE.upload(np.zeros(shape, np.float32)) for shape in ((1, 3), (3, 8)))
+    for_a, for_b = layouts(kernel, small_box(kernel), Problem(1, 8, 3), a, b)
+    assert (for_a.rows, for_a.cols, for_a.row_stride) == (1, 3, 16)
+    assert (for_b.rows, for_b.cols, for_b.row_stride) == (3, 8, 32)
+
+
+def test_matrices_without_elements_have_no_maps(tmp_path):
+    kernel = dump_kernel(tmp_path)
+    a, b = (ENGINE.upload(np.zeros((8, 12), np.float32)) for _ in range(2))
+    assert layouts(kernel, small_box(kernel), Problem(3, 3, 0), a, b) is None
+    assert not any(tensor_map(None))

@@ -1,0 +1,161 @@
+"""Workspaces: what a launch gets besides its operands, and kernels whose blocks work together through it."""
+
+import contextlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cuda.bindings.driver import CUstreamCaptureMode
+from emulator_helpers import launch
+
+from async_kernels import split_k_kernel
+from tilewright.bench.verify import Operands, limit
+from tilewright.engines import workspaces
+from tilewright.engines.base import run
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.workspaces import Workspaces
+from tilewright.errors import ConfigError, LaunchError
+from tilewright.kernels.spec import Kernel, Workspace
+from tilewright.problem import Problem
+
+ENGINE = EmulatorEngine()
+
+
+@pytest.fixture
+def split_k(tmp_path):
+    return split_k_kernel(tmp_path)
+
+
+def multiply(kernel, overrides, problem):
+    operands = Operands.draw(problem)
+    a, b, c = (ENGINE.upload(array) for array in (operands.a, operands.b, operands.c))
+    run(ENGINE, kernel, kernel.config(overrides), problem, a, b, c)
+    result = ENGINE.download(c)
+    return result, operands.error(result)
+
+
+@pytest.mark.parametrize("splits", [1, 2, 5])
+@pytest.mark.parametrize("shape", [(16, 16, 64), (50, 33, 7), (1, 100, 3), (20, 20, 0)])
+def test_blocks_share_the_work_on_a_tile(monkeypatch, split_k, splits, shape):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", "4")
+    problem = Problem(*shape, alpha=0.5, beta=2.0)
+    first, error = multiply(split_k, {"SPLIT_K": splits}, problem)
+    assert error <= limit(problem)
+    for _ in range(5):  # whichever block comes last: the sum is always taken in the same order
+        np.testing.assert_array_equal(multiply(split_k, {"SPLIT_K": splits}, problem)[0], first)
+
+
+def test_tickets_that_are_left_over_are_an_error(split_k):
+    with pytest.raises(LaunchError, match="leaves tickets other than 0 to the next launch"):
+        multiply(split_k, {"WRAPS": 0}, Problem(32, 32, 8))
+
+
+def test_geometry(split_k):
+    problem = Problem(17, 32, 8)
+    assert split_k.launch(problem, split_k.config()).grid == (2 * 2 * 4, 1, 1)
+    assert split_k.workspace(problem, split_k.config()) == Workspace(4 * 256 * 4 * 4, tickets=4)
+    assert split_k.workspace(problem, split_k.config({"SPLIT_K": 1})) == Workspace(0, 0)
+
+
+def test_kernels_that_do_not_ask_get_none(split_k):
+    plain = SimpleNamespace(workspace_bytes=None)
+    assert Kernel.workspace(plain, Problem(1, 1, 1), split_k.config()) is None
+
+
+def test_a_kernel_says_what_gpu_it_needs(split_k):
+    split_k.check_capability((7, 5))
+    with pytest.raises(ConfigError, match=r"needs a GPU of compute capability 8.0 or newer for bfloat16, got 7.5"):
+        split_k.check_capability((7, 5), "bfloat16")
+
+
+# What the emulator's atomics and fences promise.
+
+
+def test_atomics_of_many_blocks_lose_nothing(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", "4")
+    source = """
+        extern "C" __global__ void kernel(unsigned* cells) {
+            const unsigned old = atomicInc(&cells[0], 6);
+            atomicAdd(&cells[1], old);
+            atomicAdd(&cells[2], old == 6);
+        }
+    """
+    cells = np.zeros(3, np.uint32)
+    launch(source, cells, grid=(700, 1, 1), block=(64, 1, 1))
+    assert cells[0] == 700 * 64 % 7
+    assert cells[1] == 700 * 64 // 7 * (0 + 1 + 2 + 3 + 4 + 5 + 6)
+    assert cells[2] == 700 * 64 // 7
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (4, 5), (5, 0), (9, 0)])
+def test_atomic_inc_wraps_at_its_limit(before, after):
+    cells = np.array([before], np.uint32)
+    launch('extern "C" __global__ void kernel(unsigned* cells) { atomicInc(cells, 5); }', cells)
+    assert cells[0] == after
+
+
+# The cuda engine's book-keeping, with memory that only counts.
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU's workspaces; .allocated are the sizes of what they allocated, .modes the capture modes they asked for."""
+    log = SimpleNamespace(allocated=[], modes=[], zeroed=[])
+
+    def allocate(current, size):
+        assert log.modes[-1] == "relaxed"
+        log.allocated.append(size)
+        return SimpleNamespace(pointer=1000 * len(log.allocated))
+
+    def exchange(mode):
+        log.modes.append("relaxed" if mode == CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED else mode)
+        return (0, "before")
+
+    monkeypatch.setattr(workspaces, "Allocation", allocate)
+    monkeypatch.setattr(workspaces, "check", lambda result: result[-1] if result else None)
+    monkeypatch.setattr(workspaces, "cuThreadExchangeStreamCaptureMode", exchange)
+    monkeypatch.setattr(workspaces, "cuMemsetD32Async", lambda *args: log.zeroed.append(args[:3]) or (0,))
+    device = SimpleNamespace(create_stream=lambda: SimpleNamespace(handle=99, sync=lambda: None))
+    log.workspaces = Workspaces(device, contextlib.nullcontext())
+    return log
+
+
+def stream(handle):
+    return SimpleNamespace(handle=handle)
+
+
+def test_a_stream_keeps_its_workspace(gpu):
+    first = gpu.workspaces.pointers(stream(7), Workspace(100, 3))
+    assert gpu.workspaces.pointers(stream(7), Workspace(80, 3)) == first
+    assert gpu.workspaces.pointers(stream(8), Workspace(100, 3)) != first
+    assert gpu.allocated == [100, 12, 100, 12]
+    assert gpu.zeroed == [(2000, 0, 3), (4000, 0, 3)]
+    assert gpu.modes == ["relaxed", "before"] * 2
+
+
+def test_it_grows_to_twice_its_size_at_least(gpu):
+    gpu.workspaces.pointers(stream(7), Workspace(100, 3))
+    grown = gpu.workspaces.pointers(stream(7), Workspace(101, 1))
+    assert gpu.allocated[2:] == [200, 12]
+    assert gpu.workspaces.pointers(stream(7), Workspace(150, 2)) == grown
+    gpu.workspaces.pointers(stream(7), Workspace(100, 50))
+    assert gpu.allocated[4:] == [200, 200]
+    assert gpu.zeroed[-1][1:] == (0, 50)
+
+
+def test_a_captured_stream_uses_that_of_the_one_it_is_replayed_on(gpu):
+    own = gpu.workspaces.pointers(stream(1), Workspace(100, 3))
+    with gpu.workspaces.captured(stream(9), replayed_on=stream(1)):
+        assert gpu.workspaces.pointers(stream(9), Workspace(100, 3)) == own
+    assert gpu.workspaces.pointers(stream(9), Workspace(100, 3)) != own
+
+
+def test_workspaces_of_two_purposes_do_not_meet(gpu):
+    assert gpu.workspaces.pointers(stream(7), Workspace(100, 3)) != gpu.workspaces.pointers(
+        stream(7), Workspace(100, 3), "packing"
+    )
+
+
+def test_nothing_is_allocated_for_nothing(gpu):
+    assert gpu.workspaces.pointers(stream(7), Workspace(0, 0)) == (0, 0)
+    assert gpu.allocated == []

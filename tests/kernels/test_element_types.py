@@ -1,0 +1,84 @@
+"""What the element type of A and B changes: alignment, macros, the GPU it takes, what is picked, what is refused."""
+
+import numpy as np
+import pytest
+
+from tilewright.engines.base import poisoned, run
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.errors import ConfigError, DtypeError, LaunchError
+from tilewright.kernels import LADDER, find
+from tilewright.kernels.spec import Specialization
+from tilewright.problem import Problem
+from tilewright.select import select
+
+HALVES = ("float16", "bfloat16")
+WMMA = find("wmma_f16")
+
+
+@pytest.mark.parametrize(
+    ("ld", "aligned"),
+    [({}, True), ({"lda": 68}, False), ({"ldb": 132}, False), ({"ldc": 132}, True), ({"ldc": 130}, False)],
+)
+def test_a_row_of_halves_is_aligned_at_8_elements_and_one_of_c_at_4(ld, aligned):
+    problem = Problem(128, 128, 64, "float16", **ld)
+    assert WMMA.specialize(problem, WMMA.config(), (0, 0, 0)) == Specialization(False, aligned, "float16")
+
+
+def test_the_macro_says_which_of_several_types_it_is():
+    config = WMMA.config()
+    macros = [WMMA.defines(config, Specialization(False, True, dtype))["BFLOAT16"] for dtype in HALVES]
+    assert macros == [0, 1]
+    assert "BFLOAT16" not in find("naive").defines(find("naive").config(), Specialization(False, False))
+
+
+def test_tensor_cores_that_take_bfloat16_came_with_8_0():
+    assert [WMMA.capability_for(dtype) for dtype in HALVES] == [(7, 5), (8, 0)]
+    assert find("wmma_tf32").capability_for("float32") == (8, 0)
+    with pytest.raises(ConfigError, match=r"wmma_f16 needs a GPU of compute capability 8\.0 or newer for bfloat16"):
+        WMMA.check_capability((7, 5), "bfloat16")
+
+
+@pytest.mark.parametrize("capability", [None, (7, 5), (8, 0), (9, 0), (12, 0)])
+@pytest.mark.parametrize("shape", ["8", "100", "512", "4096"])
+def test_no_kernel_that_rounds_is_picked(capability, shape):
+    kernel, _ = select(Problem.parse(shape), capability)
+    assert kernel.precision is None
+    assert any(kernel.precision for kernel in LADDER)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("capability", [None, (8, 0), (9, 0)])
+@pytest.mark.parametrize("shape", ["1", "100", "4096"])
+def test_halves_get_a_kernel_that_takes_them(dtype, capability, shape):
+    problem = Problem.parse(shape, dtype=dtype)
+    kernel, config = select(problem, capability)
+    kernel.check(problem)
+    assert config == kernel.config(config)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves_come_back_from_an_engine(dtype):
+    engine = EmulatorEngine()
+    values = np.arange(12).reshape(3, 4).astype(dtype)
+    matrix = engine.upload(values, ld=6)
+    assert (matrix.dtype, matrix.ld) == (dtype, 6)
+    result = engine.download(matrix)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, values)
+    assert np.isnan(poisoned(2, 2, dtype).astype(np.float32)).all()
+
+
+def test_code_for_one_type_is_not_launched_on_another():
+    engine = EmulatorEngine()
+    operands = [engine.upload(np.zeros((16, 16), dtype)) for dtype in ("bfloat16", "bfloat16", "float32")]
+    problem = Problem(16, 16, 16, "bfloat16")
+    executable = run(engine, WMMA, WMMA.config(), problem, *operands)
+    with pytest.raises(LaunchError, match=r"wmma_f16: compiled for .*bfloat16.*float16"):
+        engine.launch(executable, Problem(16, 16, 16, "float16"), *operands)
+
+
+def test_a_kernel_says_which_types_it_takes():
+    with pytest.raises(DtypeError, match="wmma_f16 takes float16, bfloat16, got float32"):
+        WMMA.check(Problem(8, 8, 8))
+    with pytest.raises(DtypeError, match="wmma_tf32 takes float32, got float16"):
+        find("wmma_tf32").check(Problem(8, 8, 8, "float16"))

@@ -1,0 +1,104 @@
+"""The page on tuning, made from tables and journals."""
+
+import pytest
+
+from tilewright.errors import RecordsError
+from tilewright.report import tuning
+from tilewright.report.tuning_plots import landscape, plot_landscape, plot_search
+from tilewright.tables.table import Entry
+from tilewright.tuning.journal import Journal, Trial
+
+
+def trial(at_s, gflops, outcome="timed", **config):
+    return Trial(
+        device="GPU", digest="d", kernel="vectorized", config={"BM": 64, "BN": 64, "TM": 4, "TN": 4} | config,
+        m=64, n=64, k=64, dtype="float32", alpha=1.0, beta=0.0, outcome=outcome, at_s=at_s,
+        time_us=2 * 64**3 / gflops / 1e3 if gflops else None,
+    )  # fmt: skip
+
+
+TRIALS = [
+    trial(1.0, 100.0),
+    trial(2.0, 90.0, BM=128),
+    trial(3.0, None, outcome="wrong", BM=128, BN=128),
+    trial(4.0, 150.0, outcome="stopped", BN=128),
+    trial(10.0, 200.0, TM=8),
+    trial(50.0, 120.0, TN=8),
+]
+
+
+def test_winners_are_the_fastest_of_each_problem_in_the_order_of_their_work():
+    def entry(m, kernel, gflops, baseline=None):
+        config = {"BLOCK": 32}
+        return Entry(m=m, n=1, k=1, dtype="float32", kernel=kernel, config=config, gflops=gflops,
+                     baseline_gflops=baseline)  # fmt: skip
+
+    lines = tuning.winners([entry(9, "a", 3), entry(2, "b", 1.0, 2.0), entry(9, "c", 4)]).splitlines()[2:]
+    assert lines == [
+        "| 2x1x1 | float32 | `b` | BLOCK=32 | 1 | 2 | 0.50x |",
+        "| 9x1x1 | float32 | `c` | BLOCK=32 | 4 |  |  |",
+    ]
+
+
+def test_the_best_so_far_counts_what_was_timed_in_full():
+    assert tuning.best_so_far(TRIALS) == [(1.0, pytest.approx(100)), (10.0, pytest.approx(200))]
+    curve = tuning.best_so_far(TRIALS)
+    assert [round(tuning.found_by(curve, seconds)) for seconds in (0.5, 5, 10, 60)] == [0, 100, 200, 200]
+
+
+def test_a_landscape_holds_the_best_of_each_pair_and_gaps():
+    columns, rows, cells = landscape(TRIALS, "BM", "BN")
+    assert (columns, rows) == ([64, 128], [64, 128])
+    assert cells == [[pytest.approx(200), pytest.approx(90)], [pytest.approx(150), None]]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_the_plots_are_drawn_alike_from_the_same_trials(tmp_path, suffix):
+    for name in ("a", "b"):
+        plot_landscape(TRIALS, [("BM", "BN"), ("TM", "TN")], tmp_path / f"map-{name}.{suffix}", "title")
+        plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / f"search-{name}.{suffix}", "title")
+    for plot in ("map", "search"):
+        one, other = ((tmp_path / f"{plot}-{name}.{suffix}").read_bytes() for name in ("a", "b"))
+        assert len(one) > 5000
+        assert one == other
+
+
+def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch, request):
+    page = tmp_path / tuning.PAGE
+    page.parent.mkdir()
+    page.write_text((request.config.rootpath / tuning.PAGE).read_text())
+    monkeypatch.chdir(tmp_path)
+    for path, trials in ((tuning.EXHAUSTIVE, TRIALS), (tuning.RANKED, TRIALS[4:])):
+        journal = Journal(path)
+        for one in trials:
+            journal.append(one)
+    assert tuning.main() == 0
+    text = page.read_text()
+    assert "![performance over the parameters](tuning-landscape.svg)" in text
+    assert "tried 6 configs in 50 s and found 200 GFLOP/s. In a tenth of that time it had found 50.0% of it" in text
+    assert (tmp_path / tuning.LANDSCAPE).exists()
+    assert (tmp_path / tuning.SEARCH).exists()
+
+
+def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request):
+    root = request.config.rootpath
+    for path in (tuning.PAGE, tuning.EXHAUSTIVE, tuning.RANKED):
+        if (root / path).exists():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes((root / path).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert tuning.main() == 0
+    assert (tmp_path / tuning.PAGE).read_text() == (root / tuning.PAGE).read_text(), "out of date: run make docs"
+
+
+def test_journals_that_cannot_be_compared_are_refused():
+    with pytest.raises(RecordsError, match="must be of one kernel on one problem and GPU, got 2"):
+        tuning.of_one_problem([TRIALS[0], TRIALS[0].model_copy(update={"m": 65})])
+    with pytest.raises(RecordsError, match="no config that was timed"):
+        tuning.best_so_far([TRIALS[2]])
+
+
+def test_a_missing_page_is_an_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert tuning.main() == 1
+    assert "tuning.md" in capsys.readouterr().err

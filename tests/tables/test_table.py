@@ -1,0 +1,103 @@
+"""Tuned tables: their format, their merging, where they lie."""
+
+import json
+
+import pytest
+
+from tilewright.errors import RecordsError
+from tilewright.kernels import find
+from tilewright.tables import store
+from tilewright.tables.table import Entry, Table, file_name
+
+
+def entry(gflops=100.0, **changes):
+    fields = {"m": 64, "n": 64, "k": 64, "dtype": "float32", "kernel": "coalesced", "config": {"BLOCK": 32}}
+    return Entry(gflops=gflops, **(fields | changes))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
+    store.load.cache_clear()
+    yield tmp_path / "tables"
+    store.load.cache_clear()
+
+
+def test_a_table_is_read_back_as_it_was_written(tmp_path):
+    table = Table(gpu="NVIDIA X", capability=(9, 0), entries=(entry(), entry(m=65, revision="abc")))
+    table.save(tmp_path / "x.json")
+    assert Table.load(tmp_path / "x.json") == table
+    assert len((tmp_path / "x.json").read_text().splitlines()) == 4, "an entry a line"
+
+
+def test_newer_entries_replace_those_of_the_same_config():
+    table = Table(gpu="X", capability=(9, 0), entries=(entry(100), entry(90, config={"BLOCK": 16})))
+    merged = table.merged([entry(80), entry(95, m=128)])
+    assert [(e.m, e.config["BLOCK"], e.gflops) for e in merged.entries] == [(64, 16, 90), (64, 32, 80), (128, 32, 95)]
+
+
+def test_what_is_far_from_the_fastest_is_left_out():
+    merged = Table(gpu="X", capability=(9, 0), entries=()).merged([entry(100), entry(60, kernel="naive")])
+    assert [e.kernel for e in merged.entries] == ["coalesced"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"format":2,"gpu":"X","capability":[9,0],"entries":[]}', '{"format":1,"gpu":"X"}'],
+)
+def test_what_is_no_table_is_refused(tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(RecordsError, match=r"x.json is not a table of format 1"):
+        Table.load(tmp_path / "x.json")
+
+
+def test_a_missing_table_and_an_unwritable_folder_are_errors(tmp_path):
+    with pytest.raises(RecordsError, match="cannot read the table"):
+        Table.load(tmp_path / "none.json")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordsError, match="cannot write the table"):
+        Table(gpu="X", capability=(9, 0), entries=()).save(tmp_path / "file" / "x.json")
+
+
+def test_speed_says_the_time():
+    assert entry(gflops=2 * 64**3 / 1e3).time_us == pytest.approx(1)
+
+
+def test_the_users_table_is_added_to_and_comes_first(folder):
+    path = store.save("NVIDIA H200", (9, 0), [entry(1)])
+    assert path == folder / "nvidia_h200.json"
+    store.save("NVIDIA H200", (9, 0), [entry(2, m=65)])
+    user, shipped = store.load("NVIDIA H200")
+    assert [e.m for e in user.entries] == [64, 65]
+    assert shipped in store.shipped()
+
+
+def test_a_corrupt_user_table_is_warned_of_and_left_out(folder):
+    folder.mkdir()
+    (folder / "nvidia_h200.json").write_text('{"format": 1')
+    with pytest.warns(RuntimeWarning, match="a table is left out"):
+        tables = store.load("NVIDIA H200")
+    assert [table in store.shipped() for table in tables] == [True]
+
+
+def test_a_corrupt_user_table_is_set_aside_by_a_new_one(folder):
+    folder.mkdir()
+    (folder / "nvidia_x.json").write_text("rubbish")
+    with pytest.warns(RuntimeWarning, match="begun anew"):
+        path = store.save("NVIDIA X", (9, 0), [entry()])
+    assert Table.load(path).entries == (entry(),)
+    assert (folder / "nvidia_x.damaged").read_text() == "rubbish"
+
+
+@pytest.mark.parametrize("path", sorted(store.SHIPPED.glob("*.json")), ids=lambda path: path.name)
+def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
+    table = Table.load(path)
+    assert path.name == file_name(table.gpu)
+    assert table.entries
+    assert json.loads(path.read_text())["format"] == 1
+    for one in table.entries:
+        kernel = find(one.kernel)
+        assert one.config == kernel.config(one.config)
+        assert one.dtype in kernel.dtypes
+        assert kernel.precision is None
+        assert kernel.capability_for(one.dtype) <= table.capability

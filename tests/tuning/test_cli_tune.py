@@ -1,0 +1,147 @@
+"""`tilewright tune`, from its arguments to its exit status."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tilewright import cli, cli_tune
+from tilewright.tables import store
+from tilewright.tuning.journal import read
+
+COMMAND = [sys.executable, "-c", "from tilewright.cli import main; main()", "tune"]
+
+
+@pytest.fixture
+def tune(monkeypatch, capsys, tmp_path):
+    """Run `tilewright tune` on the emulator; gives exit status, standard output and standard error."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        always = ("--engine", "emulator", "--journal", str(tmp_path / "journal.jsonl"))
+        monkeypatch.setattr(sys, "argv", ["tilewright", "tune", *always, *arguments])
+        status = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            status = stop.code or 0
+        printed = capsys.readouterr()
+        return status, " ".join(printed.out.split()), " ".join(printed.err.split())
+
+    return run
+
+
+def test_a_search_ends_with_the_best_beside_the_baseline(tune, tmp_path):
+    path = tmp_path / "run.json"
+    status, out, _ = tune("coalesced", "3", "--shape", "32", "--shape", "33x20x10", "--json", str(path))
+    assert status == 0
+    assert "32x32x32, float32" in out
+    assert "NumPy" in out
+    assert "9 of 9 configs tried" in out
+    run = json.loads(path.read_text())
+    assert {(record["m"], record["n"]) for record in run["records"]} == {(32, 32), (33, 20)}
+    assert all(record["verified"] and record["baseline"] for record in run["records"])
+    assert len(read(tmp_path / "journal.jsonl")) == 18
+    status, out, _ = tune("coalesced", "--shape", "32")
+    assert status == 0
+    assert "3 of 3 configs tried, 3 of them in earlier runs" in out
+
+
+def test_without_time_nothing_is_found(tune):
+    status, _, err = tune("coalesced", "--shape", "32", "--budget", "0")
+    assert status == 1
+    assert "32x32x32: no config gave a right result" in err
+
+
+def test_configs_that_tables_know_can_be_all_that_is_tried(tune):
+    known = {
+        (entry.kernel, tuple(entry.config.items()))
+        for table in store.shipped()
+        for entry in table.entries
+        if entry.kernel == "shared_tiled"
+    }
+    status, out, _ = tune("shared_tiled", "--known", "--shape", "32")
+    assert status == 0
+    assert f"{len(known)} of {len(known)} configs tried" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["warptield"], "no kernel is called 'warptield'; did you mean 'warptiled'?"),
+        (["--shape", "3x4"], "shape must read MxNxK"),
+        (["--suite", "sqares"], "no suite is called 'sqares'"),
+        (["--save"], "--save needs a GPU"),
+        (["wmma_f16", "--shape", "64"], "wmma_f16 takes float16, bfloat16, got float32"),
+        (["naive", "--known", "--shape", "64"], "--known needs tables that name configs of naive"),
+    ],
+)
+def test_bad_input_is_named(tune, arguments, message):
+    status, _, err = tune(*arguments)
+    assert status == 1
+    assert message in err
+
+
+def test_a_journal_that_cannot_be_kept_is_an_error(tune, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, _, err = tune("coalesced", "--shape", "32", "--journal", str(tmp_path / "file" / "j.jsonl"))
+    assert status == 1
+    assert "cannot keep the journal" in err
+
+
+def test_records_that_a_gpu_gave_are_saved_to_the_users_table(tune, tmp_path, monkeypatch):
+    """With an engine that says it is a GPU, but for the worker."""
+    monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
+    saved = []
+    monkeypatch.setattr(cli_tune.store, "save", lambda *what: saved.append(what) or tmp_path)
+    engine = cli_tune.resolve_engine("emulator")
+    monkeypatch.setattr(engine, "capability", (9, 0))
+    monkeypatch.setattr(engine, "device_name", "NVIDIA X")
+    status, _, err = tune("coalesced", "--shape", "32", "--save")
+    assert status == 0
+    assert "saved to" in err
+    ((gpu, capability, _),) = saved
+    assert (gpu, capability) == ("NVIDIA X", (9, 0))
+
+
+def test_help_teaches(tune):
+    status, out, _ = tune("--help")
+    assert status == 0
+    assert "the same command goes on from there" in out
+
+
+def test_ctrl_c_shows_the_best_so_far_and_the_next_run_goes_on(tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    command = [
+        *COMMAND,
+        "coalesced",
+        "shared_tiled",
+        "--engine",
+        "emulator",
+        "--shape",
+        "64",
+        "--journal",
+        str(journal),
+    ]
+    with subprocess.Popen(
+        command, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        while not (journal.exists() and journal.read_text().count("\n") >= 2):
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the worker and the compilers too
+        start = time.monotonic()
+        out, err = process.communicate()
+    assert process.returncode == 130, err
+    assert time.monotonic() - start < 10
+    assert "best so far" in out
+    assert "Traceback" not in err
+    before = read(journal)
+    assert before
+    assert all(trial.outcome in ("timed", "stopped") for trial in before)
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"{len(before)} of them in earlier runs" in " ".join(result.stdout.split())

@@ -1,0 +1,74 @@
+"""The journal: what is written is read back, and stale or damaged lines are passed over."""
+
+from dataclasses import replace
+
+import pytest
+
+from tilewright.errors import RecordsError
+from tilewright.kernels import find
+from tilewright.problem import Problem
+from tilewright.tuning.journal import Journal, Trial, read, source_digest
+
+KERNEL = find("coalesced")
+PROBLEM = Problem(64, 64, 64)
+
+
+def trial(**changes):
+    fields = {
+        "device": "GPU", "digest": source_digest(KERNEL), "kernel": "coalesced", "config": {"BLOCK": 32},
+        "m": 64, "n": 64, "k": 64, "dtype": "float32", "alpha": 1.0, "beta": 0.0, "outcome": "timed", "time_us": 2.0,
+    }  # fmt: skip
+    return Trial(**(fields | changes))
+
+
+def of(journal, device="GPU", problem=PROBLEM):
+    return journal.of(device, {"coalesced": source_digest(KERNEL)}, problem)
+
+
+def test_trials_are_kept_over_openings(tmp_path):
+    journal = Journal(tmp_path / "deep" / "journal.jsonl")
+    journal.append(trial())
+    assert len((tmp_path / "deep" / "journal.jsonl").read_text().splitlines()) == 1, "before it is closed"
+    journal.close()
+    again = Journal(journal.path)
+    again.append(trial(config={"BLOCK": 16}))
+    assert [one.config["BLOCK"] for one in of(again)] == [32, 16]
+    assert read(journal.path) == [trial(), trial(config={"BLOCK": 16})]
+
+
+@pytest.mark.parametrize("rest", ['{"device": "GP', "\x00\xff", "{}", "[1]"])
+def test_a_truncated_line_is_passed_over_and_spoils_no_later_one(tmp_path, rest):
+    path = tmp_path / "journal.jsonl"
+    path.write_text(trial().model_dump_json() + "\n" + rest)
+    journal = Journal(path)
+    journal.append(trial(config={"BLOCK": 8}))
+    assert [one.config["BLOCK"] for one in read(path)] == [32, 8]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"device": "other"}, {"digest": "old"}, {"kernel": "naive"}, {"m": 65}, {"beta": 1.0}]
+)
+def test_what_is_of_something_else_is_not_reused(tmp_path, changes):
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(trial(**changes))
+    journal.append(trial())
+    assert of(journal) == [trial()]
+
+
+def test_a_changed_source_has_another_digest(tmp_path):
+    source = tmp_path / "coalesced.cu"
+    source.write_text(KERNEL.source.read_text() + "\n")
+    assert source_digest(replace(KERNEL, source=source)) != source_digest(KERNEL)
+
+
+def test_a_journal_that_cannot_be_kept_or_read_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RecordsError, match="cannot keep the journal"):
+        Journal(tmp_path / "file" / "journal.jsonl")
+    with pytest.raises(RecordsError, match="cannot read the journal"):
+        read(tmp_path / "none.jsonl")
+
+
+def test_speed_is_known_where_time_is():
+    assert trial().gflops == pytest.approx(2 * 64**3 / 2e3)
+    assert trial(time_us=None, outcome="hung").gflops is None

@@ -1,0 +1,89 @@
+"""Tables from records and journals."""
+
+import pytest
+
+from tilewright.bench.records import Error, Run
+from tilewright.kernels import find
+from tilewright.tables.table import Table
+from tilewright.tuning import merge
+from tilewright.tuning.journal import Journal, Trial, source_digest
+
+GPU = {"name": "NVIDIA X", "compute_capability": "8.6"}
+CONFIG = {"BLOCK": 32}
+
+
+@pytest.fixture
+def run(tmp_path, make_record):
+    def make(name="run.json", gpu=GPU, revision="abc", **changes):
+        fields = {"kernel": "coalesced", "rung": 2, "config": CONFIG, "gflops": 100.0} | changes
+        environment = {"revision": revision} | ({"gpu": gpu} if gpu else {})
+        Run(environment=environment, records=[make_record(**fields)]).save(tmp_path / name)
+        return tmp_path / name
+
+    return make
+
+
+def test_records_become_a_table_and_later_ones_are_added(tmp_path, run, capsys):
+    output = tmp_path / "table.json"
+    assert merge.main([str(run()), "-o", str(output)]) == 0
+    (entry,) = Table.load(output).entries
+    assert (entry.kernel, entry.config, entry.gflops, entry.revision) == ("coalesced", CONFIG, 100.0, "abc")
+    assert entry.baseline_gflops == 2469.0
+    assert merge.main([str(run(gflops=120.0)), str(run("b.json", m=128)), "-o", str(output)]) == 0
+    assert [(e.m, e.gflops) for e in Table.load(output).entries] == [(64, 120.0), (128, 100.0)]
+    assert "NVIDIA X, 2 problems, 2 entries" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verified": False, "error": Error(relative_frobenius=None, limit=1e-6)},
+        {"engine": "emulator"},
+        {"beta": 1.0},
+        {"gflops": 0.0, "m": 0},
+        {"kernel": "none of the ladder"},
+    ],
+)
+def test_what_says_nothing_of_a_plain_product_on_a_gpu_is_left_out(tmp_path, run, changes):
+    _, table = merge.merge([run(**changes)], tmp_path / "table.json")
+    assert table.entries == ()
+
+
+def test_what_best_picked_counts_for_what_it_was(tmp_path, run):
+    _, table = merge.merge([run(kernel="best", picked="coalesced")], tmp_path / "table.json")
+    assert [entry.kernel for entry in table.entries] == ["coalesced"]
+
+
+def test_a_journal_gives_its_fastest_and_the_fastest_of_every_kernel(tmp_path, run):
+    journal = Journal(tmp_path / "journal.jsonl")
+
+    def trial(kernel, time_us, **changes):
+        fields = {
+            "device": "NVIDIA X", "digest": source_digest(find(kernel)), "kernel": kernel, "config": {"T": time_us},
+            "m": 256, "n": 256, "k": 256, "dtype": "float32", "alpha": 1.0, "beta": 0.0, "outcome": "timed",
+        }  # fmt: skip
+        journal.append(Trial(time_us=time_us, **(fields | changes)))
+
+    for time_us in range(100, 120):
+        trial("vectorized", time_us)
+    trial("coalesced", 130)
+    trial("coalesced", 140)
+    trial("naive", 90, digest="of another source")
+    trial("naive", 91, outcome="stopped")
+    trial("naive", 92, device="another")
+    _, table = merge.merge([run(), journal.path], tmp_path / "table.json")
+    found = [(entry.kernel, entry.config["T"]) for entry in table.entries if entry.m == 256]
+    assert found == [("vectorized", time_us) for time_us in range(100, 106)] + [("coalesced", 130)]
+
+
+def test_files_of_several_gpus_or_of_none_are_refused(tmp_path, run, capsys):
+    output = tmp_path / "table.json"
+    other = run("other.json", gpu={"name": "NVIDIA Y", "compute_capability": "9.0"})
+    assert merge.main([str(run()), str(other), "-o", str(output)]) == 1
+    assert "a table is of one GPU" in capsys.readouterr().err
+    assert merge.main([str(run(gpu=None)), "-o", str(output)]) == 1
+    assert "the records are not of a GPU" in capsys.readouterr().err
+    Journal(tmp_path / "empty.jsonl")
+    assert merge.main([str(tmp_path / "empty.jsonl"), "-o", str(output)]) == 1
+    assert "got none that says which" in capsys.readouterr().err
+    assert not output.exists()

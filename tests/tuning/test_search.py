@@ -1,0 +1,142 @@
+"""The search, on the emulator: bad configs are recorded and skipped, good ones found, interrupted runs gone on with."""
+
+import math
+
+import pytest
+
+import planted
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.errors import EngineUnavailableError, TilewrightError
+from tilewright.kernels import LADDER, find
+from tilewright.problem import Problem
+from tilewright.tuning import space
+from tilewright.tuning.journal import Journal, read
+from tilewright.tuning.search import Search, Settings, searchable
+from tilewright.tuning.supervisor import Worker
+
+PROBLEM = Problem(64, 64, 64)
+ENGINE = EmulatorEngine()
+CONFIGS = space.configs(planted.KERNEL, None)
+
+
+@pytest.fixture
+def worker():
+    with Worker("emulator", planted.lookup, deadline_s=3.0) as worker:
+        yield worker
+
+
+def search(worker, path, configs=CONFIGS, **settings):
+    return Search(ENGINE, worker, Journal(path), PROBLEM, {planted.KERNEL: configs}, Settings(samples=2, **settings))
+
+
+def test_one_bad_config_never_ends_the_run(worker, tmp_path):
+    told = []
+    one = search(worker, tmp_path / "journal.jsonl")
+    best = one.run(on_trial=lambda progress, trial: told.append((progress.done, trial.outcome)))
+    outcomes = {(trial.config["FAULT"], trial.config["SLOW"]): trial for trial in one.trials}
+    assert outcomes[planted.RIGHT, 1].outcome in ("timed", "stopped")
+    assert outcomes[planted.REFUSED, 1].outcome == "refused"
+    assert "does not compile" in outcomes[planted.REFUSED, 1].note
+    assert outcomes[planted.WRONG, 1].outcome == "wrong"
+    assert "relative error" in outcomes[planted.WRONG, 1].note
+    assert outcomes[planted.HANGS, 1].outcome == "hung"
+    assert "3 s" in outcomes[planted.HANGS, 1].note
+    assert outcomes[planted.CRASHES, 1].outcome == "crashed"
+    assert "SIGSEGV" in outcomes[planted.CRASHES, 1].note
+    assert best.outcome == "timed"
+    assert (best.config["FAULT"], best.config["SLOW"]) == (planted.RIGHT, 1)
+    assert [done for done, _ in told] == list(range(1, len(CONFIGS) + 1))
+    assert [trial.outcome for trial in read(tmp_path / "journal.jsonl")] == [outcome for _, outcome in told]
+
+    records = one.final()
+    assert records[0].kernel == "planted"
+    assert records[0].verified
+    assert records[0].baseline.name == "NumPy"
+    assert [record.time_us.median for record in records] == sorted(record.time_us.median for record in records)
+
+
+def test_a_much_slower_config_is_dropped_after_its_first_sample(worker, tmp_path):
+    configs = [planted.KERNEL.config({"SLOW": slow}) for slow in (1, 60)]
+    search(worker, tmp_path / "journal.jsonl", configs[:1]).run()
+    one = search(worker, tmp_path / "journal.jsonl", configs)
+    one.run()
+    assert [(trial.config["SLOW"], trial.outcome) for trial in one.trials] == [(1, "timed"), (60, "stopped")]
+    assert one.trials[1].time_us > 1.25 * one.trials[0].time_us
+
+
+def test_an_exhaustive_search_drops_nothing(worker, tmp_path):
+    configs = [planted.KERNEL.config({"SLOW": slow}) for slow in (1, 60)]
+    one = search(worker, tmp_path / "journal.jsonl", configs, exhaustive=True)
+    one.run()
+    assert sorted((trial.config["SLOW"], trial.outcome) for trial in one.trials) == [(1, "timed"), (60, "timed")]
+    assert all(trial.against is None for trial in one.trials)
+
+
+def test_a_run_goes_on_from_its_journal(worker, tmp_path):
+    path = tmp_path / "journal.jsonl"
+    configs = [planted.KERNEL.config({"BLOCK": block}) for block in (8, 16)]
+    first = search(worker, path, configs[:1])
+    first.run()
+    with path.open("a") as file:
+        file.write('{"device": "cut o')  # what an interrupted write leaves
+    second = search(worker, path, configs)
+    assert (second.progress.done, second.progress.resumed) == (1, 1)
+    assert second.progress.best == first.trials[0]
+    second.run()
+    assert [trial.config["BLOCK"] for trial in second.trials] == [8, 16]
+    assert second.trials[1].at_s > first.trials[0].at_s
+    assert search(worker, path, configs).progress.done == 2
+
+
+def test_a_run_stops_when_its_budget_is_spent(worker, tmp_path):
+    one = search(worker, tmp_path / "journal.jsonl")
+    assert one.run(budget_s=0) is None
+    assert one.trials == []
+    assert one.final() == []
+
+
+def test_the_likely_best_come_first(worker, tmp_path):
+    kernel = find("vectorized")
+    configs = space.configs(kernel, None)
+    one = Search(ENGINE, worker, Journal(tmp_path / "j"), Problem(4096, 4096, 4096), {kernel: configs}, Settings())
+    order = []
+    while choice := one._next_to_compile():
+        order.append(choice.config)
+    assert sorted(map(str, order)) == sorted(map(str, configs))
+    threads = [kernel.threads(config) for config in order]
+    assert all(64 <= count <= 512 for count in threads[:20])
+    assert {8, 16} & {order[0].TM, order[0].TN}, "large thread tiles are the best fed"
+
+
+def test_kernels_that_cannot_be_picked_are_not_searched():
+    names = [kernel.name for kernel in searchable(LADDER, PROBLEM, (7, 5))]
+    assert "vectorized" in names
+    assert "autotuned" not in names, "it has vectorized's source"
+    assert all(find(name).precision is None and find(name).least_capability <= (7, 5) for name in names)
+    odd = searchable(LADDER, Problem(63, 63, 63), (9, 0))
+    assert "warptiled" in [kernel.name for kernel in odd]
+    assert not any(kernel.needs_alignment for kernel in odd)
+
+
+def test_an_engine_that_cannot_be_had_is_an_error(tmp_path):
+    with Worker("no such engine", planted.lookup, 3.0) as worker:
+        one = search(worker, tmp_path / "j", CONFIGS[:1])
+        with pytest.raises(EngineUnavailableError, match="no such engine"):
+            one.run()
+
+
+def test_a_final_that_fails_says_so(worker, tmp_path, monkeypatch):
+    one = search(worker, tmp_path / "j", CONFIGS[:1])
+    one.run()
+    monkeypatch.setattr(worker, "ask", lambda request: "the GPU is gone")
+    with pytest.raises(TilewrightError, match="final measurement of 64x64x64 failed: the GPU is gone"):
+        one.final()
+
+
+def test_predictions_are_kept_beside_measurements(worker, tmp_path):
+    one = search(worker, tmp_path / "j", CONFIGS[:1])
+    one.run()
+    (trial,) = one.trials
+    assert 0 < trial.predicted_us < math.inf
+    assert trial.gflops == pytest.approx(PROBLEM.gflops(trial.time_us))
+    assert 0 < trial.spent_s <= trial.at_s
