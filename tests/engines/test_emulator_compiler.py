@@ -29,9 +29,10 @@ def run(value, **options):
 @pytest.fixture
 def fresh_cache(monkeypatch, tmp_path):
     """A cache folder that holds nothing but the runtime."""
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    shutil.copy(compile_runtime().library, folder)
+    folder, library = tmp_path / "cache", Path(compile_runtime().library)
+    shelf = folder / library.parent.name
+    shelf.mkdir(parents=True)
+    shutil.copy(library, shelf)
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(folder))
     return folder
 

@@ -20,6 +20,8 @@ from tilewright.report.plots import plot_ladder
 from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
+LATER_RUNGS = Path("results/h200/rungs.json")
+BEST = Path("results/h200/best.json")
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = (Path("README.md"), Path("docs/performance.md"))
@@ -41,14 +43,16 @@ def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
         run, emulated = Run.load(RECORDS), Run.load(EMULATED)
-        squares = [record for record in run.records if (record.m, record.n, record.k) in shapes()["squares"]]
+        records = [*run.records, *Run.load(LATER_RUNGS).records]
+        squares = [record for record in records if (record.m, record.n, record.k) in shapes()["squares"]]
         plot_ladder(squares, PLOT, f"The ladder on one {run.environment['gpu']['name']}, fp32")
         sections = {
             "device": device(run),
-            "headline": headline(run.records),
+            "headline": headline(records),
+            "best": best(Run.load(BEST).records),
             "emulator": terminal(emulated.records),
-            "sizes": sizes(run.records),
-            "ratios": sizes(run.records, ratios=True),
+            "sizes": sizes(records),
+            "ratios": sizes(records, ratios=True),
             "counters": counters(sorted(COUNTERS.glob("*.csv"))),
             "environment": environment(run),
         }
@@ -102,6 +106,22 @@ def headline(records: Sequence[Record]) -> str:
             published_too = f"{published.GH200[0]:,.0f}" if exact else ""
             rows.append(("", name, "", f"{baseline.gflops:,.0f}", "100.0%", published_too))
     return table(("rung", "kernel", "config", "GFLOP/s", "of cuBLAS", "worklog, GH200"), rows, "rllrrr")
+
+
+def best(records: Sequence[Record]) -> str:
+    """What `matmul` picks for each problem, beside cuBLAS."""
+    rows = [
+        (
+            record.shape,
+            f"`{record.picked}`",
+            ", ".join(f"{name}={value}" for name, value in record.config.items()),
+            f"{record.gflops:,.0f}",
+            f"{record.baseline.gflops:,.0f}" if record.baseline else "",
+            f"{record.ratio:.2f}" if record.ratio else "",
+        )
+        for record in records
+    ]
+    return table(("m x n x k", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio"), rows, "lllrrr")
 
 
 def device(run: Run) -> str:
