@@ -88,6 +88,8 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
     for page in (
         *performance.PAGES,
         performance.RECORDS,
+        performance.LATER_RUNGS,
+        performance.BEST,
         performance.EMULATED,
         *(root / performance.COUNTERS).glob("*.csv"),
     ):
