@@ -8,6 +8,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
@@ -136,7 +137,8 @@ def device(run: Run) -> str:
 def terminal(records: Sequence[Record]) -> str:
     """What `tilewright bench` prints of these records, as a block of text."""
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(bench_table(records))
+    for _, group in groupby(records, key=lambda record: (record.shape, record.dtype)):
+        console.print(bench_table(list(group)))
     lines = (line.rstrip() for line in console.export_text().splitlines())
     return "\n".join(("```", *lines, "```"))
 
