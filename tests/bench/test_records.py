@@ -4,37 +4,17 @@ import json
 
 import pytest
 
-from tilewright.bench.records import Baseline, Error, Record, Run, Times
+from tilewright.bench.records import Run, Times
 from tilewright.errors import RecordsError
-
-
-def record(**changes):
-    fields = {
-        "kernel": "naive",
-        "rung": 1,
-        "config": {"BLOCK_X": 32},
-        "m": 64,
-        "n": 32,
-        "k": 16,
-        "dtype": "float32",
-        "engine": "cuda",
-        "time_us": Times(min=1.0, median=2.0),
-        "gflops": 32.8,
-        "baseline": Baseline(name="cuBLAS", version="13.1.0", time_us=Times(min=1.0, median=1.0), gflops=65.5),
-        "ratio": 0.5,
-        "error": Error(relative_frobenius=1e-7, limit=1e-6),
-        "verified": True,
-    }
-    return Record(**(fields | changes))
 
 
 def test_times_are_minimum_and_median():
     assert Times.of([3.0, 1.0, 2.0, 10.0]) == Times(min=1.0, median=2.5)
 
 
-def test_the_json_has_the_documented_shape(tmp_path):
+def test_the_json_has_the_documented_shape(tmp_path, make_record):
     path = tmp_path / "new" / "run.json"
-    Run(environment={"python": "3.11"}, records=[record()]).save(path)
+    Run(environment={"python": "3.11"}, records=[make_record()]).save(path)
     text = json.loads(path.read_text())
     assert set(text) == {"environment", "records"}
     (written,) = text["records"]
@@ -44,8 +24,11 @@ def test_the_json_has_the_documented_shape(tmp_path):
     assert set(written["error"]) == {"relative_frobenius", "limit"}
 
 
-def test_a_run_reads_back_as_it_was(tmp_path):
-    run = Run(environment={"gpu": {"name": "X"}}, records=[record(), record(verified=False, ratio=None, baseline=None)])
+def test_a_run_reads_back_as_it_was(tmp_path, make_record):
+    run = Run(
+        environment={"gpu": {"name": "X"}},
+        records=[make_record(), make_record(verified=False, ratio=None, baseline=None)],
+    )
     run.save(tmp_path / "run.json")
     assert Run.load(tmp_path / "run.json") == run
     assert not run.verified
@@ -66,18 +49,18 @@ def test_a_missing_file_is_refused_by_name(tmp_path):
         Run.load(tmp_path / "none.json")
 
 
-def test_a_failed_save_leaves_the_earlier_file_and_nothing_else(tmp_path):
+def test_a_failed_save_leaves_the_earlier_file_and_nothing_else(tmp_path, make_record):
     path = tmp_path / "run.json"
-    Run(environment={}, records=[record()]).save(path)
+    Run(environment={}, records=[make_record()]).save(path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match="Out of range float"):
-        Run(environment={}, records=[record(gflops=float("nan"))]).save(path)
+        Run(environment={}, records=[make_record(gflops=float("nan"))]).save(path)
     assert path.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
-def test_a_folder_in_the_way_is_reported(tmp_path):
+def test_a_folder_in_the_way_is_reported(tmp_path, make_record):
     (tmp_path / "run.json").mkdir()
     with pytest.raises(RecordsError, match="cannot write the records to"):
-        Run(environment={}, records=[record()]).save(tmp_path / "run.json")
+        Run(environment={}, records=[make_record()]).save(tmp_path / "run.json")
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

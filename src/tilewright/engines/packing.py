@@ -1,12 +1,15 @@
 """Copies of A and B as kernels want them that say so (`Kernel.packs`): A transposed, B with aligned rows."""
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.engines.base import Matrix
 from tilewright.kernels import pack
 from tilewright.kernels.spec import VECTOR_BYTES, Config
 from tilewright.problem import ITEM_BYTES, Problem
+
+_TRANSPOSED = pack.KERNEL.config({"TRANSPOSE": 1})
+_COPIED = pack.KERNEL.config({"TRANSPOSE": 0})
 
 
 class Packing(NamedTuple):
@@ -32,17 +35,19 @@ def packed(problem: Problem, a: Matrix, b: Matrix, memory: int) -> tuple[Matrix,
         memory: address of `needed_bytes` bytes, a multiple of 16.
     """
     transposed = Matrix(memory, problem.k, problem.m, _aligned(problem.m), problem.dtype)
+    steps = [Packing(_TRANSPOSED, _copying(problem.k, problem.m, a.ld), a, transposed)]
     if _rows_aligned(problem, b):
-        return transposed, b, list(_copies(((a, transposed, 1),)))
+        return transposed, b, steps
     behind = memory + 4 * problem.k * transposed.ld
     copy = Matrix(behind, problem.k, problem.n, _aligned(problem.n), problem.dtype)
-    return transposed, copy, list(_copies(((a, transposed, 1), (b, copy, 0))))
+    return transposed, copy, [*steps, Packing(_COPIED, _copying(problem.k, problem.n, b.ld), b, copy)]
 
 
-def _copies(pairs: tuple[tuple[Matrix, Matrix, int], ...]) -> Iterator[Packing]:
-    for source, target, transpose in pairs:
-        problem = Problem(target.rows, target.cols, 1, lda=source.ld, ldb=target.ld, ldc=target.ld)
-        yield Packing(pack.KERNEL.config({"TRANSPOSE": transpose}), problem, source, target)
+@lru_cache(maxsize=1024)
+def _copying(rows: int, cols: int, source_ld: int) -> Problem:
+    """The problem that `pack` takes a copy of rows x cols elements for."""
+    ld = _aligned(cols)
+    return Problem(rows, cols, 1, lda=source_ld, ldb=ld, ldc=ld)
 
 
 def _aligned(length: int) -> int:
