@@ -25,7 +25,7 @@ from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Problem
 from tilewright.report.tables import bench_table, info_table, kernel_table, ladder_table
-from tilewright.terminal import notes, out
+from tilewright.terminal import EngineName, Shapes, Suites, notes, out
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
 GPU_SAMPLES, EMULATOR_SAMPLES = 10, 1
@@ -107,23 +107,15 @@ def run_bench(
             help="Names, rung numbers, or NAME:PRESET; 'best' is what matmul takes. All rungs where none is given.",
         ),
     ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="MxNxK", help="Sizes of A (M x K) and B (K x N). May be given several times."),
-    ] = None,
-    suite: Annotated[
-        list[str] | None,
-        typer.Option("--suite", metavar="NAME", help=f"Lists of shapes: {', '.join(suites.shapes())}."),
-    ] = None,
+    shape: Shapes = None,
+    suite: Suites = None,
     dtype: Annotated[
         str | None,
         typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
     ] = None,
     alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.0,
     beta: Annotated[float, typer.Option(help="With 0, C is written and never read.")] = 0.0,
-    engine: Annotated[
-        str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")
-    ] = (CHOICES[0]),
+    engine: EngineName = CHOICES[0],
     config: Annotated[
         str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
     ] = "",
@@ -150,7 +142,7 @@ def run_bench(
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
     for kernel, preset in (one for one in named if not isinstance(one, str)):
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
-    problems = _problems(shape or [], suite or [], dtype or DTYPES[0], alpha, beta)
+    problems = suites.problems(shape or [], suite or [], dtype or DTYPES[0], alpha, beta)
     where = resolve_engine(engine)
     emulated = where.capability is None
     choices: list[Choice | str] = []
@@ -164,7 +156,7 @@ def run_bench(
                 continue  # where none is named, it is all rungs that the GPU can run
             choices.append(Choice(kernel, kernel.config({**preset, **overrides}, capability=where.capability)))
     if not problems:
-        problems = _problems([EMULATOR_SHAPE if emulated else GPU_SHAPE], [], dtype or DTYPES[0], alpha, beta)
+        problems = suites.problems([EMULATOR_SHAPE if emulated else GPU_SHAPE], [], dtype or DTYPES[0], alpha, beta)
     samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
     out.print(_headline(where), highlight=False)
     records = _measure(where, _by_dtype(choices, problems, dtype), samples, json_path)
@@ -172,11 +164,6 @@ def run_bench(
     for record in wrong:
         notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
     raise typer.Exit(1 if wrong else 0)
-
-
-def _problems(shapes: list[str], names: list[str], dtype: str, alpha: float, beta: float) -> list[Problem]:
-    problems = [Problem.parse(shape, dtype=dtype, alpha=alpha, beta=beta) for shape in shapes]
-    return problems + [problem for name in names for problem in suites.suite(name, dtype, alpha, beta)]
 
 
 def _by_dtype(choices: list[Choice | str], problems: list[Problem], dtype: str | None) -> list[_Task]:

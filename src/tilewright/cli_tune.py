@@ -21,7 +21,7 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import DTYPES, Problem
 from tilewright.report.tables import bench_table
 from tilewright.tables import store
-from tilewright.terminal import notes, out
+from tilewright.terminal import EngineName, Shapes, Suites, notes, out
 from tilewright.tuning import merge, search, space
 from tilewright.tuning.journal import Journal, Trial, default_path
 from tilewright.tuning.search import Search, Settings
@@ -37,22 +37,14 @@ def run_tune(
             metavar="[KERNEL]...", help="Names or rung numbers. All that take the problem where none is given."
         ),
     ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="MxNxK", help="Sizes of A (M x K) and B (K x N). May be given several times."),
-    ] = None,
-    suite: Annotated[
-        list[str] | None,
-        typer.Option("--suite", metavar="NAME", help=f"Lists of shapes: {', '.join(suites.shapes())}."),
-    ] = None,
+    shape: Shapes = None,
+    suite: Suites = None,
     dtype: Annotated[str, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}.")] = DTYPES[0],
     budget: Annotated[
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="Search no longer than this, over all problems. No end otherwise."),
     ] = None,
-    engine: Annotated[
-        str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")
-    ] = CHOICES[0],
+    engine: EngineName = CHOICES[0],
     samples: Annotated[int, typer.Option(min=1, help="Timed samples of each config.")] = 5,
     deadline: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="A config that takes longer is taken for one that hangs.")
@@ -91,8 +83,7 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    problems = [Problem.parse(text, dtype=dtype) for text in shape or ()]
-    problems += [problem for name in suite or () for problem in suites.suite(name, dtype)]
+    problems = suites.problems(shape or [], suite or [], dtype)
     problems = [problem for problem in dict.fromkeys(problems) if problem.flops]
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
     settings = Settings(samples=samples, exhaustive=exhaustive)

@@ -1,6 +1,7 @@
 """Suites: named lists of problems, as shipped in suites.json."""
 
 import json
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
 
@@ -24,3 +25,16 @@ def suite(name: str, dtype: str = "float32", alpha: float = 1.0, beta: float = 0
     if name not in shapes():
         raise SuiteNotFoundError(f"no suite is called {name!r}{nearest(name, shapes())}")
     return [Problem(m, n, k, dtype, alpha, beta) for m, n, k in shapes()[name]]
+
+
+def problems(
+    sizes: Iterable[str], names: Iterable[str], dtype: str = "float32", alpha: float = 1.0, beta: float = 0.0
+) -> list[Problem]:
+    """Problems by their sizes, 'MxNxK', and those of suites by their names.
+
+    Raises:
+        ProblemError, DtypeError: sizes do not parse, or no such problem can be.
+        SuiteNotFoundError: no suite has one of the names.
+    """
+    of_sizes = [Problem.parse(text, dtype=dtype, alpha=alpha, beta=beta) for text in sizes]
+    return of_sizes + [problem for name in names for problem in suite(name, dtype, alpha, beta)]
