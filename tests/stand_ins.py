@@ -30,7 +30,7 @@ class NumPyEngine:
         self.capability = capability
         self.compiled: list[tuple[Kernel, Config, Specialization]] = []
         self.streams: list[Any] = []
-        self.synchronized = 0
+        self.uploads = self.synchronized = 0
 
     def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> SimpleNamespace:
         self.compiled.append((kernel, config, specialization))
@@ -53,11 +53,16 @@ class NumPyEngine:
             target[...] = product + problem.beta * target if problem.beta else product
 
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
+        self.uploads += 1
         rows, cols = array.shape
         ld = ld or max(cols, 1)
         memory = np.full((rows, ld), np.nan, array.dtype)
         memory[:, :cols] = array
         return Matrix(memory.ctypes.data, rows, cols, ld, str(array.dtype), memory)
+
+    def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
+        memory = np.full((rows, cols), np.nan, dtype)
+        return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
         return _at(matrix, matrix.ld).copy()

@@ -211,6 +211,14 @@ def test_a_library_that_follows_the_array_api_standard_is_asked_for_new_arrays(g
     assert gpus[1].synchronized == 1
 
 
+def test_the_memory_of_a_jax_result_on_a_gpu_is_the_engines_own(gpus):
+    jax = arrays.library_of("a", JaxArray(A, device=0))
+    result = jax.new(jax.read("a", JaxArray(A, device=0), 0), 5, 3, gpus[0])
+    assert (result.shape, result.strides, result.dtype, result.device) == ((5, 3), (12, 4), "float32", 0)
+    assert result.pointer == result.array.pointer
+    assert gpus[0].uploads == 0
+
+
 def test_copies_that_cannot_be_asked_for_are_refused(gpus):
     a, b, out = Exporter(A, device=0), Exporter(B, device=0), Exporter(C.copy(), device=0)
     with pytest.raises(ArrayError, match="a must be row-major, the elements of a row touching"):

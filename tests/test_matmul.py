@@ -88,6 +88,14 @@ def test_c_is_not_read_where_beta_is_zero(engine):
     check(tilewright.matmul(a, b, c=c, out=c, engine=engine), reference(a, b), 7)
 
 
+@pytest.mark.parametrize(("beta", "uploads"), [(0, 2), (2, 3)])
+def test_only_what_is_read_is_copied_to_the_engine(beta, uploads):
+    a, b, c = draw(5, 7), draw(7, 3), draw(5, 3)
+    engine = NumPyEngine(None)
+    check(tilewright.matmul(a, b, c=c, beta=beta, engine=engine), reference(a, b, 1.0, beta, c), 7)
+    assert engine.uploads == uploads
+
+
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 def test_inputs_are_left_as_they_were(engine):
     a, b, c = draw(5, 7, "columns"), draw(7, 3, "gap"), draw(5, 3)

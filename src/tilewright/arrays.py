@@ -185,11 +185,12 @@ class _Jax(Library):
         return _exchanged(argument, array, stream)
 
     def new(self, like: Operand, rows: int, cols: int, engine: Engine | None) -> Operand:
-        undefined = np.empty((rows, cols), RESULT_DTYPE)
-        if engine is None or undefined.size == 0:
+        if engine is None or rows == 0 or cols == 0:
+            undefined = np.empty((rows, cols), RESULT_DTYPE)
             return host_operand("out", undefined, undefined)
-        memory = engine.upload(undefined)
-        return gpu_operand("out", memory, memory.pointer, undefined.shape, undefined.strides, RESULT_DTYPE, like.device)
+        memory, item = engine.empty(rows, cols, RESULT_DTYPE), ITEM_BYTES[RESULT_DTYPE]
+        strides = (memory.ld * item, item)
+        return gpu_operand("out", memory, memory.pointer, (rows, cols), strides, RESULT_DTYPE, like.device)
 
     def finish(self, result: Operand, like: Operand) -> Any:
         jax = sys.modules["jax"]

@@ -311,8 +311,12 @@ def _blas(product: _Product, target: NDArray[Any]) -> None:
 
 def _through_engine(product: _Product, rung: _Rung | None, engine: Engine, target: NDArray[Any]) -> None:
     """Copy host arrays to the engine's memory, multiply there, and copy the result back."""
-    before = _view(product.c) if product.beta and product.c is not None else np.empty(target.shape, target.dtype)
-    a, b, c = (engine.upload(np.ascontiguousarray(array)) for array in (_view(product.a), _view(product.b), before))
+    m, n, _ = product.sizes
+    a, b = (engine.upload(np.ascontiguousarray(_view(factor))) for factor in (product.a, product.b))
+    if product.beta and product.c is not None:
+        c = engine.upload(np.ascontiguousarray(_view(product.c)))
+    else:
+        c = engine.empty(m, n, RESULT_DTYPE)
     _launch(engine, rung, product, product.beta, (a, b, c), None)
     np.copyto(target, engine.download(c))
 

@@ -55,8 +55,13 @@ USES = {
         ],
     ),
     "register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),
+    "dependent_launch.cuh": ("sm_75", ["wait_for_grid_before();", "let_grid_after_start();"]),
 }
-NEWER = {"sm_80": ["sm_80", "sm_89", "sm_90a", "sm_120"], "sm_90a": ["sm_90a", "sm_120a"]}
+NEWER = {
+    "sm_75": ["sm_75", "sm_89", "sm_90a", "sm_120a"],
+    "sm_80": ["sm_80", "sm_89", "sm_90a", "sm_120"],
+    "sm_90a": ["sm_90a", "sm_120a"],
+}
 CASES = [(header, use, arch) for header, (oldest, uses) in USES.items() for use in uses for arch in NEWER[oldest]]
 
 

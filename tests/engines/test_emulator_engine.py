@@ -11,7 +11,7 @@ from tilewright.engines.emulator import EmulatorEngine, launch_source
 from tilewright.errors import ArrayError, CompileError, LaunchError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel, Specialization
-from tilewright.problem import Problem
+from tilewright.problem import DTYPES, Problem
 
 NAIVE, VECTORIZED = find("naive"), find("vectorized")
 
@@ -44,6 +44,17 @@ def test_a_matrix_comes_back_as_it_went(engine, ld):
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
 def test_a_matrix_without_elements(engine, shape):
     assert engine.download(engine.upload(np.zeros(shape, dtype=np.float32))).shape == shape
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 5), (0, 3), (3, 0)])
+def test_memory_that_nothing_was_written_to(engine, shape, dtype):
+    matrix = engine.empty(*shape, dtype)
+    assert (matrix.rows, matrix.cols, matrix.ld, matrix.dtype) == (*shape, max(shape[1], 1), dtype)
+    assert matrix.pointer % 256 == 0
+    values = engine.download(matrix)
+    assert (values.shape, values.dtype.name) == (shape, dtype)
+    assert np.isnan(values.astype(np.float32)).all()
 
 
 def test_arrays_that_are_no_matrix(engine):

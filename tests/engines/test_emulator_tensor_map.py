@@ -25,6 +25,14 @@ def test_a_box_lies_as_a_gpu_puts_it(tmp_path, box):
         np.testing.assert_array_equal(dump(ENGINE, kernel, MATRIX, start, box), expected, err_msg=str(start))
 
 
+@pytest.mark.parametrize("box", [(8, 4, 0), (64, 32, 128)], ids=str)
+@pytest.mark.parametrize(("row", "col"), [(1, 3), (40, 30), (-2, -5), (-300, 46)])
+def test_a_box_that_begins_off_16_bytes_is_refused(tmp_path, row, col, box):
+    message = rf"calls load_tile \(dump.cu:11\) with a column that must be a multiple of 4, .* 16 bytes, got {col}$"
+    with pytest.raises(LaunchError, match=message):
+        dump(ENGINE, dump_kernel(tmp_path), MATRIX, (row, col), box)
+
+
 def test_the_swizzle_moves_16_byte_pieces_within_lines_of_128():
     matrix = np.repeat(np.arange(16, dtype=np.float32), 2 * 4).reshape(16, 8)  # each row says its number
     lines = box_as_it_lies(matrix, 0, 0, 16, 8, 32).reshape(4, 8, 4)[:, :, 0]
@@ -53,7 +61,10 @@ TILE = np.arange(1, 257, dtype=np.float32).reshape(8, 32)
 
 def run(*statements, swizzle=0):
     memory = ENGINE.upload(TILE)
-    layout = TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32, swizzle))
+    return run_on(TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32, swizzle)), *statements)
+
+
+def run_on(layout, *statements):
     result = np.zeros(256, np.float32)
     arguments = [tensor_map(layout), ctypes.c_void_p(result.ctypes.data)]
     launch_source(SOURCE + "\n".join([*statements, "}"]), "kernel", (1, 1, 1), (64, 1, 1), arguments)
@@ -177,6 +188,16 @@ def test_a_swizzle_needs_the_boundary_at_which_its_pattern_begins():
         run(MAKE, LOAD.replace("tile,", "tile + 32,"), swizzle=128)
     shifted = run(MAKE, LOAD.replace("tile,", "tile + 32,"), MEET, WAIT, READ.replace("tile[i]", "tile[32 + i]"))
     np.testing.assert_array_equal(shifted, TILE.ravel())
+
+
+def test_elements_of_two_bytes_make_the_columns_to_begin_at_twice_as_far_apart():
+    memory = ENGINE.upload(TILE)
+    halves = TensorLayout(memory.pointer, 8, 64, 128, "float16", TensorBox(8, 64, 0))
+    right, wrong = (LOAD.replace("0, 0, &barrier", f"{col}, 0, &barrier") for col in (8, 12))
+    moved = np.pad(TILE[:, 4:], ((0, 0), (0, 4)))
+    np.testing.assert_array_equal(run_on(halves, MAKE, right, MEET, WAIT, READ), moved.ravel())
+    with pytest.raises(LaunchError, match="a multiple of 8, the elements in 16 bytes, got 12"):
+        run_on(halves, MAKE, wrong)
 
 
 # What a map can say.

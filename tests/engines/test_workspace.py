@@ -53,7 +53,7 @@ def test_tickets_that_are_left_over_are_an_error(split_k):
 def test_geometry(split_k):
     problem = Problem(17, 32, 8)
     assert split_k.launch(problem, split_k.config()).grid == (2 * 2 * 4, 1, 1)
-    assert split_k.workspace(problem, split_k.config()) == Workspace(4 * 256 * 4 * 4, tickets=4)
+    assert split_k.workspace(problem, split_k.config()) == Workspace(4 * 256 * 4 * 4, tickets=16)
     assert split_k.workspace(problem, split_k.config({"SPLIT_K": 1})) == Workspace(0, 0)
 
 

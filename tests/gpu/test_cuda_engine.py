@@ -15,7 +15,7 @@ from tilewright.engines.cuda import CudaEngine
 from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel, Specialization, Tile
-from tilewright.problem import Problem
+from tilewright.problem import DTYPES, Problem
 
 SIGNATURE = """(
   int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc
@@ -92,6 +92,23 @@ def test_up_and_down(engine, random, shape, gap):
     matrix = engine.upload(array, ld=max(shape[1], 1) + gap)
     assert (matrix.rows, matrix.cols, matrix.ld, matrix.dtype) == (*shape, max(shape[1], 1) + gap, "float32")
     np.testing.assert_array_equal(engine.download(matrix), array)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (0, 5), (5, 0)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_memory_that_nothing_was_written_to(engine, shape, dtype):
+    matrix = engine.empty(*shape, dtype)
+    assert (matrix.rows, matrix.cols, matrix.ld, matrix.dtype) == (*shape, max(shape[1], 1), dtype)
+    values = engine.download(matrix)
+    assert (values.shape, values.dtype.name) == (shape, dtype)
+
+
+def test_a_product_is_written_to_memory_that_held_nothing(engine, random):
+    kernel = find("naive")
+    a, b = draw(random, 64, 32), draw(random, 32, 96)
+    c = engine.empty(64, 96)
+    run(engine, kernel, kernel.config(), Problem(64, 96, 32), engine.upload(a), engine.upload(b), c)
+    np.testing.assert_allclose(engine.download(c), a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
 
 
 def test_gaps_between_rows_hold_nan(engine, random):

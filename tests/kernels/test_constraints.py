@@ -86,8 +86,31 @@ VIOLATIONS["tma_packed"] = [
     ({"TN": 2, "BN": 64}, "TN must be a multiple of 4"),
     ({"BK": 15}, "BK must be a multiple of 2"),
     ({"BM": 512, "BLOCKS": 1}, "BM, BN and BK must be at most 256"),
-    ({"STAGES": 4}, "BLOCKS tiles of STAGES*BK*(BM+BN) floats must fit 227 KiB"),
+    ({"STAGES": 4}, "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN if more, must fit a multiprocessor's 227 KiB"),
     ({"BLOCKS": 3, "STAGES": 2}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
+]
+VIOLATIONS["split_k"] = [
+    ({"LANES_M": 3, "BM": 48}, "LANES_M must be 2, 4, 8 or 16"),
+    ({"BM": 24}, "BM must be a multiple of LANES_M*TM"),
+    ({"BN": 96, "TN": 12, "LANES_M": 2}, "BN must be a multiple of (32/LANES_M)*TN"),
+    ({"BN": 48, "LANES_M": 8}, "BN must be a multiple of 32"),
+    ({"TM": 2}, "TM must be a multiple of 4"),
+    ({"TN": 2}, "TN must be a multiple of 4"),
+    ({"BK": 6, "SLICES": 2}, "BK must be a multiple of 2*SLICES"),
+    (
+        {"BM": 256, "BN": 256, "TM": 4, "TN": 4, "BLOCKS": 1},
+        "32*SLICES*(BM/(LANES_M*TM))*(BN/((32/LANES_M)*TN)) must be",
+    ),
+    ({"BK": 12}, "BM, BN and BK must be such that the block's warps copy equally many pieces"),
+    ({"STAGES": 20}, "BLOCKS times STAGES*BK*(BM+4+BN) floats, or BM*BN if more, must fit a multiprocessor's 227 KiB"),
+    ({"BM": 128, "BN": 256, "TN": 16, "TM": 8}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
+]
+VIOLATIONS["skinny"] = [
+    ({"THREADS_N": 24}, "THREADS_N must divide 32 or be a multiple of it"),
+    ({"GROUPS": 40, "TM": 1, "TN": 1}, "GROUPS*max(THREADS_N,32) must be at most 1024"),
+    ({"DEPTH": 6}, "DEPTH must be a multiple of 4"),
+    ({"AHEAD": 2}, "AHEAD must be 0 or 1"),
+    ({"TN": 16, "BLOCKS": 4}, "TM*TN+DEPTH*"),
 ]
 VIOLATIONS["wmma_tf32"] = [
     *FRAGMENTS,

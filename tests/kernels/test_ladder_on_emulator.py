@@ -42,6 +42,16 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2, "WAVE": 7},
         {"BM": 128, "BN": 256, "TN": 16, "BK": 16, "STAGES": 4, "BLOCKS": 1, "WAVE": 0},
     ],
+    "split_k": [
+        {"WAVE": 5},
+        {"BM": 32, "BN": 128, "BK": 64, "SLICES": 2, "TM": 8, "STAGES": 2, "WAVE": 11},
+        {"BM": 16, "BN": 32, "TN": 4, "SLICES": 4, "BLOCKS": 4},
+    ],
+    "skinny": [
+        {"MULTIPROCESSORS": 5},
+        {"TM": 1, "DEPTH": 8, "AHEAD": 0, "MULTIPROCESSORS": 3},
+        {"TM": 4, "TN": 2, "THREADS_N": 1, "AHEAD": 0, "MULTIPROCESSORS": 2},
+    ],
     "wmma_f16": [{}, {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64}],
 }
 # A kernel that takes several element types is run with another one for each of its configs.

@@ -86,6 +86,9 @@ class Engine(Protocol):
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
         """Copy a 2-D host array to the engine's memory, with ld elements a row (0: no gap)."""
 
+    def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
+        """Memory for a row-major matrix without gaps; nothing was written to it, so its elements are undefined."""
+
     def download(self, matrix: Matrix) -> NDArray[Any]:
         """Copy a matrix back to a new host array, after all work started on the engine has ended."""
 

@@ -122,9 +122,10 @@ class CudaEngine:
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
             workspace = () if call.workspace is None else self._workspaces.pointers(on, call.workspace)
-            if executable.kernel.packs and problem.k:
+            packs = executable.kernel.packs and problem.k > 0
+            if packs:
                 a, b = self._packed(problem, a, b, on)
-            executable.start(call, on, a, b, c, workspace)
+            executable.start(call, on, a, b, c, workspace, after_packing=packs)
 
     def _packed(self, problem: Problem, a: Matrix, b: Matrix, stream: Any) -> tuple[Matrix, Matrix]:
         """Start making the copies of A and B that a kernel which packs is launched with."""
@@ -158,6 +159,15 @@ class CudaEngine:
                 check(cuMemcpyHtoDAsync(memory.pointer, host.ctypes.data, host.nbytes, self.stream.handle))
                 self.stream.sync()
         return Matrix(memory.pointer, rows, cols, ld, array.dtype.name, owner=memory)
+
+    def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
+        """Memory for a row-major matrix without gaps; nothing was written to it, so its elements are undefined.
+
+        Raises:
+            MemoryError: the GPU's memory is full.
+        """
+        memory = Allocation(self.current, rows * cols * np.dtype(dtype).itemsize)
+        return Matrix(memory.pointer, rows, cols, max(cols, 1), dtype, owner=memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
         """Copy a matrix back to a new host array, after all work started on the GPU has ended.

@@ -1,10 +1,20 @@
 """A kernel's machine code on one GPU, and how it is launched."""
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from cuda.bindings.driver import CUfunction_attribute, cuKernelGetFunction, cuKernelSetAttribute, cuLaunchKernel
+from cuda.bindings.driver import (
+    CUfunction_attribute,
+    CUlaunchAttribute,
+    CUlaunchAttributeID,
+    CUlaunchConfig,
+    cuKernelGetFunction,
+    cuKernelSetAttribute,
+    cuLaunchKernel,
+    cuLaunchKernelEx,
+)
 from cuda.core import Device, LaunchConfig, ObjectCode, Stream, launch
 from cuda.core import Kernel as Function
 
@@ -22,6 +32,9 @@ _MAX_GRID = (2**31 - 1, 65535, 65535)
 _MOST_ARGUMENTS = 4096
 """Sets of operands whose arguments are kept: as many as a benchmark rotates through."""
 
+_DEPENDENT_LAUNCHES = (9, 0)
+"""Compute capability from which on a launch may begin while the one before it runs."""
+
 
 class CudaExecutable:
     """A kernel's machine code on one GPU."""
@@ -36,6 +49,7 @@ class CudaExecutable:
         self.function: Function = ObjectCode.from_cubin(cubin.code, name=kernel.name).get_kernel(cubin.entry)
         self._limits = gpus.limits(device.compute_capability)
         self._most_shared = device.properties.max_shared_memory_per_block_optin - (cubin.report.shared_bytes or 0)
+        self._overlaps = device.compute_capability >= _DEPENDENT_LAUNCHES
         self._call: _Call | None = None
         self._raw = check(cuKernelGetFunction(self.function.handle)) if kernel.tensor_maps else None
         shared = kernel.shared_bytes(config)
@@ -57,7 +71,16 @@ class CudaExecutable:
             call = self._call = _Call.of(problem, geometry, self.kernel.workspace(problem, self.config))
         return call
 
-    def start(self, call: "_Call", stream: Stream, a: Matrix, b: Matrix, c: Matrix, workspace: tuple[int, ...]) -> None:
+    def start(
+        self,
+        call: "_Call",
+        stream: Stream,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        workspace: tuple[int, ...],
+        after_packing: bool = False,
+    ) -> None:
         """Launch on a stream; the GPU's context is current.
 
         Args:
@@ -65,6 +88,8 @@ class CudaExecutable:
             stream: where to launch.
             a, b, c: the operands.
             workspace: addresses of the workspace and its tickets, where the kernel takes them.
+            after_packing: whether the launch before this one on the stream packs for it. The kernel may begin while
+                that still runs, and waits for it by itself (`wait_for_grid_before` in dependent_launch.cuh).
         """
         if self._raw is None:
             sizes_and_alpha = (call.m, call.n, call.k, call.alpha)
@@ -78,6 +103,9 @@ class CudaExecutable:
                 call.arguments.clear()
             layouts = tensor_maps.layouts(self.kernel, self.config, call.problem, a, b)
             arguments = call.arguments[key] = with_maps(call.problem, layouts, c.pointer, workspace)
+        if after_packing and self._overlaps:
+            check(cuLaunchKernelEx(_dependent(call.geometry, int(stream.handle)), self._raw, arguments.address, 0))
+            return
         grid, block, shared_bytes = call.geometry
         check(cuLaunchKernel(self._raw, *grid, *block, shared_bytes, stream.handle, arguments.address, 0))
 
@@ -151,3 +179,19 @@ class _Call(NamedTuple):
             beta=np.float32(problem.beta),
             ldc=np.int32(problem.ldc),
         )
+
+
+@lru_cache(maxsize=1024)
+def _dependent(geometry: Launch, stream: int) -> CUlaunchConfig:
+    """Of a launch that may begin while the one before it on the stream still runs. Never changed once it is made."""
+    overlap = CUlaunchAttribute()
+    overlap.id = CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    overlap.value.programmaticStreamSerializationAllowed = 1
+    config = CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = geometry.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = geometry.block
+    config.sharedMemBytes = geometry.shared_bytes
+    config.hStream = stream
+    config.attrs = [overlap]
+    config.numAttrs = 1
+    return config

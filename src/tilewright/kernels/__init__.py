@@ -12,6 +12,8 @@ from tilewright.kernels import (
     naive,
     padded,
     shared_tiled,
+    skinny,
+    split_k,
     thread_tiled_1d,
     thread_tiled_2d,
     tma_packed,
@@ -38,6 +40,8 @@ LADDER: tuple[Kernel, ...] = (
     wmma_tf32.KERNEL,
     wmma_f16.KERNEL,
     tma_packed.KERNEL,
+    split_k.KERNEL,
+    skinny.KERNEL,
 )
 
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}

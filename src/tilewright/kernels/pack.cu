@@ -1,7 +1,10 @@
 // A copy of a matrix as another kernel wants to read it: transposed, or with rows that begin at multiples of 16 bytes.
 //
 // C (M x N) = A, or with TRANSPOSE = 1 the transpose of A (N x M). K, alpha, B and beta are not used. A block moves a
-// square through shared memory, so that neighbouring threads read and write neighbouring float4s.
+// square through shared memory, so that neighbouring threads read and write neighbouring float4s. The kernel that wants
+// the copy may start up meanwhile.
+
+#include <dependent_launch.cuh>
 
 #include "epilogue.cuh"
 
@@ -12,6 +15,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
          int ldc) {
     __shared__ float square[SIDE][SIDE + 1];  // a column more, so that the elements of a column lie on distinct banks
 
+    let_grid_after_start();  // first of all: it starts when the last block here has, so it takes no place from one
     const int tiles_n = (N + SIDE - 1) / SIDE;
     const int tile_row = blockIdx.x / tiles_n * SIDE;
     const int tile_col = blockIdx.x % tiles_n * SIDE;

@@ -195,7 +195,7 @@ class Kernel:
     workspace_bytes: Callable[[Problem, Config], int] | None = None
     """Bytes of memory that the blocks of a launch share, where the source asks for some. It then has two more
     parameters at its end, `float* workspace, unsigned* tickets`: the memory, private to the launch, and a counter for
-    each tile of C. The counters are 0 when a launch begins, and it must leave them so. Both are null where it asks for
+    each block. The counters are 0 when a launch begins, and it must leave them so. Both are null where it asks for
     0 bytes."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
@@ -304,7 +304,7 @@ class Kernel:
         if self.workspace_bytes is None:
             return None
         size = self.workspace_bytes(problem, config)
-        return Workspace(size, self._tiles(problem, config) if size else 0)
+        return Workspace(size, self.blocks(self._tiles(problem, config), config) if size else 0)
 
     def _tiles(self, problem: Problem, config: Config) -> int:
         tile = self.tile(config)

@@ -8,15 +8,15 @@
 // What limits it then are the register banks: an FFMA reads three registers, of which the two banks deliver two a cycle.
 // So consecutive FFMAs share a factor, which the operand cache holds: columns are taken in pairs, in serpentine.
 //
-// The last wave of tiles seldom fills the GPU. With WAVE > 0, the tiles that are left when WAVE at a time are done are
-// laid end to end along k and cut into WAVE equal ranges, one a block (stream-K). Of a tile that several blocks worked on,
-// each leaves its part in the workspace, and the one that comes last adds them up, always in the same order.
+// The last wave of tiles seldom fills the GPU: with WAVE > 0, so many blocks share what is left of them (stream-K).
 
+#include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <mbarrier.cuh>
 #include <tensor_map.cuh>
 
 #include "epilogue.cuh"
+#include "stream_k.cuh"
 
 constexpr int LANES_M = 4;  // of a warp's lanes, 4 stand along m and 8 along n
 constexpr int LANES_N = 8;
@@ -24,27 +24,16 @@ constexpr int WARPS_N = BN / (LANES_N * TN);
 constexpr int THREADS = 32 * (BM / (LANES_M * TM)) * WARPS_N;
 constexpr int STAGE = BK * (BM + BN);  // floats of a tile of A and one of B
 
-// Of the steps along k of the tiles that WAVE blocks share, counted from tile to tile, the one at which a block begins.
-__device__ __forceinline__ int first_step(int sharer, int shared_steps) {
-    return static_cast<int>(static_cast<long long>(sharer) * shared_steps / max(WAVE, 1));
-}
-
-// Where a block leaves its part of a tile: it works on two tiles of which others do the rest, at most.
-__device__ __forceinline__ float* part(float* workspace, int sharer, bool second) {
-    return workspace + (2LL * sharer + second) * (BM * BN) + threadIdx.x * 4;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tma_packed(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
                float beta, float* C, int ldc, float* workspace, unsigned* tickets) {
     DYNAMIC_SHARED(float, stages);
     __shared__ Barrier full[STAGES];
-    __shared__ bool last;
 
     const int tiles_n = (N + BN - 1) / BN;
     const int tiles = (M + BM - 1) / BM * tiles_n;
     const int steps = max((K + BK - 1) / BK, 1);  // of a tile; with k = 0 one that adds nothing
-    const int whole = WAVE ? tiles / max(WAVE, 1) * WAVE : tiles;
+    const Shared shared(tiles, steps);
     const int warp = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
     // A thread's rows and columns come in fours, as far apart as the warp's lanes reach together.
@@ -58,14 +47,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     int stage = 0;
     int parity = 0;
-    const bool shares = WAVE && blockIdx.x >= whole;
-    const int sharer = blockIdx.x - whole;
-    const int shared_steps = (tiles - whole) * steps;
-    int step = shares ? first_step(sharer, shared_steps) : 0;
-    const int end = shares ? first_step(sharer + 1, shared_steps) : steps;
+    const bool shares = WAVE && blockIdx.x >= shared.first_tile;
+    const int sharer = blockIdx.x - shared.first_tile;
+    if (shares && sharer >= shared.sharers) return;
+    int step = shares ? shared.first_step(sharer) : 0;
+    const int end = shares ? shared.first_step(sharer + 1) : steps;
     for (bool second = false; step < end; second = true) {
-        const int tile = shares ? whole + step / steps : blockIdx.x;
-        const int from = step % steps;
+        const int tile = shares ? shared.first_tile + step / steps : blockIdx.x;
+        const int first = step / steps * steps;  // of the tile
+        const int from = step - first;
         const int to = min(from + end - step, steps);
         const int tile_row = tile / tiles_n * BM;
         const int tile_col = tile % tiles_n * BN;
@@ -79,6 +69,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         };
         __syncthreads();  // the barriers are made, and the stages of the tile before have been read
         if (threadIdx.x == 0 && K > 0) {
+            // `pack` may still run, begun after all else had ended. The others touch no memory before the first tile.
+            wait_for_grid_before();
             for (int ahead = 0; ahead < STAGES - 1 && from + ahead < to; ++ahead) {
                 bring(from + ahead, (stage + ahead) % STAGES);
             }
@@ -95,23 +87,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             float a[2][TM], b[2][TN];
             const auto fetch = [&](int k) {
 #pragma unroll
-                for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + k * BM + i * LANES_M);
-#pragma unroll
                 for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + k * BN + j * LANES_N);
+#pragma unroll
+                for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + k * BM + i * LANES_M);
             };
             fetch(0);
 #pragma unroll
             for (int k = 0; k < BK; ++k) {
                 if (k + 1 < BK) fetch(k + 1);
 #pragma unroll
-                for (int j = 0; j < TN; j += 2) {
+                for (int j = 0; j < TN; j += 4) {
 #pragma unroll
                     for (int turn = 0; turn < TM; ++turn) {
-                        const int i = j / 2 % 2 ? TM - 1 - turn : turn;
-                        const int first_col = j + turn % 2;
-                        const int second_col = j + 1 - turn % 2;
-                        sums[i][first_col] += a[k % 2][i] * b[k % 2][first_col];
-                        sums[i][second_col] += a[k % 2][i] * b[k % 2][second_col];
+                        const int i = j / 4 % 2 ? TM - 1 - turn : turn;
+#pragma unroll
+                        for (int q = 0; q < 4; ++q) {
+                            const int col = j + (turn % 2 ? 3 - q : q);
+                            sums[i][col] += a[k % 2][i] * b[k % 2][col];
+                        }
                     }
                 }
             }
@@ -121,57 +114,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
         }
 
-        if (WAVE && to - from < steps) {
-            float* mine = part(workspace, sharer, second);
+        if (WAVE && to - from < steps &&
+            !add_parts<THREADS>(sums, shared, sharer, first, first + steps - 1, second, workspace, tickets)) {
+            continue;
+        }
+        if (!ALIGNED) __syncthreads();  // the last stage has been read: the tile takes the stages' place
 #pragma unroll
-            for (int i = 0; i < TM; ++i) {
+        for (int i = 0; i < TM; ++i) {
+            const int row = thread_row + i / 4 * 4 * LANES_M + i % 4;
 #pragma unroll
-                for (int j = 0; j < TN; j += 4) {
-                    *reinterpret_cast<float4*>(mine + (i * TN + j) * THREADS) =
-                        make_float4(sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]);
-                }
-            }
-            __threadfence();
-            __syncthreads();
-            if (threadIdx.x == 0) {
-                last = atomicAdd(&tickets[tile], to - from) + (to - from) == steps;
-                if (last) tickets[tile] = 0;
-                __threadfence();
-            }
-            __syncthreads();
-            if (!last) continue;
-            // The blocks that worked on this tile are neighbours. The first of them may have begun in the tile before.
-            const int begin = (tile - whole) * steps;
-            int other = sharer;
-            while (first_step(other, shared_steps) > begin) --other;
+            for (int j = 0; j < TN; j += 4) {
+                const int col = thread_col + j * LANES_N;
+                if (ALIGNED) {
+                    store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &sums[i][j], beta);
+                } else {
 #pragma unroll
-            for (int i = 0; i < TM; ++i) {
-#pragma unroll
-                for (int j = 0; j < TN; ++j) sums[i][j] = 0.0f;
-            }
-            for (; first_step(other, shared_steps) < begin + steps; ++other) {
-                const int its_first = first_step(other, shared_steps);
-                if (its_first == first_step(other + 1, shared_steps)) continue;  // fewer steps than blocks
-                const float* theirs = part(workspace, other, its_first < begin);
-#pragma unroll
-                for (int i = 0; i < TM; ++i) {
-#pragma unroll
-                    for (int j = 0; j < TN; j += 4) {
-                        float four[4];
-                        load_four(four, theirs + (i * TN + j) * THREADS);
-#pragma unroll
-                        for (int q = 0; q < 4; ++q) sums[i][j + q] += four[q];
-                    }
+                    for (int q = 0; q < 4; ++q) stages[row * BN + col + q] = alpha * sums[i][j + q];
                 }
             }
         }
-#pragma unroll
-        for (int i = 0; i < TM; ++i) {
-            const int row = tile_row + thread_row + i / 4 * 4 * LANES_M + i % 4;
-#pragma unroll
-            for (int j = 0; j < TN; j += 4) {
-                store4(C, ldc, M, N, row, tile_col + thread_col + j * LANES_N, alpha, &sums[i][j], beta);
-            }
+        if (!ALIGNED) {
+            __syncthreads();
+            store_tile<BM, BN, THREADS>(C, ldc, M, N, tile_row, tile_col, stages, beta);
+            fence_async_shared();  // the copy engine may write where the tile lay
         }
     }
 }

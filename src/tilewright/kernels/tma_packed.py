@@ -1,15 +1,13 @@
 """Rung 15, tma_packed: both operands k-major, brought by the Tensor Memory Accelerator.
 
 Sources: the GotoBLAS papers for packing an operand ("Anatomy of High-Performance Matrix Multiplication", Goto and van
-de Geijn, 2008); CUTLASS for visiting a thread's tile in serpentine; "Stream-K: Work-centric Parallel Decomposition
-for Dense Matrix-Matrix Multiplication on the GPU", Osama et al., 2023.
+de Geijn, 2008); CUTLASS for visiting a thread's tile in serpentine; the paper named in `stream_k` for sharing tiles.
 """
 
 from pathlib import Path
 
-from tilewright.kernels import tiling
+from tilewright.kernels import stream_k, tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
-from tilewright.problem import Problem
 
 _LANES_M, _LANES_N = 4, 8
 _SHARED_LIMIT = 227 * 1024
@@ -20,24 +18,9 @@ def _threads(config: Config) -> int:
     return 32 * (config.BM // (_LANES_M * config.TM)) * (config.BN // (_LANES_N * config.TN))
 
 
-def _left(tiles: int, config: Config) -> int:
-    """Tiles that are left when as many as run at a time are done again and again: those that blocks share."""
-    return tiles % config.WAVE if config.WAVE else 0
-
-
-def _blocks(tiles: int, config: Config) -> int:
-    left = _left(tiles, config)
-    return tiles - left + (config.WAVE if left else 0)
-
-
-def _workspace_bytes(problem: Problem, config: Config) -> int:
-    """Two parts of a tile for each block that shares tiles."""
-    tiles = -(-problem.m // config.BM) * -(-problem.n // config.BN)
-    return 2 * config.WAVE * config.BM * config.BN * tiling.FLOAT_BYTES if _left(tiles, config) else 0
-
-
 def _shared_bytes(config: Config) -> int:
-    return config.STAGES * tiling.shared_tiles_bytes(config)
+    """The stages, or in their place a tile of C on its way to unaligned rows."""
+    return max(config.STAGES * tiling.shared_tiles_bytes(config), tiling.FLOAT_BYTES * config.BM * config.BN)
 
 
 KERNEL = Kernel(
@@ -52,9 +35,7 @@ KERNEL = Kernel(
         Parameter("TM", 8, (8, 16), "rows of C that a thread computes"),
         Parameter("TN", 8, (8, 16), "columns of C that a thread computes"),
         Parameter("STAGES", 3, (2, 3, 4, 6), "tiles of A and B that are in shared memory or on their way", least=2),
-        Parameter(
-            "WAVE", 264, (0, 132, 264), "blocks that share the tiles of the last wave; 0: each has its own", least=0
-        ),
+        stream_k.parameter(264, (0, 132, 264)),
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
@@ -75,7 +56,7 @@ KERNEL = Kernel(
         ),
         Constraint(
             lambda c: c.BLOCKS * (_shared_bytes(c) + 1024 + 8 * c.STAGES) <= _SHARED_LIMIT + 1024,
-            "BLOCKS tiles of STAGES*BK*(BM+BN) floats must fit 227 KiB, a multiprocessor's shared memory",
+            "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN if more, must fit a multiprocessor's 227 KiB",
         ),
         Constraint(
             lambda c: c.BLOCKS * _threads(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _REGISTERS,
@@ -89,6 +70,6 @@ KERNEL = Kernel(
     shared_bytes=_shared_bytes,
     tensor_maps=lambda config: (TensorBox(config.BK, config.BM), TensorBox(config.BK, config.BN)),
     packs=True,
-    blocks=_blocks,
-    workspace_bytes=_workspace_bytes,
+    blocks=stream_k.blocks,
+    workspace_bytes=stream_k.workspace_bytes,
 )

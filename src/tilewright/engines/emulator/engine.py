@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tilewright.engines import packing, tensor_maps
-from tilewright.engines.base import CompileReport, Executable, Matrix, Work, poisoned, run
+from tilewright.engines.base import CompileReport, Executable, Matrix, Work, run
 from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import compile_kernel, find_compiler
 from tilewright.engines.emulator.program import Program, load
@@ -115,11 +115,10 @@ class EmulatorEngine:
             ctypes.c_int(problem.ldc),
         ]
         workspace = kernel.workspace(problem, config) or Workspace(0, 0)
-        memory = np.full(workspace.bytes + _ALIGNMENT, 0xFF, dtype=np.uint8)  # a GPU's may hold anything too
+        memory = _memory(workspace.bytes)
         tickets = np.zeros(workspace.tickets, dtype=np.uint32)
         if kernel.workspace_bytes is not None:
-            start = memory.ctypes.data + -memory.ctypes.data % _ALIGNMENT
-            pointers = (start, tickets.ctypes.data) if workspace.bytes else (None, None)
+            pointers = (memory.ctypes.data, tickets.ctypes.data) if workspace.bytes else (None, None)
             arguments += map(ctypes.c_void_p, pointers)
         geometry = kernel.launch(problem, config)
         executable.program.launch(geometry.grid, geometry.block, arguments, geometry.shared_bytes)
@@ -128,7 +127,7 @@ class EmulatorEngine:
 
     def _packed(self, problem: Problem, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
         """Make the copies of A and B that a kernel which packs is launched with."""
-        memory = self.upload(poisoned(1, packing.needed_bytes(problem, b) // 4))
+        memory = self.empty(1, packing.needed_bytes(problem, b) // 4)
         a, b, steps = packing.packed(problem, a, b, memory.pointer)
         for step in steps:
             run(self, pack.KERNEL, step.config, step.problem, step.source, step.source, step.target)
@@ -148,12 +147,14 @@ class EmulatorEngine:
         if ld < cols:
             raise ProblemError(f"ld must be at least the row length {cols}, got {ld}")
         size = rows * ld * array.itemsize
-        memory = np.empty(size + _ALIGNMENT, dtype=np.uint8)
-        start = -memory.ctypes.data % _ALIGNMENT
-        elements = memory[start : start + size].view(array.dtype).reshape(rows, ld)
-        elements[:, :cols] = array
-        elements[:, cols:] = np.nan
-        return Matrix(elements.ctypes.data, rows, cols, ld, array.dtype.name, owner=memory)
+        memory = _memory(size)
+        memory[:size].view(array.dtype).reshape(rows, ld)[:, :cols] = array
+        return Matrix(memory.ctypes.data, rows, cols, ld, array.dtype.name, owner=memory)
+
+    def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
+        """Memory for a row-major matrix without gaps; its elements are NaN, as a GPU's may hold anything."""
+        memory = _memory(rows * cols * np.dtype(dtype).itemsize)
+        return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, owner=memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
         """Copy a matrix to a new array."""
@@ -194,6 +195,13 @@ class EmulatorEngine:
                 results.append(_seconds(work, range(first, first + count)) * 1e6 / count)
                 on_sample()
         return times
+
+
+def _memory(size: int) -> NDArray[np.uint8]:
+    """So many bytes, 1 at least, at a multiple of `_ALIGNMENT`; all bits are set: NaN of every element type."""
+    memory = np.full(size + _ALIGNMENT, 0xFF, dtype=np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + max(size, 1)]
 
 
 def _factors(kernel: Kernel, config: Config, problem: Problem, a: Matrix, b: Matrix) -> list[Any]:

@@ -39,3 +39,15 @@ __device__ __forceinline__ void store4(float* C, int ldc, int M, int N, int row,
         }
     }
 }
+
+// A rows x cols tile of C that begins at (row, col), from alpha times its sums in shared memory, row after row. For rows
+// of C off 16-byte boundaries: neighbouring threads store neighbours, where a thread's own four, stored one by one,
+// would have a warp touch four times the sectors that it fills.
+template <int ROWS, int COLS, int STORERS>
+__device__ __forceinline__ void store_tile(float* C, int ldc, int M, int N, int row, int col, const float* scaled,
+                                           float beta) {
+#pragma unroll 4
+    for (int i = threadIdx.x; i < ROWS * COLS; i += STORERS) {
+        store(C, ldc, M, N, row + i / COLS, col + i % COLS, 1.0f, scaled[i], beta);
+    }
+}

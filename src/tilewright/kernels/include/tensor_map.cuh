@@ -16,9 +16,10 @@ struct __align__(64) TensorMap {
     unsigned char opaque[128];
 };
 
-// Starts to bring the box whose first element is (row, col); elements outside the matrix come as zeros. The barrier
-// gets the bytes of the whole box. `shared` is a multiple of 128 bytes; with a swizzle, of 8 times its length, so that
-// the pattern begins with the box.
+// Starts to bring the box whose first element is (row, col); elements outside the matrix come as zeros, and the first
+// may be one. `col` elements are a multiple of 16 bytes: from any other column the instruction is an illegal one. The
+// barrier gets the bytes of the whole box. `shared` is a multiple of 128 bytes; with a swizzle, of 8 times its length,
+// so that the pattern begins with the box.
 __device__ __forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int row, Barrier* barrier) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"

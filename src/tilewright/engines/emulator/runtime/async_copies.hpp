@@ -59,6 +59,8 @@ class AsyncCopies {
 
 // A box of a matrix on its way into shared memory.
 struct TileCopy {
+    static constexpr int PIECE_BYTES = 16;  // a box begins at a multiple of them in its row
+
     Call call;  // that started it
     unsigned char* shared;
     TensorMap map;
@@ -69,6 +71,9 @@ struct TileCopy {
 
     // The boundary that the destination lies on: with a swizzle, that at which its pattern begins anew.
     std::size_t alignment() const { return map.swizzle == 0 ? 128 : std::size_t(map.swizzle) * 8; }
+
+    // Whether the column is one that a GPU takes, inside the matrix or not: on any other the instruction is illegal.
+    bool begins_at_a_piece() const { return std::int64_t(col) * map.element_bytes % PIECE_BYTES == 0; }
 
     // Writes the box: zeros for elements outside of the matrix.
     void finish() const {

@@ -102,6 +102,11 @@ void BlockRunner::load_tile(GpuThread* self, const TileCopy& copy, unsigned long
              "fence_barrier_init must follow barrier_init");
     }
     check_destination(copy.call, copy.shared, copy.bytes(), copy.alignment());
+    if (!copy.begins_at_a_piece()) {
+        fail("calls " + describe(copy.call) + " with a column that must be a multiple of " +
+             std::to_string(TileCopy::PIECE_BYTES / copy.map.element_bytes) + ", the elements in " +
+             std::to_string(TileCopy::PIECE_BYTES) + " bytes, got " + std::to_string(copy.col));
+    }
     std::memset(copy.shared, POISON, copy.bytes());
     barrier.coming.push_back(copy);
 }

@@ -171,6 +171,12 @@ __forceinline__ float atomicAdd(float* address, float value) {
     return old;
 }
 
+__forceinline__ unsigned atomicCAS(unsigned* address, unsigned expected, unsigned value) {
+    unsigned old = expected;
+    __atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return old;
+}
+
 __forceinline__ unsigned atomicInc(unsigned* address, unsigned limit) {
     unsigned old = __atomic_load_n(address, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(address, &old, old >= limit ? 0 : old + 1, true, __ATOMIC_RELAXED,

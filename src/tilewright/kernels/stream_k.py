@@ -1,0 +1,33 @@
+"""What the rungs that share the last wave of tiles (stream-K) have in common: blocks, workspace, the parameter.
+
+Source: "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU", Osama et
+al., 2023.
+"""
+
+from tilewright.kernels import tiling
+from tilewright.kernels.spec import Config, Parameter
+from tilewright.problem import Problem
+
+
+def parameter(default: int, values: tuple[int, ...]) -> Parameter:
+    """How many blocks share."""
+    return Parameter(
+        "WAVE", default, values, "blocks that share the tiles of the last wave; 0: each has its own", least=0
+    )
+
+
+def blocks(tiles: int, config: Config) -> int:
+    """Blocks in the grid for so many tiles: one a tile, and WAVE for those that are shared."""
+    left = _left(tiles, config)
+    return tiles - left + (config.WAVE if left else 0)
+
+
+def workspace_bytes(problem: Problem, config: Config) -> int:
+    """Two parts of a tile for each block that shares tiles."""
+    tiles = -(-problem.m // config.BM) * -(-problem.n // config.BN)
+    return 2 * config.WAVE * config.BM * config.BN * tiling.FLOAT_BYTES if _left(tiles, config) else 0
+
+
+def _left(tiles: int, config: Config) -> int:
+    """Tiles that are left when as many as run at a time are done again and again: those that blocks share."""
+    return tiles % config.WAVE if config.WAVE else 0

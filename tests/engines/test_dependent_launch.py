@@ -1,0 +1,156 @@
+"""A launch may overlap the packing before it, and nothing else. The driver here is made up, and notes what it gets."""
+
+import contextlib
+import ctypes
+import struct
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from cuda.bindings.driver import CUresult, CUstream
+
+from async_kernels import dump_kernel
+from tilewright.engines import cuda, cuda_executable, nvrtc
+from tilewright.engines.base import CompileReport, Matrix, run
+from tilewright.kernels import LADDER, pack, tma_packed
+from tilewright.problem import Problem
+
+OK = CUresult.CUDA_SUCCESS
+KERNEL = tma_packed.KERNEL
+PROGRAMMATIC_STREAM_SERIALIZATION = 6
+
+PACK = ("pack", "after all before it")
+NORMAL = ("tma_packed", "after all before it")
+OVERLAPS = ("tma_packed", "may overlap")
+
+
+def fields(config):
+    """Of a struct CUlaunchConfig, as the driver reads it: grid, block, shared bytes, stream, [(attribute, value)]."""
+    *sizes, stream, attributes, count = struct.unpack("=7I4xQQI4x", ctypes.string_at(int(config.getPtr()), 56))
+    bytes_each = 72
+    values = [
+        struct.unpack("=I4xI60x", ctypes.string_at(attributes + bytes_each * i, bytes_each)) for i in range(count)
+    ]
+    return tuple(sizes[:3]), tuple(sizes[3:6]), sizes[6], stream, values
+
+
+def stream(handle):
+    return SimpleNamespace(handle=CUstream(handle))
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Makes engines; .launches are (kernel, how), .configs what the driver got with those that may overlap."""
+    log = SimpleNamespace(launches=[], configs=[])
+
+    def launch(_, config, function, *arguments):
+        assert not config.programmatic_stream_serialization
+        log.launches.append((function.handle, "after all before it"))
+
+    def launch_raw(function, *geometry_and_arguments):
+        log.launches.append((function, "after all before it"))
+        return (OK,)
+
+    def launch_with(config, function, arguments, extra):
+        assert fields(config)[4] == [(PROGRAMMATIC_STREAM_SERIALIZATION, 1)]
+        log.configs.append(config)
+        log.launches.append((function, "may overlap"))
+        return (OK,)
+
+    def from_cubin(code, name):
+        return SimpleNamespace(get_kernel=lambda entry: SimpleNamespace(handle=entry))
+
+    def compiled(kernel, config, specialization, arch):
+        return nvrtc.Cubin(b"", kernel.source.stem, arch, CompileReport(None, None, None))
+
+    def engine(capability=(9, 0)):
+        device = SimpleNamespace(
+            name="a GPU",
+            device_id=0,
+            compute_capability=capability,
+            context=SimpleNamespace(handle=1),
+            properties=SimpleNamespace(l2_cache_size=0, max_shared_memory_per_block_optin=227 << 10),
+            set_current=lambda: None,
+            create_stream=lambda: stream(77),
+        )
+        monkeypatch.setattr(cuda, "Device", lambda _: device)
+        return cuda.CudaEngine()
+
+    log.engine = engine
+    monkeypatch.setattr(cuda, "unavailable", lambda _: None)
+    monkeypatch.setattr(cuda, "cuCtxGetCurrent", lambda: (OK, 0))
+    monkeypatch.setattr(cuda, "cuCtxSetCurrent", lambda _: (OK,))
+    monkeypatch.setattr(cuda, "Current", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(cuda, "Workspaces", lambda *_: SimpleNamespace(pointers=lambda *_: (1 << 20, 1 << 21)))
+    monkeypatch.setattr(cuda, "Stream", SimpleNamespace)
+    monkeypatch.setattr(nvrtc, "compile", compiled)
+    monkeypatch.setattr(cuda_executable, "ObjectCode", SimpleNamespace(from_cubin=from_cubin))
+    monkeypatch.setattr(cuda_executable, "cuKernelGetFunction", lambda kernel: (OK, kernel))
+    monkeypatch.setattr(cuda_executable, "cuKernelSetAttribute", lambda *_: (OK,))
+    monkeypatch.setattr(cuda_executable, "launch", launch)
+    monkeypatch.setattr(cuda_executable, "cuLaunchKernel", launch_raw)
+    monkeypatch.setattr(cuda_executable, "cuLaunchKernelEx", launch_with)
+    monkeypatch.setattr(cuda_executable, "with_maps", lambda *_: SimpleNamespace(address=123))
+    return log
+
+
+def multiply(engine, kernel, problem, on=None, **overrides):
+    """Launch a kernel on operands that are nowhere."""
+    a = Matrix(1 << 12, problem.m, problem.k, problem.lda, problem.dtype)
+    b = Matrix(1 << 13, problem.k, problem.n, problem.ldb, problem.dtype)
+    c = Matrix(1 << 14, problem.m, problem.n, problem.ldc, "float32")
+    return run(engine, kernel, kernel.config(overrides), problem, a, b, c, on)
+
+
+def test_the_kernel_overlaps_the_packing_before_it(gpu):
+    multiply(gpu.engine(), KERNEL, Problem(64, 64, 64))
+    assert gpu.launches == [PACK, OVERLAPS]
+
+
+def test_it_does_so_after_the_second_of_two_packings_which_itself_overlaps_none(gpu):
+    multiply(gpu.engine(), KERNEL, Problem(64, 63, 64))
+    assert gpu.launches == [PACK, PACK, OVERLAPS]
+
+
+def test_with_no_terms_nothing_is_packed_and_nothing_overlaps(gpu):
+    multiply(gpu.engine(), KERNEL, Problem(64, 64, 0))
+    assert gpu.launches == [NORMAL]
+
+
+def test_older_gpus_run_one_launch_after_the_other(gpu):
+    kernel = replace(KERNEL, least_capability=(7, 5))
+    multiply(gpu.engine((8, 9)), kernel, Problem(64, 64, 64))
+    assert gpu.launches == [PACK, NORMAL]
+
+
+def test_a_kernel_that_does_not_pack_overlaps_nothing(gpu, tmp_path):
+    multiply(gpu.engine(), dump_kernel(tmp_path), Problem(8, 8, 8), ROWS=8, COLS=8)
+    multiply(gpu.engine(), pack.KERNEL, Problem(8, 8, 8))
+    assert gpu.launches == [("dump", "after all before it"), PACK]
+
+
+def test_the_driver_gets_the_geometry_and_the_stream(gpu):
+    problem = Problem(300, 200, 64)
+    engine = gpu.engine()
+    multiply(engine, KERNEL, problem)
+    multiply(engine, KERNEL, problem, stream(78))
+    geometry = KERNEL.launch(problem, KERNEL.config())
+    assert geometry.shared_bytes > 0
+    for config, handle in zip(gpu.configs, (77, 78), strict=True):
+        assert fields(config)[:4] == (*geometry, handle)
+
+
+def test_what_the_driver_gets_is_made_once(gpu):
+    engine, problem = gpu.engine(), Problem(301, 201, 64)
+    for handle in (77, 78, 77, 78):
+        multiply(engine, KERNEL, problem, stream(handle))
+    first, second, *again = gpu.configs
+    assert first is not second
+    assert again[0] is first
+    assert again[1] is second
+
+
+def test_every_kernel_that_may_overlap_its_packing_waits_for_it():
+    packed = [kernel for kernel in LADDER if kernel.packs]
+    assert packed
+    assert [kernel.name for kernel in packed if "wait_for_grid_before();" not in kernel.source.read_text()] == []

@@ -1,0 +1,138 @@
+"""A kernel that begins while its packing still runs, on a real GPU: no launch reads what another one packed."""
+
+import time
+
+import numpy as np
+import pytest
+from cuda.bindings import driver
+
+from tilewright.bench.verify import Operands, limit
+from tilewright.engines.base import poisoned, run
+from tilewright.engines.driver import check
+from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from tilewright.kernels.tma_packed import KERNEL
+from tilewright.problem import Problem
+
+CAPABILITY = (0, 0) if cuda_unavailable() else resolve_engine("cuda").capability
+HAS_TENSOR_MAPS = [()] if CAPABILITY >= (9, 0) else []
+
+SHAPES = [
+    (512, 512, 512),
+    (4096, 64, 512),  # packing takes longer than the product
+    (64, 4096, 512),  # and the other way round
+    (333, 250, 257),  # B is packed too
+    (100, 37, 0),  # nothing is
+]
+SETS = 8
+
+
+@pytest.fixture
+def draw(engine):
+    """Make sets of operands of a problem, on the host and on the GPU (A and B)."""
+
+    def draw(problem, sets=SETS):
+        operands = [Operands.draw(problem, seed) for seed in range(sets)]
+        return operands, [(engine.upload(each.a), engine.upload(each.b)) for each in operands]
+
+    return draw
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_launches_back_to_back_share_the_packed_memory(engine, draw, shape, _):
+    """The packing of launch i + 1 is an ordinary launch: it begins when the kernel of launch i, which reads the same
+    memory, has ended; and that one has waited for the packing of launch i. So no two of them can meet."""
+    problem = Problem(*shape)
+    operands, factors = draw(problem)
+    alone = []
+    for a, b in factors:
+        c = engine.upload(poisoned(problem.m, problem.n))
+        executable = run(engine, KERNEL, KERNEL.config(), problem, a, b, c)
+        alone.append(engine.download(c))
+    for each, result in zip(operands, alone, strict=True):
+        assert each.error(result) <= limit(problem)
+    results = [engine.upload(poisoned(problem.m, problem.n)) for _launch in range(200)]
+    for i, c in enumerate(results):
+        engine.launch(executable, problem, *factors[i % SETS], c)
+    for i, c in enumerate(results):
+        np.testing.assert_array_equal(engine.download(c), alone[i % SETS], err_msg=f"launch {i}")
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_launch_reads_what_the_one_before_wrote(engine, draw, shape, _):
+    """C = A_i @ B_i + C over and over. The packing of a launch begins when the launch before has ended, and the kernel
+    reads C after it has waited for the packing."""
+    problem = Problem(*shape, beta=1.0)
+    operands, factors = draw(problem)
+    c = engine.upload(np.zeros((problem.m, problem.n), np.float32))
+    executable = run(engine, KERNEL, KERNEL.config(), problem, *factors[0], c)
+    for a, b in factors[1:]:
+        engine.launch(executable, problem, a, b, c)
+    exact = sum(each.a.astype(np.float64) @ each.b.astype(np.float64) for each in operands)
+    error = np.linalg.norm(engine.download(c) - exact)
+    assert error <= limit(Problem(problem.m, problem.n, SETS * problem.k)) * max(np.linalg.norm(exact), 1.0)
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+@pytest.mark.parametrize(("shape", "packings"), [((512, 512, 512), 1), ((333, 250, 257), 2), ((64, 64, 0), 0)], ids=str)
+def test_a_captured_graph_keeps_the_overlap(engine, draw, shape, packings, _):
+    """Its edge from the last packing to the kernel is a programmatic one. All others are not: neither those between two
+    packings nor those from a kernel to the next packing."""
+    problem, launches = Problem(*shape), 20
+    operands, factors = draw(problem)
+    results = [engine.upload(poisoned(problem.m, problem.n)) for _launch in range(launches)]
+    executable = run(engine, KERNEL, KERNEL.config(), problem, *factors[0], results[0])
+    engine.synchronize()
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+    with engine.current:
+        stream = engine.device.create_stream()
+        check(driver.cuStreamBeginCapture(stream.handle, mode))
+        for i, c in enumerate(results):
+            engine.launch(executable, problem, *factors[i % SETS], c, stream)
+        graph = check(driver.cuStreamEndCapture(stream.handle))
+        status, *edges, count = driver.cuGraphGetEdges(graph, launches * (packings + 1))
+        check((status,))
+        _before, _after, data = edges
+        programmatic = int(driver.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
+        assert count == launches * (packings + 1) - 1
+        assert [int(edge.type) for edge in data[:count]].count(programmatic) == (launches if packings else 0)
+        executable_graph = check(driver.cuGraphInstantiate(graph, 0))
+        for _replay in range(5):
+            check(driver.cuGraphLaunch(executable_graph, stream.handle))
+        for i, c in enumerate(results):
+            assert operands[i % SETS].error(engine.download(c)) <= limit(problem), f"launch {i}"
+        check(driver.cuGraphExecDestroy(executable_graph))
+        check(driver.cuGraphDestroy(graph))
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+def test_timing_replays_give_right_results(engine, draw, _):
+    problem = Problem(1000, 600, 300)
+    operands, factors = draw(problem)
+    results = [engine.upload(poisoned(problem.m, problem.n)) for _set in range(SETS)]
+    executable = run(engine, KERNEL, KERNEL.config(), problem, *factors[0], results[0])
+
+    def work(i, stream):
+        engine.launch(executable, problem, *factors[i % SETS], results[i % SETS], stream)
+
+    (times,) = engine.time([work], 3, rotation=SETS)
+    assert min(times) > 0
+    for each, c in zip(operands, results, strict=True):
+        assert each.error(engine.download(c)) <= limit(problem)
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+def test_a_launch_with_its_packing_takes_microseconds(engine, draw, _):
+    problem = Problem(64, 64, 64)
+    _operands, ((a, b),) = draw(problem, 1)
+    c = engine.upload(poisoned(64, 64))
+    executable = run(engine, KERNEL, KERNEL.config(), problem, a, b, c)
+    best = float("inf")
+    for _repeat in range(20):
+        start = time.perf_counter()
+        for _launch in range(100):
+            engine.launch(executable, problem, a, b, c)
+        best = min(best, (time.perf_counter() - start) / 100)
+        engine.synchronize()
+    assert best < 40e-6
