@@ -137,11 +137,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             for (int k = 0; k < BK / SLICES; ++k) {
                 if (k + 1 < BK / SLICES) fetch(k + 1);
 #pragma unroll
-                for (int j = 0; j < TN; ++j) {
+                for (int j = 0; j < TN; j += 4) {
 #pragma unroll
                     for (int turn = 0; turn < TM; ++turn) {
-                        const int i = j % 2 ? TM - 1 - turn : turn;
-                        sums[i][j] += a[k % 2][i] * b[k % 2][j];
+                        const int i = j / 4 % 2 ? TM - 1 - turn : turn;
+#pragma unroll
+                        for (int q = 0; q < 4; ++q) {
+                            const int col = j + (turn % 2 ? 3 - q : q);
+                            sums[i][col] += a[k % 2][i] * b[k % 2][col];
+                        }
                     }
                 }
             }
@@ -185,14 +189,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                         store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &sums[i][j], beta);
                     } else {
 #pragma unroll
-                        for (int q = 0; q < 4; ++q) stages[row * BN + col + q] = alpha * sums[i][j + q];
+                        for (int q = 0; q < 4; ++q) stages[in_shared<BN>(row, col + q)] = alpha * sums[i][j + q];
                     }
                 }
             }
         }
         if (STAGED) {
             __syncthreads();
-            store_tile<BM, BN, THREADS>(C, ldc, M, N, tile_row, tile_col, stages, beta);
+            store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, stages, beta);
         }
     }
 }

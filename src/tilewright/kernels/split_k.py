@@ -27,8 +27,8 @@ def _threads(config: Config) -> int:
 
 def _shared_bytes(config: Config) -> int:
     """The stages, or in their place a tile of C: another slice's sums, or results on their way to unaligned rows."""
-    stages = config.STAGES * config.BK * (config.BM + _PAD + config.BN)
-    return tiling.FLOAT_BYTES * max(stages, config.BM * config.BN)
+    stages = tiling.FLOAT_BYTES * config.STAGES * config.BK * (config.BM + _PAD + config.BN)
+    return max(stages, tiling.result_tile_bytes(config))
 
 
 def _copies_evenly(config: Config) -> bool:
@@ -89,7 +89,7 @@ KERNEL = Kernel(
         ),
         Constraint(
             lambda c: c.BLOCKS * (_shared_bytes(c) + 1024) <= _SHARED_LIMIT + 1024,
-            "BLOCKS times STAGES*BK*(BM+4+BN) floats, or BM*BN if more, must fit a multiprocessor's 227 KiB",
+            "BLOCKS times STAGES*BK*(BM+4+BN) floats, or BM*BN+BM/4 if more, must fit a multiprocessor's 227 KiB",
         ),
         Constraint(
             lambda c: c.BLOCKS * _threads(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _REGISTERS,

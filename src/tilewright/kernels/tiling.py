@@ -37,6 +37,11 @@ def shared_tiles_bytes(config: Config, pad: int = 0) -> int:
     return FLOAT_BYTES * config.BK * (config.BM + config.BN + pad)
 
 
+def result_tile_bytes(config: Config) -> int:
+    """Bytes of a BM x BN tile of C in shared memory, every fourth row a bank further: see epilogue.cuh."""
+    return FLOAT_BYTES * (config.BM * config.BN + config.BM // 4)
+
+
 def loads_evenly(width: int) -> tuple[Constraint, ...]:
     """Every thread of a block loads equally many pieces of `width` elements of each tile."""
     each = f"{width}*threads: every thread loads whole float4s" if width > 1 else "threads: every thread loads as many"

@@ -21,7 +21,8 @@
 constexpr int LANES_M = 4;  // of a warp's lanes, 4 stand along m and 8 along n
 constexpr int LANES_N = 8;
 constexpr int WARPS_N = BN / (LANES_N * TN);
-constexpr int THREADS = 32 * (BM / (LANES_M * TM)) * WARPS_N;
+constexpr int WARPS = BM / (LANES_M * TM) * WARPS_N;
+constexpr int THREADS = 32 * WARPS;
 constexpr int STAGE = BK * (BM + BN);  // floats of a tile of A and one of B
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -129,13 +130,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &sums[i][j], beta);
                 } else {
 #pragma unroll
-                    for (int q = 0; q < 4; ++q) stages[row * BN + col + q] = alpha * sums[i][j + q];
+                    for (int q = 0; q < 4; ++q) stages[in_shared<BN>(row, col + q)] = alpha * sums[i][j + q];
                 }
             }
         }
         if (!ALIGNED) {
             __syncthreads();
-            store_tile<BM, BN, THREADS>(C, ldc, M, N, tile_row, tile_col, stages, beta);
+            store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, stages, beta);
             fence_async_shared();  // the copy engine may write where the tile lay
         }
     }

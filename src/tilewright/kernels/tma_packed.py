@@ -20,7 +20,7 @@ def _threads(config: Config) -> int:
 
 def _shared_bytes(config: Config) -> int:
     """The stages, or in their place a tile of C on its way to unaligned rows."""
-    return max(config.STAGES * tiling.shared_tiles_bytes(config), tiling.FLOAT_BYTES * config.BM * config.BN)
+    return max(config.STAGES * tiling.shared_tiles_bytes(config), tiling.result_tile_bytes(config))
 
 
 KERNEL = Kernel(
@@ -56,7 +56,7 @@ KERNEL = Kernel(
         ),
         Constraint(
             lambda c: c.BLOCKS * (_shared_bytes(c) + 1024 + 8 * c.STAGES) <= _SHARED_LIMIT + 1024,
-            "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN if more, must fit a multiprocessor's 227 KiB",
+            "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more, must fit a multiprocessor's 227 KiB",
         ),
         Constraint(
             lambda c: c.BLOCKS * _threads(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _REGISTERS,

@@ -40,14 +40,26 @@ __device__ __forceinline__ void store4(float* C, int ldc, int M, int N, int row,
     }
 }
 
-// A rows x cols tile of C that begins at (row, col), from alpha times its sums in shared memory, row after row. For rows
+// Where element (row, col) of a tile of C stands in shared memory. Every fourth row begins a bank further, so that lanes
+// which stand four rows apart, as those that computed the tile do, write to distinct banks.
+template <int COLS>
+__device__ __forceinline__ int in_shared(int row, int col) {
+    return row * COLS + row / 4 + col;
+}
+
+// A ROWS x COLS tile of C that begins at (row, col), from alpha times its sums in shared memory, by WARPS warps. For rows
 // of C off 16-byte boundaries: neighbouring threads store neighbours, where a thread's own four, stored one by one,
 // would have a warp touch four times the sectors that it fills.
-template <int ROWS, int COLS, int STORERS>
+template <int ROWS, int COLS, int WARPS>
 __device__ __forceinline__ void store_tile(float* C, int ldc, int M, int N, int row, int col, const float* scaled,
                                            float beta) {
-#pragma unroll 4
-    for (int i = threadIdx.x; i < ROWS * COLS; i += STORERS) {
-        store(C, ldc, M, N, row + i / COLS, col + i % COLS, 1.0f, scaled[i], beta);
+    const int lane = threadIdx.x % 32;
+    for (int r = threadIdx.x / 32; r < ROWS && (!EDGES || row + r < M); r += WARPS) {
+        float* c = at(C, ldc, row + r, col + lane);
+        const float* sums = scaled + in_shared<COLS>(r, lane);
+#pragma unroll
+        for (int j = 0; j < COLS; j += 32) {
+            if (!EDGES || col + lane + j < N) c[j] = beta == 0.0f ? sums[j] : sums[j] + beta * c[j];
+        }
     }
 }
