@@ -37,12 +37,10 @@ def own_tables(tmp_path, monkeypatch):
     forget()
 
 
-def entry(shape, kernel, gflops, config=None, dtype="float32"):
+def entry(shape, kernel, gflops, config=None, dtype="float32", **others):
     problem, found = Problem.parse(shape), find(kernel)
-    config = dict(found.config(config))
-    return Entry(
-        m=problem.m, n=problem.n, k=problem.k, dtype=dtype, kernel=kernel, config=config, gflops=gflops
-    )  # fmt: skip
+    fields = {"m": problem.m, "n": problem.n, "k": problem.k, "config": dict(found.config(config))}
+    return Entry(**fields, dtype=dtype, kernel=kernel, gflops=gflops, **others)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -81,6 +79,22 @@ def test_one_whole_tile_is_enough_for_the_emulator():
 def test_a_tabled_shape_gets_what_was_fastest_there(own_tables):
     store.save("NVIDIA H200", (9, 0), [entry("300x200x100", "vectorized", 50), entry("300x200x100", "padded", 60)])
     assert select(Problem.parse("300x200x100"), (9, 0), "NVIDIA H200")[0] is find("padded")
+
+
+def test_what_errs_little_is_preferred(own_tables):
+    def picked(*ratios):
+        names = ("vectorized", "padded", "conflict_free")
+        entries = [
+            entry("300x200x100", name, gflops, error_ratio=ratio)
+            for name, gflops, ratio in zip(names, (50, 60, 70), ratios, strict=True)
+        ]
+        store.save("NVIDIA H200", (9, 0), entries)
+        forget()
+        return select(Problem.parse("300x200x100"), (9, 0), "NVIDIA H200")[0].name
+
+    assert picked(1.0, 1.4, 1.6) == "padded"
+    assert picked(2.0, None, 1.6) == "padded"
+    assert picked(2.0, 2.0, 1.6) == "conflict_free"
 
 
 def test_the_users_table_comes_before_the_shipped_one():

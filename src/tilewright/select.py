@@ -46,6 +46,8 @@ class _Known(NamedTuple):
     time_us: float
     factor: float
     """Its time over what the cost model says of it."""
+    accurate: bool
+    """Whether it errs little more than cuBLAS, as far as is known."""
 
 
 class _Expected(NamedTuple):
@@ -57,7 +59,7 @@ class _Expected(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """A tabled problem, and what was measured on it, the fastest first."""
+    """A tabled problem, and what was measured on it: what is accurate comes first, the fastest of it at the head."""
 
     problem: Problem
     known: tuple[_Known, ...]
@@ -198,7 +200,7 @@ def _shapes(tables: Iterable["Table"], dtype: str) -> tuple[_Shape, ...]:
             if entry.dtype == dtype and sizes not in shapes and (known := _known(entry, gpu)):
                 measured.setdefault(sizes, []).append(known)
         for sizes, of_shape in measured.items():
-            of_shape.sort(key=lambda known: known.time_us)
+            of_shape.sort(key=lambda known: (not known.accurate, known.time_us))
             shapes[sizes] = _Shape(Problem(*sizes, dtype), tuple(of_shape))
     return tuple(shapes.values())
 
@@ -211,7 +213,7 @@ def _known(entry: "Entry", gpu: Gpu) -> _Known | None:
     except (KernelNotFoundError, ConfigError):
         return None
     cost = predict(kernel, config, Problem(entry.m, entry.n, entry.k, entry.dtype), gpu)
-    return _Known(kernel, config, entry.time_us, entry.time_us / cost.us) if cost else None
+    return _Known(kernel, config, entry.time_us, entry.time_us / cost.us, entry.accurate) if cost else None
 
 
 def _takes(kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: _Addresses) -> bool:

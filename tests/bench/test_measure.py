@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.bench.measure import Choice, operand_sets
 from tilewright.bench.numpy_baseline import NumpyBaseline
+from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.run import baseline_library, bench
 from tilewright.bench.verify import Operands
 from tilewright.engines.emulator import EmulatorEngine
@@ -71,6 +72,13 @@ class Library:
 
         return {"tf32": {"rounding": slow}, None: {"exact": product}}[precision]
 
+    def result(self, work, sets):
+        exact = ENGINE.download(sets[0].a).astype(float) @ ENGINE.download(sets[0].b).astype(float)
+        return exact * (1 + 1e-3)
+
+    def kernels(self, work):
+        return [LaunchedKernel(name=work.__name__, grid=(2, 1, 1), block=(32, 1, 1))]
+
 
 def test_a_kernel_that_rounds_stands_beside_a_library_that_does():
     names = ("wmma_tf32", "naive", "vectorized")
@@ -82,6 +90,28 @@ def test_a_kernel_that_rounds_stands_beside_a_library_that_does():
     assert all(record.verified for record in records)
     assert records[0].error.limit > 100 * records[1].error.limit
     assert records[0].error.relative_frobenius > records[1].error.limit
+
+
+def test_the_kernels_of_the_baseline_are_named_where_asked():
+    choices = [Choice(find(name), find(name).config()) for name in ("wmma_tf32", "naive")]
+    problem = Problem(20, 20, 20)
+    named = measured([problem], choices, library=Library(), name_kernels=True)
+    assert [kernel.name for record in named for kernel in record.baseline.kernels] == ["slow", "work"]
+    assert all(record.baseline.kernels is None for record in measured([problem], choices, library=Library()))
+
+
+def test_the_error_of_the_baseline_stands_beside_the_kernels():
+    problems = [Problem(20, 20, 20), Problem(20, 20, 20, beta=1.0)]
+    choices = [Choice(find("naive"), find("naive").config())]
+    plain, added = measured(problems, choices, library=Library())
+    assert plain.baseline.error == pytest.approx(1e-3)
+    assert plain.error_ratio == pytest.approx(plain.error.relative_frobenius / 1e-3)
+    assert added.baseline.error is None and added.error_ratio is None
+    assert all(record.error_ratio is None for record in measured([Problem(8, 8, 8)]))  # NumPy has other operands
+
+
+def test_numpy_runs_no_kernels():
+    assert measured([Problem(8, 8, 8)], name_kernels=True)[0].baseline.kernels == []
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

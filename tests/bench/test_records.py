@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tilewright.bench.records import Run, Times
+from tilewright.bench.records import LaunchedKernel, Run, Times
 from tilewright.errors import RecordsError
 
 
@@ -20,7 +20,7 @@ def test_the_json_has_the_documented_shape(tmp_path, make_record):
     (written,) = text["records"]
     assert {"kernel", "rung", "config", "m", "n", "k", "dtype", "engine", "gflops", "ratio", "verified"} <= set(written)
     assert set(written["time_us"]) == {"min", "median"}
-    assert set(written["baseline"]) == {"name", "version", "time_us", "gflops"}
+    assert {"name", "version", "time_us", "gflops", "kernels"} <= set(written["baseline"])
     assert set(written["error"]) == {"relative_frobenius", "limit"}
 
 
@@ -32,6 +32,22 @@ def test_a_run_reads_back_as_it_was(tmp_path, make_record):
     run.save(tmp_path / "run.json")
     assert Run.load(tmp_path / "run.json") == run
     assert not run.verified
+
+
+def test_the_kernels_of_a_baseline_are_kept(tmp_path, make_record):
+    launched = [LaunchedKernel(name="f<4>", grid=(32, 16, 2), block=(256, 1, 1))]
+    baseline = make_record().baseline.model_copy(update={"kernels": launched})
+    Run(environment={}, records=[make_record(baseline=baseline)]).save(tmp_path / "run.json")
+    assert Run.load(tmp_path / "run.json").records[0].baseline == baseline
+
+
+def test_records_from_before_kernels_were_named_are_read(tmp_path, make_record):
+    path = tmp_path / "run.json"
+    Run(environment={}, records=[make_record()]).save(path)
+    older = json.loads(path.read_text())
+    del older["records"][0]["baseline"]["kernels"]
+    path.write_text(json.dumps(older))
+    assert Run.load(path).records == [make_record()]
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,8 @@ def test_blocks_share_the_work_on_a_tile(engine, tmp_path, splits, shape):
 def test_launches_on_two_streams_do_not_meet(engine, tmp_path):
     kernel = split_k_kernel(tmp_path)
     problem = Problem(512, 512, 512)
-    streams = [Device().create_stream() for _ in range(2)]
+    with engine.current:
+        streams = [Device().create_stream() for _ in range(2)]
     sets = [draw(engine, problem) for _ in streams]
     executable = run(engine, kernel, kernel.config(), problem, *sets[0][1])
     for _ in range(20):
@@ -208,12 +209,14 @@ def test_the_first_launch_on_a_stream_inside_a_capture(engine, tmp_path):
     operands, (a, b, c) = draw(engine, problem)
     others, rest = draw(engine, small)
     executable = run(engine, kernel, kernel.config(), problem, a, b, c)  # elsewhere than on the captured stream
-    builder = engine.device.create_graph_builder().begin_building("global")
-    engine.launch(executable, small, *rest, builder.stream)
-    engine.launch(executable, problem, a, b, c, builder.stream)  # what the small one uses is too small for it
-    graph = builder.end_building().complete()
+    with engine.current:
+        builder = engine.device.create_graph_builder().begin_building("global")
+        engine.launch(executable, small, *rest, builder.stream)
+        engine.launch(executable, problem, a, b, c, builder.stream)  # what the small one uses is too small for it
+        graph = builder.end_building().complete()
     for _ in range(3):
-        graph.launch(engine.stream)
+        with engine.current:
+            graph.launch(engine.stream)
         assert operands.error(engine.download(c)) <= limit(problem)
         assert others.error(engine.download(rest[2])) <= limit(small)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.bench.records import Error, Run
+from tilewright.bench.records import Baseline, Error, Run, Times
 from tilewright.kernels import find
 from tilewright.tables.table import Table
 from tilewright.tuning import merge
@@ -47,6 +47,14 @@ def test_records_become_a_table_and_later_ones_are_added(tmp_path, run, capsys):
 def test_what_says_nothing_of_a_plain_product_on_a_gpu_is_left_out(tmp_path, run, changes):
     _, table = merge.merge([run(**changes)], tmp_path / "table.json")
     assert table.entries == ()
+
+
+def test_errors_are_kept_beside_the_baselines(tmp_path, run):
+    baseline = Baseline(name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=1, error=2e-7)
+    _, table = merge.merge(
+        [run(error=Error(relative_frobenius=3e-7, limit=1e-6), baseline=baseline)], tmp_path / "t.json"
+    )
+    assert table.entries[0].error_ratio == pytest.approx(1.5)
 
 
 def test_what_best_picked_counts_for_what_it_was(tmp_path, run):

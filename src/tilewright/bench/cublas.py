@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.verify import limit
 from tilewright.engines.base import Matrix, Work
+from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import Allocation
 from tilewright.errors import EngineUnavailableError
@@ -107,6 +109,16 @@ class CublasBaseline:
             works[BEST + suffix] = best
         return works
 
+    def kernels(self, work: Work) -> list[LaunchedKernel]:
+        """The kernels that cuBLAS chose for one of these works, in the order of their launches.
+
+        Raises:
+            LaunchError: the GPU reports an error.
+        """
+        with self._engine.current:
+            found = captured_kernels(work, self._engine.stream)
+        return [LaunchedKernel(**kernel._asdict()) for kernel in found]
+
     def _default(self, problem: Problem, sets: OperandSets, precision: str | None) -> Work:
         """cublasGemmEx, which chooses an algorithm by itself."""
         cublas, handle, workspace = self._cublas, self._handle, self._workspace.pointer
@@ -135,10 +147,10 @@ class CublasBaseline:
         works = [product.work(algorithm, problem) for algorithm in algorithms]
         times = self._engine.time(works, SAMPLES, rotation=len(sets))
         plain = dataclasses.replace(problem, alpha=1.0, beta=0.0)
-        expected = self._result(self._default(plain, sets, precision), sets)
+        expected = self.result(self._default(plain, sets, precision), sets)
         agreement = max(AGREEMENT, 2 * limit(problem, precision))
         for index in sorted(range(len(works)), key=lambda index: min(times[index])):
-            difference = self._result(product.work(algorithms[index], plain), sets) - expected
+            difference = self.result(product.work(algorithms[index], plain), sets) - expected
             if np.linalg.norm(difference) <= agreement * np.linalg.norm(expected):
                 return works[index]
         return None
@@ -152,8 +164,8 @@ class CublasBaseline:
             return False
         return True
 
-    def _result(self, work: Work, sets: OperandSets) -> NDArray[Any]:
-        """C of the first set after one run."""
+    def result(self, work: Work, sets: OperandSets) -> NDArray[Any]:
+        """C of the first set after one run of such a work."""
         with self._engine.current:
             work(0, self._engine.stream)
         return self._engine.download(sets[0][2])

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bench.records import Baseline, Error, Record, Times
+from tilewright.bench.records import Baseline, Error, LaunchedKernel, Record, Times
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import Engine, Executable, Matrix, Work, run
 from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
@@ -48,6 +48,12 @@ class BaselineLibrary(Protocol):
         Their factors are rounded to this precision (see `Kernel.precision`), and the names are others for each.
         """
 
+    def result(self, work: Work, sets: Sequence[OperandSet]) -> NDArray[Any] | None:
+        """C of the first set after one run of such a work; None where it computes with operands of its own."""
+
+    def kernels(self, work: Work) -> list[LaunchedKernel]:
+        """The kernels that one run of such a work launches on a GPU, in order; none where it uses no GPU."""
+
 
 def measure(
     engine: Engine,
@@ -56,6 +62,7 @@ def measure(
     *,
     samples: int,
     library: BaselineLibrary | None,
+    name_kernels: bool = False,
     on_step: OnStep = lambda what, done, total: None,
 ) -> list[Record]:
     """Verify each choice, then time all of them and the baseline, their samples interleaved.
@@ -70,6 +77,7 @@ def measure(
         problem: what to compute; leading dimensions are the tight ones.
         samples: timed samples of each choice and baseline.
         library: what to compare with.
+        name_kernels: whether the records name the kernels that the baseline launches.
         on_step: called after every verification and every sample.
 
     Raises:
@@ -102,7 +110,7 @@ def measure(
     ]
     rival_times = dict(zip(rivals, times[len(works) :], strict=True))
     baselines = {
-        precision: _baseline(problem, library, {name: rival_times[name] for name in named})
+        precision: _baseline(operands, sets, library, named, rival_times, name_kernels)
         for precision, named in rivals_by_precision.items()
     }
     return [
@@ -111,12 +119,29 @@ def measure(
     ]
 
 
-def _baseline(problem: Problem, library: BaselineLibrary | None, times: Mapping[str, Times]) -> Baseline | None:
-    """The fastest of a library's ways."""
-    if library is None or not times:
+def _baseline(
+    operands: Operands,
+    sets: Sequence[OperandSet],
+    library: BaselineLibrary | None,
+    works: Mapping[str, Work],
+    times: Mapping[str, Times],
+    name_kernels: bool,
+) -> Baseline | None:
+    """The fastest of a library's ways; times may hold those of others too."""
+    if library is None or not works:
         return None
-    name, best = min(times.items(), key=lambda way: way[1].median)
-    return Baseline(name=name, version=library.version, time_us=best, gflops=problem.gflops(best.median))
+    name = min(works, key=lambda way: times[way].median)
+    # With another beta, C is not what it was: the runs have added to it again and again.
+    result = library.result(works[name], sets) if operands.problem.beta == 0 else None
+    error = math.nan if result is None else operands.error(result)
+    return Baseline(
+        name=name,
+        version=library.version,
+        time_us=times[name],
+        gflops=operands.problem.gflops(times[name].median),
+        kernels=library.kernels(works[name]) if name_kernels else None,
+        error=error if math.isfinite(error) else None,
+    )
 
 
 def verify(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> tuple[Executable, float]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tilewright.bench.measure import OperandSet
+from tilewright.bench.records import LaunchedKernel
 from tilewright.engines.base import Work
 from tilewright.problem import Problem
 
@@ -30,3 +31,10 @@ class NumpyBaseline:
                 np.add(product, problem.beta * c, out=product)
 
         return {"NumPy": work}
+
+    def result(self, work: Work, sets: Sequence[OperandSet]) -> None:
+        """None: it has operands of its own."""
+
+    def kernels(self, work: Work) -> list[LaunchedKernel]:
+        """None: it runs on the CPU."""
+        return []

@@ -28,6 +28,14 @@ class Times(_Model):
         return cls(min=min(samples), median=statistics.median(samples))
 
 
+class LaunchedKernel(_Model):
+    """A kernel that a library launched: its name in C++, and its grid and block along x, y and z."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+
 class Baseline(_Model):
     """What was timed beside the kernel, in the same run, on the same problem."""
 
@@ -35,6 +43,11 @@ class Baseline(_Model):
     version: str
     time_us: Times
     gflops: float
+    kernels: list[LaunchedKernel] | None = None
+    """What one run of it launches on the GPU, in order: several where k is split and summed up. None where that was not
+    asked for, empty where it runs on no GPU."""
+    error: float | None = None
+    """Relative Frobenius error of its result against float64. None where beta is not 0, or the result not finite."""
 
 
 class Error(_Model):
@@ -69,6 +82,12 @@ class Record(_Model):
     """The kernel that the selector picked, where `kernel` is 'best'."""
     precision: str | None = None
     """What kernel and baseline round factors to, as 'tf32'; None where they take them as they come."""
+
+    @property
+    def error_ratio(self) -> float | None:
+        """The kernel's error over the baseline's on the same operands; None where one of them is not known."""
+        ours, theirs = self.error.relative_frobenius, self.baseline and self.baseline.error
+        return ours / theirs if ours is not None and theirs else None
 
     @property
     def shape(self) -> str:

@@ -36,6 +36,7 @@ def bench(
     *,
     samples: int,
     library: BaselineLibrary | None,
+    name_kernels: bool = False,
     on_step: OnStep = lambda what, done, total: None,
 ) -> Iterator[list[Record]]:
     """Measure the choices on one problem after the other; yields the records of each as they come.
@@ -52,7 +53,9 @@ def bench(
         for choice in chosen:
             choice.kernel.check(problem)
     for problem, chosen in zip(problems, picked, strict=True):
-        records = measure.measure(engine, chosen, problem, samples=samples, library=library, on_step=on_step)
+        records = measure.measure(
+            engine, chosen, problem, samples=samples, library=library, name_kernels=name_kernels, on_step=on_step
+        )
         yield [
             record.model_copy(update={"kernel": BEST, "picked": record.kernel}) if choice == BEST else record
             for choice, record in zip(choices, records, strict=True)

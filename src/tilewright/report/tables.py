@@ -67,9 +67,9 @@ def bench_table(records: Sequence[Record]) -> Table:
         cells: list[str | Text] = [
             str(record.rung),
             f"{record.kernel}: {record.picked}" if record.picked else record.kernel,
-            _pairs(record.config),
+            pairs(record.config),
             _verdict(record),
-            _time(record.time_us.median),
+            duration(record.time_us.median),
         ]
         if not emulated:
             cells.append(f"{record.gflops:,.0f}")
@@ -77,10 +77,28 @@ def bench_table(records: Sequence[Record]) -> Table:
                 cells.append(_ratio(record, named=len(baselines) > 1))
         table.add_row(*cells)
     for baseline in baselines.values():
-        cells = ["", baseline.name, f"version {baseline.version}", "", _time(baseline.time_us.median)]
+        error = f"{baseline.error:.1e}" if baseline.error is not None else ""
+        cells = ["", baseline.name, f"version {baseline.version}", error, duration(baseline.time_us.median)]
         if not emulated:
             cells += [f"{baseline.gflops:,.0f}", "100.0%"]
         table.add_row(*cells, style="cyan")
+    return table
+
+
+def baseline_kernels_table(records: Sequence[Record]) -> Table | None:
+    """One row a kernel that a baseline of these records launched; None where none is known."""
+    baselines = {record.baseline.name: record.baseline for record in records if record.baseline}
+    if not any(baseline.kernels for baseline in baselines.values()):
+        return None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("baseline", style="cyan", no_wrap=True)
+    table.add_column("kernel that it runs", overflow="fold")
+    for heading in ("grid", "block"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for baseline in baselines.values():
+        for number, kernel in enumerate(baseline.kernels or ()):
+            sizes = ("x".join(map(str, extent)) for extent in (kernel.grid, kernel.block))
+            table.add_row("" if number else baseline.name, Text(kernel.name), *sizes)
     return table
 
 
@@ -107,11 +125,13 @@ def _verdict(record: Record) -> Text:
     return Text(f"{text} ok", style="green") if record.verified else Text(f"{text} WRONG", style="bold red")
 
 
-def _pairs(config: Mapping[str, int]) -> str:
+def pairs(config: Mapping[str, int]) -> str:
+    """A config in words, as in 'BM=64 BN=64'."""
     return " ".join(f"{name}={value}" for name, value in config.items())
 
 
-def _time(microseconds: float) -> str:
+def duration(microseconds: float) -> str:
+    """A time in the unit that suits it, as in '2.50 ms'."""
     if microseconds >= 1e6:
         return f"{microseconds / 1e6:.2f} s"
     if microseconds >= 1e3:

@@ -17,6 +17,9 @@ KEEP_WITHIN = 1.5
 """A table keeps what is at most so many times slower than the fastest on its problem. Entries that are not the fastest
 tell how a config does away from where it wins, and serve operands that the fastest cannot take."""
 
+ACCURATE_WITHIN = 1.5
+"""How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -34,6 +37,8 @@ class Entry(_Model):
     gflops: float = Field(gt=0)
     baseline_gflops: float | None = Field(default=None, gt=0)
     """cuBLAS's, in the same run."""
+    error_ratio: float | None = Field(default=None, ge=0)
+    """Its error over cuBLAS's, against float64 on the same operands."""
     revision: str | None = None
     """Revision of the source that was measured."""
 
@@ -41,6 +46,11 @@ class Entry(_Model):
     def problem(self) -> tuple[int, int, int, str]:
         """What was computed."""
         return self.m, self.n, self.k, self.dtype
+
+    @property
+    def accurate(self) -> bool:
+        """Whether its error is known to be at most `ACCURATE_WITHIN` times cuBLAS's, or not known at all."""
+        return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN
 
     @property
     def time_us(self) -> float:

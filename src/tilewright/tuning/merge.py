@@ -76,6 +76,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
             config=record.config,
             gflops=record.gflops,
             baseline_gflops=record.baseline.gflops if record.baseline and record.baseline.gflops else None,
+            error_ratio=record.error_ratio,
             revision=revision,
         )
         for record in records
