@@ -9,6 +9,9 @@
 // So consecutive FFMAs share a factor, which the operand cache holds: columns are taken in pairs, in serpentine.
 //
 // The last wave of tiles seldom fills the GPU: with WAVE > 0, so many blocks share what is left of them (stream-K).
+//
+// A long sum errs more than short ones that are added: with CHUNK > 0, a block adds its sums to C after so many k, and
+// begins new ones.
 
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
@@ -57,7 +60,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int tile = shares ? shared.first_tile + step / steps : blockIdx.x;
         const int first = step / steps * steps;  // of the tile
         const int from = step - first;
-        const int to = min(from + end - step, steps);
+        const int to = min(from + min(end - step, CHUNK && !shares ? CHUNK / BK : steps), steps);
+        const float beta_now = from > 0 && !shares ? 1.0f : beta;  // C holds the chunks before this one
         const int tile_row = tile / tiles_n * BM;
         const int tile_col = tile % tiles_n * BN;
         step += to - from;
@@ -115,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
         }
 
-        if (WAVE && to - from < steps &&
+        if (shares && to - from < steps &&
             !add_parts<THREADS>(sums, shared, sharer, first, first + steps - 1, second, workspace, tickets)) {
             continue;
         }
@@ -127,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             for (int j = 0; j < TN; j += 4) {
                 const int col = thread_col + j * LANES_N;
                 if (ALIGNED) {
-                    store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &sums[i][j], beta);
+                    store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &sums[i][j], beta_now);
                 } else {
 #pragma unroll
                     for (int q = 0; q < 4; ++q) stages[in_shared<BN>(row, col + q)] = alpha * sums[i][j + q];
@@ -136,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         if (!ALIGNED) {
             __syncthreads();
-            store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, stages, beta);
+            store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, stages, beta_now);
             fence_async_shared();  // the copy engine may write where the tile lay
         }
     }

@@ -36,6 +36,9 @@ KERNEL = Kernel(
         Parameter("TN", 8, (8, 16), "columns of C that a thread computes"),
         Parameter("STAGES", 3, (2, 3, 4, 6), "tiles of A and B that are in shared memory or on their way", least=2),
         stream_k.parameter(264, (0, 132, 264)),
+        Parameter(
+            "CHUNK", 2048, (0, 1024, 2048), "k after which a block adds its sums to C; 0: only at the end", least=0
+        ),
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
@@ -51,6 +54,7 @@ KERNEL = Kernel(
         Constraint(
             lambda c: c.BK % 2 == 0, "BK must be a multiple of 2: fragments take turns in two sets of registers"
         ),
+        Constraint(lambda c: c.CHUNK % c.BK == 0, "CHUNK must be a multiple of BK: sums are whole steps"),
         Constraint(
             lambda c: max(c.BM, c.BN, c.BK) <= 256, "BM, BN and BK must be at most 256, the extents of a tensor box"
         ),
