@@ -70,7 +70,7 @@ KERNEL = Kernel(
         Parameter("TN", 4, (1, 2, 4, 8), "columns of C that a thread computes"),
         Parameter("THREADS_N", 32, (1, 8, 32), "threads that stand side by side along n; the others stand along k"),
         Parameter("GROUPS", 12, (8, 16), "warps of a block, or groups of THREADS_N threads, that divide k among them"),
-        Parameter("DEPTH", 4, (4, 8), "elements along k that a thread takes in one step"),
+        Parameter("DEPTH", 4, (4, 8, 16), "elements along k that a thread takes in one step"),
         Parameter("AHEAD", 1, (0, 1), "1: the next step's elements of B are loaded a step ahead", least=0),
         Parameter("BLOCKS", 1, (1, 2, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
         Parameter("MULTIPROCESSORS", 132, (132,), "multiprocessors among which tiles and ranges of k are divided"),
@@ -98,7 +98,7 @@ KERNEL = Kernel(
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,
     presets={
-        "row": {"TM": 1, "TN": 4, "THREADS_N": 32, "GROUPS": 8, "DEPTH": 8, "AHEAD": 0, "BLOCKS": 4},
+        "row": {"TM": 1, "TN": 4, "THREADS_N": 8, "GROUPS": 16, "DEPTH": 16, "AHEAD": 0, "BLOCKS": 1},
         "rows": {"TM": 16, "TN": 4, "THREADS_N": 32, "GROUPS": 12, "DEPTH": 4, "AHEAD": 1, "BLOCKS": 1},
         "dot": {"TM": 16, "TN": 2, "THREADS_N": 1, "GROUPS": 16, "DEPTH": 4, "AHEAD": 0, "BLOCKS": 1},
         "column": {"TM": 8, "TN": 1, "THREADS_N": 1, "GROUPS": 8, "DEPTH": 4, "AHEAD": 0, "BLOCKS": 4},

@@ -106,9 +106,10 @@ KERNEL = Kernel(
     presets={
         "tiny": {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 3, "WAVE": 0, "BLOCKS": 4},
         "small": {"BM": 16, "BN": 128, "BK": 32, "TM": 4, "TN": 8, "SLICES": 2, "STAGES": 3, "WAVE": 0, "BLOCKS": 4},
-        "medium": {"BM": 64, "BN": 128, "BK": 64, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 0, "BLOCKS": 2},
+        "medium": {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 0, "BLOCKS": 2},
         "uneven": {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 3, "WAVE": 0, "BLOCKS": 3},
-        "odd": {"BM": 64, "BN": 64, "BK": 32, "TM": 4, "TN": 8, "SLICES": 1, "STAGES": 2, "WAVE": 528, "BLOCKS": 4},
+        "odd": {"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 4, "SLICES": 1, "STAGES": 2, "WAVE": 396, "BLOCKS": 3},
+        "flat": {"BM": 64, "BN": 128, "BK": 16, "TM": 8, "TN": 8, "SLICES": 1, "STAGES": 2, "WAVE": 0, "BLOCKS": 4},
         "tall": {"BM": 64, "BN": 64, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 0, "BLOCKS": 4},
         "deep": {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 396, "BLOCKS": 3},
         "few_rows": {
