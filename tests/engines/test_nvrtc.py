@@ -111,6 +111,22 @@ def test_a_kernel_is_compiled_with_its_config_and_specialization(tmp_path):
         assert cubin.report.shared_bytes == 4 * 64 * (1 + edges + 2 * aligned)
 
 
+def test_ptx_of_a_kernel(tmp_path):
+    source = tmp_path / "named.cu"
+    source.write_text('extern "C" __global__ void named(float* x) { x[BM + 2 * EDGES + ALIGNED] = 1; }')
+    parameters = (Parameter("BM", 32, (32,), ""),)
+    kernel = Kernel(1, "other", "", source, parameters, lambda _: Tile(1, 1, 1), lambda _: (32, 1, 1))
+    text = nvrtc.ptx(kernel, Config({"BM": 64}), Specialization(edges=True, aligned=True), "sm_90a")
+    assert ".target sm_90a" in text and ".entry named(" in text
+    assert f"+{4 * 67}]" in text
+    assert text.endswith("\n") and "\0" not in text
+    source.write_text("int broken = ;")
+    with pytest.raises(CompileError) as caught:
+        nvrtc.ptx(kernel, Config({"BM": 64}), Specialization(edges=True, aligned=True), "sm_90a")
+    assert "named.cu does not compile for sm_90a -DBM=64 -DEDGES=1 -DALIGNED=1\n" in str(caught.value)
+    assert "named.cu(1): error: expected an expression" in str(caught.value)
+
+
 def test_cuda_headers_are_found():
     assert nvrtc.compile_source(TENSOR, "tensor.cu", "tensor", {}, "sm_80").report.registers > 0
 

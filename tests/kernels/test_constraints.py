@@ -86,7 +86,7 @@ VIOLATIONS["tma_packed"] = [
     ({"TN": 2, "BN": 64}, "TN must be a multiple of 4"),
     ({"BK": 15}, "BK must be a multiple of 2"),
     ({"BM": 512, "BLOCKS": 1}, "BM, BN and BK must be at most 256"),
-    ({"STAGES": 4}, "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more, must fit a multiprocessor's 227 KiB"),
+    ({"STAGES": 4}, "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more, must fit"),
     ({"CHUNK": 48}, "CHUNK must be a multiple of BK"),
     ({"BLOCKS": 3, "STAGES": 2}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
@@ -103,7 +103,7 @@ VIOLATIONS["split_k"] = [
         "32*SLICES*(BM/(LANES_M*TM))*(BN/((32/LANES_M)*TN)) must be",
     ),
     ({"BK": 12}, "BM, BN and BK must be such that the block's warps copy equally many pieces"),
-    ({"STAGES": 20}, "BLOCKS times STAGES*BK*(BM+4+BN) floats, or BM*BN+BM/4 if more, must fit a multiprocessor's 227 KiB"),
+    ({"STAGES": 20}, "BLOCKS times STAGES*BK*(BM+4+BN) floats, or BM*BN+BM/4 if more, must fit"),
     ({"BM": 128, "BN": 256, "TN": 16, "TM": 8}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
 VIOLATIONS["skinny"] = [

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from tilewright.bench.records import Baseline, Error, Times
-from tilewright.report.tables import bench_table
+from tilewright.bench.records import Baseline, Error, LaunchedKernel, Times
+from tilewright.report.tables import baseline_kernels_table, bench_table
 
 
 def printed(*records):
@@ -48,3 +48,23 @@ def test_a_record_without_baseline_has_no_ratio(make_record):
 @pytest.mark.parametrize(("error", "text"), [(3e-4, "3.0e-04 WRONG"), (None, "NaN WRONG")])
 def test_a_wrong_result_stands_out(error, text, make_record):
     assert text in printed(make_record(error=Error(relative_frobenius=error, limit=1e-6), verified=False))
+
+
+def test_the_kernels_of_the_baselines_are_listed(make_record):
+    launched = [
+        LaunchedKernel(name="sgemm<128, 64>", grid=(32, 16, 2), block=(256, 1, 1)),
+        LaunchedKernel(name="splitKreduce", grid=(4, 1, 1), block=(64, 2, 1)),
+    ]
+    exact = make_record().baseline.model_copy(update={"kernels": launched})
+    rounded = exact.model_copy(update={"name": "cuBLAS TF32", "kernels": launched[1:]})
+    console = Console(width=160, file=io.StringIO())
+    console.print(baseline_kernels_table([make_record(baseline=exact)] * 2 + [make_record(baseline=rounded)]))
+    text = " ".join(console.file.getvalue().split())
+    assert "cuBLAS sgemm<128, 64> 32x16x2 256x1x1 splitKreduce 4x1x1 64x2x1 cuBLAS TF32 splitKreduce" in text
+    assert text.count("sgemm") == 1
+
+
+@pytest.mark.parametrize("kernels", [None, []])
+def test_without_known_kernels_there_is_no_list(kernels, make_record):
+    baseline = make_record().baseline.model_copy(update={"kernels": kernels})
+    assert baseline_kernels_table([make_record(baseline=baseline), make_record(baseline=None)]) is None

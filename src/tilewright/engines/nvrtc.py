@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from cuda import pathfinder
 from cuda.bindings import nvrtc
@@ -65,6 +66,31 @@ def compile(kernel: Kernel, config: Config, specialization: Specialization, arch
     return compile_source(kernel.source.read_text(), str(kernel.source), kernel.source.stem, defines, arch)
 
 
+def ptx(kernel: Kernel, config: Config, specialization: Specialization, arch: str) -> str:
+    """The PTX that a kernel becomes on its way to the machine code of an architecture such as 'sm_90a'; not cached.
+
+    Raises:
+        CompileError: the compiler refuses the source; its message is in the error.
+        EngineUnavailableError: NVRTC is not installed.
+    """
+    version()  # raises where there is no NVRTC
+    options = _options(str(kernel.source), kernel.defines(config, specialization), arch, lineinfo=False)
+    flags = options.as_bytes("nvrtc", "ptx")
+    # cuda.core asks the driver whether it could load the PTX, and fails where there is none.
+    program = _value(nvrtc.nvrtcCreateProgram(kernel.source.read_bytes(), options.name.encode(), 0, None, None))
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = bytearray(_value(nvrtc.nvrtcGetProgramLogSize(program)))
+            _check(*nvrtc.nvrtcGetProgramLog(program, log))
+            raise _refused(options, log.decode(errors="replace"))
+        text = bytearray(_value(nvrtc.nvrtcGetPTXSize(program)))
+        _check(*nvrtc.nvrtcGetPTX(program, text))
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return text.rstrip(b"\0").decode()
+
+
 def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int], arch: str) -> Cubin:
     """Compile CUDA C++ that has an `extern "C"` kernel called entry, or take it from the cache.
 
@@ -79,16 +105,7 @@ def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int
         CompileError: the compiler refuses the source, or the source has no such kernel.
         EngineUnavailableError: NVRTC is not installed.
     """
-    options = ProgramOptions(
-        name=name,
-        arch=arch,
-        std="c++17",
-        define_macro=[(macro, str(value)) for macro, value in defines.items()] or None,
-        include_path=[str(folder) for folder in (INCLUDE, *_cuda_headers())],
-        ptxas_options=["-v"],  # prints the registers, spills and shared memory that the report is made of
-        lineinfo=True,  # profilers show source lines; the code stays the same
-        no_cache=True,  # a result from NVRTC's own cache would come without that print
-    )
+    options = _options(name, defines, arch, lineinfo=True)  # profilers show source lines; the code stays the same
     key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, _shared_headers())
     code_path, log_path = cache.find(key, ".cubin"), cache.find(key, ".log")
     if code_path and log_path:
@@ -115,6 +132,19 @@ def parse_report(log: str, entry: str) -> CompileReport:
     )
 
 
+def _options(name: str, defines: Mapping[str, int], arch: str, lineinfo: bool) -> ProgramOptions:
+    return ProgramOptions(
+        name=name,
+        arch=arch,
+        std="c++17",
+        define_macro=[(macro, str(value)) for macro, value in defines.items()] or None,
+        include_path=[str(folder) for folder in (INCLUDE, *_cuda_headers())],
+        ptxas_options=["-v"],  # prints the registers, spills and shared memory that the report is made of
+        lineinfo=lineinfo,
+        no_cache=True,  # a result from NVRTC's own cache would come without that print
+    )
+
+
 def _compile(source: str, options: ProgramOptions) -> tuple[bytes, str]:
     """The machine code and what the compiler printed."""
     log = io.StringIO()
@@ -122,10 +152,27 @@ def _compile(source: str, options: ProgramOptions) -> tuple[bytes, str]:
         code = Program(source, "c++", options).compile("cubin", logs=log).code
     except CUDAError as error:
         words = str(error).partition("compilation log:")[2] or str(error)
-        macros = "".join(f" -D{macro}={value}" for macro, value in options.define_macro or ())
-        message = f"{options.name} does not compile for {options.arch}{macros}\n{_clean(words)}"
-        raise CompileError(message) from error
+        raise _refused(options, words) from error
     return bytes(code), _clean(log.getvalue())
+
+
+def _refused(options: ProgramOptions, words: str) -> CompileError:
+    """The error for a source that does not compile."""
+    macros = "".join(f" -D{macro}={value}" for macro, value in options.define_macro or ())
+    return CompileError(f"{options.name} does not compile for {options.arch}{macros}\n{_clean(words)}")
+
+
+def _value(result: tuple[Any, ...]) -> Any:
+    """What a function of NVRTC returned beside its status."""
+    status, value = result
+    _check(status)
+    return value
+
+
+def _check(status: nvrtc.nvrtcResult) -> None:
+    """Raise CompileError where the status of a function of NVRTC is an error."""
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC reports {status.name}")
 
 
 def _clean(log: str) -> str:

@@ -1,0 +1,144 @@
+"""What a kernel's instructions do: counts by purpose, and the widths of its loads and stores."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from tilewright.analysis.sass import Instruction, SourceLine
+
+MULTIPLY_ADD, TENSOR, NEVER, OTHER = "fp32 multiply-add", "tensor cores", "never executed", "other"
+
+_OPCODES: Mapping[str, str] = {
+    MULTIPLY_ADD: "FFMA FFMA2 FFMA32I",
+    "other fp32": "FMUL FMUL2 FMUL32I FADD FADD2 FADD32I FMNMX FMNMX3 FCHK MUFU",
+    TENSOR: "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCIMMA UTCOMMA",
+    "half precision": "HFMA2 HADD2 HMUL2 HMNMX2 HFMA2_MMA HADD2_32I HMUL2_32I HFMA2_32I",
+    "global loads": "LDG",
+    "asynchronous copies": "LDGSTS UTMALDG UTMASTG UTMAREDG UTMAPF UBLKCP UBLKRED UBLKPF",
+    "shared loads": "LDS LDSM",
+    "shared stores": "STS STSM STAS",
+    "global stores": "STG",
+    "generic loads, stores": "LD ST",
+    "local memory": "LDL STL",
+    "constants": "LDC LDCU ULDC",
+    "atomics": "ATOM ATOMG ATOMS RED REDG REDS REDAS",
+    "barriers and fences": (
+        "BAR SYNCS ARRIVES DEPBAR LDGDEPBAR MEMBAR FENCE ERRBAR CGAERRBAR CCTL CCTLL ACQBULK ACQSHMINIT WARPSYNC "
+        "WARPGROUP WARPGROUPSET UCGABAR_ARV UCGABAR_WAIT UTMACMDFLUSH UTMACCTL ELECT NANOSLEEP B2R"
+    ),
+    "integer, addresses": (
+        "IMAD IMUL IADD IADD3 IADD32I IABS IMNMX IMNMX3 IDP IDP4A ISCADD LEA LOP LOP3 LOP32I SHF SHL SHR BMSK SGXT "
+        "BREV FLO POPC VIADD VIADDMNMX VIMNMX VIMNMX3 UIMAD UIADD3 UVIADD UIABS UVIMNMX UIMNMX ULEA ULOP ULOP3 "
+        "ULOP32I USHF USHL USHR UBMSK USGXT UBREV UFLO UPOPC"
+    ),
+    "comparisons": (
+        "ISETP FSETP HSETP2 FSET HSET2 PSETP PLOP3 SEL FSEL P2R R2P VOTE VOTEU UISETP UFSETP UPSETP UPLOP3 USEL "
+        "UFSEL UP2UR UR2UP"
+    ),
+    "moves, conversions": (
+        "MOV MOV32I MOVM CS2R CS2UR S2R S2UR R2UR PRMT SHFL I2F I2FP I2I I2IP F2I F2F F2FP FRND UMOV UPRMT UI2F "
+        "UI2FP UF2I UF2F UF2FP UFRND"
+    ),
+    "control": (
+        "BRA BRX BRXU JMP JMX JMXU CALL RET EXIT PREEXIT BSSY BSYNC BREAK BMOV NOP YIELD LEPC RPCMOV KILL BPT RTT"
+    ),
+}
+
+GROUPS: tuple[str, ...] = (*_OPCODES, NEVER, OTHER)
+"""Purposes that instructions are counted by, in the order of tables."""
+
+_GROUP_OF = {opcode: group for group, opcodes in _OPCODES.items() for opcode in opcodes.split()}
+
+_ACCESSES = {
+    "LDG": "global_load",
+    "STG": "global_store",
+    "LDS": "shared_load",
+    "STS": "shared_store",
+    "LDGSTS": "async_copy",
+    "LDSM": "matrix_load",
+    "STSM": "matrix_store",
+    "LD": "generic_load",
+    "ST": "generic_store",
+    "LDL": "local_load",
+    "STL": "local_store",
+}
+_BITS = {
+    prefix + bits: int(bits) for prefix in ("", "U", "S") for bits in ("8", "16", "32", "64", "128", "256")
+}  # modifiers that tell a width
+
+Widths = dict[str, dict[int, int]]
+"""Number of instructions by what they access (see `access_widths`) and by bytes that one thread moves."""
+
+
+def group(instruction: Instruction) -> str:
+    """The purpose of an instruction: one of `GROUPS`.
+
+    Arithmetic that only sets a register counts as a move: the compiler moves with IMAD.MOV, and sets constants with
+    an HFMA2 of zeros, to spread work over the pipelines.
+    """
+    if not instruction.executed:
+        return NEVER
+    name, operands = instruction.name, instruction.operands
+    if (name == "IMAD" and instruction.modifiers[:1] == ("MOV",)) or (name == "HFMA2" and ", -RZ, RZ," in operands):
+        return "moves, conversions"
+    return _GROUP_OF.get(name, OTHER)
+
+
+def count(code: Iterable[Instruction]) -> dict[str, dict[str, int]]:
+    """Number of instructions by purpose and by opcode without modifiers; the most frequent opcodes first.
+
+    Purposes are in the order of `GROUPS`; those that do not occur are left out.
+    """
+    found: dict[str, Counter[str]] = {}
+    for instruction in code:
+        found.setdefault(group(instruction), Counter())[instruction.name] += 1
+    return {name: dict(found[name].most_common()) for name in GROUPS if name in found}
+
+
+def multiply_adds(code: Iterable[Instruction]) -> tuple[int, int]:
+    """Number of instructions on tensor cores, and of fp32 multiply-adds."""
+    groups = [group(instruction) for instruction in code]
+    return groups.count(TENSOR), groups.count(MULTIPLY_ADD)
+
+
+def access_widths(code: Iterable[Instruction]) -> Widths:
+    """How wide the loads and stores of some code are: number of instructions by kind and by bytes that a thread moves.
+
+    The kinds: global_load (LDG), global_store (STG), shared_load (LDS), shared_store (STS); async_copy (LDGSTS), which
+    loads global memory and stores shared memory; matrix_load (LDSM) and matrix_store (STSM), of shared memory by a
+    warp as one; local_load and local_store, which spilled registers and indexed arrays need; generic_load and
+    generic_store (LD, ST), of which the compiler does not know whether memory is global or shared. Tensor maps' copies
+    and atomics have no width.
+
+    Where a source reads four neighbouring floats one by one and this has 16 bytes, the compiler merged the accesses.
+
+    Returns:
+        as in {'shared_load': {16: 64, 4: 9}}; kinds that do not occur are left out, the widest come first.
+    """
+    found: dict[str, Counter[int]] = {}
+    for instruction in code:
+        kind = _ACCESSES.get(instruction.name)
+        if kind and instruction.executed:
+            found.setdefault(kind, Counter())[_width(instruction)] += 1
+    return {kind: dict(sorted(found[kind].items(), reverse=True)) for kind in _ACCESSES.values() if kind in found}
+
+
+def access_widths_by_line(code: Iterable[Instruction]) -> dict[SourceLine, Widths]:
+    """`access_widths` of the instructions of each source line, so that a line's accesses can be told to be merged.
+
+    Accesses that come from several lines and were merged are told of one of them. Unrolling and inlining repeat a
+    line's instructions: widths are to be compared, not their numbers.
+    """
+    lines: dict[SourceLine, list[Instruction]] = {}
+    for instruction in code:
+        if instruction.source:
+            lines.setdefault(instruction.source, []).append(instruction)
+    widths = {line: access_widths(instructions) for line, instructions in sorted(lines.items())}
+    return {line: found for line, found in widths.items() if found}
+
+
+def _width(instruction: Instruction) -> int:
+    """Bytes that one thread moves."""
+    modifiers = instruction.modifiers
+    if instruction.name in ("LDSM", "STSM"):  # as in LDSM.16.M88.4: four 8 x 8 matrices of 16 bits, 4 bytes a lane each
+        return 4 * (int(modifiers[-1]) if modifiers[-1] in ("2", "4") else 1)
+    return next((_BITS[modifier] // 8 for modifier in modifiers if modifier in _BITS), 4)

@@ -1,0 +1,33 @@
+"""The machine code of a kernel as the compiler makes it for one GPU, read without a GPU."""
+
+from dataclasses import dataclass
+
+from tilewright.analysis import sass
+from tilewright.analysis.control_flow import main_loop
+from tilewright.analysis.sass import Instruction
+from tilewright.engines import disassembler, nvrtc
+from tilewright.engines.base import CompileReport
+from tilewright.kernels.spec import Config, Kernel, Specialization
+
+
+@dataclass(frozen=True)
+class MachineCode:
+    """The instructions of a compiled kernel."""
+
+    instructions: tuple[Instruction, ...]
+    main_loop: tuple[Instruction, ...]
+    """Those of the loop that does the work; empty where there is none. See `control_flow.main_loop`."""
+    report: CompileReport
+    """Registers, spills and static shared memory."""
+
+
+def machine_code(kernel: Kernel, config: Config, specialization: Specialization, arch: str) -> MachineCode:
+    """Compile a kernel for an architecture such as 'sm_90a', or take it from the cache, and disassemble it.
+
+    Raises:
+        CompileError: the compiler refuses the source.
+        EngineUnavailableError: NVRTC or nvdisasm is not installed; the message says what to install.
+    """
+    cubin = nvrtc.compile(kernel, config, specialization, arch)
+    code = sass.parse(disassembler.disassemble(cubin.code), cubin.entry)
+    return MachineCode(tuple(code), main_loop(code), cubin.report)

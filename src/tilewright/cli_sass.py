@@ -1,0 +1,160 @@
+"""The command line: `tilewright sass`."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count
+from tilewright.analysis.machine_code import MachineCode, machine_code
+from tilewright.engines import nvrtc
+from tilewright.engines.registry import cuda_unavailable
+from tilewright.errors import ConfigError, RecordsError
+from tilewright.files import write_whole
+from tilewright.gpus import limits
+from tilewright.kernels import resolve
+from tilewright.kernels.spec import Config, Kernel, Specialization, parse_overrides
+from tilewright.problem import DTYPES, Problem
+from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
+from tilewright.terminal import out
+
+SHAPE = "4096x4096x4096"
+ARCH = "sm_90a"
+"""What code is made for where this machine has no GPU."""
+
+
+def run_sass(
+    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Name, rung number, or NAME:PRESET.")],
+    config: Annotated[
+        str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
+    ] = "",
+    arch: Annotated[
+        str | None,
+        typer.Option(metavar="sm_NN", help=f"What to compile for: this machine's GPU if left out, else {ARCH}."),
+    ] = None,
+    shape: Annotated[
+        str,
+        typer.Option(metavar="MxNxK", help="Decides which guards the code has: for edges, for unaligned rows."),
+    ] = SHAPE,
+    dtype: Annotated[
+        str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
+    ] = None,
+    show_listing: Annotated[bool, typer.Option("--listing", help="Print the machine code too.")] = False,
+    show_ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead, the compiler's step before.")] = False,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="PATH", help="Write counts, widths and the listing here.")
+    ] = None,
+) -> None:
+    """Show the machine code that a kernel becomes: instruction mix, widest loads and stores, main loop.
+
+    What the compiler made of a rung:           [bold]tilewright sass vectorized[/]
+
+    With guards for edges, for an RTX 4090:     [bold]tilewright sass 10 --shape 1000x1001x1002 --arch sm_89[/]
+
+    The code itself, its main loop marked:      [bold]tilewright sass warptiled --listing[/]
+
+    Needs no GPU, but NVIDIA's disassembler: [bold]pip install 'tilewright\\[sass]'[/]. --ptx does without.
+    """
+    chosen, preset = resolve(kernel)
+    target = arch or _present_arch() or ARCH
+    capability = _capability(target)
+    problem = Problem.parse(shape, dtype=dtype or chosen.dtypes[0])
+    chosen.check(problem)
+    chosen.check_capability(capability, problem.dtype)
+    values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
+    specialization = chosen.specialize(problem, values, (0, 0, 0))
+    if show_ptx:
+        out.print(nvrtc.ptx(chosen, values, specialization, target), markup=False, highlight=False, soft_wrap=True)
+        return
+    code = machine_code(chosen, values, specialization, target)
+    shared = chosen.shared_bytes(values)
+    if json_path:
+        _write(json_path, _facts(chosen, values, specialization, target, code))
+    out.print(
+        f"[bold]{chosen.name}[/] {values} for {target}: {_guards(specialization)}", highlight=False, soft_wrap=True
+    )
+    out.print(summary(code, shared), highlight=False, soft_wrap=True)
+    out.print(mix_table(code))
+    out.print(widths_table(code))
+    if show_listing:
+        for line in listing(code):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _present_arch() -> str | None:
+    """The architecture of this machine's GPU, if it has one."""
+    if cuda_unavailable():
+        return None
+    from cuda.core import Device  # noqa: PLC0415 loading it takes a third of a second
+
+    major, minor = Device(0).compute_capability
+    return limits((major, minor)).arch
+
+
+def _capability(arch: str) -> tuple[int, int]:
+    """The compute capability of an architecture: 'sm_90a' is that of (9, 0)."""
+    match = re.fullmatch(r"sm_(\d+)(\d)[af]?", arch)
+    if not match:
+        raise ConfigError(f"arch must read sm_NN, as in sm_80 or {ARCH}, got {arch!r}")
+    return int(match[1]), int(match[2])
+
+
+def _guards(specialization: Specialization) -> str:
+    edges = "with guards for edges" if specialization.edges else "without guards, since tiles divide the matrices"
+    rows = "rows are aligned" if specialization.aligned else "rows need not be aligned"
+    return f"{specialization.dtype}, {edges}; {rows}"
+
+
+def _facts(
+    kernel: Kernel, config: Config, specialization: Specialization, arch: str, code: MachineCode
+) -> dict[str, Any]:
+    """What the JSON file holds. Counts are by purpose and opcode, widths by kind and bytes."""
+
+    def parts(instructions: tuple[Any, ...]) -> dict[str, Any]:
+        return {
+            "instructions": len(instructions),
+            "mix": count(instructions),
+            "access_widths": access_widths(instructions),
+        }
+
+    loop: dict[str, Any] | None = None
+    if code.main_loop:
+        opcodes, share = multiply_share(code.main_loop)
+        addresses = {"first": code.main_loop[0].address, "last": code.main_loop[-1].address}
+        loop = addresses | parts(code.main_loop) | {"multiplies_with": opcodes, "multiply_share": share}
+    return {
+        "kernel": kernel.name,
+        "config": dict(config),
+        "arch": arch,
+        "dtype": specialization.dtype,
+        "edges": specialization.edges,
+        "aligned": specialization.aligned,
+        "registers": code.report.registers,
+        "spill_bytes": code.report.spill_bytes,
+        "shared_bytes": (code.report.shared_bytes or 0) + kernel.shared_bytes(config),
+        "whole": parts(code.instructions),
+        "access_widths_by_line": [
+            {"file": line.file, "line": line.line, "access_widths": widths}
+            for line, widths in access_widths_by_line(code.instructions).items()
+        ],
+        "main_loop": loop,
+        "listing": [
+            {
+                "address": instruction.address,
+                "predicate": instruction.predicate,
+                "opcode": instruction.opcode,
+                "operands": instruction.operands,
+                "source": instruction.source._asdict() if instruction.source else None,
+            }
+            for instruction in code.instructions
+        ],
+    }
+
+
+def _write(path: Path, facts: dict[str, Any]) -> None:
+    try:
+        write_whole(path, (json.dumps(facts, indent=1) + "\n").encode())
+    except OSError as error:
+        raise RecordsError(f"cannot write the counts to {path}: {error.strerror}") from error

@@ -1,0 +1,64 @@
+"""Machine code to the disassembler's text, with NVIDIA's nvdisasm: from its wheel, the PATH or a CUDA toolkit."""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tilewright.errors import EngineUnavailableError
+
+WHEEL = "nvidia-cuda-nvdisasm"
+"""The package that brings the program and nothing else."""
+
+_INSTALL = "pip install 'tilewright[sass]' (or put the nvdisasm of a CUDA toolkit on the PATH)"
+
+
+def find() -> Path:
+    """Where nvdisasm is.
+
+    Raises:
+        EngineUnavailableError: it is nowhere; the message says what to install.
+    """
+    for path in _candidates():
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    raise EngineUnavailableError(f"nvdisasm, NVIDIA's disassembler, is not installed: {_INSTALL}")
+
+
+def disassemble(code: bytes) -> str:
+    """What nvdisasm prints of the code sections of a cubin, with the source line before each group of instructions.
+
+    Raises:
+        EngineUnavailableError: nvdisasm is not installed, or fails: one that is older than the compiler may not know
+            the architecture. Its words are in the message.
+    """
+    program = find()
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(code)
+        command = [str(program), "--print-code", "--print-line-info", str(path)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        except OSError as error:
+            raise EngineUnavailableError(f"{program} cannot be run ({error.strerror}): {_INSTALL}") from error
+    if done.returncode:
+        words = (done.stderr or done.stdout).replace(str(path), "the code").strip()
+        raise EngineUnavailableError(f"{program} cannot read the compiler's code: {words}")
+    return done.stdout
+
+
+def _candidates() -> Iterator[Path]:
+    """Places of nvdisasm, the likeliest to fit the compiler's version first."""
+    try:
+        wheel = importlib.metadata.distribution(WHEEL)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    else:
+        yield from (Path(str(wheel.locate_file(file))) for file in wheel.files or () if file.stem == "nvdisasm")
+    if found := shutil.which("nvdisasm"):
+        yield Path(found)
+    toolkit = os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    yield Path(toolkit, "bin", "nvdisasm")

@@ -1,0 +1,122 @@
+"""Terminal output of `tilewright sass`: what a kernel's machine code is made of, and the code itself."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich import box
+from rich.table import Table
+
+from tilewright.analysis.instruction_mix import GROUPS, MULTIPLY_ADD, TENSOR, Widths, access_widths, count
+from tilewright.analysis.machine_code import MachineCode
+from tilewright.analysis.sass import Instruction
+
+_MOST_OPCODES = 5
+"""Opcodes of a purpose that a row names."""
+
+_ACCESS_NAMES = {
+    "global_load": "global loads",
+    "global_store": "global stores",
+    "async_copy": "asynchronous copies",
+    "shared_load": "shared loads",
+    "shared_store": "shared stores",
+    "matrix_load": "matrix loads from shared",
+    "matrix_store": "matrix stores to shared",
+    "generic_load": "generic loads",
+    "generic_store": "generic stores",
+    "local_load": "local loads",
+    "local_store": "local stores",
+}
+
+
+def mix_table(code: MachineCode) -> Table:
+    """One row a purpose of instructions: how many there are in the kernel and in its main loop."""
+    table = Table(title="Instructions", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table.add_column("purpose", style="bold", no_wrap=True)
+    table.add_column("opcodes", overflow="fold")
+    for heading in ("kernel", "main loop", "of the loop") if code.main_loop else ("kernel",):
+        table.add_column(heading, justify="right", no_wrap=True)
+    whole, inside = count(code.instructions), count(code.main_loop)
+    for purpose in GROUPS:
+        if purpose in whole:
+            numbers = [sum(counts.get(purpose, {}).values()) for counts in (whole, inside)]
+            table.add_row(purpose, _opcodes(whole[purpose]), *_cells(code, *numbers))
+    table.add_section()
+    table.add_row("all", "", *_cells(code, len(code.instructions), len(code.main_loop)))
+    return table
+
+
+def widths_table(code: MachineCode) -> Table:
+    """One row a kind of loads and stores: how many there are of each width, in the kernel and in its main loop."""
+    table = Table(
+        title="Loads and stores: number x bytes a thread",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        pad_edge=False,
+    )
+    for heading in ("access", "kernel", "main loop") if code.main_loop else ("access", "kernel"):
+        table.add_column(heading, style="bold" if heading == "access" else "")
+    whole, inside = access_widths(code.instructions), access_widths(code.main_loop)
+    for kind, widths in whole.items():
+        cells = [_times(widths)] + [_times(inside.get(kind, {}))] * bool(code.main_loop)
+        table.add_row(_ACCESS_NAMES[kind], *cells)
+    return table
+
+
+def summary(code: MachineCode, dynamic_shared_bytes: int) -> str:
+    """What the compiler reports, and what the main loop does, in sentences."""
+    report = code.report
+    shared = (report.shared_bytes or 0) + dynamic_shared_bytes
+    lines = [
+        f"{report.registers} registers a thread, {report.spill_bytes} bytes spilled, {shared} bytes of shared memory"
+    ]
+    if code.main_loop:
+        first, last = code.main_loop[0].address, code.main_loop[-1].address
+        name, share = multiply_share(code.main_loop)
+        lines.append(f"main loop: {first:04x} to {last:04x}; {100 * share:.1f}% of its instructions are {name}")
+        lines += _widest(access_widths(code.main_loop))
+    else:
+        lines.append("no loop multiplies: there is no main loop")
+    return "\n".join(lines)
+
+
+def multiply_share(loop: Sequence[Instruction]) -> tuple[str, float]:
+    """What a loop multiplies with, FFMA or HMMA say, and which share of its instructions that is, 0 to 1."""
+    groups = count(loop)
+    opcodes = groups.get(TENSOR) or groups.get(MULTIPLY_ADD) or {}
+    return "/".join(opcodes), sum(opcodes.values()) / len(loop)
+
+
+def listing(code: MachineCode) -> Iterable[str]:
+    """The instructions, a line each: a bar beside those of the main loop, address, predicate, operation."""
+    inside = {instruction.address for instruction in code.main_loop}
+    for instruction in code.instructions:
+        bar = "|" if instruction.address in inside else " "
+        yield f"{bar} {instruction.address:04x} {instruction}"
+
+
+def _widest(widths: Widths) -> list[str]:
+    """A sentence on the widest loads and stores, and one on registers that live in memory."""
+    named = [f"{_ACCESS_NAMES[kind]} of {max(counts)}" for kind, counts in widths.items() if "local" not in kind]
+    lines = [f"widest there: {', '.join(named)} bytes"] if named else []
+    if any("local" in kind for kind in widths):
+        lines.append("it loads or stores local memory: spilled registers, or arrays that are indexed at run time")
+    return lines
+
+
+def _cells(code: MachineCode, whole: int, inside: int) -> list[str]:
+    if not code.main_loop:
+        return [f"{whole:,}"]
+    return [
+        f"{whole:,}",
+        f"{inside:,}" if inside else "",
+        f"{100 * inside / len(code.main_loop):.1f}%" if inside else "",
+    ]
+
+
+def _opcodes(counts: Mapping[str, int]) -> str:
+    named = [f"{name} {number}" for name, number in list(counts.items())[:_MOST_OPCODES]]
+    return ", ".join(named + ["..."] * (len(counts) > _MOST_OPCODES))
+
+
+def _times(widths: Mapping[int, int]) -> str:
+    """As in '64 x 16 B, 9 x 4 B'."""
+    return ", ".join(f"{number:,} x {size} B" for size, number in widths.items())

@@ -1,0 +1,81 @@
+"""The machine code of the rungs, compiled and disassembled for real."""
+
+import pytest
+
+from tilewright.analysis.instruction_mix import OTHER, access_widths, access_widths_by_line, count, multiply_adds
+from tilewright.analysis.machine_code import machine_code
+from tilewright.errors import CompileError
+from tilewright.gpus import COMPUTE_CAPABILITIES
+from tilewright.kernels import LADDER, find
+from tilewright.kernels.spec import Specialization
+
+HOPPER = "sm_90a"
+
+
+def code_of(name, arch=HOPPER, edges=False, **overrides):
+    kernel = find(name)
+    specialization = Specialization(edges, kernel.vectorized and not edges, kernel.dtypes[0])
+    return machine_code(kernel, kernel.config(overrides), specialization, arch)
+
+
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+def test_every_rung_has_a_main_loop_and_known_instructions(kernel):
+    for edges in (False, True):
+        code = code_of(kernel.name, edges=edges)
+        tensor, plain = multiply_adds(code.main_loop)
+        assert (tensor or plain) >= 16, "unrolled"
+        assert len(code.main_loop) < len(code.instructions)
+        assert OTHER not in count(code.instructions)
+        assert code.instructions[-1].opcode != "NOP"
+        assert code.report.registers
+
+
+@pytest.mark.parametrize("capability", COMPUTE_CAPABILITIES)
+def test_every_architecture_is_read(capability):
+    code = code_of("vectorized", COMPUTE_CAPABILITIES[capability].arch)
+    assert multiply_adds(code.main_loop)[1] == 8 * 8 * 8, "BK steps of TM x TN"
+    assert access_widths(code.main_loop)["global_load"] == {16: 2}, "a float4 of A and one of B"
+    assert OTHER not in count(code.instructions)
+
+
+def test_a_block_tile_is_multiplied_in_one_pass_of_the_main_loop():
+    """The k-loop of warptiled: BK steps, in each of which a thread multiplies WMITER*TM by WNITER*TN elements."""
+    code = code_of("warptiled")
+    assert multiply_adds(code.main_loop) == (0, 16 * (2 * 4) * (2 * 4))
+    assert count(code.main_loop)["barriers and fences"] == {"BAR": 2}
+
+
+def test_the_main_loop_stays_the_same_when_code_is_moved_behind_the_end():
+    """tma_packed waits for its barriers in loops that the compiler puts behind the kernel's end."""
+    code = code_of("tma_packed")
+    assert multiply_adds(code.main_loop) == (0, 32 * 8 * 8)
+    addresses = [instruction.address for instruction in code.main_loop]
+    assert addresses[-1] - addresses[0] > 16 * len(addresses)
+
+
+def test_asynchronous_copies_need_no_registers():
+    widths = access_widths(code_of("async_copy").main_loop)
+    assert set(widths) == {"async_copy", "shared_load"}
+    assert widths["async_copy"] == {16: 6}
+    assert set(widths["shared_load"]) == {16}, "loads that are never executed do not count"
+
+
+def test_tensor_cores_are_found():
+    assert multiply_adds(code_of("wmma_f16").main_loop) == (32, 0)
+
+
+def test_merged_accesses_show_in_their_source_line():
+    """A thread of rung 3 reads one float of each array at a time; the compiler reads four of A's row at once."""
+    code = code_of("shared_tiled")
+    assert access_widths(code.main_loop)["shared_load"] == {16: 8, 4: 32}
+    source = find("shared_tiled").source.read_text().splitlines()
+    lines = [line for line, widths in access_widths_by_line(code.main_loop).items() if "shared_load" in widths]
+    assert lines
+    for line in lines:
+        assert line.file == "shared_tiled.cu"
+        assert "As[" in source[line.line - 1]
+
+
+def test_what_the_compiler_refuses_is_its_error():
+    with pytest.raises(CompileError, match=r"async_copy\.cu does not compile for sm_75"):
+        code_of("async_copy", "sm_75")

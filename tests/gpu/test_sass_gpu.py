@@ -1,0 +1,16 @@
+"""`tilewright sass` on a machine with a GPU."""
+
+import sys
+
+from tilewright import cli
+from tilewright.gpus import limits
+
+
+def test_the_present_gpu_is_what_code_is_made_for(engine, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(sys, "argv", ["tilewright", "sass", "coalesced"])
+    try:
+        cli.main()
+    except SystemExit as stop:
+        assert not stop.code
+    assert f" for {limits(engine.capability).arch}: float32" in capsys.readouterr().out
