@@ -1,0 +1,151 @@
+"""Two files side by side: what both measured, and how much faster the second is."""
+
+import html
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.bench.records import Record
+from tilewright.report.html.charts import CHANGE_TICKS, Figure, ratio_map, shapes_of
+from tilewright.report.html.series import Point, baselines
+from tilewright.report.html.sources import Source
+from tilewright.report.tables import duration, pairs
+
+NOISE = 0.02
+"""Changes up to this share count as none: two runs on one GPU differ by as much."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one file holds of a kernel, or of a baseline, on one shape."""
+
+    time_us: float
+    gflops: float
+    ratio: float | None
+    """To the baseline; None of a baseline itself, and where there was none."""
+    config: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A kernel, or a baseline, on one shape in both files."""
+
+    title: str
+    shape: str
+    is_baseline: bool
+    before: Side
+    after: Side
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast it is after."""
+        return self.before.time_us / self.after.time_us
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether it is faster after, by more than noise."""
+        return self.ratio > 1 + NOISE
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether it is slower after, by more than noise."""
+        return self.ratio < 1 / (1 + NOISE)
+
+    @property
+    def config(self) -> str:
+        """The config, or both where it is another one; empty for a baseline."""
+        before, after = self.before.config, self.after.config
+        return before if before == after else f"{before} \N{RIGHTWARDS ARROW} {after}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two files both hold, in the order of the legend and of the work; baselines come last."""
+
+    before: Source
+    after: Source
+    shapes: Sequence[str]
+    changes: Sequence[Change]
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the times compared are the emulator's."""
+        return self.before.emulated
+
+    @property
+    def summary(self) -> str:
+        """The changes of the kernels in a sentence, and those of the baselines."""
+        kernels = [change for change in self.changes if not change.is_baseline]
+        others = [change.ratio for change in self.changes if change.is_baseline]
+        mean = statistics.geometric_mean(change.ratio for change in kernels)
+        faster = sum(change.is_faster for change in kernels)
+        slower = sum(change.is_slower for change in kernels)
+        text = (
+            f"The kernels run {mean:.3f} times as fast in {self.after.label} as in {self.before.label}, in the "
+            f"geometric mean of {len(kernels)} products: {faster} are faster, {slower} slower, "
+            f"{len(kernels) - faster - slower} alike within {NOISE:.0%}."
+        )
+        return f"{text} The baselines run {statistics.geometric_mean(others):.3f} times as fast." if others else text
+
+    @property
+    def figure(self) -> Figure:
+        """A map of how many times as fast everything is after, by shape."""
+        rows = list(dict.fromkeys(change.title for change in self.changes))
+        ratios = {(change.title, change.shape): change.ratio for change in self.changes}
+        texts = {(change.title, change.shape): self._words(change) for change in self.changes}
+        return ratio_map(rows, self.shapes, ratios, texts, CHANGE_TICKS)
+
+    def _words(self, change: Change) -> str:
+        """What hovering over a change shows."""
+        lines = [f"{change.title}, {change.shape}"]
+        for source, side in ((self.before, change.before), (self.after, change.after)):
+            speed = "emulator time" if self.emulated else f"{side.gflops:,.0f} GFLOP/s"
+            lines += [f"{source.label}: {speed}, {duration(side.time_us)}", *([side.config] if side.config else [])]
+        first, *others = (html.escape(line, quote=False) for line in lines)
+        return "<br>".join([f"<b>{first}</b>", f"{change.ratio:.3f} times as fast", *others])
+
+
+def compare(before: Source, after: Source, some: Sequence[Point]) -> Comparison | None:
+    """What two files both measured; None where that is nothing, or where one is of a GPU and the other is not.
+
+    Args:
+        before: the file that the other one is compared with.
+        after: the other one.
+        some: the points of both; those of other files do not matter.
+    """
+    if before.emulated != after.emulated:
+        return None
+    ours = [point for point in some if point.source is before]
+    theirs = [point for point in some if point.source is after]
+    changes = [*_changes(_kernels(ours), _kernels(theirs), False)]
+    if not changes:
+        return None
+    changes += _changes(_baselines(ours), _baselines(theirs), True)
+    shared = {change.shape for change in changes}
+    return Comparison(before, after, [shape for shape in shapes_of(ours) if shape in shared], changes)
+
+
+def _changes(
+    before: dict[tuple[str, str], Side], after: dict[tuple[str, str], Side], is_baseline: bool
+) -> list[Change]:
+    return [
+        Change(title, shape, is_baseline, side, after[title, shape])
+        for (title, shape), side in before.items()
+        if (title, shape) in after
+    ]
+
+
+def _kernels(some: Sequence[Point]) -> dict[tuple[str, str], Side]:
+    def side(record: Record) -> Side:
+        return Side(record.time_us.median, record.gflops, record.ratio, pairs(record.config))
+
+    return {(point.series.title, point.shape): side(point.record) for point in some}
+
+
+def _baselines(some: Sequence[Point]) -> dict[tuple[str, str], Side]:
+    return {
+        (name, point.shape): Side(beside.time_us.median, beside.gflops, None, "")
+        for name, chosen in baselines(some).items()
+        for point in chosen
+        if (beside := point.record.baseline)
+    }

@@ -1,0 +1,49 @@
+"""What the page shows of journals: the configs that the autotuner tried, by kernel, problem and device."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.report.html.series import scalars
+from tilewright.tuning.journal import Trial
+
+
+def searches(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """One entry a search, that of the most trials first, as the page's script takes it.
+
+    Each holds `title`; `parameters`, the names; `counts`, the outcomes in words; and `trials`, each with the `values`
+    of the parameters, the `outcome`, `gflops` and `us` (None where it was not timed), `at`, the seconds of searching by
+    then, `registers`, and `note`, what a compiler or engine said.
+    """
+    groups: dict[tuple[str, str], list[Trial]] = {}
+    for trial in trials:
+        shape, numbers = f"{trial.m}x{trial.n}x{trial.k}", scalars(trial.alpha, trial.beta)
+        title = ", ".join([trial.kernel, shape, trial.dtype, *numbers, trial.device])
+        groups.setdefault((title, trial.digest), []).append(trial)
+    sources = Counter(title for title, _ in groups)
+    return [
+        {"title": f"{title}, source {digest}" if sources[title] > 1 else title, **_search(group)}
+        for (title, digest), group in sorted(groups.items(), key=lambda one: -len(one[1]))
+    ]
+
+
+def _search(group: Sequence[Trial]) -> dict[str, Any]:
+    group = sorted(group, key=lambda trial: trial.at_s)
+    names = list(dict.fromkeys(name for trial in group for name in trial.config))
+    outcomes = Counter(trial.outcome for trial in group)
+    return {
+        "parameters": names,
+        "counts": ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()),
+        "trials": [
+            {
+                "values": [trial.config.get(name) for name in names],
+                "outcome": trial.outcome,
+                "gflops": trial.gflops,
+                "us": trial.time_us,
+                "at": trial.at_s,
+                "registers": trial.registers,
+                "note": trial.note,
+            }
+            for trial in group
+        ],
+    }

@@ -1,0 +1,136 @@
+"""The tables of a page: every record, what two files share, and the environments side by side."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tilewright.report.html.comparison import Comparison
+from tilewright.report.html.series import scalars, work
+from tilewright.report.html.sources import Source
+from tilewright.report.tables import duration, pairs
+
+
+class Cell(NamedTuple):
+    """A cell of a table."""
+
+    text: str
+    key: float | str | None = None
+    """What its column is sorted by; None where the cell says nothing, which sorts last."""
+    style: str = ""
+    """Classes of the page's style sheet."""
+
+
+class Column(NamedTuple):
+    """A column of a table that can be sorted."""
+
+    heading: str
+    numeric: bool = False
+
+
+class Table(NamedTuple):
+    """A table that can be sorted and filtered."""
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+
+
+def records(sources: Sequence[Source]) -> Table:
+    """Every record of every file. The emulator's have no speed and no ratio: its times are not a GPU's."""
+    several, real = len(sources) > 1, not all(source.emulated for source in sources)
+    columns = [
+        Column("rung", numeric=True), Column("kernel"), *[Column("file")] * several, Column("m x n x k", numeric=True),
+        Column("type"), *[Column("GFLOP/s", numeric=True), Column("of baseline", numeric=True)] * real,
+        Column("median", numeric=True), Column("fastest", numeric=True), Column("baseline"),
+        Column("error", numeric=True), Column("config"),
+    ]  # fmt: skip
+    rows = []
+    for source in sources:
+        for record in source.run.records:
+            emulated = record.engine == "emulator"
+            beside, error = record.baseline, record.error.relative_frobenius
+            kernel = f"{record.kernel}: {record.picked}" if record.picked else record.kernel
+            rounded = [record.precision] if record.precision else []
+            kind = ", ".join([record.dtype, *rounded, *scalars(record.alpha, record.beta)])
+            times = [
+                Cell(duration(time) + " emulated" * emulated, time, "emulated" if emulated else "")
+                for time in (record.time_us.median, record.time_us.min)
+            ]
+            speeds = [Cell(""), Cell("")] if emulated else [_speed(record.gflops), _percent(record.ratio)]
+            rows.append(
+                [
+                    Cell(str(record.rung), record.rung),
+                    Cell(kernel, kernel, "name"),
+                    *[Cell(source.label, source.label)] * several,
+                    Cell(record.shape, work(record)[0]),
+                    Cell(kind, kind),
+                    *speeds * real,
+                    *times,
+                    Cell(f"{beside.name} {beside.version}", beside.name) if beside else Cell(""),
+                    Cell("NaN" if error is None else f"{error:.1e}", error) if record.verified else _wrong(error),
+                    Cell(pairs(record.config), pairs(record.config), "config"),
+                ]
+            )
+    return Table("records", columns, rows)
+
+
+def changes(comparison: Comparison, name: str) -> Table:
+    """What two files share: both speeds, both ratios to the baseline, and how many times as fast the second is."""
+    before, after = comparison.before.label, comparison.after.label
+    unit = "emulator time" if comparison.emulated else "GFLOP/s"
+    columns = [Column("kernel"), Column("m x n x k", numeric=True)]
+    columns += [Column(f"{unit}, {label}", numeric=True) for label in (before, after)]
+    columns += [Column("times as fast", numeric=True)]
+    columns += [Column(f"of baseline, {label}", numeric=True) for label in (before, after)] * (not comparison.emulated)
+    columns += [Column("config")]
+    kernels = list(dict.fromkeys(change.title for change in comparison.changes))
+    rows = []
+    for change in comparison.changes:
+        sides = (change.before, change.after)
+        speeds = [
+            Cell(duration(side.time_us), side.time_us, "emulated") if comparison.emulated else _speed(side.gflops)
+            for side in sides
+        ]
+        ratios = [_percent(side.ratio) for side in sides] * (not comparison.emulated)
+        style = "faster" if change.is_faster else "slower" if change.is_slower else ""
+        rows.append(
+            [
+                Cell(change.title, f"{kernels.index(change.title):04}", "name"),
+                Cell(change.shape, comparison.shapes.index(change.shape)),
+                *speeds,
+                Cell(f"{change.ratio:.3f}", change.ratio, style),
+                *ratios,
+                Cell(change.config, change.config or None, "config"),
+            ]
+        )
+    return Table(name, columns, rows)
+
+
+def environments(sources: Sequence[Source]) -> list[tuple[str, list[str], bool]]:
+    """A row a fact: its name, what it is in each file (empty where a file does not say), and whether files differ."""
+    facts = [dict(_flat(source.run.environment)) for source in sources]
+    names = dict.fromkeys(name for one in facts for name in one)
+    rows = [(name, [one.get(name, "") for one in facts]) for name in names]
+    return [(name, values, len(set(values)) > 1) for name, values in rows]
+
+
+def _flat(facts: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}: ")
+        else:
+            yield f"{prefix}{name}", str(value)
+
+
+def _speed(gflops: float | None) -> Cell:
+    return Cell("") if gflops is None else Cell(f"{gflops:,.0f}" if gflops >= 10 else f"{gflops:.2f}", gflops)
+
+
+def _percent(ratio: float | None) -> Cell:
+    return Cell("") if ratio is None else Cell(f"{100 * ratio:.1f}%", ratio)
+
+
+def _wrong(error: float | None) -> Cell:
+    """The error of a wrong result; NaN sorts as the largest."""
+    text, key = ("NaN", sys.float_info.max) if error is None else (f"{error:.1e}", error)
+    return Cell(f"{text} WRONG", key, "wrong")

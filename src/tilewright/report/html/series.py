@@ -1,0 +1,173 @@
+"""What the charts are drawn of: a series a kernel and arithmetic, its fastest record of each shape, its words."""
+
+import html
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright.analysis.roofline import least_bytes
+from tilewright.bench.records import Baseline, Record
+from tilewright.report.html.sources import Source, problem_of
+from tilewright.report.tables import duration, pairs
+
+_LINE = 64
+"""Characters after which a line of the words on a point is broken."""
+
+
+class Series(NamedTuple):
+    """What one line of a chart shows; sorted in the order of the legend."""
+
+    picked: bool
+    """Whether the selector picked the kernel of each shape."""
+    rung: int
+    """0 for what the selector picked, which has a rung of its own for every shape."""
+    kernel: str
+    arithmetic: str
+    alpha: float
+    beta: float
+
+    @property
+    def title(self) -> str:
+        """Its name in legends and tables."""
+        name = self.kernel if self.picked else f"{self.rung} {self.kernel}"
+        kind = [self.arithmetic] * (self.arithmetic != "float32")
+        return ", ".join([name, *kind, *scalars(self.alpha, self.beta)])
+
+
+def scalars(alpha: float, beta: float) -> list[str]:
+    """The scalars that are not the usual ones, in words."""
+    return [f"alpha={alpha:g}"] * (alpha != 1) + [f"beta={beta:g}"] * (beta != 0)
+
+
+def series_of(record: Record) -> Series:
+    """The series that a record is of."""
+    picked = record.picked is not None
+    rung = 0 if picked else record.rung
+    return Series(picked, rung, record.kernel, record.arithmetic, record.alpha, record.beta)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The fastest right record of a series and shape in one file."""
+
+    source: Source
+    series: Series
+    record: Record
+
+    @property
+    def shape(self) -> str:
+        """The sizes as text: 'MxNxK'."""
+        return self.record.shape
+
+    @property
+    def size(self) -> float:
+        """m = n = k, and of other shapes the cube root of m * n * k."""
+        m, n, k = self.record.m, self.record.n, self.record.k
+        return m if self.square else round((m * n * k) ** (1 / 3), 1)
+
+    @property
+    def square(self) -> bool:
+        """Whether m = n = k."""
+        return self.record.m == self.record.n == self.record.k
+
+    @property
+    def intensity(self) -> float:
+        """Operations a byte, where A, B and C each move once (C twice where beta is not 0)."""
+        problem = problem_of(self.record)
+        return problem.flops / sum(least_bytes(problem))
+
+
+def points(sources: Iterable[Source]) -> list[Point]:
+    """A point for every file, series and shape; of wrong results, and of products without work, there is none.
+
+    They come in the order of files, then of the legend, then of the work.
+    """
+    found: list[Point] = []
+    for source in sources:
+        fastest: dict[tuple[Series, str], Point] = {}
+        for record in source.run.records:
+            point = Point(source, series_of(record), record)
+            before = fastest.get((point.series, point.shape))
+            if not (record.verified and record.gflops > 0 and record.time_us.median > 0):
+                continue
+            if before is None or record.time_us.median < before.record.time_us.median:
+                fastest[point.series, point.shape] = point
+        found += sorted(fastest.values(), key=lambda point: (point.series, work(point.record)))
+    return found
+
+
+def work(record: Record) -> tuple[int, int, int, int]:
+    """What shapes are ordered by: their work, then their sizes."""
+    return record.m * record.n * record.k, record.m, record.n, record.k
+
+
+def family(baseline: Baseline) -> str:
+    """A baseline's name in legends: cuBLAS for all of cuBLAS's interfaces."""
+    return "cuBLAS" if baseline.name.startswith("cuBLAS") else baseline.name
+
+
+def baselines(some: Sequence[Point]) -> dict[str, list[Point]]:
+    """For every baseline, named by family and arithmetic, one point a shape, beside whose kernel it ran fastest."""
+    fastest: dict[tuple[str, str], Point] = {}
+    for point in some:
+        beside = point.record.baseline
+        if beside is None or beside.gflops <= 0:
+            continue
+        exact = point.record.arithmetic == "float32"
+        name = family(beside) if exact else f"{family(beside)}, {point.record.arithmetic}"
+        known = fastest.get((name, point.shape))
+        if known is None or known.record.baseline is None or beside.gflops > known.record.baseline.gflops:
+            fastest[name, point.shape] = point
+    named: dict[str, list[Point]] = {}
+    for (name, _), point in sorted(fastest.items(), key=lambda one: (one[0][0], work(one[1].record))):
+        named.setdefault(name, []).append(point)
+    return named
+
+
+def words(point: Point) -> str:
+    """What hovering over a point shows; free of markup other than its own."""
+    record = point.record
+    emulated = record.engine == "emulator"
+    times = f"median {duration(record.time_us.median)}, fastest {duration(record.time_us.min)}"
+    error = record.error.relative_frobenius
+    lines = [f"{point.series.title}: {record.picked}" if record.picked else point.series.title]
+    lines += [f"{record.shape}, {record.dtype}"]
+    if emulated:
+        lines += [f"emulator time, not a GPU time: {times}"]
+    else:
+        lines += [f"{record.gflops:,.0f} GFLOP/s, {times}"]
+        if record.ratio is not None and record.baseline:
+            lines += [f"{100 * record.ratio:.1f}% of {_named(record.baseline)}"]
+    lines += textwrap.wrap(pairs(record.config), _LINE) or ["no parameters"]
+    beside = f", of the baseline {record.baseline.error:.1e}" if record.baseline and record.baseline.error else ""
+    lines += [f"error {'NaN' if error is None else f'{error:.1e}'}, right up to {record.error.limit:.1e}{beside}"]
+    return _marked_up([*lines, *_whence(point.source)])
+
+
+def baseline_words(point: Point) -> str:
+    """What hovering over the baseline's point shows, in the same way."""
+    baseline = point.record.baseline
+    assert baseline is not None, "points of a baseline have one"
+    times = f"median {duration(baseline.time_us.median)}, fastest {duration(baseline.time_us.min)}"
+    emulated = point.record.engine == "emulator"
+    speed = f"time of this CPU: {times}" if emulated else f"{baseline.gflops:,.0f} GFLOP/s, {times}"
+    lines = [_named(baseline), f"{point.shape}, {point.record.arithmetic}", speed]
+    lines += [] if baseline.error is None else [f"error {baseline.error:.1e}"]
+    for kernel in baseline.kernels or ():
+        lines += textwrap.wrap(f"ran {kernel.name}", _LINE)
+        lines += [f"grid {' x '.join(map(str, kernel.grid))}, block {' x '.join(map(str, kernel.block))}"]
+    return _marked_up([*lines, *_whence(point.source)])
+
+
+def _named(baseline: Baseline) -> str:
+    return f"{baseline.name} {baseline.version}"
+
+
+def _whence(source: Source) -> list[str]:
+    return [f"{source.label}: {source.device}", *([source.clocks] if source.clocks else [])]
+
+
+def _marked_up(lines: Sequence[str]) -> str:
+    first, *others = (html.escape(line, quote=False) for line in lines)
+    return "<br>".join([f"<b>{first}</b>", *others])

@@ -1,0 +1,186 @@
+"""The page of a report, as text, and the command that writes it."""
+
+import html.parser
+import json
+import re
+import sys
+
+import pytest
+
+from tilewright import cli
+from tilewright.bench.records import Error, Run
+from tilewright.errors import LibraryError, RecordsError
+from tilewright.report.html import page, rows
+from tilewright.report.html.sources import Inputs, Source, load
+
+HOSTILE = "</script><img src=x onerror=alert(1)>&amp;\"'"
+
+
+class Elements(html.parser.HTMLParser):
+    """Which elements a page has, and what its scripts say."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.scripts = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        if self.tags and self.tags[-1][0] == "script":
+            self.scripts.append(data)
+
+
+@pytest.fixture
+def tilewright(monkeypatch, capsys):
+    """Run the command line; gives exit status and standard error, white space evened."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tilewright", *map(str, arguments)])
+        status = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            status = stop.code or 0
+        return status, " ".join(capsys.readouterr().err.split())
+
+    return run
+
+
+def test_the_command_writes_one_page_of_all_its_files(tilewright, tmp_path, make_run, write_journal):
+    make_run().save(tmp_path / "before.json")
+    make_run(1.1).save(tmp_path / "after.json")
+    journal = write_journal(tmp_path / "search.jsonl")
+    output = tmp_path / "pages" / "report.html"
+    status, err = tilewright(
+        "report", tmp_path / "before.json", tmp_path / "after.json", "--journal", journal, "-o", output
+    )
+    assert (status, err) == (0, f"wrote {output}")
+    text = output.read_text()
+    for section in ("speed", "comparison", "ratios", "roofline", "tuning", "table", "environment"):
+        assert f'<section id="{section}">' in text
+    assert '<section id="emulator">' not in text
+    assert [path.name for path in output.parent.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize("content", [None, "{", '{"environment": {}, "records": []}'])
+def test_a_bad_file_leaves_an_earlier_page_as_it_was(tilewright, tmp_path, content):
+    output, records = tmp_path / "report.html", tmp_path / "run.json"
+    output.write_text("earlier")
+    if content is not None:
+        records.write_text(content)
+    status, err = tilewright("report", records, "-o", output)
+    assert status == 1
+    assert err.startswith("error:") and "run.json" in err
+    assert output.read_text() == "earlier"
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tilewright, tmp_path, make_run):
+    make_run().save(tmp_path / "run.json")
+    status, err = tilewright("report", tmp_path / "run.json", "-o", tmp_path)
+    assert status == 1
+    assert "cannot write the report to" in err
+
+
+def test_no_file_at_all_is_wrong_usage(tilewright):
+    assert tilewright("report")[0] == 2
+    with pytest.raises(RecordsError, match="RECORDS must name at least one file"):
+        page.render(Inputs([], []))
+
+
+@pytest.mark.parametrize("library", ["plotly.offline", "jinja2"])
+def test_a_missing_library_is_named_with_what_installs_it(monkeypatch, make_run, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(LibraryError, match=rf"needs {library}.*pip install 'tilewright\[report\]'"):
+        page.render(Inputs([Source("run", make_run())], []))
+
+
+def test_the_same_records_make_the_same_page(make_run):
+    one, other = (page.render(Inputs([Source("run", make_run())], [])) for _ in range(2))
+    assert one == other
+
+
+def test_the_page_refers_to_nothing_outside_itself(make_run, tmp_path, write_journal):
+    journal = load([write_journal(tmp_path / "a.jsonl")])
+    elements = Elements(page.render(Inputs([Source("run", make_run())], journal.trials)))
+    for tag, attributes in elements.tags:
+        assert not {"src", "srcset", "data", "action"} & set(attributes), tag
+        assert tag != "link"
+        assert attributes.get("href", "#").startswith("#")
+
+
+def test_whatever_records_say_is_text(make_run, tmp_path, write_journal):
+    run = make_run(kernels=((HOSTILE, 1, 500.0),), gpu=HOSTILE)
+    run = Run(environment=run.environment | {HOSTILE: HOSTILE, "date": HOSTILE}, records=run.records)
+    trials = load([write_journal(tmp_path / "a.jsonl", kernel=HOSTILE, note=HOSTILE)]).trials
+    elements = Elements(page.render(Inputs([Source(HOSTILE, run), Source("b", run)], trials)))
+    assert "img" not in {tag for tag, _ in elements.tags}
+    assert not any(name.startswith("on") for _, attributes in elements.tags for name in attributes)
+    data = json.loads(elements.scripts[0])
+    assert "&lt;img src=x" in data["figures"]["speed"]["data"][0]["text"][0]
+    assert data["searches"][0]["trials"][0]["note"] == HOSTILE
+
+
+def test_the_table_holds_every_record_with_what_was_picked_and_what_is_wrong(make_record):
+    wrong = make_record(error=Error(relative_frobenius=None, limit=1e-6), verified=False)
+    best = make_record(kernel="best", picked="split_k", precision="tf32", beta=0.5)
+    table = rows.records([Source("run", Run(environment={}, records=[wrong, best]))])
+    assert [column.heading for column in table.columns][:5] == ["rung", "kernel", "m x n x k", "type", "GFLOP/s"]
+    first, second = ([cell.text for cell in row] for row in table.rows)
+    assert first == [
+        "1", "naive", "64x64x64", "float32", "1,234", "50.0%", "2.50 ms", "1.00 us", "cuBLAS 13.1.0", "NaN WRONG",
+        "BLOCK_X=32",
+    ]  # fmt: skip
+    assert second[1:4] == ["best: split_k", "64x64x64", "float32, tf32, beta=0.5"]
+
+
+def test_emulated_records_are_labelled_and_have_no_speed(make_run):
+    emulated, real = Source("cpu", make_run(engine="emulator")), Source("gpu", make_run())
+    headings = [column.heading for column in rows.records([emulated]).columns]
+    assert "GFLOP/s" not in headings and "of baseline" not in headings
+    [row, *_] = rows.records([emulated, real]).rows
+    assert [cell.text for cell in row][2:8] == ["cpu", "1024x1024x1024", "float32", "", "", "8.59 ms emulated"]
+    text = page.render(Inputs([emulated, real], []))
+    assert "They are not GPU times, and say nothing of one." in text
+    assert "there is nothing to compare" in text
+
+
+def test_two_emulated_files_are_compared_by_their_times(make_run):
+    sources = [Source("a", make_run(engine="emulator")), Source("b", make_run(2.0, engine="emulator"))]
+    text = page.render(Inputs(sources, []))
+    assert "The kernels run 2.000 times as fast in b as in a" in text
+    assert "emulator time, a" in text and "GFLOP/s, a" not in text
+    assert '<section id="speed">' not in text
+
+
+def test_environments_stand_side_by_side_and_differences_are_marked(make_run):
+    one, other = make_run(), make_run(gpu="NVIDIA L4")
+    found = rows.environments([Source("a", one), Source("b", other)])
+    facts = {name: (values, differs) for name, values, differs in found}
+    assert facts["revision"] == (["abc1234", "abc1234"], False)
+    assert facts["gpu: name"] == (["NVIDIA H200", "NVIDIA L4"], True)
+
+
+def test_a_card_tells_a_file_at_a_glance(make_run, make_record):
+    run = make_run()
+    run = Run(environment=run.environment, records=[*run.records, make_record(verified=False, gflops=1e9)])
+    source = Source("run", run)
+    lines = dict(page.summary(source, page.points([source])))
+    assert lines["date"] == "2026-11-21 09:47:14 UTC"
+    assert lines["records"] == "9, 2 kernels on 5 shapes"
+    assert lines["results"] == "1 of 9 wrong"
+    assert lines["fastest in fp32"] == "40,000 GFLOP/s, 60% of the fp32 peak: warptiled on 2048x2048x2048"
+
+
+def test_wrong_results_alone_make_a_page_without_charts(make_record):
+    run = Run(environment={}, records=[make_record(verified=False)])
+    text = page.render(Inputs([Source("run", run)], []))
+    assert re.search(r"<dd>1 of 1 wrong</dd>", text)
+    assert '<section id="speed">' not in text
+
+
+def test_a_journal_alone_makes_a_page(tmp_path, write_journal):
+    text = page.render(load([write_journal(tmp_path / "a.jsonl")]))
+    assert '<section id="tuning">' in text
+    assert '<section id="table">' not in text
