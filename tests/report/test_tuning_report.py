@@ -27,16 +27,17 @@ TRIALS = [
 ]
 
 
-def test_winners_are_the_fastest_of_each_problem_in_the_order_of_their_work():
-    def entry(m, kernel, gflops, baseline=None):
+def test_winners_are_the_fastest_that_err_little_in_the_order_of_their_work():
+    def entry(m, kernel, gflops, baseline=None, error=None):
         config = {"BLOCK": 32}
         return Entry(m=m, n=1, k=1, dtype="float32", kernel=kernel, config=config, gflops=gflops,
-                     baseline_gflops=baseline)  # fmt: skip
+                     baseline_gflops=baseline, error_ratio=error)  # fmt: skip
 
-    lines = tuning.winners([entry(9, "a", 3), entry(2, "b", 1.0, 2.0), entry(9, "c", 4)]).splitlines()[2:]
+    entries = [entry(9, "a", 3), entry(2, "b", 1.0, 2.0, 0.75), entry(9, "c", 4), entry(9, "d", 5, error=1.6)]
+    lines = tuning.winners(entries).splitlines()[2:]
     assert lines == [
-        "| 2x1x1 | float32 | `b` | BLOCK=32 | 1 | 2 | 0.50x |",
-        "| 9x1x1 | float32 | `c` | BLOCK=32 | 4 |  |  |",
+        "| 2x1x1 | float32 | `b` | BLOCK=32 | 1 | 2 | 0.50x | 0.75x |",
+        "| 9x1x1 | float32 | `c` | BLOCK=32 | 4 |  |  |  |",
     ]
 
 

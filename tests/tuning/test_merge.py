@@ -1,9 +1,12 @@
 """Tables from records and journals."""
 
+from pathlib import Path
+
 import pytest
 
 from tilewright.bench.records import Baseline, Error, Run, Times
 from tilewright.kernels import find
+from tilewright.tables import store
 from tilewright.tables.table import Table
 from tilewright.tuning import merge
 from tilewright.tuning.journal import Journal, Trial, source_digest
@@ -95,3 +98,9 @@ def test_files_of_several_gpus_or_of_none_are_refused(tmp_path, run, capsys):
     assert merge.main([str(tmp_path / "empty.jsonl"), "-o", str(output)]) == 1
     assert "got none that says which" in capsys.readouterr().err
     assert not output.exists()
+
+
+def test_the_shipped_table_is_made_of_the_records(tmp_path):
+    records = Path(__file__).parents[2] / "results" / "h200" / "tuning" / "table.json"
+    _, made = merge.merge([records], tmp_path / "table.json")
+    assert made == next(table for table in store.shipped() if table.gpu == made.gpu)
