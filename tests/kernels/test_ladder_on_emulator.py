@@ -39,7 +39,7 @@ CONFIGS = {
     "wmma_tf32": [{}, {"BM": 64, "BN": 64, "BK": 8, "WM": 16, "WN": 64}],
     "tma_packed": [
         {"WAVE": 3, "CHUNK": 32},
-        {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2, "WAVE": 7, "CHUNK": 16},
+        {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2, "WAVE": 7, "CHUNK": 16, "RASTER": 2},
         {"BM": 128, "BN": 256, "TN": 16, "BK": 16, "STAGES": 4, "BLOCKS": 1, "WAVE": 0},
     ],
     "split_k": [

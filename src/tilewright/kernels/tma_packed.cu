@@ -20,6 +20,7 @@
 
 #include "epilogue.cuh"
 #include "stream_k.cuh"
+#include "tile_order.cuh"
 
 constexpr int LANES_M = 4;  // of a warp's lanes, 4 stand along m and 8 along n
 constexpr int LANES_N = 8;
@@ -34,8 +35,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     DYNAMIC_SHARED(float, stages);
     __shared__ Barrier full[STAGES];
 
+    const int tiles_m = (M + BM - 1) / BM;
     const int tiles_n = (N + BN - 1) / BN;
-    const int tiles = (M + BM - 1) / BM * tiles_n;
+    const int tiles = tiles_m * tiles_n;
     const int steps = max((K + BK - 1) / BK, 1);  // of a tile; with k = 0 one that adds nothing
     const Shared shared(tiles, steps);
     const int warp = threadIdx.x / 32;
@@ -62,8 +64,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int from = step - first;
         const int to = min(from + min(end - step, CHUNK && !shares ? CHUNK / BK : steps), steps);
         const float beta_now = from > 0 && !shares ? 1.0f : beta;  // C holds the chunks before this one
-        const int tile_row = tile / tiles_n * BM;
-        const int tile_col = tile % tiles_n * BN;
+        const TilePlace place = place_of(tile, tiles_m, tiles_n);
+        const int tile_row = place.row * BM;
+        const int tile_col = place.col * BN;
         step += to - from;
 
         const auto bring = [&](int k_step, int into) {

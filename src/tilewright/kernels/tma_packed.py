@@ -39,6 +39,7 @@ KERNEL = Kernel(
         Parameter(
             "CHUNK", 2048, (0, 1024, 2048), "k after which a block adds its sums to C; 0: only at the end", least=0
         ),
+        Parameter("RASTER", 1, (1, 8), "rows of tiles in a band, which blocks take column by column; 1: row by row"),
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
