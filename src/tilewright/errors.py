@@ -36,12 +36,24 @@ class KernelNotFoundError(TilewrightError, LookupError):
     """No kernel or preset has this name."""
 
 
+class GpuNotFoundError(TilewrightError, LookupError):
+    """No GPU of this name is listed."""
+
+
 class SuiteNotFoundError(TilewrightError, LookupError):
     """No suite has this name."""
 
 
 class RecordsError(TilewrightError, ValueError):
     """A file of records that cannot be written, read or understood."""
+
+
+class FigureError(TilewrightError, ValueError):
+    """A figure that a kernel does not have, or that cannot be written."""
+
+
+class LibraryError(TilewrightError, ImportError):
+    """A library that only some commands need is not installed."""
 
 
 class ConfigError(TilewrightError, ValueError):

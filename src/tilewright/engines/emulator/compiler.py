@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -55,11 +56,45 @@ class Build:
     """A way to compile kernels: what it adds to the options that all have in common."""
 
     options: tuple[str, ...]
+    gcc_only: tuple[str, ...] = ()
+    clang_only: tuple[str, ...] = ()
+    spacing: int = 0
+    """Bytes that are nobody's behind every `__shared__` variable."""
+    observable: bool = False
+    """Whether accesses of memory are announced."""
 
 
 FAST = Build(("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))
 """For results and speed. Only misaligned accesses are caught (by GCC; by Clang, those of whole vectors are not), since
 the processor would end the process at some."""
+
+CHECKED = Build(
+    (
+        *FAST.options,
+        "-fsanitize=thread",
+        "-g1",
+        "-fno-optimize-sibling-calls",  # a hook must return to the line that it is called for
+    ),
+    gcc_only=(
+        "--param=tsan-instrument-func-entry-exit=0",
+        "-fno-tree-sra",  # it would take float4s apart, into four accesses
+        "-fno-ipa-sra",
+    ),
+    clang_only=(
+        "-mllvm",
+        "-tsan-instrument-func-entry-exit=0",
+        "-mllvm",
+        "-tsan-instrument-read-before-write",  # of x += y too, as GCC does
+        # It looks at the code last of all: what the source does one by one is not to be merged before.
+        "-fno-vectorize",
+        "-fno-slp-vectorize",
+    ),
+    spacing=1024,
+    observable=True,
+)
+"""For observers: before every access of memory the code calls one of the thread sanitizer's hooks, which are the
+runtime's own (hooks.cpp), and places in the source can be found from addresses in the code. What overruns a
+`__shared__` variable does not meet the next."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +124,14 @@ class Compiler:
         """What all of the emulator's code is compiled with."""
         return (*_COMMON, *(_CLANG_ONLY if self.is_clang else _GCC_ONLY), *self.native)
 
-    def run(self, arguments: Sequence[str], unit: str = "") -> None:
+    def run(self, arguments: Sequence[str]) -> None:
         """Compile or link.
 
         Raises:
             CompileError: it fails; the message is the compiler's.
         """
         command = [*self.command, *self.options, *arguments]
-        result = subprocess.run(
-            command, input=unit, capture_output=True, encoding="utf-8", errors="replace", check=False
-        )
+        result = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if result.returncode != 0:
             raise CompileError(f"{self.version} says:\n{result.stderr.strip()}")
 
@@ -160,10 +193,12 @@ def compile_runtime() -> Runtime:
     name = "tilewright-runtime-" + cache.key(compiler, compiler.options, _texts(_RUNTIME, "*pp"))
     library = cache.find(name, _SUFFIX)
     if library is None:
-        sources = map(str, sorted(_RUNTIME.glob("*.cpp")))
         with _scratch() as output:
+            objects = {path: str(output.with_name(f"{path.stem}.o")) for path in sorted(_RUNTIME.glob("*.cpp"))}
             try:
-                compiler.run(["-shared", "-pthread", f"-Wl,-soname,{name}", *sources, "-o", str(output)])
+                with ThreadPoolExecutor() as threads:  # as many compilers side by side
+                    list(threads.map(lambda path: compiler.run(["-c", str(path), "-o", objects[path]]), objects))
+                compiler.run(["-shared", "-pthread", f"-Wl,-soname,{name}", *objects.values(), "-o", str(output)])
             except CompileError as error:
                 raise EngineUnavailableError(f"the emulator's runtime does not compile: {error}") from None
             library = cache.store(name, _SUFFIX, output.read_bytes())
@@ -194,9 +229,9 @@ def compile_kernel(
     )
     unit = f'#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     macros = [f"-D{macro}={value}" for macro, value in sorted((defines or {}).items())]
-    options = [*build.options, *macros]
+    options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only), *macros]
     headers = [_texts(place, "*.cuh") for place in (folder, *_INCLUDE)]
-    name = "kernel-" + cache.key(compiler, compiler.options, options, unit, headers, runtime.name)
+    name = "kernel-" + cache.key(compiler, compiler.options, options, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, _SUFFIX)
     if found is not None:
         return found
@@ -205,11 +240,32 @@ def compile_kernel(
         # In two steps, so that the linker adds no library of the sanitizer whose calls the runtime answers itself.
         unlinked = str(output.with_suffix(".o"))
         try:
-            compiler.run([*options, "-c", "-x", "c++", "-", "-o", unlinked], unit)
+            unit_file = output.with_name(file)  # debug information names the source by it
+            unit_file.write_text(unit, encoding="utf-8")
+            if build.spacing:
+                assembly = output.with_suffix(".s")
+                compiler.run([*options, "-S", "-x", "c++", str(unit_file), "-o", str(assembly)])
+                assembly.write_text(_spaced(assembly.read_text(encoding="utf-8"), build.spacing), encoding="utf-8")
+                compiler.run(["-c", str(assembly), "-o", unlinked])
+            else:
+                compiler.run([*options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])
             compiler.run(["-shared", unlinked, str(runtime.library), "-Wl,-z,defs", "-o", str(output)])
         except CompileError as error:
             raise CompileError(f"{file} does not compile: {error}") from None
         return cache.store(name, _SUFFIX, output.read_bytes())
+
+
+def _spaced(assembly: str, spacing: int) -> str:
+    """Assembly with room behind every thread-local variable. Its symbol keeps its size."""
+    lines = assembly.splitlines()
+    thread_local = False
+    for i, line in enumerate(lines):
+        directive, _, operand = line.strip().partition("\t")
+        if directive in (".section", ".text", ".data", ".bss"):
+            thread_local = operand.startswith(".tbss")
+        elif directive == ".zero" and thread_local:
+            lines[i] = f"\t.zero\t{int(operand) + spacing}"
+    return "\n".join(lines) + "\n"
 
 
 def _texts(folder: Path, pattern: str) -> list[tuple[str, str]]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tilewright.engines import packing, tensor_maps
 from tilewright.engines.base import CompileReport, Executable, Matrix, Work, run
 from tilewright.engines.emulator import host
-from tilewright.engines.emulator.compiler import compile_kernel, find_compiler
-from tilewright.engines.emulator.program import Program, load
+from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel, find_compiler
+from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
 from tilewright.engines.tensor_maps import TensorLayout, map_memory
 from tilewright.errors import ArrayError, LaunchError, ProblemError
 from tilewright.kernels import pack
@@ -44,8 +44,40 @@ class EmulatorExecutable:
     program: Program
 
 
+@dataclass(frozen=True)
+class Array:
+    """Memory that a launch is given."""
+
+    name: str
+    """A, B, C, workspace or tickets."""
+    matrix: Matrix
+    written: bool
+    """Whether its elements have values when the launch begins: not the workspace, nor C where beta = 0."""
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """A launch that is about to begin."""
+
+    executable: EmulatorExecutable
+    problem: Problem
+    arrays: tuple[Array, ...]
+    grid: Extents
+    block: Extents
+    shared_bytes: int
+
+
+Watcher = Callable[[LaunchFacts], Watch]
+"""Says of each launch how it is to be looked at. The kernel `pack`, which runs before kernels that pack, is a launch of
+its own."""
+
+
 class EmulatorEngine:
     """Runs kernels on this machine's CPU. Its memory is the host's, and a launch has ended when it returns.
+
+    Args:
+        build: how kernels are compiled. Observers see kernels of the CHECKED build only.
+        watcher: asked before each launch.
 
     Raises:
         EngineUnavailableError: there is no working C++ compiler; the message says how to get one.
@@ -54,8 +86,10 @@ class EmulatorEngine:
     name = "emulator"
     capability: tuple[int, int] | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, build: Build = FAST, watcher: Watcher = lambda facts: UNWATCHED) -> None:
         find_compiler()
+        self.build = build
+        self.watcher = watcher
         self.device_name = host.cpu_name()
         self.cache_bytes = host.cache_bytes()
         self._executables: dict[tuple[Kernel, Config, Specialization], EmulatorExecutable] = {}
@@ -70,8 +104,9 @@ class EmulatorEngine:
         key = (kernel, config, specialization)
         executable = self._executables.get(key)
         if executable is None:
-            library = compile_kernel(kernel.source, kernel.source.stem, kernel.defines(config, specialization))
-            program = load(library, kernel.name)
+            defines = kernel.defines(config, specialization)
+            library = compile_kernel(kernel.source, kernel.source.stem, defines, self.build)
+            program = load(library, kernel.name, self.build)
             report = CompileReport(registers=None, spill_bytes=None, shared_bytes=program.static_shared_bytes)
             executable = self._executables[key] = EmulatorExecutable(kernel, config, specialization, report, program)
         return executable
@@ -120,9 +155,15 @@ class EmulatorEngine:
         if kernel.workspace_bytes is not None:
             pointers = (memory.ctypes.data, tickets.ctypes.data) if workspace.bytes else (None, None)
             arguments += map(ctypes.c_void_p, pointers)
-        geometry = kernel.launch(problem, config)
-        executable.program.launch(geometry.grid, geometry.block, arguments, geometry.shared_bytes)
-        if tickets.any():
+        arrays = [Array("A", a, True), Array("B", b, True), Array("C", c, problem.beta != 0)]
+        if workspace.bytes:
+            floats, count = workspace.bytes // 4, workspace.tickets
+            arrays.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
+            arrays.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32"), True))
+        grid, block, shared_bytes = kernel.launch(problem, config)
+        watch = self.watcher(LaunchFacts(executable, problem, tuple(arrays), grid, block, shared_bytes))
+        executable.program.launch(grid, block, arguments, shared_bytes, watch)
+        if tickets.any() and watch.blocks is None:
             raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
 
     def _packed(self, problem: Problem, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:

@@ -2,7 +2,9 @@
 
 import ctypes
 import itertools
+import json
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_kernel, compile_runtime
+from tilewright.engines.emulator.symbols import shared_variables
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.gpus import COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 
@@ -36,7 +39,50 @@ class _Launch(ctypes.Structure):
         ("grid", ctypes.c_uint * 3),
         ("threads", ctypes.c_uint * 3),
         ("dynamic_shared_bytes", ctypes.c_uint64),
+        ("observer", ctypes.c_void_p),
+        ("schedule", ctypes.c_uint64),
+        ("chosen", ctypes.POINTER(ctypes.c_uint64)),
+        ("chosen_count", ctypes.c_uint64),
     )
+
+
+class Observer:
+    """What looks on while a kernel of the CHECKED build runs. Its C++ half (observer.hpp) is told of every access.
+
+    Kinds of observers derive from this class, and give it the C++ object that a function of theirs in the runtime made.
+    """
+
+    def __init__(self, runtime: ctypes.CDLL, handle: int) -> None:
+        self.handle = handle
+        self._runtime = runtime
+        weakref.finalize(self, runtime.simt_delete_observer, handle)
+
+    def report(self) -> Any:
+        """What it has seen, in its kind's own form, from JSON."""
+        return json.loads(self._runtime.simt_report(self.handle))
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How a launch is looked at.
+
+    An observed launch, and one of another schedule than the first, runs on one thread of the host.
+    """
+
+    observer: Observer | None = None
+    blocks: Sequence[int] | None = None
+    """Numbers of the blocks to run, counted along x first; None for all."""
+    schedule: int = 0
+    """In what order blocks begin, and within a block threads: 0 in that of their numbers, 1 backwards, else shuffled by
+    this seed."""
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether one thread of the host runs all blocks, one after the other."""
+        return self.observer is not None or self.schedule != 0
+
+
+UNWATCHED = Watch()
 
 
 @dataclass(frozen=True)
@@ -48,24 +94,38 @@ class Program:
     """Address of the function that runs one thread."""
     parameter_bytes: tuple[int, ...]
     static_shared_bytes: int
+    library: Path
+    """The shared object that it was loaded from."""
+    build: Build
     runtime: ctypes.CDLL
 
-    def launch(self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int = 0) -> None:
-        """Run all blocks of a grid, and return when they have ended. An interrupt (Ctrl-C) ends them early.
+    def launch(
+        self,
+        grid: Extents,
+        block: Extents,
+        arguments: Sequence[Any],
+        shared_bytes: int = 0,
+        watch: Watch = UNWATCHED,
+    ) -> None:
+        """Run the blocks of a grid, and return when they have ended. An interrupt (Ctrl-C) ends them early.
 
         Args:
             grid, block: blocks in the grid and threads in a block, along x, y and z.
             arguments: ctypes values, one for each of the kernel's parameters.
             shared_bytes: dynamic shared memory of a block.
+            watch: who looks on, which blocks run, and in which order.
 
         Raises:
             LaunchError: a GPU would refuse the launch, or the kernel made threads wait for ever.
         """
-        self._check(grid, block, arguments, shared_bytes)
+        self._check(grid, block, arguments, shared_bytes, watch)
         pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(value) for value in arguments))
-        launch = _Launch(self.call, pointers, grid, block, shared_bytes)
+        chosen = None if watch.blocks is None else (ctypes.c_uint64 * len(watch.blocks))(*watch.blocks)
+        observer = watch.observer.handle if watch.observer else None
+        count = len(watch.blocks or ())
+        launch = _Launch(self.call, pointers, grid, block, shared_bytes, observer, watch.schedule, chosen, count)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        workers = min(worker_count(), grid[0] * grid[1] * grid[2])
+        workers = 1 if watch.in_turn else min(worker_count(), grid[0] * grid[1] * grid[2])
         run = self.runtime.simt_create(ctypes.byref(launch), workers)
         try:
             self.runtime.simt_start(run)
@@ -76,7 +136,7 @@ class Program:
         if message.value:
             raise LaunchError(f"{self.name}: {message.value.decode(errors='replace')}")
 
-    def _check(self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int) -> None:
+    def _check(self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int, watch: Watch) -> None:
         for axis, blocks, threads, most_blocks, most_threads in zip(
             "xyz", grid, block, _GRID_LIMITS, _BLOCK_LIMITS, strict=True
         ):
@@ -100,6 +160,12 @@ class Program:
         given = tuple(ctypes.sizeof(argument) for argument in arguments)
         if given != self.parameter_bytes:
             raise LaunchError(f"{self.name}: takes parameters of {self.parameter_bytes} bytes, got {given}")
+        if watch.observer is not None and not self.build.observable:
+            raise LaunchError(f"{self.name}: observers see kernels of the CHECKED build only")
+        blocks = grid[0] * grid[1] * grid[2]
+        for number in watch.blocks or ():
+            if not 0 <= number < blocks:
+                raise LaunchError(f"{self.name}: numbers of blocks must be 0 to {blocks - 1}, got {number}")
 
 
 def worker_count() -> int:
@@ -116,15 +182,18 @@ def worker_count() -> int:
     return int(named)
 
 
-def load(library: Path, name: str) -> Program:
-    """A program from a compiled kernel, under the name that messages give it."""
-    runtime = _load_runtime(compile_runtime())
+def load(library: Path, name: str, build: Build = FAST) -> Program:
+    """A program from a kernel, compiled in this build, under the name that messages give it."""
+    runtime = load_runtime()
     kernel = _open(library)
     kernel.simt_parameters.restype = ctypes.POINTER(ctypes.c_uint32)
     sizes = itertools.takewhile(bool, map(kernel.simt_parameters().__getitem__, itertools.count()))
     call = ctypes.cast(kernel.simt_call, ctypes.c_void_p).value
     assert call is not None
-    return Program(name, call, tuple(sizes), runtime.simt_static_shared_bytes(call), runtime)
+    shared_bytes = runtime.simt_static_shared_bytes(call)
+    if build.spacing:
+        shared_bytes = sum(variable.bytes for variable in shared_variables(library))
+    return Program(name, call, tuple(sizes), shared_bytes, library, build, runtime)
 
 
 def launch_source(
@@ -137,9 +206,21 @@ def launch_source(
     defines: Mapping[str, int | str] | None = None,
     shared_bytes: int = 0,
     build: Build = FAST,
+    watch: Watch = UNWATCHED,
 ) -> None:
     """Compile a kernel (a `.cu` file, or the text of one) and launch it: see compile_kernel and Program.launch."""
-    load(compile_kernel(source, entry, defines, build), entry).launch(grid, block, arguments, shared_bytes)
+    load(compile_kernel(source, entry, defines, build), entry, build).launch(
+        grid, block, arguments, shared_bytes, watch
+    )
+
+
+def load_runtime() -> ctypes.CDLL:
+    """The runtime in this process.
+
+    Raises:
+        EngineUnavailableError: there is no working C++ compiler.
+    """
+    return _load_runtime(compile_runtime())
 
 
 @lru_cache
@@ -155,6 +236,10 @@ def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
     runtime.simt_wait.restype = ctypes.c_int
     runtime.simt_finish.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
     runtime.simt_finish.restype = None
+    runtime.simt_report.argtypes = (ctypes.c_void_p,)
+    runtime.simt_report.restype = ctypes.c_char_p
+    runtime.simt_delete_observer.argtypes = (ctypes.c_void_p,)
+    runtime.simt_delete_observer.restype = None
     return runtime
 
 

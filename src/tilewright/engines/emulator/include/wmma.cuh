@@ -84,9 +84,10 @@ struct Transfer {
     T* matrix;
     unsigned ld;
     layout_t layout;
+    simt::Call call;
 
     // Why the lanes' calls cannot be carried out, or a null pointer.
-    static const char* refusal(void* const* lanes) {
+    static SIMT_UNSEEN const char* refusal(void* const* lanes) {
         const Transfer& first = of(lanes, 0);
 #pragma GCC unroll 1
         for (unsigned lane = 1; lane < warpSize; ++lane) {
@@ -98,6 +99,14 @@ struct Transfer {
         if (reinterpret_cast<std::uintptr_t>(first.matrix) % 32 != 0) return "a pointer that is no multiple of 32 bytes";
         if (first.ld * sizeof(T) % 16 != 0) return "a leading dimension that is no multiple of 16 bytes";
         return nullptr;
+    }
+
+    // Tells an observer of it.
+    static void tell(void* const* lanes, bool writes) {
+        const Transfer& first = of(lanes, 0);
+        const bool by_rows = first.layout == mem_row_major;
+        simt_fragment(simt_thread(), first.call, first.matrix, by_rows ? Fragment::rows : Fragment::cols,
+                      (by_rows ? Fragment::cols : Fragment::rows) * sizeof(T), first.ld * sizeof(T), sizeof(T), writes);
     }
 
     // Calls visit(element of a fragment, element of memory) for all of a matrix.
@@ -125,10 +134,12 @@ struct Transfer {
 template <typename Fragment, typename T>
 __forceinline__ void load(simt::Call call, Fragment& fragment, const T* matrix, unsigned ld, layout_t layout) {
     using Load = Transfer<Fragment, const T>;
-    Load own{&fragment, matrix, ld, layout};
-    simt_warp_together(simt_thread(), call, &own, [](void* const* lanes) {
+    Load own{&fragment, matrix, ld, layout, call};
+    simt_warp_together(simt_thread(), call, &own, [](void* const* lanes) SIMT_UNSEEN {
         const char* const refusal = Load::refusal(lanes);
-        if (refusal == nullptr) Load::for_each(lanes, [](T& element, const T& memory) { element = memory; });
+        if (refusal != nullptr) return refusal;
+        Load::tell(lanes, false);
+        Load::for_each(lanes, [](T& element, const T& memory) __attribute__((always_inline)) { element = memory; });
         return refusal;
     });
 }
@@ -140,7 +151,7 @@ struct Product {
     const float* c;
     float* d;
 
-    static const char* multiply(void* const* lanes) {
+    static SIMT_UNSEEN const char* multiply(void* const* lanes) {
         constexpr int INPUTS = M * K / warpSize, SUMS = M * N / warpSize;
         static_assert(M == N, "shares of A and B are of one size");
         float left[M * K], right[K * N], sums[M * N];
@@ -188,10 +199,15 @@ template <int M, int N, int K>
 __forceinline__ void store_matrix_sync(float* matrix, const fragment<accumulator, M, N, K, float>& from, unsigned ld,
                                        layout_t layout, SIMT_PLACE) {
     using Store = Transfer<const fragment<accumulator, M, N, K, float>, float>;
-    Store own{&from, matrix, ld, layout};
-    simt_warp_together(simt_thread(), {simt::Operation::wmma_store, file, line}, &own, [](void* const* lanes) {
+    const simt::Call call = {simt::Operation::wmma_store, file, line};
+    Store own{&from, matrix, ld, layout, call};
+    simt_warp_together(simt_thread(), call, &own, [](void* const* lanes) SIMT_UNSEEN {
         const char* const refusal = Store::refusal(lanes);
-        if (refusal == nullptr) Store::for_each(lanes, [](const float& element, float& memory) { memory = element; });
+        if (refusal != nullptr) return refusal;
+        Store::tell(lanes, true);
+        Store::for_each(lanes, [](const float& element, float& memory) __attribute__((always_inline)) {
+            memory = element;
+        });
         return refusal;
     });
 }

@@ -1,6 +1,7 @@
 // What compiled kernels and the runtime know of one another.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 struct uint3 {
@@ -53,6 +54,7 @@ enum class Operation : int {
     barrier_expect_bytes,
     barrier_wait,
     load_tile,
+    none,
 };
 
 // A call in the kernel's source.
@@ -76,7 +78,14 @@ static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
 
 }  // namespace simt
 
+// Of functions whose accesses of memory are no accesses of the kernel's: observers are not told of them.
+#define SIMT_UNSEEN __attribute__((no_sanitize("thread")))
+
 #define SIMT_EXPORT extern "C" __attribute__((visibility("default")))
+
+// An access of a whole fragment by a warp, which the calling lane carries out for all: lines of elements in memory.
+SIMT_EXPORT void simt_fragment(const simt::Thread* self, simt::Call call, const void* address, std::size_t lines,
+                               std::size_t line_bytes, std::size_t stride, unsigned element_bytes, int writes);
 
 // The thread that calls. It is the same in all of a kernel's invocation, across barriers too, hence `const`.
 SIMT_EXPORT __attribute__((const)) const simt::Thread* simt_thread();

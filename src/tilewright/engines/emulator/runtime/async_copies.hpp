@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "abi.hpp"
+#include "observer.hpp"
 
 namespace simt {
 
@@ -18,19 +19,23 @@ constexpr int POISON = 0xff;  // what memory that nobody wrote holds: NaNs as fl
 // The copies of one thread: those of each group come when the thread waits for it.
 class AsyncCopies {
   public:
-    void start(unsigned char* shared, const void* global, unsigned bytes, unsigned read) {
-        std::memset(shared, POISON, bytes);
-        copies_.push_back({shared, global, bytes, read});
+    void start(const CopyAccess& copy) {
+        std::memset(copy.shared, POISON, copy.bytes);
+        copies_.push_back(copy);
     }
 
     void commit() { group_ends_.push_back(copies_.size()); }
 
-    // Carries out all groups but the youngest `pending`.
-    void wait(std::size_t pending) {
+    // Carries out all groups but the youngest `pending`, and calls landed(copy) for each of their copies.
+    template <typename Landed>
+    void wait(std::size_t pending, Landed landed) {
         if (group_ends_.size() <= pending) return;
         const std::size_t groups = group_ends_.size() - pending;
         const std::size_t count = group_ends_[groups - 1];
-        for (std::size_t i = 0; i < count; ++i) copies_[i].finish();
+        for (std::size_t i = 0; i < count; ++i) {
+            finish(copies_[i]);
+            landed(copies_[i]);
+        }
         copies_.erase(copies_.begin(), copies_.begin() + count);
         group_ends_.erase(group_ends_.begin(), group_ends_.begin() + groups);
         for (std::size_t& end : group_ends_) end -= count;
@@ -42,18 +47,12 @@ class AsyncCopies {
     }
 
   private:
-    struct Copy {
-        unsigned char* shared;
-        const void* global;
-        unsigned bytes, read;
+    static void finish(const CopyAccess& copy) {
+        if (copy.read != 0) std::memcpy(copy.shared, copy.global, copy.read);
+        std::memset(copy.shared + copy.read, 0, copy.bytes - copy.read);
+    }
 
-        void finish() const {
-            if (read != 0) std::memcpy(shared, global, read);
-            std::memset(shared + read, 0, bytes - read);
-        }
-    };
-
-    std::vector<Copy> copies_;             // in the order of their starts
+    std::vector<CopyAccess> copies_;             // in the order of their starts
     std::vector<std::size_t> group_ends_;  // indices in copies_
 };
 

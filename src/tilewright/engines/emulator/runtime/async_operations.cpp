@@ -13,16 +13,17 @@ bool BlockRunner::is_shared(const void* address, std::size_t bytes) const {
         const auto offset = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(begin);
         return offset < size && bytes <= size - offset;
     };
-    return within(static_shared_, static_shared_bytes_) || within(block_.dynamic_shared, launch_.dynamic_shared_bytes);
+    return within(static_shared_.data, static_shared_.bytes) ||
+           within(block_.dynamic_shared, launch_.dynamic_shared_bytes);
 }
 
 void BlockRunner::check_destination(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment) {
     if (!is_shared(shared, bytes)) {
-        fail("calls " + describe(call) + " for " + std::to_string(bytes) + " bytes that are not all in shared memory");
+        fail(call, " for " + std::to_string(bytes) + " bytes that are not all in shared memory");
     }
     const std::size_t past = reinterpret_cast<std::uintptr_t>(shared) % alignment;
     if (past != 0) {
-        fail("calls " + describe(call) + " with a place in shared memory that must be at a multiple of " +
+        fail(call, " with a place in shared memory that must be at a multiple of " +
              std::to_string(alignment) + " bytes, got " + std::to_string(past) + " bytes past one");
     }
 }
@@ -32,36 +33,48 @@ void BlockRunner::copy_async(GpuThread* self, const Call& call, void* shared, co
     check_destination(call, shared, bytes, bytes);
     const std::size_t past = reinterpret_cast<std::uintptr_t>(global) % bytes;
     if (past != 0) {
-        fail("calls " + describe(call) + " with a place in global memory that must be at a multiple of " +
+        fail(call, " with a place in global memory that must be at a multiple of " +
              std::to_string(bytes) + " bytes, got " + std::to_string(past) + " bytes past one");
     }
     if (read > bytes) {
-        fail("calls " + describe(call) + " to read bytes that must be 0 to " + std::to_string(bytes) + ", got " +
+        fail(call, " to read bytes that must be 0 to " + std::to_string(bytes) + ", got " +
              std::to_string(int(read)));
     }
-    self->copies.start(static_cast<unsigned char*>(shared), global, bytes, read);
+    const CopyAccess copy = {static_cast<unsigned char*>(shared), global, bytes, read, call};
+    if (observed()) {
+        observer_->copy_started(*self, copy);
+        obey_refusal();
+    }
+    self->copies.start(copy);
+}
+
+void BlockRunner::wait_copies(GpuThread* self, unsigned pending) {
+    self->copies.wait(pending, [&](const CopyAccess& copy) {
+        if (observed()) observer_->copy_landed(*self, copy);
+    });
 }
 
 void BlockRunner::barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count) {
     check_destination(call, address, sizeof *address, sizeof *address);
-    if (mbarriers_.find(address)) fail("calls " + describe(call) + " for a barrier that has been made before");
+    if (mbarriers_.find(address)) fail(call, " for a barrier that has been made before");
     if (count == 0 || count > Mbarriers::MOST) {
-        fail("calls " + describe(call) + " with a count that must be 1 to " + std::to_string(Mbarriers::MOST) +
+        fail(call, " with a count that must be 1 to " + std::to_string(Mbarriers::MOST) +
              ", got " + std::to_string(count));
     }
     mbarriers_.make(address, {address, count, count, 0, 0, self, {passed_, self->warp->passed}});
+    if (observed()) observer_->barrier_made(*self, call, address);
 }
 
 // The barrier at an address, which the calling thread must be sure to see.
 Mbarrier& BlockRunner::usable(GpuThread* self, const Call& call, const unsigned long long* address) {
     Mbarrier* const barrier = is_shared(address, sizeof *address) ? mbarriers_.find(address) : nullptr;
     if (barrier == nullptr) {
-        fail("calls " + describe(call) + " for a barrier that was never made, or has been overwritten");
+        fail(call, " for a barrier that was never made, or has been overwritten");
     }
     const bool met = barrier->made_after[0] != passed_ ||
                      (self->warp == barrier->maker->warp && barrier->made_after[1] != self->warp->passed);
     if (self != barrier->maker && !met) {
-        fail("calls " + describe(call) + " for a barrier that thread " + describe(barrier->maker->index) +
+        fail(call, " for a barrier that thread " + describe(barrier->maker->index) +
              " made, without a __syncthreads between");
     }
     return *barrier;
@@ -70,22 +83,23 @@ Mbarrier& BlockRunner::usable(GpuThread* self, const Call& call, const unsigned 
 void BlockRunner::barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes) {
     Mbarrier& barrier = usable(self, call, address);
     if (barrier.pending == 0) {
-        fail("calls " + describe(call) + " for a phase in which all " + std::to_string(barrier.count) +
+        fail(call, " for a phase in which all " + std::to_string(barrier.count) +
              " arrivals have come");
     }
     if (barrier.bytes + bytes > Mbarriers::MOST) {
-        fail("calls " + describe(call) + " with which " + std::to_string(barrier.bytes + bytes) +
+        fail(call, " with which " + std::to_string(barrier.bytes + bytes) +
              " bytes are to come in a phase, which may have at most " + std::to_string(Mbarriers::MOST));
     }
     barrier.bytes += bytes;
     --barrier.pending;
+    if (observed()) observer_->barrier_arrived(*self, call, address);
     end_phase(barrier);
 }
 
 void BlockRunner::barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity) {
     Mbarrier& barrier = usable(self, call, address);
     if (parity > 1) {
-        fail("calls " + describe(call) + " with a parity that must be 0 or 1, got " + std::to_string(parity));
+        fail(call, " with a parity that must be 0 or 1, got " + std::to_string(parity));
     }
     // Looked at again once it runs: a phase that ends twice before is missed, as by a thread of a GPU that looks late.
     while (barrier.phase % 2 == parity) {
@@ -93,19 +107,24 @@ void BlockRunner::barrier_wait(GpuThread* self, const Call& call, unsigned long 
         barrier.waiting.push_back(self);
         suspend(self, call);
     }
+    if (observed()) observer_->barrier_passed(*self, call, address);
 }
 
 void BlockRunner::load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address) {
     Mbarrier& barrier = usable(self, copy.call, address);
     if (!barrier.fenced) {
-        fail("calls " + describe(copy.call) + " for a barrier that the copy engine may not see yet: " +
+        fail(copy.call, " for a barrier that the copy engine may not see yet: "
              "fence_barrier_init must follow barrier_init");
     }
     check_destination(copy.call, copy.shared, copy.bytes(), copy.alignment());
     if (!copy.begins_at_a_piece()) {
-        fail("calls " + describe(copy.call) + " with a column that must be a multiple of " +
+        fail(copy.call, " with a column that must be a multiple of " +
              std::to_string(TileCopy::PIECE_BYTES / copy.map.element_bytes) + ", the elements in " +
              std::to_string(TileCopy::PIECE_BYTES) + " bytes, got " + std::to_string(copy.col));
+    }
+    if (observed()) {
+        observer_->tile_started(*self, copy, address);
+        obey_refusal();
     }
     std::memset(copy.shared, POISON, copy.bytes());
     barrier.coming.push_back(copy);
@@ -113,6 +132,7 @@ void BlockRunner::load_tile(GpuThread* self, const TileCopy& copy, unsigned long
 
 void BlockRunner::end_phase(Mbarrier& barrier) {
     if (!barrier.end_phase()) return;
+    if (observed()) observer_->phase_ended(barrier.address);
     for (GpuThread* thread : barrier.waiting) ready_.push(thread);
     barrier.waiting.clear();
 }
@@ -124,6 +144,7 @@ bool BlockRunner::bring_tiles() {
             const TileCopy copy = barrier.coming.front();
             barrier.coming.pop_front();
             copy.finish();
+            if (observed()) observer_->tile_landed(copy, barrier.address);
             barrier.bytes -= std::int64_t(copy.bytes());
             end_phase(barrier);
         }
@@ -161,7 +182,10 @@ void simt_copy_async(const simt::Thread* self, simt::Call call, void* shared, co
 
 void simt_commit_copies(const simt::Thread* self) { as_gpu_thread(self)->copies.commit(); }
 
-void simt_wait_copies(const simt::Thread* self, unsigned pending) { as_gpu_thread(self)->copies.wait(pending); }
+void simt_wait_copies(const simt::Thread* self, unsigned pending) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->wait_copies(thread, pending);
+}
 
 void simt_barrier_init(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned count) {
     simt::GpuThread* const thread = as_gpu_thread(self);

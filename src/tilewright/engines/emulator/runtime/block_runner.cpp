@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <random>
 #include <utility>
 
 #include "messages.hpp"
@@ -12,8 +14,6 @@ namespace {
 
 constexpr std::size_t MAX_THREADS = 1024;
 constexpr std::size_t SHARED_ALIGNMENT = 1024;
-
-thread_local BlockRunner* runner = nullptr;  // of this thread of the host
 
 bool same_place(const Call& a, const Call& b) {
     return a.operation == b.operation && a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
@@ -25,15 +25,30 @@ unsigned bit(unsigned lane) { return 1u << lane; }
 
 }  // namespace
 
+__thread BlockRunner* runner = nullptr;
+
+// Backwards: steps of -1. Shuffled: steps that have no factor in common with the count, so that they meet all.
+Order::Order(std::uint64_t schedule, std::uint64_t count) : count_(count) {
+    if (schedule == 0 || count < 2) return;
+    if (schedule == 1) {
+        first_ = step_ = count - 1;
+        return;
+    }
+    std::mt19937_64 random(schedule);
+    first_ = random() % count;
+    do {
+        step_ = random() % count;
+    } while (std::gcd(step_, count) != 1);
+}
+
 BlockRunner::BlockRunner() : stacks_(MAX_THREADS) {}
 
 void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     runner = this;
     stop_ = &stop;
     launch_ = launch;
-    const SharedSegment segment(reinterpret_cast<void*>(launch.call));
-    static_shared_ = segment.data;
-    static_shared_bytes_ = segment.bytes;
+    observer_ = launch.observer;
+    static_shared_ = SharedSegment(reinterpret_cast<void*>(launch.call));
 
     dynamic_shared_.resize(launch.dynamic_shared_bytes + SHARED_ALIGNMENT);
     const std::size_t past_boundary = reinterpret_cast<std::size_t>(dynamic_shared_.data()) % SHARED_ALIGNMENT;
@@ -42,38 +57,49 @@ void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     block_.dynamic_shared = dynamic_shared_.data() + (SHARED_ALIGNMENT - past_boundary) % SHARED_ALIGNMENT;
 
     const unsigned count = launch.threads.x * launch.threads.y * launch.threads.z;
+    order_ = Order(launch.schedule, count);
     threads_.assign(count, GpuThread{});
     warps_.clear();
-    for (unsigned first = 0; first < count; first += WARP_SIZE) warps_.push_back({&threads_[first]});
+    for (unsigned first = 0; first < count; first += WARP_SIZE) {
+        warps_.push_back({&threads_[first], first / WARP_SIZE});
+    }
     for (unsigned i = 0; i < count; ++i) {
         GpuThread& thread = threads_[i];
         thread.index = {i % launch.threads.x, i / launch.threads.x % launch.threads.y,
                         i / launch.threads.x / launch.threads.y};
         thread.lane = i % WARP_SIZE;
+        thread.number = i;
         thread.block = &block_;
         thread.runner = this;
         thread.warp = &warps_[i / WARP_SIZE];
+    }
+    if (observed()) {
+        const auto* dynamic_shared = static_cast<const unsigned char*>(block_.dynamic_shared);
+        observer_->begin_launch({static_cast<const unsigned char*>(static_shared_.data), static_shared_.bytes,
+                                 dynamic_shared, launch.dynamic_shared_bytes, count, static_shared_.library});
     }
 }
 
 std::string BlockRunner::run(std::uint64_t number) {
     begin_block(number);
+    if (observed()) observer_->begin_block(block_);
     do {
         hand_over(main_);
     } while (error_.empty() && !*stop_ && returned_ < threads_.size() && (resolve_active_masks() || bring_tiles()));
     if (returned_ == threads_.size()) {
         check_that_copies_came();
-        return error_;
+    } else {
+        if (error_.empty() && !*stop_) report_deadlock();
+        abandon();
     }
-    if (error_.empty() && !*stop_) error_ = describe_deadlock();
-    abandon();
+    if (observed()) observer_->end_block();
     return error_;
 }
 
 void BlockRunner::begin_block(std::uint64_t number) {
     const dim3& grid = launch_.grid;
     block_.index = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
-    if (static_shared_bytes_ != 0) std::memset(static_shared_, POISON, static_shared_bytes_);
+    if (static_shared_.bytes != 0) std::memset(static_shared_.data, POISON, static_shared_.bytes);
     std::memset(block_.dynamic_shared, POISON, launch_.dynamic_shared_bytes);
     for (Warp& warp : warps_) {
         const auto lanes = std::min<std::size_t>(threads_.data() + threads_.size() - warp.threads, WARP_SIZE);
@@ -92,7 +118,7 @@ void BlockRunner::run_threads() {
     Fiber* const self = entered_;
     for (;;) {
         while (can_begin() && ready_.empty() && !*stop_) {
-            GpuThread& thread = threads_[begun_++];
+            GpuThread& thread = threads_[order_[begun_++]];
             thread.fiber = self;
             thread.copies.forget();
             current_ = &thread;
@@ -145,6 +171,7 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
             arrived_ = 0;
             ++passed_;
             ready_.take_all(at_barrier_);
+            if (observed()) observer_->block_barrier(call);
             return outcome_;
         }
         at_barrier_.push(self);
@@ -156,7 +183,7 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
 std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value,
                                          unsigned source, SimtWarpWork work) {
     if (!(mask & bit(self->lane))) {
-        fail("calls " + describe(call) + " with the mask " + hexadecimal(mask) + ", which leaves out its own lane " +
+        fail(call, " with the mask " + hexadecimal(mask) + ", which leaves out its own lane " +
              std::to_string(self->lane));
     }
     self->mask = mask;
@@ -187,6 +214,7 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
 // Gives every lane that came its result, and lets all but `self`, which runs, go on.
 void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* self) {
     if (meeting.call.operation == Operation::syncwarp) ++warp.passed;
+    if (observed()) observer_->warp_exchange(warp, meeting.arrived, meeting.call);
     if (warp.threads[__builtin_ctz(meeting.arrived)].work != nullptr) act_together(warp, meeting);
     unsigned ballot = 0;
     for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
@@ -208,7 +236,7 @@ void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* 
 
 void BlockRunner::act_together(const Warp& warp, const Meeting& meeting) {
     if (meeting.arrived != 0xffffffff) {
-        fail("calls " + describe(meeting.call) + ", which takes all 32 lanes of a warp, and the lanes " +
+        fail(meeting.call, ", which takes all 32 lanes of a warp, and the lanes " +
              hexadecimal(meeting.arrived) + " have come: the others have returned or never were");
     }
     void* arguments[WARP_SIZE];
@@ -216,7 +244,7 @@ void BlockRunner::act_together(const Warp& warp, const Meeting& meeting) {
         arguments[lane] = reinterpret_cast<void*>(warp.threads[lane].value);
     }
     const char* const reason = warp.threads[0].work(arguments);
-    if (reason != nullptr) fail("calls " + describe(meeting.call) + " with " + reason);
+    if (reason != nullptr) fail(meeting.call, std::string(" with ") + reason);
 }
 
 // A lane that has returned is waited for no longer.
@@ -250,21 +278,31 @@ bool BlockRunner::resolve_active_masks() {
     return !ready_.empty();
 }
 
-void BlockRunner::fail(const std::string& error) {
-    error_ = "in block " + describe(block_.index) + " thread " + describe(current_->index) + " " + error;
+// The block cannot go on, because of what the running thread called for.
+void BlockRunner::fail(const Call& call, const std::string& how) {
+    stop_block(Stop::misuse, 0, call, "calls " + describe(call) + how);
+}
+
+void BlockRunner::misaligned(const MisalignedAccess& access, std::uintptr_t address) {
+    stop_block(Stop::misaligned, address, {Operation::none, access.file, int(access.line)},
+               "uses the address " + hexadecimal(address) + " for " + access.type->name +
+                   ", which must be at a multiple of " + std::to_string(1 << access.log_alignment) + " bytes (" +
+                   place(access.file, access.line) + ")");
+}
+
+void BlockRunner::stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what) {
+    error_ = "in block " + describe(block_.index) + " thread " + describe(current_->index) + " " + what;
+    if (observed()) observer_->stopped(reason, *current_, address, call, error_);
     Context::switch_to(current_->fiber->context, main_);
     __builtin_unreachable();
 }
 
-void BlockRunner::misaligned(const MisalignedAccess& access, std::uintptr_t address) {
-    fail("uses the address " + hexadecimal(address) + " for " + access.type->name + ", which must be at a multiple of " +
-         std::to_string(1 << access.log_alignment) + " bytes (" + place(access.file, access.line) + ")");
-}
-
-std::string BlockRunner::describe_deadlock() const {
+void BlockRunner::report_deadlock() {
+    const GpuThread* first = nullptr;  // that waits
     std::map<std::pair<int, std::string>, std::size_t> waiting;  // by line
     for (const GpuThread& thread : threads_) {
         if (!thread.waits) continue;
+        if (first == nullptr) first = &thread;
         std::string where = describe(thread.call);
         if (thread.call.operation == Operation::barrier_wait) {
             where += ", where " + thread.barrier->missing();
@@ -277,7 +315,8 @@ std::string BlockRunner::describe_deadlock() const {
     for (const auto& [place, count] : waiting) {
         message += count_of_threads(count) + (count == 1 ? " waits at " : " wait at ") + place.second + ", ";
     }
-    return message + count_of_threads(returned_) + (returned_ == 1 ? " has returned" : " have returned");
+    error_ = message + count_of_threads(returned_) + (returned_ == 1 ? " has returned" : " have returned");
+    if (observed() && first != nullptr) observer_->stopped(Stop::deadlock, *first, 0, first->call, error_);
 }
 
 // Forgets the threads that have not returned.

@@ -17,6 +17,7 @@
 #include "async_copies.hpp"
 #include "fiber.hpp"
 #include "mbarriers.hpp"
+#include "observer.hpp"
 #include "shared_segment.hpp"
 
 namespace simt {
@@ -28,6 +29,21 @@ struct Launch {
     dim3 grid;
     dim3 threads;
     std::uint64_t dynamic_shared_bytes;
+    Observer* observer;  // or null; with one, a single worker runs all blocks
+    std::uint64_t schedule;  // 0: threads and blocks in their order, 1: backwards, else shuffled by this seed
+    const std::uint64_t* chosen;  // numbers of the blocks to run, or null: all
+    std::uint64_t chosen_count;
+};
+
+// The order in which things begin that have no order, as a schedule has it.
+class Order {
+  public:
+    Order(std::uint64_t schedule, std::uint64_t count);
+
+    std::uint64_t operator[](std::uint64_t turn) const { return (first_ + turn * step_) % count_; }
+
+  private:
+    std::uint64_t count_, first_ = 0, step_ = 1;
 };
 
 class BlockRunner;
@@ -39,6 +55,7 @@ struct Fiber {
 };
 
 struct GpuThread : Thread {
+    unsigned number;  // in its block
     BlockRunner* runner;
     Warp* warp;
     Fiber* fiber;     // on which it was begun
@@ -104,6 +121,7 @@ struct Meeting {
 
 struct Warp {
     GpuThread* threads;  // lane 0 and those after it
+    unsigned number;     // in its block
     unsigned live = 0;   // lanes that have not returned
     std::vector<Meeting> meetings = {};
     std::uint64_t passed = 0;  // __syncwarps
@@ -138,12 +156,19 @@ class BlockRunner {
     std::uint64_t warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value, unsigned source,
                                 SimtWarpWork work = nullptr);
     void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
+    void wait_copies(GpuThread* self, unsigned pending);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
     void fence_barriers(GpuThread* self) { mbarriers_.fence(self); }
     void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address);
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
+
+    // What the kernel does to memory, for the observer. See hooks.cpp.
+    bool observed() const { return observer_ != nullptr; }
+    void access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site);
+    void fragment(const GpuThread& self, const Call& call, const FragmentAccess& access);
+    void fence(const GpuThread& self);
 
   private:
     void begin_block(std::uint64_t number);
@@ -161,15 +186,19 @@ class BlockRunner {
     void check_destination(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
     Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);
     void end_phase(Mbarrier& barrier);
-    [[noreturn]] void fail(const std::string& error);
-    std::string describe_deadlock() const;
+    [[noreturn]] void fail(const Call& call, const std::string& how);
+    [[noreturn]] void stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what);
+    void obey_refusal();
+    bool is_own(std::uintptr_t address) const;
+    void report_deadlock();
     void abandon();
 
     // The launch.
     const std::atomic<bool>* stop_ = nullptr;
     Launch launch_;
-    void* static_shared_ = nullptr;
-    std::size_t static_shared_bytes_ = 0;
+    Observer* observer_ = nullptr;
+    Order order_{0, 1};  // of the block's threads
+    SharedSegment static_shared_{nullptr};
     std::vector<unsigned char> dynamic_shared_;
 
     // The block.
@@ -200,5 +229,8 @@ class BlockRunner {
     std::vector<Fiber*> idle_;
     Fiber* entered_ = nullptr;  // the idle fiber that was handed over to
 };
+
+// Of this thread of the host. (__thread: unlike a thread_local variable, it needs no look whether it is initialized.)
+extern __thread BlockRunner* runner;
 
 }  // namespace simt

@@ -120,6 +120,8 @@ class Stacks {
     Stacks(const Stacks&) = delete;
     Stacks& operator=(const Stacks&) = delete;
 
+    bool hold(std::size_t address) const { return address - reinterpret_cast<std::size_t>(memory_) < bytes_; }
+
     // Where a stack, which grows down, begins.
     char* end(std::size_t index) const { return static_cast<char*>(memory_) + index * STRIDE + SIZE; }
 

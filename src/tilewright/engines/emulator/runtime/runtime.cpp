@@ -57,7 +57,11 @@ Pool& pool() {
 // One launch.
 class Run {
   public:
-    Run(const Launch& launch, unsigned workers) : launch_(launch), workers_(workers) {}
+    Run(const Launch& launch, unsigned workers)
+        : launch_(launch),
+          workers_(workers),
+          blocks_(launch.chosen ? launch.chosen_count : std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z),
+          order_(launch.schedule, blocks_) {}
 
     void start() {
         // Signals from outside are for Python's thread: a handler must not interrupt a fiber, on its small stack.
@@ -95,11 +99,11 @@ class Run {
         try {
             auto runner = pool().take();
             runner->prepare(launch_, stop_);
-            const std::uint64_t blocks = std::uint64_t{launch_.grid.x} * launch_.grid.y * launch_.grid.z;
             while (!stop_) {
-                const std::uint64_t block = next_block_++;
-                if (block >= blocks) break;
-                const std::string error = runner->run(block);
+                const std::uint64_t turn = next_++;
+                if (turn >= blocks_) break;
+                const std::uint64_t block = order_[turn];
+                const std::string error = runner->run(launch_.chosen ? launch_.chosen[block] : block);
                 if (!error.empty()) fail(error);
             }
             pool().give_back(std::move(runner));
@@ -120,8 +124,10 @@ class Run {
 
     const Launch launch_;
     const unsigned workers_;
+    const std::uint64_t blocks_;
+    const Order order_;  // of the blocks
     std::atomic<bool> stop_{false};
-    std::atomic<std::uint64_t> next_block_{0};
+    std::atomic<std::uint64_t> next_{0};
     std::mutex mutex_;  // of what follows
     std::condition_variable ended_;
     std::vector<std::thread> threads_;
@@ -136,6 +142,15 @@ class Run {
 SIMT_EXPORT std::size_t simt_static_shared_bytes(void (*call)(void**)) {
     return simt::SharedSegment(reinterpret_cast<void*>(call)).bytes;
 }
+
+// The report of an observer, to be read before the calling thread asks for another.
+SIMT_EXPORT const char* simt_report(simt::Observer* observer) {
+    static thread_local std::string text;
+    text = observer->report();
+    return text.c_str();
+}
+
+SIMT_EXPORT void simt_delete_observer(simt::Observer* observer) { delete observer; }
 
 SIMT_EXPORT simt::Run* simt_create(const simt::Launch* launch, unsigned workers) {
     return new simt::Run(*launch, workers);

@@ -3,7 +3,9 @@
 
 #include <link.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 extern "C" void* __tls_get_addr(void*);  // of the dynamic linker, which declares it nowhere
 
@@ -12,6 +14,8 @@ namespace simt {
 struct SharedSegment {
     std::size_t bytes = 0;
     void* data = nullptr;  // the calling thread's copy
+    std::uintptr_t library = 0;  // where the library was loaded, and how far it reaches
+    std::size_t library_bytes = 0;
 
     // Of the library that holds this address.
     explicit SharedSegment(const void* address) : address_(address) {
@@ -31,11 +35,19 @@ struct SharedSegment {
         const auto wanted = reinterpret_cast<ElfW(Addr)>(segment->address_);
         const ElfW(Phdr)* thread_local_storage = nullptr;
         bool holds_address = false;
+        std::size_t end = 0;
         for (int i = 0; i < library->dlpi_phnum; ++i) {
             const ElfW(Phdr)& part = library->dlpi_phdr[i];
             const ElfW(Addr) begin = library->dlpi_addr + part.p_vaddr;
-            if (part.p_type == PT_LOAD && wanted >= begin && wanted < begin + part.p_memsz) holds_address = true;
+            if (part.p_type == PT_LOAD) {
+                if (wanted >= begin && wanted < begin + part.p_memsz) holds_address = true;
+                end = std::max<std::size_t>(end, part.p_vaddr + part.p_memsz);
+            }
             if (part.p_type == PT_TLS) thread_local_storage = &part;
+        }
+        if (holds_address) {
+            segment->library = library->dlpi_addr;
+            segment->library_bytes = end;
         }
         if (holds_address && thread_local_storage != nullptr) {
             segment->bytes = thread_local_storage->p_memsz;

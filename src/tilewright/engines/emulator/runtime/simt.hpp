@@ -237,6 +237,6 @@ class Entry<kernel> {
 
 }  // namespace simt
 
-#define SIMT_ENTRY(kernel)                                                                           \
-    SIMT_EXPORT void simt_call(void** arguments) { simt::Entry<kernel>::call(arguments); }           \
+#define SIMT_ENTRY(kernel)                                                                               \
+    SIMT_EXPORT SIMT_UNSEEN void simt_call(void** arguments) { simt::Entry<kernel>::call(arguments); }   \
     SIMT_EXPORT const std::uint32_t* simt_parameters() { return simt::Entry<kernel>::sizes; }

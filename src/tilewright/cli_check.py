@@ -1,0 +1,157 @@
+"""The command line: `tilewright check`."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tilewright.bench import suites
+from tilewright.bench.verify import Operands, limit
+from tilewright.engines.emulator import Checked, check, load_runtime, worker_count
+from tilewright.errors import DtypeError
+from tilewright.kernels import LADDER, resolve
+from tilewright.kernels.spec import Config, Kernel, parse_overrides
+from tilewright.problem import DTYPES, Problem
+from tilewright.terminal import Shapes, Suites, notes, out
+
+DEFAULT_SHAPES = ("256x256x128", "131x77x45")
+DEFAULT_BETAS = (0.0, 0.5)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What came of one kernel on one problem."""
+
+    problem: Problem
+    checked: Checked
+    error: float
+    """Relative, against float64."""
+    right: bool
+
+    @property
+    def clean(self) -> bool:
+        return self.right and not self.checked.findings
+
+
+def run_check(
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KERNEL]...", help="Names, rung numbers, or NAME:PRESET. All rungs where none is given."
+        ),
+    ] = None,
+    shape: Shapes = None,
+    suite: Suites = None,
+    config: Annotated[
+        str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
+    ] = "",
+    dtype: Annotated[
+        str | None,
+        typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.5,
+    beta: Annotated[float | None, typer.Option(help="If left out, both 0, which must not read C, and 0.5.")] = None,
+) -> None:
+    """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
+
+    All rungs on an aligned and an odd shape:  [bold]tilewright check[/]
+
+    One of them where it matters:              [bold]tilewright check split_k:large --shape 200x300x1000[/]
+
+    Needs no GPU: the emulator looks at every access of memory. Checked are races in shared and global memory, in the
+    order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
+    for; accesses outside of arrays or off their alignment; reads of what nobody wrote; barriers that part of a block
+    skips; and that C is right, and the same whatever order threads run in.
+
+    The exit status is 0 only if nothing was found.
+    """
+    overrides = parse_overrides(config)
+    named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in LADDER]
+    if not kernels and dtype is not None:
+        named = [(kernel, preset) for kernel, preset in named if dtype in kernel.dtypes]
+    chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
+    for kernel, _ in chosen:
+        if dtype is not None and dtype not in kernel.dtypes:
+            raise DtypeError(f"{kernel.name} takes {', '.join(kernel.dtypes)}, got {dtype}")
+    shapes = shape or ([] if suite else list(DEFAULT_SHAPES))
+    betas = DEFAULT_BETAS if beta is None else (beta,)
+    problems = [one for b in betas for one in suites.problems(shapes, suite or [], dtype or DTYPES[0], alpha, b)]
+    started = time.monotonic()
+    faulty = 0
+    load_runtime()  # compiled before several want it
+    for kernel, setting, outcomes in _run(chosen, problems, dtype):
+        faulty += not _show(kernel, setting, outcomes)
+    out.print(_summary(len(chosen), faulty, time.monotonic() - started), highlight=False)
+    raise typer.Exit(1 if faulty else 0)
+
+
+def _run(
+    chosen: list[tuple[Kernel, Config]], problems: list[Problem], dtype: str | None
+) -> Iterator[tuple[Kernel, Config, list[_Outcome]]]:
+    """Check kernels side by side, and give their outcomes in their order."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=notes, transient=True) as progress, ThreadPoolExecutor(worker_count()) as workers:
+        task = progress.add_task("checking", total=len(chosen) * len(problems))
+
+        def outcomes(kernel: Kernel, config: Config) -> list[_Outcome]:
+            results = []
+            for problem in problems:
+                results.append(_check(kernel, config, replace(problem, dtype=dtype or kernel.dtypes[0])))
+                progress.advance(task)
+            return results
+
+        pending = [(kernel, config, workers.submit(outcomes, kernel, config)) for kernel, config in chosen]
+        try:
+            for kernel, config, results in pending:
+                yield kernel, config, results.result()
+        finally:
+            workers.shutdown(cancel_futures=True)
+
+
+def _check(kernel: Kernel, config: Config, problem: Problem) -> _Outcome:
+    operands = Operands.draw(problem)
+    checked = check(kernel, config, problem, operands.a, operands.b, operands.c)
+    error = operands.error(checked.result)
+    return _Outcome(problem, checked, error, error <= limit(problem, kernel.precision))
+
+
+def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
+    """Print what came of one kernel; says whether all is well."""
+    clean = all(outcome.clean for outcome in outcomes)
+    verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
+    out.print(
+        f"{kernel.rung:>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", highlight=False, soft_wrap=True
+    )
+    if not clean:
+        table = Table("fault", "on", "first seen", box=box.SIMPLE)
+        for fault, what, seen in _faults(outcomes):
+            first = seen[0].problem
+            others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
+            table.add_row(fault, f"{first.shape}, beta {first.beta:g}{others}", what)
+        out.print(table, highlight=False)
+    return clean
+
+
+def _faults(outcomes: list[_Outcome]) -> list[tuple[str, str, list[_Outcome]]]:
+    """Each fault once: its kind, what it is, and the outcomes that it is in."""
+    faults: dict[Any, tuple[str, str, list[_Outcome]]] = {}
+    for outcome in outcomes:
+        for one in outcome.checked.findings:
+            times = f"; {one.count:,} times in all" if one.count > 1 else ""
+            faults.setdefault(one.key, (one.kind, f"{one}{times}", []))[2].append(outcome)
+        if not outcome.right:
+            error = f"the relative error against float64 is {outcome.error:.1e}"
+            faults.setdefault("result", ("wrong result", error, []))[2].append(outcome)
+    return list(faults.values())
+
+
+def _summary(kernels: int, faulty: int, seconds: float) -> str:
+    subject = "1 kernel" if kernels == 1 else f"{kernels} kernels"
+    outcome = f"[bold red]{faulty} faulty[/]" if faulty else "[bold green]nothing found[/]"
+    return f"{subject} checked in {seconds:.1f} s: {outcome}"

@@ -1,0 +1,228 @@
+"""The checker: an observer that finds races, accesses outside of arrays and reads of what nobody wrote."""
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.engines.base import Matrix
+from tilewright.engines.emulator.engine import LaunchFacts
+from tilewright.engines.emulator.program import Observer, load_runtime
+from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
+
+_ALIGNMENT = 256
+_SLACK_ROWS = 16
+_LEAST_SLACK = 64 * 1024
+
+
+class CheckedArray(NamedTuple):
+    """Memory that a kernel may use."""
+
+    name: str
+    matrix: Matrix
+    constant: bool = False
+    """Whether nothing may write to it."""
+    written: bool = True
+    """Whether it has values from the beginning."""
+    slack: int = 0
+    """Bytes before and after it that an access may touch without harm: it is reported, and the launch goes on."""
+
+
+class _Array(ctypes.Structure):
+    """struct CheckedArray of shadow.hpp."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("rows", ctypes.c_int64),
+        ("cols", ctypes.c_int64),
+        ("ld", ctypes.c_int64),
+        ("item_bytes", ctypes.c_int32),
+        ("constant", ctypes.c_int32),
+        ("written", ctypes.c_int32),
+        ("one_row", ctypes.c_int32),
+        ("slack", ctypes.c_uint64),
+    )
+
+
+class _Variable(ctypes.Structure):
+    """struct SharedVariable of shadow.hpp."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64))
+
+
+@dataclass(frozen=True)
+class Party:
+    """A thread that takes part in a fault."""
+
+    did: str
+    place: Place
+    """Where in the source, outwards through inlined functions; empty where that is not known."""
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int] | None
+    """None: the copy engine."""
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The line of the kernel's own source that it is on, or of a header where there is none."""
+        own = (line for line in self.place if line.file.endswith(".cu"))
+        return next(own, self.place[0] if self.place else None)
+
+    def __str__(self) -> str:
+        where = " > ".join(map(str, reversed(self.place))) or "an unknown place"
+        who = "the copy engine" if self.thread is None else f"thread {self.thread}"
+        return f"{who} of block {self.block} {self.did} {{}} at {where}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault, once for each pair of lines."""
+
+    kind: str
+    """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, barrier, misuse
+    or order."""
+    party: Party | None
+    other: Party | None = None
+    """Who had accessed the memory before, where that is what is wrong."""
+    memory: str = ""
+    """What memory, as in 'C[3, 4]'."""
+    message: str = ""
+    """What a stopped launch says."""
+    count: int = 1
+    """How many accesses are like this one."""
+
+    @property
+    def key(self) -> tuple[str, frozenset[Place], str]:
+        """The same for findings that are one to a reader: of one kind, at the same two places in whichever order."""
+        places = frozenset(party.place for party in (self.party, self.other) if party)
+        return self.kind, places, "" if places else self.message
+
+    @property
+    def lines(self) -> tuple[SourceLine | None, SourceLine | None]:
+        """The lines of the two accesses."""
+        return (self.party.line if self.party else None, self.other.line if self.other else None)
+
+    def __str__(self) -> str:
+        if self.party is None or (self.message and not self.memory):
+            return self.message
+        text = str(self.party).format(self.memory)
+        if self.other:
+            text += f"; {str(self.other).format('it')}, {_WHY[self.kind]}"
+        return text
+
+
+_WHY = {
+    "race": "and nothing orders the two",
+    "unfinished copy": "and nobody has waited for it",
+}
+
+
+class Checker(Observer):
+    """Looks on at one launch."""
+
+    def __init__(self, library: Path, arrays: Sequence[CheckedArray]) -> None:
+        runtime = load_runtime()
+        make: Any = runtime.simt_make_checker
+        make.restype = ctypes.c_void_p
+        regions = (_Array * max(len(arrays), 1))(*map(_region, arrays))
+        variables = [_Variable(name.encode(), *place) for name, *place in shared_variables(library)]
+        shared = (_Variable * max(len(variables), 1))(*variables)
+        size = ctypes.c_size_t
+        super().__init__(runtime, make(regions, size(len(arrays)), shared, size(len(variables))))
+        self._library = library
+
+    def findings(self) -> list[Finding]:
+        """What is wrong, in the order in which it was found.
+
+        Raises:
+            EngineUnavailableError: binutils, which finds lines of source, is not there.
+        """
+        found = self.report()
+        parties = [one[role] for one in found for role in ("party", "other") if role in one]
+        lines = places(self._library, [party["site"] for party in parties if "site" in party])
+        return _merged(
+            Finding(
+                one["kind"],
+                _party(one["party"], lines),
+                _party(one["other"], lines) if "other" in one else None,
+                _memory(**one["place"]) if "place" in one else "",
+                one["message"],
+                one["count"],
+            )
+            for one in found
+        )
+
+
+def arrays_of(facts: LaunchFacts) -> list[CheckedArray]:
+    """What a kernel may use in a launch. Nothing may write to A and B."""
+    arrays: dict[int, CheckedArray] = {}
+    for name, matrix, written in ((one.name, one.matrix, one.written) for one in facts.arrays):
+        slack = matrix.owner.slack if isinstance(matrix.owner, Padded) else 0
+        arrays.setdefault(matrix.pointer, CheckedArray(name, matrix, name in ("A", "B"), written, slack))
+    return list(arrays.values())
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Memory of a matrix, with as many bytes before and behind it that are nobody else's."""
+
+    memory: NDArray[np.uint8]
+    slack: int
+
+
+def padded(array: NDArray[Any], ld: int) -> Matrix:
+    """A copy of a 2-D array, with ld elements a row; the gaps hold NaN. What misses it by a little does no harm."""
+    rows, cols = array.shape
+    slack = max(_SLACK_ROWS * ld * array.itemsize, _LEAST_SLACK) // _ALIGNMENT * _ALIGNMENT
+    size = rows * ld * array.itemsize
+    memory = np.full(size + 2 * slack + _ALIGNMENT, 0xFF, dtype=np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT + slack
+    memory[start : start + size].view(array.dtype).reshape(rows, ld)[:, :cols] = array
+    return Matrix(memory.ctypes.data + start, rows, cols, ld, array.dtype.name, owner=Padded(memory, slack))
+
+
+def _region(array: CheckedArray) -> _Array:
+    matrix = array.matrix
+    return _Array(
+        array.name.encode(),
+        matrix.pointer,
+        matrix.rows,
+        matrix.cols,
+        matrix.ld,
+        np.dtype(matrix.dtype).itemsize,
+        array.constant,
+        array.written,
+        matrix.rows == 1,
+        array.slack,
+    )
+
+
+def _party(facts: dict[str, Any], lines: dict[int, Place]) -> Party:
+    place = lines[facts["site"]] if "site" in facts else (SourceLine(Path(facts["file"]).name, facts["line"]),)
+    thread = facts["thread"]
+    return Party(facts["did"], place, tuple(facts["block"]), thread and tuple(thread))
+
+
+def _memory(array: str, shared: bool, index: list[int], extents: list[int], count: int) -> str:
+    """Elements of an array, or a byte of a shared variable."""
+    last = [*index[:-1], index[-1] + count - 1]
+    inside = all(0 <= position < extent for position, extent in zip(index + last, extents * 2, strict=True))
+    if shared:
+        return f"byte {index[0]} of {array}" + ("" if inside else f", which has {extents[0]}")
+    element = f"{array}[{', '.join(map(str, index))}]"
+    if count > 1:
+        element = f"the {count} elements from {element} on"
+    return element if inside else f"{element}, outside of its {' x '.join(map(str, extents))} elements"
+
+
+def _merged(findings: Iterable[Finding]) -> list[Finding]:
+    """One for each key, with all counts: code that is unrolled stands at several addresses."""
+    merged: dict[Any, Finding] = {}
+    for finding in findings:
+        known = merged.get(finding.key)
+        merged[finding.key] = replace(known, count=known.count + finding.count) if known else finding
+    return list(merged.values())

@@ -1,0 +1,160 @@
+"""Counts what a launch does to memory and how much it computes, on the emulator; see access_counter.cpp."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.engines.base import Matrix
+from tilewright.engines.emulator.compiler import CHECKED, Build
+from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
+from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
+from tilewright.kernels.spec import Config, Kernel, Specialization
+from tilewright.problem import Problem
+
+_RUNTIME = Path(__file__).parent / "runtime"
+
+COUNTED = Build(("-include", str(_RUNTIME / "counted_float.hpp")))
+"""Kernels whose floats count the operations on them."""
+
+
+class Tally(NamedTuple):
+    """Requests to shared memory, and their wavefronts: all, and how many there were without bank conflicts."""
+
+    requests: int
+    wavefronts: int
+    least_wavefronts: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the code that accesses memory, and what all its accesses cost."""
+
+    library: Path
+    place: int
+    """Offset of the code in the library; where `file` is given, the source line."""
+    file: str | None
+    pipe: str
+    """global_load, global_store, global_atomic, shared_load, shared_store, shared_atomic, or copy (cp.async)."""
+    bytes: int
+    """Of one thread's access."""
+    accesses: int
+    """By threads."""
+    sectors: int
+    """Of 32 bytes, of global memory."""
+    reading: int
+    """Of a copy's requests, those that read: one whose lanes all lie outside of the matrix writes zeros only."""
+    merged: dict[int, Tally]
+    """Where accesses of neighbouring words become vectors of up to so many bytes: 4 (none do), 8 or 16."""
+
+
+@dataclass(frozen=True)
+class MemoryCounts:
+    """What blocks of a launch did to memory."""
+
+    sites: tuple[Site, ...]
+    blocks: int
+    tile_bytes: int
+    """Brought by tensor maps."""
+    tiles: int
+    fragments: int
+    """Accesses of whole matrix fragments, which are counted as pieces of 16 bytes a lane."""
+
+
+class Operations(NamedTuple):
+    """Operations of threads in float32."""
+
+    ffma: int
+    fmul: int
+    fadd: int
+
+
+class _Counts(ctypes.Structure):
+    """struct OperationCounts of counted_float.hpp."""
+
+    _fields_ = tuple((name, ctypes.c_uint64) for name in Operations._fields)
+
+
+@dataclass(frozen=True)
+class Operands:
+    """A, B and C of a launch."""
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+
+
+class MemoryCounter:
+    """Runs blocks of a kernel and counts what they do to memory.
+
+    Raises:
+        EngineUnavailableError: there is no working C++ compiler.
+    """
+
+    def __init__(self, kernel: Kernel, config: Config, specialization: Specialization) -> None:
+        self._watch = UNWATCHED
+        self.engine = EmulatorEngine(CHECKED, self._look)
+        self._executable = self.engine.compile(kernel, config, specialization)
+
+    def count(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> MemoryCounts:
+        """Run the blocks of these numbers, or all; C is overwritten.
+
+        Raises:
+            LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
+        """
+        runtime = load_runtime()
+        runtime.simt_make_access_counter.restype = ctypes.c_void_p
+        observer = Observer(runtime, runtime.simt_make_access_counter())
+        self._watch = Watch(observer, blocks)
+        self.engine.launch(self._executable, problem, operands.a, operands.b, operands.c)
+        return _memory_counts(observer.report(), self._executable.program.library)
+
+    def _look(self, facts: LaunchFacts) -> Watch:
+        """Not at the kernel that packs before this one."""
+        return self._watch if facts.executable is self._executable else UNWATCHED
+
+
+_IN_TURN = 1
+"""A schedule that keeps a launch on one thread of the host, on which operations are counted."""
+
+
+class OperationCounter:
+    """Runs blocks of a kernel and counts what they compute.
+
+    Raises:
+        EngineUnavailableError: there is no working C++ compiler.
+    """
+
+    def __init__(self, kernel: Kernel, config: Config, specialization: Specialization) -> None:
+        self._watch = UNWATCHED
+        self.engine = EmulatorEngine(COUNTED, self._look)
+        self._executable = self.engine.compile(kernel, config, specialization)
+        library = ctypes.CDLL(str(self._executable.program.library))
+        library.simt_operation_counts.restype = ctypes.POINTER(_Counts)
+        self._counts = library.simt_operation_counts().contents
+
+    def count(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> Operations:
+        """Run the blocks of these numbers, or all; C is overwritten.
+
+        Raises:
+            LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
+        """
+        self._watch = Watch(blocks=blocks, schedule=_IN_TURN)
+        before = self._read()
+        self.engine.launch(self._executable, problem, operands.a, operands.b, operands.c)
+        return Operations(*(after - earlier for after, earlier in zip(self._read(), before, strict=True)))
+
+    def _read(self) -> Operations:
+        return Operations(self._counts.ffma, self._counts.fmul, self._counts.fadd)
+
+    def _look(self, facts: LaunchFacts) -> Watch:
+        return self._watch if facts.executable is self._executable else UNWATCHED
+
+
+def _memory_counts(report: Any, library: Path) -> MemoryCounts:
+    sites = []
+    for site in report["sites"]:
+        merged = {int(width): Tally(*tally) for width, tally in site.pop("merged").items()}
+        sites.append(Site(library=library, merged=merged, **site))
+    return MemoryCounts(tuple(sites), report["blocks"], report["tile_bytes"], report["tiles"], report["fragments"])

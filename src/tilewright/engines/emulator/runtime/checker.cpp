@@ -1,0 +1,302 @@
+#include "checker.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "messages.hpp"
+
+namespace simt {
+namespace {
+
+const char* const DOES[] = {"reads", "writes", "updates atomically"};
+const char* const DID[] = {"read", "wrote", "updated atomically"};
+
+const char* did(const Stamp& write) {
+    if (write.time == Stamp::UNDER_WAY) return "started a copy to";
+    if (write.flags & Stamp::COPY) return "copied to";
+    return DID[write.flags & Stamp::ATOMIC ? 2 : 1];
+}
+
+std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+}  // namespace
+
+Checker::Checker(const CheckedArray* arrays, std::size_t array_count, const SharedVariable* variables,
+                 std::size_t variable_count) {
+    for (std::size_t i = 0; i < array_count; ++i) regions_.emplace_back(arrays[i]);
+    for (std::size_t i = 0; i < variable_count; ++i) {
+        variables_.push_back({variables[i].name, variables[i].offset, variables[i].bytes});
+    }
+}
+
+void Checker::begin_launch(const Layout& layout) {
+    layout_ = layout;
+    owners_.assign(layout.static_shared_bytes, 0);
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+        const Variable& variable = variables_[i];
+        std::fill_n(owners_.begin() + variable.offset, variable.bytes, std::uint16_t(i + 1));
+    }
+    dynamic_begin_ = (layout.static_shared_bytes + 15) / 16 * 16;
+    shared_ = Shadow(dynamic_begin_ + layout.dynamic_shared_bytes);
+    order_.begin_launch(layout.threads);
+}
+
+void Checker::begin_block(const Block& block) {
+    block_ = block;
+    // Copies that nobody waited for are forgotten.
+    if (under_way_ != 0) shared_ = Shadow(dynamic_begin_ + layout_.dynamic_shared_bytes);
+    under_way_ = 0;
+    order_.begin_block(block.index);
+}
+
+void Checker::access(const Access& access) {
+    const std::uint32_t site = std::uint32_t(access.site - layout_.library);
+    const std::uint16_t flags = access.kind == AccessKind::atomic ? Stamp::ATOMIC : 0;
+    const Visit one = {access.thread.number, site, access.address, access.bytes, access.kind, flags};
+    visit(one, access.space, access.offset);
+    const bool shared = access.space != Space::global;
+    if (access.kind == AccessKind::atomic && !shared) order_.atomic(one.thread, access.address);
+}
+
+void Checker::warp_exchange(const Warp& warp, unsigned lanes, const Call& call) {
+    // Shuffles and votes order no accesses.
+    if (call.operation == Operation::syncwarp) order_.warp_barrier(warp, lanes);
+}
+
+// Which lane moves which element is not specified: any lane stands for it.
+void Checker::fragment(const Warp& warp, const Call& call, const FragmentAccess& access) {
+    constexpr std::size_t PIECE = 4;
+    const std::uint32_t site = findings_.site_of(call);
+    for (std::size_t line = 0; line < access.lines; ++line) {
+        for (std::size_t at = 0; at < access.line_bytes; at += PIECE) {
+            const unsigned lane = (line * 5 + at / PIECE) % WARP_SIZE;
+            visit({warp.threads[lane].number, site, access.address + line * access.stride + at, PIECE, access.kind,
+                   Stamp::FRAGMENT});
+        }
+    }
+}
+
+void Checker::copy_started(const GpuThread& thread, const CopyAccess& copy) {
+    const std::uint32_t site = findings_.site_of(copy.call);
+    ++under_way_;
+    if (copy.read != 0) visit({thread.number, site, number(copy.global), copy.read, AccessKind::read, 0});
+    visit({thread.number, site, number(copy.shared), copy.bytes, AccessKind::write, Stamp::COPY});
+    set_written(number(copy.shared), copy.bytes,
+                {Stamp::UNDER_WAY, site, std::uint16_t(thread.number), Stamp::COPY});
+}
+
+void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
+    --under_way_;
+    set_written(number(copy.shared), copy.bytes,
+                {order_.now(), findings_.site_of(copy.call), std::uint16_t(thread.number), Stamp::COPY});
+}
+
+void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
+    const std::uint32_t site = findings_.site_of(copy.call);
+    ++under_way_;
+    visit({thread.number, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY});
+    set_written(number(copy.shared), copy.bytes(),
+                {Stamp::UNDER_WAY, site, std::uint16_t(thread.number), Stamp::COPY});
+}
+
+void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
+    const Time now = order_.now();
+    --under_way_;
+    set_written(number(copy.shared), copy.bytes(),
+                {now, findings_.site_of(copy.call), std::uint16_t(order_.engine_arrived(barrier)), Stamp::COPY});
+}
+
+void Checker::set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp) {
+    const Cells cells = shared_cells(shared, bytes);
+    for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].write = stamp;
+}
+
+void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
+                      const std::string& message) {
+    const char* const kinds[] = {"barrier", "misaligned access", "misuse"};
+    const std::uint32_t site = findings_.site_of(call);
+    if (!findings_.is_new(kinds[int(reason)], site, 0)) return;
+    Finding finding{};
+    finding.kind = kinds[int(reason)];
+    finding.party = party(thread.number, block_.index, site, reason == Stop::deadlock ? "waits" : "uses");
+    finding.message = message;
+    if ((finding.has_place = address != 0)) finding.place = place(address, 0);
+    findings_.put(std::move(finding));
+}
+
+// An access of which the address says what memory it is.
+void Checker::visit(const Visit& one) {
+    const auto offset_in = [&](const void* begin) { return one.address - number(begin); };
+    if (offset_in(layout_.static_shared) < layout_.static_shared_bytes) {
+        visit(one, Space::static_shared, offset_in(layout_.static_shared));
+    } else if (offset_in(layout_.dynamic_shared) < layout_.dynamic_shared_bytes) {
+        visit(one, Space::dynamic_shared, offset_in(layout_.dynamic_shared));
+    } else {
+        visit(one, Space::global, 0);
+    }
+}
+
+void Checker::visit(const Visit& one, Space space, std::size_t offset) {
+    if (one.bytes <= 16 && one.address % one.bytes != 0) {
+        find("misaligned access", one);
+        refusal = "a misaligned access ends the launch";
+        return;
+    }
+    if (space == Space::global) {
+        if (!regions_[last_region_].holds(one.address)) {
+            const auto holds = [&](const Region& region) { return region.holds(one.address); };
+            const auto region = std::find_if(regions_.begin(), regions_.end(), holds);
+            if (region == regions_.end()) return outside(one);
+            last_region_ = std::size_t(region - regions_.begin());
+        }
+        Region& region = regions_[last_region_];
+        const std::size_t in_region = one.address - region.begin;
+        const bool reads = one.kind == AccessKind::read;
+        if (!region.allows(in_region, one.bytes, reads)) return outside(one);
+        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), 1, region.written});
+        if (!reads) find("write to an input", one);
+    } else if (space == Space::static_shared) {
+        // Inside of one variable: not in its neighbour, nor in the padding between them.
+        if (offset + one.bytes > owners_.size() || owners_[offset] == 0 ||
+            owners_[offset] != owners_[offset + one.bytes - 1]) {
+            return outside(one);
+        }
+        touch(one, {shared_.range(offset, one.bytes), order_.block_start(), false});
+    } else {
+        if (offset + one.bytes > layout_.dynamic_shared_bytes) return outside(one);
+        touch(one, {shared_.range(dynamic_begin_ + offset, one.bytes), order_.block_start(), false});
+    }
+}
+
+Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) {
+    std::size_t offset = address - number(layout_.static_shared);
+    if (offset >= layout_.static_shared_bytes) offset = dynamic_begin_ + address - number(layout_.dynamic_shared);
+    return {shared_.range(offset, bytes), order_.block_start(), false};
+}
+
+void Checker::touch(const Visit& one, const Cells& cells) {
+    one.kind == AccessKind::read ? read(one, cells) : write(one, cells);
+}
+
+void Checker::read(const Visit& one, const Cells& cells) {
+    const Time start = order_.block_start(), span = order_.barrier() - start;
+    const Stamp stamp = {order_.now(), one.site, std::uint16_t(one.thread), one.flags};
+    // Whether every later write that the old read comes in conflict with does so with the new one too.
+    const auto replaces = [&](const Stamp& old) {
+        return old.time < cells.oldest || old.time - start < span || (old.thread == one.thread && old.time >= start);
+    };
+    for (std::size_t i = 0; i < cells.count; ++i) {
+        Cell& cell = cells.first[i];
+        if (__builtin_expect(cell.write.time - start >= span, 0)) check_read(one, cell.write, cells);
+        unsigned slot = 0;
+        while (slot < Cell::READS && !replaces(cell.reads[slot])) ++slot;
+        if (slot == Cell::READS) slot = turn_++ % Cell::READS;
+        cell.reads[slot] = stamp;
+    }
+}
+
+// Where the last write was not before the block's last barrier.
+void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells& cells) {
+    if (last_write.time < cells.oldest) {
+        if (!cells.written) find("uninitialized read", one);
+    } else {
+        check_order(one, last_write, did(last_write));
+    }
+}
+
+void Checker::write(const Visit& one, const Cells& cells) {
+    const Stamp stamp = {order_.now(), one.site, std::uint16_t(one.thread), one.flags};
+    for (std::size_t i = 0; i < cells.count; ++i) {
+        Cell& cell = cells.first[i];
+        const bool both_atomic = cell.write.flags & one.flags & Stamp::ATOMIC;
+        if (cell.write.time >= cells.oldest && !both_atomic) check_order(one, cell.write, did(cell.write));
+        for (Stamp& read : cell.reads) {
+            if (read.time >= cells.oldest) check_order(one, read, DID[0]);
+            read.time = 0;
+        }
+        cell.write = stamp;
+    }
+}
+
+void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {
+    if (earlier.time == Stamp::UNDER_WAY) {
+        find("unfinished copy", one, &earlier, earlier_did);
+    } else if (!order_.before(earlier, one.thread, one.flags & Stamp::FRAGMENT)) {
+        find("race", one, &earlier, earlier_did);
+    }
+}
+
+// An access of memory that is nobody's. If some array's slack takes it, it does no harm, and the launch goes on.
+void Checker::outside(const Visit& one) {
+    find("out of bounds", one);
+    const auto reaches = [&](const Region& region) {
+        return region.reaches(one.address) && region.reaches(one.address + one.bytes - 1);
+    };
+    const bool shared = number(layout_.static_shared) <= one.address &&
+                        one.address + one.bytes <= number(layout_.static_shared) + layout_.static_shared_bytes;
+    if (!shared && std::none_of(regions_.begin(), regions_.end(), reaches)) {
+        refusal = "an access far out of bounds ends the launch";
+    }
+}
+
+void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did) {
+    if (!findings_.is_new(kind, one.site, other ? other->site : 0)) return;
+    Finding finding{};
+    finding.kind = kind;
+    const char* const does = one.flags & Stamp::COPY ? "starts a copy to" : DOES[int(one.kind)];
+    finding.party = party(one.thread, block_.index, one.site, does);
+    finding.has_place = true;
+    finding.place = place(one.address, one.bytes);
+    if ((finding.has_other = other != nullptr)) {
+        const bool earlier_block = other->time < order_.block_start();
+        const uint3 block = earlier_block ? order_.block_at(other->time) : block_.index;
+        finding.other = party(other->thread, block, other->site, other_did);
+    }
+    findings_.put(std::move(finding));
+}
+
+Finding::Party Checker::party(unsigned thread, const uint3& block, std::uint32_t site, const char* did) const {
+    const dim3& extents = block_.threads;
+    const uint3 index = {thread % extents.x, thread / extents.x % extents.y, thread / extents.x / extents.y};
+    return {did, block, index, thread < Ordering::ENGINE, site};
+}
+
+// The element at an address; in no array, of the nearest one, as if that went on.
+Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes) const {
+    using Signed = std::int64_t;
+    const auto floor_div = [](Signed a, Signed b) { return a / b - (a % b < 0); };
+    const auto distance = [&](std::uintptr_t begin, std::size_t bytes) -> std::uintptr_t {
+        return address < begin ? begin - address : address - begin < bytes ? 0 : address - begin - bytes + 1;
+    };
+    std::uintptr_t nearest = distance(number(layout_.dynamic_shared), layout_.dynamic_shared_bytes);
+    if (layout_.dynamic_shared_bytes == 0) nearest = std::numeric_limits<std::uintptr_t>::max();
+    Finding::Place result = {"dynamic shared memory", true, {Signed(address - number(layout_.dynamic_shared))},
+                             {Signed(layout_.dynamic_shared_bytes)}, 1};
+    for (const Variable& variable : variables_) {
+        const std::uintptr_t begin = number(layout_.static_shared) + variable.offset;
+        if (distance(begin, variable.bytes) >= nearest) continue;
+        nearest = distance(begin, variable.bytes);
+        result = {variable.name, true, {Signed(address - begin)}, {Signed(variable.bytes)}, 1};
+    }
+    for (const Region& region : regions_) {
+        if (distance(region.begin, region.bytes) >= nearest) continue;
+        nearest = distance(region.begin, region.bytes);
+        const auto offset = Signed(address - region.begin), item = Signed(region.item_bytes);
+        const Signed row = region.one_row ? 0 : floor_div(offset, Signed(region.stride));
+        const Signed col = floor_div(offset - row * Signed(region.stride), item);
+        result = {region.name, false, {row, col}, {region.rows, Signed(region.row_bytes) / item},
+                  std::max<Signed>(Signed(bytes) / item, 1)};
+        if (region.one_row) {
+            result.index.erase(result.index.begin());
+            result.extents.erase(result.extents.begin());
+        }
+    }
+    return result;
+}
+
+}  // namespace simt
+
+SIMT_EXPORT simt::Observer* simt_make_checker(const simt::CheckedArray* arrays, std::size_t array_count,
+                                              const simt::SharedVariable* variables, std::size_t variable_count) {
+    return new simt::Checker(arrays, array_count, variables, variable_count);
+}

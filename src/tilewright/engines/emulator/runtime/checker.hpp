@@ -1,0 +1,99 @@
+// The observer behind `tilewright check`: finds races, accesses outside of arrays, reads of what nobody wrote.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "async_copies.hpp"
+#include "block_runner.hpp"
+#include "findings.hpp"
+#include "observer.hpp"
+#include "ordering.hpp"
+#include "shadow.hpp"
+
+namespace simt {
+
+class Checker : public Observer {
+  public:
+    Checker(const CheckedArray* arrays, std::size_t array_count, const SharedVariable* variables,
+            std::size_t variable_count);
+
+    void begin_launch(const Layout& layout) override;
+    void begin_block(const Block& block) override;
+    void access(const Access& access) override;
+    void block_barrier(const Call&) override { order_.block_barrier(); }
+    void warp_exchange(const Warp& warp, unsigned lanes, const Call& call) override;
+    void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override;
+    void fence(const GpuThread& thread) override { order_.fence(thread.number); }
+    void copy_started(const GpuThread& thread, const CopyAccess& copy) override;
+    void copy_landed(const GpuThread& thread, const CopyAccess& copy) override;
+    void tile_started(const GpuThread& thread, const TileCopy& copy, const void* barrier) override;
+    void tile_landed(const TileCopy& copy, const void* barrier) override;
+    void barrier_made(const GpuThread&, const Call&, const void* barrier) override { order_.barrier_made(barrier); }
+    void barrier_arrived(const GpuThread& thread, const Call&, const void* barrier) override {
+        order_.barrier_arrived(thread.number, barrier);
+    }
+    void barrier_passed(const GpuThread& thread, const Call&, const void* barrier) override {
+        order_.barrier_passed(thread.number, barrier);
+    }
+    void phase_ended(const void* barrier) override { order_.phase_ended(barrier); }
+    void stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
+                 const std::string& message) override;
+    std::string report() override { return findings_.json(); }
+
+  private:
+    // An access that is being checked.
+    struct Visit {
+        unsigned thread;
+        std::uint32_t site;
+        std::uintptr_t address;
+        std::size_t bytes;
+        AccessKind kind;
+        std::uint16_t flags;  // of its stamps
+    };
+
+    // The cells that it concerns.
+    struct Cells : Shadow::Range {
+        Time oldest;   // stamps before this one say nothing: shared memory is another block's then
+        bool written;  // whether all have values from the beginning
+    };
+
+    void visit(const Visit& visit);
+    void visit(const Visit& visit, Space space, std::size_t offset);
+    void touch(const Visit& visit, const Cells& cells);
+    void read(const Visit& visit, const Cells& cells);
+    void check_read(const Visit& visit, const Stamp& last_write, const Cells& cells);
+    void write(const Visit& visit, const Cells& cells);
+    void check_order(const Visit& visit, const Stamp& earlier, const char* did);
+    Cells shared_cells(std::uintptr_t address, std::size_t bytes);
+    void set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp);
+
+    void outside(const Visit& visit);
+    void find(const char* kind, const Visit& visit, const Stamp* other = nullptr, const char* other_did = "");
+    Finding::Party party(unsigned thread, const uint3& block, std::uint32_t site, const char* did) const;
+    Finding::Place place(std::uintptr_t address, std::size_t bytes) const;
+
+    struct Variable {
+        std::string name;
+        std::size_t offset, bytes;
+    };
+
+    std::vector<Region> regions_;
+    std::size_t last_region_ = 0;  // that of the last access
+    std::vector<Variable> variables_;
+    std::vector<std::uint16_t> owners_;  // of the bytes of static shared memory: index of a variable plus 1, or 0
+    Layout layout_{};
+    Shadow shared_;                   // static, and behind it dynamic shared memory
+    std::size_t dynamic_begin_ = 0;   // in shared_
+    Block block_{};
+    std::size_t under_way_ = 0;  // copies
+    Ordering order_;
+    Findings findings_;
+    std::uint32_t turn_ = 0;  // which of a cell's reads is given up next
+};
+
+}  // namespace simt

@@ -1,0 +1,90 @@
+// A float that counts what is done with it, for kernels compiled with this ahead of all else: `float` then means it.
+//
+// A product is not rounded until it is used. Added to something it is a fused multiply-add, as the GPU's compiler makes of
+// it (-fmad=true); used otherwise it was a multiplication. The first of two products that are added is one too.
+#pragma once
+
+#include <math.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "abi.hpp"
+
+namespace simt {
+
+struct OperationCounts {
+    std::uint64_t ffma = 0, fmul = 0, fadd = 0;
+};
+inline OperationCounts operation_counts;  // of one thread of the host: launches that count run on one
+
+class Float;
+
+// Of two floats.
+class Product {
+  public:
+    Product(float a, float b) : a_(a), b_(b) {}
+    inline operator Float() const;
+    float plus(float c) const {
+        ++operation_counts.ffma;
+        return fmaf(a_, b_, c);
+    }
+
+  private:
+    float a_, b_;
+};
+
+class Float {
+  public:
+    Float() = default;
+    constexpr Float(float value) : value_(value) {}
+    constexpr float value() const { return value_; }
+
+    template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+    explicit constexpr operator T() const {
+        return T(value_);
+    }
+
+    Float& operator+=(const Product& product) { return *this = product.plus(value_); }
+    Float& operator+=(Float other) {
+        ++operation_counts.fadd;
+        return *this = value_ + other.value_;
+    }
+    Float& operator*=(Float other) {
+        ++operation_counts.fmul;
+        return *this = value_ * other.value_;
+    }
+
+    friend Product operator*(Float a, Float b) { return {a.value_, b.value_}; }
+    friend Float operator+(Float a, Float b) { return a += b; }
+    friend Float operator+(Float a, const Product& b) { return b.plus(a.value_); }
+    friend Float operator+(const Product& a, Float b) { return a.plus(b.value_); }
+    friend Float operator-(Float a) { return -a.value_; }
+    friend constexpr bool operator==(Float a, Float b) { return a.value_ == b.value_; }
+    friend constexpr bool operator!=(Float a, Float b) { return a.value_ != b.value_; }
+    friend constexpr bool operator<(Float a, Float b) { return a.value_ < b.value_; }
+    friend constexpr bool operator>(Float a, Float b) { return a.value_ > b.value_; }
+
+  private:
+    float value_;
+};
+static_assert(sizeof(Float) == sizeof(float) && std::is_trivially_copyable_v<Float>, "it takes the place of float");
+
+Product::operator Float() const {
+    ++operation_counts.fmul;
+    return a_ * b_;
+}
+
+inline Float operator+(const Product& a, const Product& b) { return Float(a) + b; }
+
+}  // namespace simt
+
+inline simt::Float fmaf(simt::Float a, simt::Float b, simt::Float c) { return a * b + c; }
+
+SIMT_EXPORT inline __attribute__((used)) simt::OperationCounts* simt_operation_counts() {
+    return &simt::operation_counts;
+}
+
+#define float simt::Float

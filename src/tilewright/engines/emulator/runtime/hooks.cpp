@@ -1,0 +1,156 @@
+// What code compiled with -fsanitize=thread calls at every access of memory: in place of the sanitizer's library.
+//
+// A launch without an observer goes through them too if its kernel is so compiled; they then do nothing.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "block_runner.hpp"
+
+#define HOOK SIMT_EXPORT
+#define SITE reinterpret_cast<std::uintptr_t>(__builtin_return_address(0))
+
+namespace simt {
+
+inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site) {
+    if (stacks_.hold(address)) return;
+    Space space = Space::static_shared;
+    std::size_t offset = address - reinterpret_cast<std::uintptr_t>(static_shared_.data);
+    if (offset >= static_shared_.bytes) {
+        space = Space::dynamic_shared;
+        offset = address - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
+        if (offset >= launch_.dynamic_shared_bytes) {
+            space = Space::global;
+            if (is_own(address)) return;
+        }
+    }
+    observer_->access({*current_, site, address, bytes, kind, space, offset});
+    obey_refusal();
+}
+
+// Whether it is in the objects behind threadIdx and its like, or a constant in the kernel's library.
+inline bool BlockRunner::is_own(std::uintptr_t address) const {
+    const auto within = [&](const void* begin, std::size_t size) {
+        return address - reinterpret_cast<std::uintptr_t>(begin) < size;
+    };
+    return within(threads_.data(), threads_.size() * sizeof(GpuThread)) || within(this, sizeof *this) ||
+           address - static_shared_.library < static_shared_.library_bytes;
+}
+
+void BlockRunner::fragment(const GpuThread& self, const Call& call, const FragmentAccess& access) {
+    if (!observed() || stacks_.hold(access.address)) return;
+    observer_->fragment(*self.warp, call, access);
+    obey_refusal();
+}
+
+void BlockRunner::fence(const GpuThread& self) {
+    if (observed()) observer_->fence(self);
+}
+
+void BlockRunner::obey_refusal() {
+    if (__builtin_expect(!observer_->refusal.empty(), 0)) {
+        error_ = observer_->refusal;
+        Context::switch_to(current_->fiber->context, main_);
+        __builtin_unreachable();
+    }
+}
+
+namespace {
+
+inline __attribute__((always_inline)) void access(const void* address, std::size_t bytes, AccessKind kind,
+                                                  std::uintptr_t site) {
+    BlockRunner* const here = runner;
+    if (here->observed()) here->access(reinterpret_cast<std::uintptr_t>(address), bytes, kind, site);
+}
+
+}  // namespace
+}  // namespace simt
+
+void simt_fragment(const simt::Thread* self, simt::Call call, const void* address, std::size_t lines,
+                   std::size_t line_bytes, std::size_t stride, unsigned element_bytes, int writes) {
+    const auto& thread = static_cast<const simt::GpuThread&>(*self);
+    thread.runner->fragment(thread, call,
+                            {reinterpret_cast<std::uintptr_t>(address), lines, line_bytes, std::ptrdiff_t(stride),
+                             element_bytes, writes ? simt::AccessKind::write : simt::AccessKind::read});
+}
+
+// The names are the sanitizer's.
+
+HOOK void __tsan_init() {}
+HOOK void __tsan_func_entry(void*) {}
+HOOK void __tsan_func_exit() {}
+HOOK void __tsan_vptr_update(void**, void*) {}
+HOOK void __tsan_vptr_read(void**) {}
+
+#define SIMT_ACCESSES(bytes)                                                                                        \
+    HOOK void __tsan_read##bytes(const void* p) { simt::access(p, bytes, simt::AccessKind::read, SITE); }           \
+    HOOK void __tsan_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE); }               \
+    HOOK void __tsan_unaligned_read##bytes(const void* p) { simt::access(p, bytes, simt::AccessKind::read, SITE); } \
+    HOOK void __tsan_unaligned_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE); }     \
+    HOOK void __tsan_volatile_read##bytes(const void* p) { simt::access(p, bytes, simt::AccessKind::read, SITE); }  \
+    HOOK void __tsan_volatile_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE); }      \
+    HOOK void __tsan_read_write##bytes(void* p) {                                                                   \
+        simt::access(p, bytes, simt::AccessKind::read, SITE);                                                       \
+        simt::access(p, bytes, simt::AccessKind::write, SITE);                                                      \
+    }                                                                                                               \
+    HOOK void __tsan_unaligned_read_write##bytes(void* p) {                                                         \
+        simt::access(p, bytes, simt::AccessKind::read, SITE);                                                       \
+        simt::access(p, bytes, simt::AccessKind::write, SITE);                                                      \
+    }
+SIMT_ACCESSES(1)
+SIMT_ACCESSES(2)
+SIMT_ACCESSES(4)
+SIMT_ACCESSES(8)
+SIMT_ACCESSES(16)
+#undef SIMT_ACCESSES
+
+HOOK void __tsan_read_range(void* p, std::size_t bytes) { simt::access(p, bytes, simt::AccessKind::read, SITE); }
+HOOK void __tsan_write_range(void* p, std::size_t bytes) { simt::access(p, bytes, simt::AccessKind::write, SITE); }
+
+HOOK void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
+    simt::access(from, bytes, simt::AccessKind::read, SITE);
+    simt::access(to, bytes, simt::AccessKind::write, SITE);
+    return std::memcpy(to, from, bytes);
+}
+
+HOOK void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
+    simt::access(from, bytes, simt::AccessKind::read, SITE);
+    simt::access(to, bytes, simt::AccessKind::write, SITE);
+    return std::memmove(to, from, bytes);
+}
+
+HOOK void* __tsan_memset(void* to, int value, std::size_t bytes) {
+    simt::access(to, bytes, simt::AccessKind::write, SITE);
+    return std::memset(to, value, bytes);
+}
+
+// Of the atomic operations, those that simt.hpp is made of. A load is the begin of one that a compare-exchange ends.
+
+#define SIMT_ATOMICS(bits, T)                                                                                        \
+    HOOK T __tsan_atomic##bits##_load(const volatile T* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }     \
+    HOOK T __tsan_atomic##bits##_fetch_add(volatile T* p, T value, int) {                                            \
+        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
+        return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);                                                       \
+    }                                                                                                                \
+    HOOK int __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected, T value, int, int) {          \
+        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
+        return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);           \
+    }                                                                                                                \
+    HOOK int __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* expected, T value, int, int) {            \
+        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
+        return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);           \
+    }                                                                                                                \
+    HOOK T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T expected, T value, int, int) {                \
+        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
+        __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                 \
+        return expected;                                                                                             \
+    }
+SIMT_ATOMICS(32, std::uint32_t)
+SIMT_ATOMICS(64, std::uint64_t)
+#undef SIMT_ATOMICS
+
+HOOK void __tsan_atomic_thread_fence(int) {
+    simt::BlockRunner* const here = simt::runner;
+    here->fence(*static_cast<const simt::GpuThread*>(here->current()));
+}

@@ -1,0 +1,129 @@
+// Observers: what looks on while a kernel runs. The checker, the counters and the trace are observers.
+//
+// A launch of a kernel in the CHECKED build may carry one. Such a launch runs on one thread of the host, one block
+// after the other, and within a block one CUDA thread at a time until it waits: all calls of an observer come in that
+// order. What it is told:
+//
+//   begin_block ... end_block
+//       Around all else. Each thread of a block begins at its first event; none is announced.
+//   access
+//       An access of memory that the kernel's code is about to make. Of shared and global memory only: not of a
+//       thread's own stack, nor of kernel parameters, threadIdx and the like, nor of constants. A float4 is one access
+//       of 16 bytes. They are those that are left after the C++ compiler's scalar optimizations: an element that is
+//       read twice with nothing between is read once. None are merged to wider ones. An atomic operation is one access;
+//       the copy of a large struct is one on each side, of any number of bytes.
+//   block_barrier
+//       The block's threads have all come to a __syncthreads (or _count, _and, _or).
+//   warp_exchange
+//       Lanes have come together: __syncwarp, shuffles, votes, by call.operation.
+//   fragment
+//       A warp loads or stores a matrix fragment (wmma). No `access` comes for it.
+//   fence
+//       __threadfence.
+//   copy_started, copy_landed
+//       cp.async: started by a thread; carried out, when that thread waits.
+//   tile_started, tile_landed
+//       A tile of a tensor map: the same, but it lands when the threads waiting at its barrier can only go on with it.
+//       No thread carries it out.
+//   barrier_made, barrier_arrived, barrier_passed, phase_ended
+//       mbarriers. `passed`: a thread goes on from its wait. `ended`: all arrivals and bytes of the phase have come.
+//   stopped
+//       The block cannot go on, and why; then end_block.
+//
+// Places in the source: an access has the address that the hook returns to. That address less 1 and less
+// Layout::library, looked up in the library's debug information (symbols.py), is its line. The other events have the
+// call's file and line (Call).
+//
+// A kind of observer derives from Observer in a .cpp file of its own, exports a function that makes it
+// (`SIMT_EXPORT simt::Observer* simt_make_...(...)`), and has a Python side derived from program.Observer. An engine
+// made as EmulatorEngine(CHECKED, watcher) asks its watcher before each launch for a program.Watch: the observer, and
+// which blocks run in which order. `access` is called tens of millions of times a second: it must be quick.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "abi.hpp"
+
+namespace simt {
+
+struct GpuThread;  // block_runner.hpp: index, lane, number (in its block), warp
+struct Warp;       // block_runner.hpp: threads (of its lanes), number (in its block)
+struct TileCopy;   // async_copies.hpp
+
+enum class AccessKind : std::uint8_t { read, write, atomic };
+enum class Space : std::uint8_t { static_shared, dynamic_shared, global };
+
+struct Access {
+    const GpuThread& thread;
+    std::uintptr_t site;     // return address of the hook
+    std::uintptr_t address;
+    std::uint32_t bytes;
+    AccessKind kind;
+    Space space;
+    std::size_t offset;      // of a shared access: bytes from the start of static or dynamic shared memory
+};
+
+// A fragment in memory: lines of neighbouring elements, rows or columns, at equal distances.
+struct FragmentAccess {
+    std::uintptr_t address;
+    std::size_t lines, line_bytes;
+    std::ptrdiff_t stride;   // bytes from one line to the next
+    std::uint32_t element_bytes;
+    AccessKind kind;
+};
+
+// A copy by cp.async: of `bytes` written, `read` are read and the others are zeros.
+struct CopyAccess {
+    unsigned char* shared;
+    const void* global;
+    unsigned bytes, read;
+    Call call;
+};
+
+enum class Stop { deadlock, misaligned, misuse };
+
+class Observer {
+  public:
+    virtual ~Observer() = default;
+
+    // Once, before the first block: where the block's shared memory lies, and how many threads it has.
+    struct Layout {
+        const unsigned char* static_shared;
+        std::size_t static_shared_bytes;
+        const unsigned char* dynamic_shared;
+        std::size_t dynamic_shared_bytes;
+        unsigned threads;
+        std::uintptr_t library;  // where the kernel's library was loaded: sites are in it
+    };
+    virtual void begin_launch(const Layout&) {}
+
+    virtual void begin_block(const Block&) {}
+    virtual void end_block() {}
+    virtual void access(const Access&) {}
+    virtual void block_barrier(const Call&) {}
+    virtual void warp_exchange(const Warp&, unsigned /*lanes*/, const Call&) {}
+    virtual void fragment(const Warp&, const Call&, const FragmentAccess&) {}
+    virtual void fence(const GpuThread&) {}
+    virtual void copy_started(const GpuThread&, const CopyAccess&) {}
+    virtual void copy_landed(const GpuThread&, const CopyAccess&) {}
+    virtual void tile_started(const GpuThread&, const TileCopy&, const void* /*barrier*/) {}
+    virtual void tile_landed(const TileCopy&, const void* /*barrier*/) {}
+    virtual void barrier_made(const GpuThread&, const Call&, const void* /*barrier*/) {}
+    virtual void barrier_arrived(const GpuThread&, const Call&, const void* /*barrier*/) {}
+    virtual void barrier_passed(const GpuThread&, const Call&, const void* /*barrier*/) {}
+    virtual void phase_ended(const void* /*barrier*/) {}
+
+    // `thread` is, in a deadlock, the first of those that wait. `address` is that of a misaligned access, else 0.
+    virtual void stopped(Stop, const GpuThread& /*thread*/, std::uintptr_t /*address*/, const Call&,
+                         const std::string& /*message*/) {}
+
+    // What it has seen, as JSON. Python asks once, after the launch.
+    virtual std::string report() = 0;
+
+    // Set to make the launch end early, after the event that is being told: the launch's error.
+    std::string refusal;
+};
+
+}  // namespace simt

@@ -1,0 +1,205 @@
+"""Traces a kernel on the emulator: the requests of one warp, and which thread wrote each element of C.
+
+A and B are filled with numbers that say which element each is, so that what a lane finds in shared memory tells what
+lies there, however the kernel laid it out.
+"""
+
+import ctypes
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.engines.base import Matrix, run
+from tilewright.engines.emulator import symbols
+from tilewright.engines.emulator.compiler import CHECKED
+from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
+from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
+from tilewright.engines.emulator.requests import WARP, Access, Event, Request, instructions
+from tilewright.errors import EngineUnavailableError, LaunchError
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
+
+_FIRST = 2**20
+"""A's elements count up from here, B's down from its negative; a product of two is far outside of both."""
+_THREADS = 1024
+"""A writer is its block's number times this, plus its own (access_trace.cpp)."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Elements of a matrix that the copy engine brought at once, without any lane."""
+
+    array: str
+    row: int
+    col: int
+    rows: int
+    cols: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What was seen."""
+
+    requests: tuple[Request, ...]
+    """Of the traced warp, in the order of its first lane."""
+    tiles: tuple[Tile, ...]
+    """Of the traced block."""
+    blocks: NDArray[np.int64]
+    """m x n: the number of the block that wrote each element of C last, -1 where none did."""
+    threads: NDArray[np.int64]
+    """m x n: the number of the thread in its block."""
+
+    def first(self, array: str, kinds: Sequence[str], *, shared: bool) -> Request | None:
+        """The first request of these kinds for an array, or None."""
+        for request in self.requests:
+            if request.array == array and request.shared is shared and request.kind in kinds:
+                return request
+        return None
+
+
+class _Tracer(Observer):
+    """The Python half of access_trace.cpp."""
+
+    def __init__(self, block: int, warp: int, c: Matrix) -> None:
+        runtime = load_runtime()
+        make = runtime.simt_make_trace
+        make.argtypes = (ctypes.c_uint64, ctypes.c_uint, ctypes.c_void_p, ctypes.c_uint64)
+        make.restype = ctypes.c_void_p
+        super().__init__(runtime, make(block, warp, c.pointer, (c.rows - 1) * c.ld + c.cols))
+
+
+def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, warp: int = 0) -> Trace:
+    """Run a kernel, watching one warp of one block.
+
+    Args:
+        kernel, config: what to run.
+        problem: as small as shows what is to be seen: the run takes a microsecond or so an access.
+        block: number of the block, counted along x first.
+        warp: number of the warp in it.
+
+    Raises:
+        LaunchError: the problem has no elements of C, so that nothing is launched; there is no such block or warp; or
+            the kernel fails.
+        CompileError: the kernel does not compile.
+        EngineUnavailableError: there is no working C++ compiler.
+    """
+    if not problem.m or not problem.n:
+        raise LaunchError(f"a traced problem must have elements of C, got {problem.shape}")
+    tracers: list[_Tracer] = []
+    launches: list[LaunchFacts] = []
+
+    def watch(facts: LaunchFacts) -> Watch:
+        if facts.executable.kernel is not kernel:
+            return UNWATCHED
+        for name, number, count in (
+            ("block", block, math.prod(facts.grid)),
+            ("warp", warp, -(-math.prod(facts.block) // WARP)),
+        ):
+            if not 0 <= number < count:
+                raise LaunchError(f"{name} must be 0 to {count - 1} here, got {number}")
+        launches.append(facts)
+        tracers.append(_Tracer(block, warp, facts.arrays[2].matrix))
+        return Watch(tracers[-1])
+
+    engine = EmulatorEngine(CHECKED, watch)
+    a = engine.upload(_numbered(problem.m, problem.k, problem.dtype, 1), problem.lda)
+    b = engine.upload(_numbered(problem.k, problem.n, problem.dtype, -1), problem.ldb)
+    c = engine.upload(np.zeros((problem.m, problem.n), dtype=RESULT_DTYPE), problem.ldc)
+    run(engine, kernel, config, problem, a, b, c)
+    seen = tracers[-1].report()
+    matrices = {array.name: array.matrix for array in launches[-1].arrays if array.name in "ABC"}
+    exact = kernel.precision is None and problem.k * max(problem.m, problem.n) <= _FIRST
+    contents = _Contents(problem, exact, {space: seen[f"{space}_words"] for space in ("static", "dynamic")})
+    grouped = instructions(map(Event._make, seen["events"]))
+    lines = _lines(kernel, launches[-1].executable.program.library, grouped)
+    requests = [_request(events, matrices, contents, lines) for events in grouped]
+    writers = np.full(problem.m * problem.ldc, -1, dtype=np.int64)
+    writers[: len(seen["writers"])] = seen["writers"]
+    writers = writers.reshape(problem.m, problem.ldc)[:, : problem.n]
+    names = {matrix.pointer: name for name, matrix in matrices.items()}
+    return Trace(
+        tuple(request for request in requests if request is not None),
+        tuple(Tile(names[pointer], *where) for pointer, *where in seen["tiles"]),
+        np.where(writers < 0, -1, writers // _THREADS),
+        np.where(writers < 0, -1, writers % _THREADS),
+    )
+
+
+def _numbered(rows: int, cols: int, dtype: str, sign: int) -> NDArray[np.float64]:
+    """A matrix whose elements say where they are, as far as their type can; at least their sign says of which it is."""
+    if ITEM_BYTES[dtype] < 4:
+        return np.full((rows, cols), sign, dtype=dtype)
+    numbers = sign * (_FIRST + np.arange(rows * cols) % _FIRST)
+    return numbers.reshape(rows, cols).astype(dtype)
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What lay in shared memory when it was read."""
+
+    problem: Problem
+    exact: bool
+    """Whether an element tells its place: it was not rounded, and there are not too many."""
+    words: dict[str, list[int]]
+    """By space, the first four bytes that were read at each place, 0 where none were."""
+
+    def array(self, event: Event) -> str | None:
+        """The matrix whose elements lie at the place of an access."""
+        return self.element(event.word or self.words[event.space][event.address // 4])[0]
+
+    def element(self, word: int) -> tuple[str | None, int, int]:
+        """The matrix, row and column of an element from its first bytes; -1 where they do not say."""
+        if ITEM_BYTES[self.problem.dtype] < 4:
+            low = word & 0xFFFF
+            ones = {0x3C00, 0x3F80}  # 1 as float16 and as bfloat16
+            return ("A" if low in ones else "B" if low & 0x7FFF in ones and low >> 15 else None), -1, -1
+        (value,) = struct.unpack("f", struct.pack("I", word))
+        if not _FIRST <= abs(value) < 2 * _FIRST:
+            return None, -1, -1
+        name, cols = ("A", self.problem.k) if value > 0 else ("B", self.problem.n)
+        row, col = divmod(int(abs(value)) - _FIRST, cols)
+        return (name, row, col) if self.exact else (name, -1, -1)
+
+
+def _lines(kernel: Kernel, library: Path, grouped: Sequence[Sequence[Event]]) -> dict[int, str]:
+    """The kernel's line for each site of an access, '' where that is not known."""
+    sites = {one[0].site for one in grouped if one[0].kind != "copy"}
+    try:
+        places = symbols.places(library, sites)
+    except EngineUnavailableError:
+        return {}
+    own = {site: [str(line) for line in place if line.file == kernel.source.name] for site, place in places.items()}
+    return {site: found[-1] if found else "" for site, found in own.items()}
+
+
+def _request(
+    events: Sequence[Event], matrices: dict[str, Matrix], contents: _Contents, lines: dict[int, str]
+) -> Request | None:
+    """One instruction's events as a request; None where it is of nothing that figures show."""
+    events = sorted((event for event in events if event.bytes), key=lambda event: event.lane)
+    if not events:
+        return None
+    first = events[0]
+    line = "" if first.kind == "copy" else lines.get(first.site, "")
+    if first.space != "global":
+        array = contents.array(first)
+        if array is None:
+            return None
+        accesses = [Access(one.lane, one.address, one.bytes, *contents.element(one.word)[1:]) for one in events]
+        return Request(array, True, first.kind, tuple(accesses), line)
+    for name, matrix in matrices.items():
+        size = ITEM_BYTES[matrix.dtype]
+        offset = first.address - matrix.pointer
+        if 0 <= offset < ((matrix.rows - 1) * matrix.ld + matrix.cols) * size:
+            offsets = [one.address - matrix.pointer for one in events]
+            places = [divmod(at // size, matrix.ld) for at in offsets]
+            accesses = [
+                Access(one.lane, at, one.bytes, *place) for one, at, place in zip(events, offsets, places, strict=True)
+            ]
+            return Request(name, False, first.kind, tuple(accesses), line)
+    return None

@@ -1,0 +1,266 @@
+"""What the checker takes for ordered and what for a race, access by access."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from tilewright.engines.base import Matrix
+from tilewright.engines.emulator.checker import CheckedArray, Checker
+from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
+from tilewright.engines.emulator.program import Watch, load
+from tilewright.errors import LaunchError
+
+FIRST = 8
+"""Line of a kernel's first statement."""
+
+HEADERS = {"copy_async": "async_copy.cuh", "wmma": "wmma.cuh"}
+"""What a kernel needs that says these words."""
+
+HEADER = """#include "mbarrier.cuh"
+#include "{}"
+extern "C" __global__ void kernel(float* C, int rows, float* out, unsigned* tickets, const float* input) {{
+    __shared__ __align__(128) float s[256];
+    __shared__ short halves[64]; __shared__ bool flag; __shared__ Barrier full, empty;
+    const int self = threadIdx.x, lane = self % 32, block = blockIdx.x;
+    if (rows == 9) out[block] = lane + s[rows]++ + halves[rows]++ + flag + full.state + empty.state;
+"""
+
+
+def look(*statements, threads=64, blocks=1, schedule=0, written=True):
+    """Run a kernel of these statements; what is found, by kind and line of the statement, counted from 0."""
+    body = "\n".join([*statements, "}"])
+    header = next((header for word, header in HEADERS.items() if word in body), "mbarrier.cuh")
+    library = compile_kernel(HEADER.format(header) + body, "kernel", build=CHECKED)
+    arrays = {name: np.zeros((8, 32), np.float32) for name in ("C", "out", "input")} | {
+        "tickets": np.zeros((1, 64), np.uint32)
+    }
+    checked = []
+    for name, array in arrays.items():
+        rows, cols = array.shape
+        shown = cols - 2 if name == "C" else cols  # its rows end in gaps
+        matrix = Matrix(array.ctypes.data, rows, shown, cols, array.dtype.name)
+        checked.append(CheckedArray(name, matrix, constant=name == "input", written=written or name != "C"))
+    checker = Checker(library, checked)
+    pointers = {name: ctypes.c_void_p(array.ctypes.data) for name, array in arrays.items()}
+    arguments = [pointers["C"], ctypes.c_int(8), pointers["out"], pointers["tickets"], pointers["input"]]
+    watch = Watch(checker, schedule=schedule)
+    try:
+        load(library, "kernel", CHECKED).launch((blocks, 1, 1), (threads, 1, 1), arguments, 0, watch)
+    except LaunchError:
+        assert checker.findings()
+    return {
+        (finding.kind, *sorted({line.line - FIRST for line in finding.lines if line})) for finding in checker.findings()
+    }
+
+
+ORDERED = {
+    "each thread to itself": ["s[self] = 1; s[self] += 1;"],
+    "by a barrier": ["s[self] = 1;", "__syncthreads();", "out[self] = s[63 - self];"],
+    "by a barrier that votes": ["s[self] = 1;", "__syncthreads_or(1);", "out[self] = s[63 - self];"],
+    "by __syncwarp, within the warp": ["s[self] = 1;", "__syncwarp();", "out[self] = s[self ^ 31];"],
+    "by __syncwarp, after a read": [
+        "s[self] = 1; __syncwarp();",
+        "out[self] = s[self ^ 1];",
+        "__syncwarp();",
+        "s[self] = 2;",
+    ],
+    "by __syncwarp of some lanes": ["s[self] = 1;", "if (lane < 4) { __syncwarp(15); out[self] = s[self ^ 3]; }"],
+    "by __syncwarps one after the other": [
+        "if (self < 32) { s[self] = 1;",
+        "if (lane < 16) __syncwarp(0x0000ffff); if (lane >= 8) __syncwarp(0xffffff00);",
+        "if (lane == 20) out[0] = s[3]; }",
+    ],
+    "reads": ["s[self] = 1; __syncthreads();", "out[self] = s[0];"],
+    "parts of a word": ["halves[self] = 1;", "__syncthreads();", "out[self] = halves[63 - self];"],
+    "by an mbarrier": [
+        "if (self == 0) barrier_init(&full, 64); __syncthreads();",
+        "s[self] = 1;",
+        "barrier_arrive(&full); barrier_wait(&full, 0);",
+        "out[self] = s[63 - self];",
+    ],
+    "a producer and consumers, in turns": [
+        "if (self == 0) { barrier_init(&full, 1); barrier_init(&empty, 32); } __syncthreads();",
+        "for (int i = 0; i < 6; ++i) {",
+        "if (self < 32) { barrier_wait(&full, i % 2); out[self] = s[0]; barrier_arrive(&empty); }",
+        "else if (self == 32) { if (i > 0) barrier_wait(&empty, (i + 1) % 2); s[0] = i; barrier_arrive(&full); } }",
+    ],
+    "an asynchronous copy": [
+        "copy_async<4>(&s[self], &input[self], true); commit_copies(); wait_copies<0>(); __syncthreads();",
+        "out[self] = s[63 - self];",
+    ],
+    "fragments": [
+        "using namespace wmma; s[self] = s[self + 64] = s[self + 128] = s[self + 192] = 1; __syncthreads();",
+        "fragment<accumulator, 16, 16, 16, float> f; if (self < 32) { load_matrix_sync(f, s, 16, mem_row_major);",
+        "__syncwarp(); store_matrix_sync(s, f, 16, mem_row_major); __syncwarp();",
+        "out[self] = s[self]; }",
+    ],
+    "atomic operations": ["atomicAdd(&tickets[0], 1); atomicAdd(&C[0], 1);"],
+    "a vector that begins in its row": ["float2 two = *(float2*)&C[28 + 32 * (self % 8)]; out[self] = two.x;"],
+}
+
+
+@pytest.mark.parametrize("case", ORDERED)
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_what_is_ordered_is_no_race(case, schedule):
+    assert look(*ORDERED[case], schedule=schedule) == set()
+
+
+RACES = {
+    "a write and a read": (["s[self] = 1;", "out[self] = s[self ^ 1];"], {("race", 0, 1), ("uninitialized read", 1)}),
+    "two writes": (["s[self / 2] = 1;"], {("race", 0)}),
+    "a read and a write": (
+        ["s[self] = 1; __syncthreads();", "out[self] = s[self ^ 1];", "s[self] = 2;"],
+        {("race", 1, 2)},
+    ),
+    "across warps that met only for themselves": (
+        ["s[self] = 1;", "__syncwarp();", "if (self >= 32) out[self] = s[63 - self];"],
+        {("race", 0, 2), ("uninitialized read", 2)},
+    ),
+    "a read in another warp, among many in this one": (
+        [
+            "s[self] = 1; __syncthreads();",
+            "out[self] = s[self % 32 == 7 ? 0 : self];",
+            "__syncwarp();",
+            "if (self == 0) s[0] = 2;",
+        ],
+        {("race", 1, 3)},
+    ),
+    "a shuffle, which orders nothing": (
+        ["s[self] = 1;", "__shfl_xor_sync(0xffffffff, 1, 1);", "out[self] = s[self ^ 1];"],
+        {("race", 0, 2)},
+    ),
+    "lanes that a mask leaves out": (
+        ["s[self] = 1;", "if (lane < 4) __syncwarp(15);", "if (lane == 0) out[self] = s[self + 4];"],
+        {("race", 0, 2), ("uninitialized read", 2)},
+    ),
+    "an mbarrier waited for too early": (
+        [
+            "if (self == 0) barrier_init(&full, 64); __syncthreads();",
+            "s[self] = 1; __syncwarp();",
+            "barrier_wait(&full, 1);",
+            "if (self == 63) out[self] = s[0];",
+            "barrier_arrive(&full);",
+        ],
+        {("race", 1, 3)},
+    ),
+    "a producer that nobody waits for": (
+        [
+            "if (self == 0) { barrier_init(&full, 1); } __syncthreads();",
+            "if (self == 32) { s[0] = 1; barrier_arrive(&full); barrier_wait(&full, 0);",
+            "s[0] = 2; }",
+            "if (self < 32) { barrier_wait(&full, 0);",
+            "out[self] = s[0]; }",
+        ],
+        {("race", 2, 4)},
+    ),
+    "a fragment and what its lane wrote": (
+        [
+            "using namespace wmma; if (self < 32) { for (int i = 0; i < 8; ++i)",
+            "s[self * 8 + i] = 1;",
+            "fragment<accumulator, 16, 16, 16, float> f;",
+            "load_matrix_sync(f, s, 16, mem_row_major); }",
+        ],
+        {("race", 1, 3)},
+    ),
+    "a fragment that is read before the warp has met": (
+        [
+            "using namespace wmma; fragment<accumulator, 16, 16, 16, float> f; fill_fragment(f, 1.0f);",
+            "if (self < 32) { store_matrix_sync(s, f, 16, mem_row_major);",
+            "for (int i = 0; i < 8; ++i) out[self] = s[self * 8 + i]; }",
+        ],
+        {("race", 1, 2)},
+    ),
+    "an atomic operation and a write": (
+        ["if (self == 0)", "tickets[0] = 1;", "else atomicAdd(&tickets[0], 1);"],
+        {("race", 1, 2)},
+    ),
+    "parts of words, one of them twice": (["halves[self / 2] = 1;"], {("race", 0)}),
+    "blocks": (["if (self == 0) C[0] = 1;"], {("race", 0)}),
+}
+
+
+@pytest.mark.parametrize("case", RACES)
+@pytest.mark.parametrize("schedule", [0, 1])
+def test_a_race_is_found_in_whichever_order_the_threads_run(case, schedule):
+    statements, expected = RACES[case]
+    found = look(*statements, blocks=2 if case == "blocks" else 1, schedule=schedule)
+    assert {one for one in found if one[0] == "race"} == {one for one in expected if one[0] == "race"}
+    assert found <= expected
+
+
+def test_shared_memory_is_not_the_block_before_s():
+    assert look("if (block == 0) s[self] = 1;", "out[self] = s[self];", blocks=2) == {
+        ("uninitialized read", 1),
+        ("race", 1),
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("a release and an acquire", "__threadfence(); __syncthreads();", "__threadfence();", True),
+        (
+            "a fence by one thread, for all",
+            "__syncthreads(); if (self == 0) __threadfence();",
+            "__threadfence();",
+            True,
+        ),
+        ("no fence before", "__syncthreads();", "__threadfence();", False),
+        ("no barrier before", "__threadfence();", "__threadfence();", False),
+        ("no fence after", "__threadfence(); __syncthreads();", "", False),
+    ],
+    ids=lambda case: case[0],
+)
+def test_blocks_know_of_each_other_by_an_atomic_operation_between_fences(case):
+    _, before, after, ordered = case
+    found = look(
+        "if (self < 30) C[block * 32 + self] = 1;",
+        before,
+        "if (self == 0) flag = atomicAdd(&tickets[0], 1) == 1; __syncthreads();",
+        f"if (flag) {{ {after}",
+        "if (self < 30) out[self] = C[29 - self] + C[32 + 29 - self]; }",
+        blocks=2,
+    )
+    assert found == (set() if ordered else {("race", 0, 4)})
+
+
+def test_what_a_block_has_learnt_it_passes_on():
+    passed_on = [
+        "if (block == self) C[self] = 1;",
+        "__threadfence(); __syncthreads();",
+        "if (self == 0) atomicAdd(&tickets[block > 1], 1); __syncthreads();",
+        "if (block == 1 && self == 0) { __threadfence(); atomicAdd(&tickets[1], 1); }",
+        "__threadfence(); __syncthreads();",
+        "if (block == 2) out[self] = C[0];",
+    ]
+    assert look(*passed_on, blocks=3) == set()
+    assert look(*[line.replace("block == 1 &&", "block == 3 &&") for line in passed_on], blocks=3) == {("race", 0, 5)}
+
+
+OUTSIDE = {
+    "behind a shared variable": ("s[self + 200] = 1;", "out of bounds"),
+    "before a shared variable": ("s[self - 2] = 1;", "out of bounds"),
+    "the gap between rows": ("C[self + 2] = 1;", "out of bounds"),
+    "a vector behind its row": ("float2 two = *(float2*)&C[30]; out[self] = two.x;", "out of bounds"),
+    "the end of an array": ("if (self == 0) out[255 + rows / 8] = 1;", "out of bounds"),
+    "what may not be written": ("const_cast<float*>(input)[self] = 1;", "write to an input"),
+    "a null pointer": ("if (self == 5) *(volatile float*)nullptr = 1;", "out of bounds"),
+    "a misaligned float2": ("float2 two = *(float2*)&s[1]; out[self] = two.x;", "misaligned access"),
+    "a misaligned float": ("out[self] = *(float*)((char*)input + 2);", "misaligned access"),
+    "shared memory that nobody wrote": ("out[self] = s[self];", "uninitialized read"),
+    "a barrier that some skip": ("if (self < 32) __syncthreads();", "barrier"),
+    "a barrier that nobody made": ("barrier_wait(&full, 0);", "misuse"),
+}
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_what_is_outside_is_found_at_its_line(case):
+    statement, kind = OUTSIDE[case]
+    assert look("__syncwarp();", statement, "__syncwarp();") == {(kind, 1)}
+
+
+def test_c_that_has_no_values_yet_must_not_be_read():
+    statements = ["if (self < 30) {", "C[self] = C[self] + 1; }"]
+    assert look(*statements) == set()
+    assert look(*statements, written=False) == {("uninitialized read", 1)}

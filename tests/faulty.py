@@ -1,0 +1,41 @@
+"""Kernels with one fault each, for tests of the checker: sources in planted_faults/; `right` has none."""
+
+import re
+from pathlib import Path
+
+from tilewright.kernels.spec import Kernel, TensorBox, Tile
+
+PLANTED = Path(__file__).with_name("planted_faults")
+TENSOR_MAPS = ("wrong_phase",)
+SHARING = ("missing_fence", "before_the_ticket", "right")
+"""Kernels of which four blocks share a tile."""
+PER_ELEMENT = ("missing_syncwarp", "unordered_sum")
+"""Kernels in which a warp computes an element."""
+
+
+def faulty(name):
+    """The kernel of a file: blocks of 256 threads, tiles of 16 x 16."""
+    shares = name in SHARING
+    return Kernel(
+        rung=0,
+        name=name,
+        idea="",
+        source=PLANTED / f"{name}.cu",
+        parameters=(),
+        tile=lambda config: Tile(16, 16, 16),
+        block=lambda config: (256, 1, 1),
+        blocks=lambda tiles, config: tiles * 4 if shares else tiles * 32 if name in PER_ELEMENT else tiles,
+        workspace_bytes=(lambda problem, config: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
+        tensor_maps=(lambda config: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
+        needs_alignment=name in TENSOR_MAPS,
+    )
+
+
+def tiles_of(problem):
+    return -(-problem.m // 16) * -(-problem.n // 16)
+
+
+def marks(name):
+    """Lines by what is written behind them: `// <- KIND`, and `// <- other` for the access that it conflicts with."""
+    lines = (PLANTED / f"{name}.cu").read_text().splitlines()
+    return {mark[1]: number for number, line in enumerate(lines, 1) if (mark := re.search(r"// <- (.*)", line))}

@@ -1,0 +1,66 @@
+"""`tilewright check` as a user types it."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from faulty import faulty
+from tilewright import cli, cli_check
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["check", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+def text(result):
+    return " ".join(result.output.split())
+
+
+def test_a_right_kernel_passes():
+    result = run("coalesced", 1, "--shape", "33x20x7")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"^2 coalesced nothing found BLOCK=32 1 naive nothing found BLOCK_X=32.*", text(result))
+    assert re.search(r"2 kernels checked in [\d.]+ s: nothing found$", text(result))
+
+
+def test_a_faulty_kernel_is_shown_with_its_faults(monkeypatch):
+    monkeypatch.setattr(cli_check, "resolve", lambda name: (faulty(name), {}))
+    result = run("past_the_last_row", "--shape", "24x39x35", "--beta", 0)
+    assert result.exit_code == 1
+    assert "0 past_the_last_row faulty" in text(result)
+    assert re.search(
+        r"out of bounds 24x39x35, beta 0 thread \(128, 0, 0\) of block \(3, 0, 0\) writes C\[24, 0\], "
+        r"outside of its 24 x 39 elements at past_the_last_row.cu:21; 39 times in all",
+        text(result),
+    )
+    assert re.search(r"1 kernel checked in [\d.]+ s: 1 faulty$", text(result))
+
+
+def test_a_wrong_result_is_a_fault_too(monkeypatch):
+    monkeypatch.setattr(cli_check, "limit", lambda problem, precision: 0.0)
+    result = run("naive", "--shape", "8x8x8", "--beta", 1)
+    assert result.exit_code == 1
+    assert re.search(r"wrong result 8x8x8, beta 1 the relative error against float64 is \d\.\de-\d\d", text(result))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dtype", "float16", "naive"], "naive takes float32, got float16"),
+        (["--config", "BM=7", "naive"], "naive has no parameter 'BM'"),
+        (["--shape", "1x2"], "1x2"),
+        (["nonesuch"], "nonesuch"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments, message):
+    result = run(*arguments)
+    assert result.exit_code != 0
+    assert message in str(result.exception)
+
+
+def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
+    checked = []
+    monkeypatch.setattr(cli_check, "_run", lambda chosen, problems, dtype: checked.extend(chosen) or iter(()))
+    assert run("--dtype", "bfloat16").exit_code == 0
+    assert {kernel.name for kernel, _ in checked} == {"wmma_f16"}
