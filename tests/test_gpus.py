@@ -2,7 +2,8 @@
 
 import pytest
 
-from tilewright.gpus import COMPUTE_CAPABILITIES, GPUS, MULTIPROCESSORS, find_gpu
+from tilewright.errors import GpuNotFoundError
+from tilewright.gpus import COMPUTE_CAPABILITIES, GPUS, MULTIPROCESSORS, find_gpu, gpu_named
 
 PUBLISHED_TFLOPS = {
     "V100": 15.7,
@@ -64,3 +65,104 @@ def test_an_unlisted_product_is_taken_for_one_of_its_capability():
     assert (other.name, other.capability) == ("GeForce RTX 3060 Ti", (8, 6))
     assert find_gpu("", (8, 7)).multiprocessors in {gpu.multiprocessors for gpu in GPUS if gpu.capability == (8, 6)}
     assert find_gpu("", (13, 0)).capability == (13, 0)
+
+
+PUBLISHED_LIMITS = {
+    # Threads, blocks and kilobytes of shared memory a multiprocessor; FP32 lanes; kilobytes that a block can ask for.
+    "V100": (2048, 32, 96, 64, 96),
+    "T4": (1024, 16, 64, 64, 64),
+    "A100 40GB": (2048, 32, 164, 64, 163),
+    "A100 80GB": (2048, 32, 164, 64, 163),
+    "RTX A6000": (1536, 16, 100, 128, 99),
+    "RTX 3060": (1536, 16, 100, 128, 99),
+    "RTX 3090": (1536, 16, 100, 128, 99),
+    "L4": (1536, 24, 100, 128, 99),
+    "L40S": (1536, 24, 100, 128, 99),
+    "RTX 4090": (1536, 24, 100, 128, 99),
+    "RTX 5090": (1536, 24, 100, 128, 99),
+    "H100 PCIe": (2048, 32, 228, 128, 227),
+    "H100": (2048, 32, 228, 128, 227),
+    "H200": (2048, 32, 228, 128, 227),
+    "GH200": (2048, 32, 228, 128, 227),
+    "B200": (2048, 32, 228, 128, 227),
+}
+"""CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
+
+PUBLISHED_PRODUCTS = {
+    # Multiprocessors, GB/s of memory, MB of L2: data sheets and architecture white papers.
+    "V100": (80, 900, 6),
+    "T4": (40, 320, 4),
+    "A100 40GB": (108, 1555, 40),
+    "A100 80GB": (108, 2039, 40),
+    "RTX A6000": (84, 768, 6),
+    "RTX 3060": (28, 360, 3),
+    "RTX 3090": (82, 936, 6),
+    "L4": (58, 300, 48),
+    "L40S": (142, 864, 96),
+    "RTX 4090": (128, 1008, 72),
+    "RTX 5090": (170, 1792, 96),
+    "H100 PCIe": (114, 2000, 50),
+    "H100": (132, 3350, 50),
+    "H200": (132, 4800, 50),
+    "GH200": (132, 4000, 50),
+    "B200": (148, 8000, 126),
+}
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_limits_are_the_published_ones(gpu):
+    sm = gpu.multiprocessor
+    threads, blocks, shared, lanes, per_block = PUBLISHED_LIMITS[gpu.name]
+    assert (sm.threads, sm.blocks, sm.shared_bytes, sm.lanes) == (threads, blocks, shared * 1024, lanes)
+    assert sm.shared_bytes - sm.reserved_shared_bytes == per_block * 1024
+    assert (sm.registers, sm.registers_per_thread, sm.partitions) == (65536, 255, 4)
+    assert (gpu.multiprocessors, gpu.dram_gbs, gpu.l2_bytes // 2**20) == PUBLISHED_PRODUCTS[gpu.name]
+
+
+@pytest.mark.parametrize(
+    ("name", "arithmetic", "tflops"),
+    [
+        ("V100", "float16", 125),
+        ("T4", "float16", 65),
+        ("A100 80GB", "bfloat16", 312),
+        ("A100 80GB", "tf32", 156),
+        ("RTX A6000", "float16", 155),
+        ("RTX 3090", "float16", 71),
+        ("RTX 4090", "float16", 165),
+        ("L40S", "tf32", 183),
+        ("H200", "float16", 989),
+        ("H200", "tf32", 495),
+        ("B200", "bfloat16", 2250),
+        ("RTX 5090", "float16", 210),
+        ("H200", "float32", 67),
+        ("V100", "tf32", 15.7),
+    ],
+)
+def test_tensor_core_peaks_are_near_the_published_ones(name, arithmetic, tflops):
+    """Dense, summed in FP32. NVIDIA gives some of them for a lower clock than the boost clock."""
+    assert gpu_named(name).peak_tflops(arithmetic) == pytest.approx(tflops, rel=0.09)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("H200", "H200"),
+        ("h200", "H200"),
+        ("NVIDIA H200", "H200"),
+        ("a6000", "RTX A6000"),
+        ("rtx3090", "RTX 3090"),
+        ("4090", "RTX 4090"),
+        ("A100", "A100 40GB"),
+        ("A100-80GB", "A100 80GB"),
+        ("NVIDIA A100-SXM4-80GB", "A100 80GB"),
+    ],
+)
+def test_products_are_found_by_name(text, name):
+    assert gpu_named(text).name == name
+
+
+def test_an_unknown_product_is_refused_with_the_nearest():
+    with pytest.raises(GpuNotFoundError, match="did you mean 'RTX 4090'"):
+        gpu_named("RTX 4091")
+    with pytest.raises(GpuNotFoundError, match="no GPU is called ''"):
+        gpu_named("")

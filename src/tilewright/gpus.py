@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from tilewright.errors import GpuNotFoundError, nearest
+
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of statically declared shared memory that a block may have, on every GPU."""
 
@@ -71,17 +73,22 @@ class Multiprocessor:
     register_granularity: int = 256
     """Registers in whose multiples a warp gets them."""
     registers_per_thread: int = 255
+    half_products: int = 0
+    """Multiply-adds a clock that its tensor cores make of half or bfloat16 factors, summed in FP32. GeForce products
+    make half as many."""
+    tf32_products: int = 0
+    """The same of TF32 factors."""
 
 
 MULTIPROCESSORS: dict[tuple[int, int], Multiprocessor] = {
-    (7, 0): Multiprocessor(2048, 32, 96 * 1024, 64, reserved_shared_bytes=0, shared_granularity=256),
-    (7, 5): Multiprocessor(1024, 16, 64 * 1024, 64, reserved_shared_bytes=0, shared_granularity=256),
-    (8, 0): Multiprocessor(2048, 32, 164 * 1024, 64),
-    (8, 6): Multiprocessor(1536, 16, 100 * 1024, 128),
-    (8, 9): Multiprocessor(1536, 24, 100 * 1024, 128),
-    (9, 0): Multiprocessor(2048, 32, 228 * 1024, 128),
-    (10, 0): Multiprocessor(2048, 32, 228 * 1024, 128),
-    (12, 0): Multiprocessor(1536, 24, 100 * 1024, 128),
+    (7, 0): Multiprocessor(2048, 32, 96 * 1024, 64, reserved_shared_bytes=0, shared_granularity=256, half_products=512),
+    (7, 5): Multiprocessor(1024, 16, 64 * 1024, 64, reserved_shared_bytes=0, shared_granularity=256, half_products=512),
+    (8, 0): Multiprocessor(2048, 32, 164 * 1024, 64, half_products=1024, tf32_products=512),
+    (8, 6): Multiprocessor(1536, 16, 100 * 1024, 128, half_products=512, tf32_products=256),
+    (8, 9): Multiprocessor(1536, 24, 100 * 1024, 128, half_products=512, tf32_products=256),
+    (9, 0): Multiprocessor(2048, 32, 228 * 1024, 128, half_products=2048, tf32_products=1024),
+    (10, 0): Multiprocessor(2048, 32, 228 * 1024, 128, half_products=4096, tf32_products=2048),
+    (12, 0): Multiprocessor(1536, 24, 100 * 1024, 128, half_products=512, tf32_products=256),
 }
 
 
@@ -111,6 +118,17 @@ class Gpu:
     def tflops(self) -> float:
         """Peak of FP32 arithmetic, 10^12 operations a second, a multiply-add being two."""
         return 2 * self.multiprocessors * self.multiprocessor.lanes * self.clock_mhz / 1e6
+
+    def peak_tflops(self, arithmetic: str) -> float:
+        """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16' or 'bfloat16'.
+
+        Where the tensor cores do not have it, the FP32 lanes do it.
+        """
+        sm = self.multiprocessor
+        products = {"float32": 0, "tf32": sm.tf32_products}.get(arithmetic, sm.half_products)
+        if "GeForce" in self.names:
+            products //= 2
+        return self.tflops * max(products, sm.lanes) / sm.lanes
 
 
 _MB = 1024 * 1024
@@ -145,9 +163,29 @@ def find_gpu(device_name: str, capability: tuple[int, int]) -> Gpu:
     for gpu in GPUS:
         if gpu.capability == capability and re.fullmatch(gpu.names, name):
             return gpu
-    nearest = _nearest(capability)
-    alike = sorted((gpu for gpu in GPUS if gpu.capability == nearest), key=lambda gpu: gpu.tflops)
+    known = _nearest(capability)
+    alike = sorted((gpu for gpu in GPUS if gpu.capability == known), key=lambda gpu: gpu.tflops)
     return replace(alike[len(alike) // 2], name=name or alike[len(alike) // 2].name, capability=capability)
+
+
+def gpu_named(name: str) -> Gpu:
+    """A listed product by its name here or its driver's, in any case, with or without spaces.
+
+    Raises:
+        GpuNotFoundError: no such product is listed; the message gives the nearest.
+    """
+    wanted = _plain(name)
+    for gpu in GPUS:
+        if _plain(gpu.name) == wanted or re.fullmatch(gpu.names, name.removeprefix("NVIDIA ").strip()):
+            return gpu
+    for gpu in GPUS:
+        if wanted and (_plain(gpu.name).endswith(wanted) or _plain(gpu.name).startswith(wanted)):
+            return gpu
+    raise GpuNotFoundError(f"no GPU is called {name!r}{nearest(name, [gpu.name for gpu in GPUS])}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _nearest(capability: tuple[int, int]) -> tuple[int, int]:

@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
-from tilewright.report import performance
+from tilewright.report import performance, validation
 from tilewright.report.plots import plot_ladder
 
 
@@ -91,6 +91,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         performance.LATER_RUNGS,
         performance.BEST,
         performance.EMULATED,
+        validation.COMPARISON,
         *(root / performance.COUNTERS).glob("*.csv"),
     ):
         copy = tmp_path / page.relative_to(root) if page.is_absolute() else tmp_path / page

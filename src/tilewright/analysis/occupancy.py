@@ -36,15 +36,19 @@ class Occupancy:
         return self.warps / self.most_warps
 
     @property
-    def limited_by(self) -> tuple[str, ...]:
-        """The resources that allow no further block."""
-        limits = {
+    def limits(self) -> dict[str, int]:
+        """Blocks that each resource allows, by its name."""
+        return {
             "registers": self.by_registers,
             "shared memory": self.by_shared,
             "threads": self.by_threads,
             "blocks": self.by_blocks,
         }
-        return tuple(name for name, blocks in limits.items() if blocks == self.blocks)
+
+    @property
+    def limited_by(self) -> tuple[str, ...]:
+        """The resources that allow no further block."""
+        return tuple(name for name, blocks in self.limits.items() if blocks == self.blocks)
 
 
 def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: int) -> Occupancy:

@@ -16,7 +16,7 @@ from rich.console import Console
 from tilewright.bench.records import Baseline, Record, Run
 from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.report import published
+from tilewright.report import published, validation
 from tilewright.report.plots import plot_ladder
 from tilewright.report.tables import bench_table
 
@@ -25,7 +25,7 @@ LATER_RUNGS = Path("results/h200/rungs.json")
 BEST = Path("results/h200/best.json")
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
-PAGES = (Path("README.md"), Path("docs/performance.md"))
+PAGES = (Path("README.md"), Path("docs/performance.md"), Path("docs/counters.md"))
 PLOT = Path("docs/ladder.svg")
 HEADLINE = "4096x4096x4096"
 
@@ -54,6 +54,7 @@ def main() -> int:
             "emulator": terminal(emulated.records),
             "sizes": sizes(records),
             "ratios": sizes(records, ratios=True),
+            "validation": validation.markdown(validation.load(validation.COMPARISON)),
             "counters": counters(sorted(COUNTERS.glob("*.csv"))),
             "environment": environment(run),
         }

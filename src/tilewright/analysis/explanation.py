@@ -1,0 +1,320 @@
+"""An explanation: all that is known of a launch without running it on a GPU, in one object."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.analysis import traffic as counting
+from tilewright.analysis.cost import Cost, predict
+from tilewright.analysis.machine_code import machine_code
+from tilewright.analysis.occupancy import Occupancy, occupancy
+from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, Roofline, moved, roofline
+from tilewright.analysis.sass import SourceLine
+from tilewright.analysis.traffic import SECTOR_BYTES, Group, Traffic
+from tilewright.analysis.widths import Widths, shared_widths
+from tilewright.engines import nvrtc
+from tilewright.engines.base import CompileReport
+from tilewright.errors import EngineUnavailableError
+from tilewright.gpus import COMPUTE_CAPABILITIES, Gpu, limits
+from tilewright.kernels.spec import Config, Kernel, Specialization
+from tilewright.problem import Problem
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a launch took on a GPU of the same product."""
+
+    gflops: float
+    source: str
+    """The record or table that says so."""
+
+    def time_us(self, problem: Problem) -> float:
+        """Microseconds of a run."""
+        return problem.flops / self.gflops / 1e3
+
+
+@dataclass(frozen=True)
+class Waves:
+    """How the blocks of a launch follow one another."""
+
+    blocks: int
+    at_a_time: int
+    """Blocks that the whole GPU holds; 0 where not even one fits."""
+
+    @property
+    def number(self) -> float:
+        """Of waves, the last of which may be part of one."""
+        return self.blocks / self.at_a_time if self.at_a_time else 0.0
+
+    @property
+    def tail(self) -> float:
+        """Share of the GPU's places that the last wave fills, 1 where it is full."""
+        if not self.at_a_time or not self.blocks:
+            return 0.0
+        return (self.blocks % self.at_a_time or self.at_a_time) / self.at_a_time
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A kernel with a config, a problem and a GPU, and what follows from them."""
+
+    kernel: Kernel
+    config: Config
+    problem: Problem
+    gpu: Gpu
+    specialization: Specialization
+    arch: str
+    """What the code was compiled for."""
+    report: CompileReport
+    shared_bytes: int
+    """Of a block, static and dynamic."""
+    threads: int
+    """Of a block."""
+    occupancy: Occupancy
+    waves: Waves
+    traffic: Traffic
+    bytes: Bytes
+    roofline: Roofline
+    predicted: Cost | None
+    """None where the GPU cannot hold a block."""
+    measured: Measured | None
+    notes: tuple[str, ...]
+
+    @property
+    def arithmetic(self) -> str:
+        """What products are made in."""
+        return self.kernel.precision or self.problem.dtype
+
+
+def explain(
+    kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, measured: Measured | None = None
+) -> Explanation:
+    """Explain a launch.
+
+    Args:
+        kernel, config, problem: what is launched; base addresses are taken for aligned.
+        gpu: where.
+        measured: what the launch took there, if that is known.
+
+    Raises:
+        DtypeError, LaunchError: the kernel does not take the problem.
+        ConfigError: the GPU is too old for the kernel.
+        CompileError: the compiler refuses the source.
+        EngineUnavailableError: NVRTC or a C++ compiler is missing.
+    """
+    notes = []
+    kernel.check(problem)
+    capability = gpu.capability
+    if capability < min(COMPUTE_CAPABILITIES):
+        oldest = min(COMPUTE_CAPABILITIES)
+        notes.append(
+            f"registers are those of code for compute capability {oldest[0]}.{oldest[1]}: the compiler makes none for "
+            f"{capability[0]}.{capability[1]} any more"
+        )
+        capability = oldest
+    kernel.check_capability(capability, problem.dtype)
+    arch = limits(capability).arch
+    specialization = kernel.specialize(problem, config, (0, 0, 0))
+    report = nvrtc.compile(kernel, config, specialization, arch).report
+    widths: Mapping[SourceLine | None, Widths] | None = None
+    try:
+        widths = shared_widths(machine_code(kernel, config, specialization, arch).instructions)
+    except EngineUnavailableError as error:
+        notes.append(f"shared accesses are counted as the source makes them, merged or not: {error}")
+    traffic = counting.count(kernel, config, problem, widths)
+    notes += traffic.notes
+    notes += _merged(traffic)
+    shared_bytes = kernel.shared_bytes(config) + (report.shared_bytes or 0)
+    threads = kernel.threads(config)
+    held = occupancy(gpu.multiprocessor, threads, report.registers or 0, shared_bytes)
+    blocks = kernel.launch(problem, config).grid[0] if problem.m and problem.n else 0
+    moves = moved(problem, traffic)
+    return Explanation(
+        kernel=kernel,
+        config=config,
+        problem=problem,
+        gpu=gpu,
+        specialization=specialization,
+        arch=arch,
+        report=report,
+        shared_bytes=shared_bytes,
+        threads=threads,
+        occupancy=held,
+        waves=Waves(blocks, held.blocks * gpu.multiprocessors),
+        traffic=traffic,
+        bytes=moves,
+        roofline=roofline(problem, moves, gpu, kernel.precision or problem.dtype),
+        predicted=predict(kernel, config, problem, gpu, report),
+        measured=measured,
+        notes=tuple(notes),
+    )
+
+
+def _merged(traffic: Traffic) -> list[str]:
+    """Where the compiler made fewer requests than the source has."""
+    notes = []
+    for line in sorted(traffic.lines, key=lambda line: line.source or SourceLine("", 0)):
+        group = line.group
+        if line.pipe in ("shared_load", "shared_store") and group.requests != group.written_requests:
+            kind = "loads" if line.pipe == "shared_load" else "stores"
+            place = f"{line.source.file}:{line.source.line}" if line.source else "a line that is not known"
+            notes.append(
+                f"the compiler merges the shared {kind} of {place} to vectors: {group.written_requests} requests as "
+                f"the source makes them are {group.requests}, and {group.written_wavefronts} wavefronts "
+                f"{group.wavefronts}"
+            )
+    return notes
+
+
+def verdict(explanation: Explanation) -> str:
+    """What binds, in a sentence or two."""
+    one, line = explanation, explanation.roofline
+    if not one.occupancy.blocks:
+        return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
+    if not one.problem.flops:
+        return "There is nothing to multiply."
+    sentences = []
+    loads = one.traffic.profiled["global_load"]
+    reuse = one.bytes.requested / max(one.bytes.least, 1)
+    slowest = line.slowest
+    if slowest == ARITHMETIC:
+        sentences.append(
+            f"Arithmetic binds: at full speed it takes {_time(line.arithmetic_us)}, longer than any level of memory."
+        )
+    elif slowest == SHARED:
+        conflicts = sum(group.bank_conflicts for group in one.traffic.groups.values())
+        share = conflicts / max(one.traffic.shared_wavefronts, 1)
+        because = f", {100 * share:.0f}% of them bank conflicts," if share >= 0.05 else ""
+        sentences.append(
+            f"Shared memory binds: its wavefronts{because} take {_time(line.levels[2].time_us)}, the arithmetic "
+            f"{_time(line.arithmetic_us)}."
+        )
+    else:
+        arithmetic = f"beside {_time(line.arithmetic_us)} of arithmetic"
+        if slowest == MEMORY:
+            sentences.append(f"DRAM binds: it takes {_time(line.memory_us)} to move the least possible, {arithmetic}.")
+        else:
+            sentences.append(
+                f"Requests of global memory bind: they touch {reuse:,.0f} times the bytes that must be moved, which "
+                f"takes {_time(line.levels[1].time_us)} as far as the L1 cache does not help, {arithmetic}."
+            )
+            if loads.requests:
+                sentences.append(f"A load of a warp touches {loads.sectors / loads.requests:.1f} sectors.")
+    idle = one.gpu.multiprocessors - one.waves.blocks
+    if idle > 0:
+        blocks = "The only block leaves" if one.waves.blocks == 1 else f"The {one.waves.blocks} blocks leave"
+        sentences.append(f"{blocks} {idle} of {one.gpu.multiprocessors} multiprocessors without work, whatever binds.")
+    return " ".join(sentences)
+
+
+def _time(microseconds: float) -> str:
+    return f"{microseconds / 1e3:.2f} ms" if microseconds >= 1e3 else f"{microseconds:.3g} us"
+
+
+def to_json(explanation: Explanation) -> dict[str, Any]:
+    """All of it, as JSON takes it. Counts are summed over the launch, times are microseconds, sizes bytes.
+
+    As in Nsight Compute, what asynchronous copies read is among the global loads; `async_copy` has it apart, together
+    with what they write.
+    """
+    one = explanation
+    problem, held, line = one.problem, one.occupancy, one.roofline
+    operations = one.traffic.operations
+    groups = {name: group_json(name, group) for name, group in one.traffic.profiled.items()}
+    predicted, measured = one.predicted, one.measured
+    return {
+        "kernel": one.kernel.name,
+        "rung": one.kernel.rung,
+        "config": dict(one.config),
+        "shape": problem.shape,
+        "m": problem.m,
+        "n": problem.n,
+        "k": problem.k,
+        "alpha": problem.alpha,
+        "beta": problem.beta,
+        "dtype": problem.dtype,
+        "gpu": one.gpu.name,
+        "arch": one.arch,
+        "edges": one.specialization.edges,
+        "aligned": one.specialization.aligned,
+        **groups,
+        "ffma": operations.ffma if operations else None,
+        "fmul": operations.fmul if operations else None,
+        "fadd": operations.fadd if operations else None,
+        "flops": problem.flops,
+        "bytes": {
+            "least": one.bytes.least,
+            "least_read": one.bytes.least_read,
+            "least_written": one.bytes.least_written,
+            "requested": one.bytes.requested,
+            "requested_over_least": one.bytes.requested / one.bytes.least if one.bytes.least else None,
+            "tensor_maps": one.traffic.tile_bytes,
+            "shared": one.bytes.shared,
+        },
+        "registers": one.report.registers,
+        "spill_bytes": one.report.spill_bytes,
+        "shared_memory": one.shared_bytes,
+        "threads": one.threads,
+        "occupancy": {
+            "blocks": held.blocks,
+            "warps": held.warps,
+            "most_warps": held.most_warps,
+            "fraction": held.fraction,
+            "limits": held.limits,
+            "limited_by": list(held.limited_by),
+        },
+        "waves": {
+            "blocks": one.waves.blocks,
+            "at_a_time": one.waves.at_a_time,
+            "number": one.waves.number,
+            "tail": one.waves.tail,
+        },
+        "roofline": {
+            "peak_tflops": line.peak_tflops,
+            "arithmetic_us": line.arithmetic_us,
+            "memory_us": line.memory_us,
+            "time_us": line.time_us,
+            "binds": line.binds,
+            "slowest": line.slowest,
+            "ridge_flops_per_byte": line.ridge_flops_per_byte,
+            "levels": {
+                level.name: {key: v for key, v in asdict(level).items() if key != "name"} for level in line.levels
+            },
+        },
+        "predicted": {**asdict(predicted), "gflops": problem.gflops(predicted.us)} if predicted else None,
+        "measured": (
+            {"us": measured.time_us(problem), "gflops": measured.gflops, "source": measured.source}
+            if measured
+            else None
+        ),
+        "lines": [
+            {
+                "file": line.source.file if line.source else None,
+                "line": line.source.line if line.source else None,
+                "kind": line.pipe,
+                **group_json(line.pipe, line.group),
+            }
+            for line in one.traffic.lines
+        ],
+        "blocks_run": one.traffic.blocks_run,
+        "extrapolated": one.traffic.extrapolated,
+        "exact": one.traffic.exact,
+        "verdict": verdict(one),
+        "notes": list(one.notes),
+    }
+
+
+def group_json(pipe: str, group: Group) -> dict[str, Any]:
+    """The counts that a kind of accesses has."""
+    counts: dict[str, Any] = {"requests": group.requests}
+    if pipe == "async_copy":
+        counts["reading_requests"] = group.reading
+    if pipe != "shared_load" and pipe != "shared_store" and pipe != "shared_atomic":
+        counts["sectors"] = group.sectors
+        counts["sectors_per_request"] = group.sectors / group.requests if group.requests else None
+        counts["bytes_moved"] = group.sectors * SECTOR_BYTES
+    if pipe not in ("global_load", "global_store", "global_atomic"):
+        counts["wavefronts"] = group.wavefronts
+        counts["bank_conflicts"] = group.bank_conflicts
+        counts["as_written"] = {"requests": group.written_requests, "wavefronts": group.written_wavefronts}
+    return counts | {"accesses": group.accesses, "bytes": group.bytes}

@@ -1,0 +1,117 @@
+"""Which blocks of a launch to run, and at which depths, so that the counts of all of them follow.
+
+Blocks that compute tiles of C alike count alike: those with the same extents within the matrices, whose rows and
+columns begin equally far from a sector's boundary. And along k the counts grow by the same steps, once every stage of a
+pipeline is filled. So a small problem with the same leading dimensions, of one block of each kind, at three depths,
+tells the counts of a large one: two depths give the step, the third shows that it is the same again.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
+
+SECTOR_BYTES = 32
+
+_RESULT_BYTES = ITEM_BYTES[RESULT_DTYPE]
+
+
+@dataclass(frozen=True)
+class BlockKind:
+    """Blocks that count alike."""
+
+    row: int
+    """Of a block of this kind in the small problem: its tile's place among the rows of tiles."""
+    col: int
+    count: int
+    """How many such blocks the whole launch has."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run instead of a whole launch whose blocks have a tile of C each."""
+
+    small: Problem
+    """The whole problem's leading dimensions, but fewer rows and columns; its k is that of the whole problem."""
+    tile_rows: int
+    tile_cols: int
+    """Of C in the small problem."""
+    kinds: tuple[BlockKind, ...]
+    depths: tuple[int, ...]
+    """Values of k: the whole problem's, or three in equal steps from which it follows."""
+
+    def at(self, depth: int) -> Problem:
+        """The small problem with so many elements along k."""
+        return replace(self.small, k=depth)
+
+    def steps(self, k: int) -> int:
+        """How many steps between two depths lead from the first to k."""
+        return (k - self.depths[0]) // (self.depths[1] - self.depths[0]) if len(self.depths) > 1 else 0
+
+
+def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
+    """What to run of a kernel each of whose blocks computes a tile of C."""
+    tile, item = kernel.tile(config), ITEM_BYTES[problem.dtype]
+    rows = _Axis(problem.m, tile.m, (problem.lda * item, problem.ldc * _RESULT_BYTES))
+    cols = _Axis(problem.n, tile.n, (item, _RESULT_BYTES))
+    small = replace(problem, m=rows.fewest, n=cols.fewest)
+    kinds = tuple(
+        BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
+    )
+    step = math.lcm(tile.k, config.get("CHUNK", 0) or 1)  # what is done every CHUNK of k is part of a step
+    depths = _depths(problem.k, step, (item, problem.ldb * item), (config.get("STAGES", 1) + 1) * tile.k)
+    return Plan(small, rows.small_tiles, cols.small_tiles, kinds, depths)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The tiles of C along its rows or columns."""
+
+    extent: int
+    tile: int
+    strides: tuple[int, ...]
+    """Bytes from one element along this axis to the next, in each matrix that has the axis."""
+
+    @property
+    def period(self) -> int:
+        """Elements after which tiles begin as far from a sector's boundary as before."""
+        return self.tile * _period(self.tile, self.strides)
+
+    @property
+    def fewest(self) -> int:
+        """The smallest extent at which tiles of all kinds are there."""
+        least = self.period + self.extent % self.period
+        if self.extent % self.period == 0:
+            least = self.period
+        return min(self.extent, least)
+
+    @property
+    def small_tiles(self) -> int:
+        return -(-self.fewest // self.tile)
+
+    def kinds(self) -> Iterator[tuple[int, int]]:
+        """Of each kind of tile: a place where the small problem has one, and how many the whole problem has."""
+        counts = Counter(self._key(first, self.extent) for first in range(0, self.extent, self.tile))
+        places = {self._key(place * self.tile, self.fewest): place for place in range(self.small_tiles)}
+        for key, count in counts.items():
+            yield places[key], count
+
+    def _key(self, first: int, extent: int) -> tuple[int, ...]:
+        return min(self.tile, extent - first), *(first * stride % SECTOR_BYTES for stride in self.strides)
+
+
+def _period(tile: int, strides: tuple[int, ...]) -> int:
+    """Tiles after which all strides lead to a sector's boundary again."""
+    return math.lcm(*(SECTOR_BYTES // math.gcd(SECTOR_BYTES, tile * stride) for stride in strides))
+
+
+def _depths(k: int, step: int, strides: tuple[int, ...], least: int) -> tuple[int, ...]:
+    unit = step * _period(step, strides)
+    first = k % unit
+    while first < least:
+        first += unit
+    depths = (first, first + unit, first + 2 * unit)
+    return depths if depths[-1] < k else (k,)

@@ -1,0 +1,240 @@
+"""Nsight Compute: NVIDIA's profiler, run on launches of the ladder's kernels, and its counters beside explained ones.
+
+One process launches all kernels in a known order, since starting the profiler takes longer than most of them.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tilewright.engines.registry import cuda_unavailable
+from tilewright.errors import EngineUnavailableError
+from tilewright.kernels import find
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import Problem
+
+_INSTALLED = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
+
+
+BY_INSTRUCTION = ", by instruction"
+"""Ends the names of counters of shared memory without what requests wait for other traffic in the same pipe. Such waits
+differ from run to run; the profiler counts them among wavefronts and among bank conflicts."""
+
+
+class Metric(NamedTuple):
+    """A counter under both its names."""
+
+    name: str
+    ncu: tuple[str, ...]
+    """The profiler's; several are added."""
+    path: tuple[str, ...]
+    """Where `explanation.to_json` has it."""
+    optional: bool = False
+    """Whether only some GPUs and versions have it."""
+
+
+def _memory(kind: str, operation: str) -> tuple[Metric, ...]:
+    group = f"{kind}_{'load' if operation == 'ld' else 'store'}"
+    name = group.replace("_", " ")
+    if kind == "global":
+        counters = {
+            "requests": "l1tex__t_requests_pipe_lsu_mem_global_op",
+            "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op",
+        }
+    else:
+        counters = {
+            "requests": "smsp__inst_executed_op_shared",
+            "wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op",
+            "bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op",
+        }
+    return tuple(
+        Metric(f"{name} {counter.replace('_', ' ')}", (f"{metric}_{operation}.sum",), (group, counter))
+        for counter, metric in counters.items()
+    )
+
+
+def _by_instruction(operation: str) -> Metric:
+    """Wavefronts of shared memory counted at the instructions."""
+    group = f"shared_{'load' if operation == 'ld' else 'store'}"
+    metric = f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum"
+    return Metric(f"{group.replace('_', ' ')} wavefronts{BY_INSTRUCTION}", (metric,), (group, "wavefronts"), True)
+
+
+METRICS: tuple[Metric, ...] = (
+    *_memory("global", "ld"),
+    *_memory("global", "st"),
+    *_memory("shared", "ld"),
+    *_memory("shared", "st"),
+    _by_instruction("ld"),
+    _by_instruction("st"),
+    *(
+        Metric(f"{name} of threads", (f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum",), (name,))
+        for name in ("ffma", "fmul", "fadd")
+    ),
+    Metric("asynchronous copies", ("smsp__inst_executed_op_ldgsts.sum",), ("async_copy", "requests"), True),
+    Metric(
+        "asynchronous copies, sectors",
+        (
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum",
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+        ),
+        ("async_copy", "sectors"),
+        True,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch, as the profiled process is told of it."""
+
+    kernel: str
+    config: Mapping[str, int]
+    shape: str
+    dtype: str
+    alpha: float = 1.0
+    beta: float = 0.0
+
+    @classmethod
+    def of(cls, kernel: Kernel, config: Config, problem: Problem) -> "Launch":
+        """The launch of a problem whose rows touch."""
+        return cls(kernel.name, dict(config), problem.shape, problem.dtype, problem.alpha, problem.beta)
+
+    @property
+    def problem(self) -> Problem:
+        """What is computed."""
+        return Problem.parse(self.shape, dtype=self.dtype, alpha=self.alpha, beta=self.beta)
+
+
+class Row(NamedTuple):
+    """A counter, explained and profiled; None where one of them does not have it."""
+
+    name: str
+    ours: int | None
+    theirs: int | None
+
+
+def find_ncu() -> str:
+    """The profiler's program.
+
+    Raises:
+        EngineUnavailableError: it is not installed.
+    """
+    for candidate in (shutil.which("ncu"), *_INSTALLED):
+        if candidate and Path(candidate).is_file():
+            return candidate
+    raise EngineUnavailableError(
+        "Nsight Compute (ncu) is not installed: it comes with the CUDA toolkit, or as a package of its own from "
+        "developer.nvidia.com/nsight-compute"
+    )
+
+
+def check_available() -> None:
+    """Raise EngineUnavailableError where there is no GPU to profile on, or no profiler."""
+    reason = cuda_unavailable()
+    if reason:
+        raise EngineUnavailableError(f"Nsight Compute needs a GPU to profile on: {reason}")
+    find_ncu()
+
+
+def profile(launches: Sequence[Launch]) -> list[dict[str, int]]:
+    """Run launches under the profiler; for each, its counters by the profiler's names.
+
+    Raises:
+        EngineUnavailableError: there is no GPU or profiler, or the profiler may not or cannot count.
+    """
+    check_available()
+    names = sorted({find(launch.kernel).source.stem for launch in launches})
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        order, log = Path(folder, "launches.json"), Path(folder, "ncu.csv")
+        order.write_text(json.dumps([asdict(launch) for launch in launches]))
+        target = [sys.executable, "-m", "tilewright.bench.ncu_target", str(order)]
+        metrics = [name for metric in METRICS for name in metric.ncu]
+        words = _run(_command(names, metrics, log), target, log)
+        if "Failed to find metric" in words:
+            metrics = [name for metric in METRICS if not metric.optional for name in metric.ncu]
+            words = _run(_command(names, metrics, log), target, log)
+    counted = read(words)
+    if len(counted) != len(launches):
+        raise EngineUnavailableError(_reason(words, len(counted), len(launches)))
+    return counted
+
+
+def compare(facts: Mapping[str, Any], counted: Mapping[str, int]) -> list[Row]:
+    """Every counter, explained (`explanation.to_json`) and profiled."""
+    rows = []
+    for metric in METRICS:
+        ours: Any = facts
+        for key in metric.path:
+            ours = ours[key]
+        found = [counted[name] for name in metric.ncu if name in counted]
+        rows.append(Row(metric.name, ours, sum(found) if len(found) == len(metric.ncu) else None))
+    return rows + _conflicts_by_instruction(rows)
+
+
+def _conflicts_by_instruction(rows: Sequence[Row]) -> list[Row]:
+    """Bank conflicts less the waits, which are what the two counts of wavefronts differ by."""
+    named = {row.name: row for row in rows}
+    found = []
+    for kind in ("shared load", "shared store"):
+        conflicts = named[f"{kind} bank conflicts"]
+        counts = (conflicts, named[f"{kind} wavefronts"], named[f"{kind} wavefronts{BY_INSTRUCTION}"])
+        theirs, wavefronts, by_instruction = (row.theirs for row in counts)
+        if theirs is not None and wavefronts is not None and by_instruction is not None:
+            less = theirs - (wavefronts - by_instruction)
+            found.append(Row(f"{conflicts.name}{BY_INSTRUCTION}", conflicts.ours, less))
+    return found
+
+
+def read(text: str) -> list[dict[str, int]]:
+    """The counters of each profiled kernel, in the order of the launches, from what `ncu --csv` prints."""
+    table = "\n".join(line for line in text.splitlines() if line.startswith('"'))
+    counted: dict[int, dict[str, int]] = {}
+    for row in csv.DictReader(table.splitlines()):
+        value = row["Metric Value"].replace(",", "")
+        if re.fullmatch(r"\d+(\.0*)?", value):
+            counted.setdefault(int(row["ID"]), {})[row["Metric Name"]] = int(float(value))
+    return [counted[number] for number in sorted(counted)]
+
+
+def _command(names: Sequence[str], metrics: Sequence[str], log: Path) -> list[str]:
+    return [
+        find_ncu(),
+        "--clock-control=none",
+        "--csv",
+        "--print-units=base",
+        f"--log-file={log}",
+        f"--kernel-name=regex:^({'|'.join(names)})$",
+        f"--metrics={','.join(metrics)}",
+    ]
+
+
+def _run(command: Sequence[str], target: Sequence[str], log: Path) -> str:
+    """What the profiler printed."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run([*command, *target], capture_output=True, text=True, check=False, env=environment)
+    except OSError as error:
+        raise EngineUnavailableError(f"{command[0]} cannot be run: {error.strerror}") from error
+    printed = log.read_text(errors="replace") if log.exists() else ""
+    return f"{printed}\n{done.stdout}\n{done.stderr}"
+
+
+def _reason(words: str, counted: int, launched: int) -> str:
+    if "ERR_NVGPUCTRPERM" in words:
+        return (
+            "Nsight Compute may not read this GPU's counters: its administrator can permit it to all users, see "
+            "developer.nvidia.com/ERR_NVGPUCTRPERM"
+        )
+    errors = [line for line in words.splitlines() if "ERROR" in line or "Error" in line]
+    last = "; ".join(errors[-3:]) or words.strip()[-300:]
+    return f"Nsight Compute counted {counted} of {launched} launches: {last}"

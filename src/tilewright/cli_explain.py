@@ -1,0 +1,122 @@
+"""The command line: `tilewright explain`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
+from tilewright.bench import ncu
+from tilewright.engines.registry import cuda_unavailable
+from tilewright.errors import RecordsError
+from tilewright.files import write_whole
+from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
+from tilewright.kernels import resolve
+from tilewright.kernels.spec import parse_overrides
+from tilewright.problem import DTYPES, Problem
+from tilewright.report import explain_tables as tables
+from tilewright.report.figures import explained as figure
+from tilewright.report.measured import find_measured
+from tilewright.terminal import notes, out
+
+SHAPE = "4096x4096x4096"
+GPU = "H200"
+"""What is explained where this machine has no GPU."""
+
+
+def run_explain(
+    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Name, rung number, or NAME:PRESET.")],
+    shape: Annotated[str, typer.Option(metavar="MxNxK", help="Sizes of A (M x K) and B (K x N).")] = SHAPE,
+    config: Annotated[
+        str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
+    ] = "",
+    alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.0,
+    beta: Annotated[float, typer.Option(help="With 0, C is written and never read.")] = 0.0,
+    dtype: Annotated[
+        str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"One of {', '.join(g.name for g in GPUS)}. This machine's, else {GPU}."),
+    ] = None,
+    with_ncu: Annotated[
+        bool, typer.Option("--ncu", help="Run it here under Nsight Compute too, and print both columns.")
+    ] = False,
+    json_path: Annotated[Path | None, typer.Option("--json", metavar="PATH", help="Write all of it here.")] = None,
+    figure_path: Annotated[
+        Path | None,
+        typer.Option("--figure", metavar="PATH.svg", help="Draw here which lane touches what, in all memories."),
+    ] = None,
+) -> None:
+    """Explain what a kernel does to a GPU: memory requests, bank conflicts, occupancy, roofline. Needs no GPU.
+
+    Why the naive kernel is slow:          [bold]tilewright explain naive[/]
+
+    A config on another GPU, at its size:  [bold]tilewright explain 6 --config BM=64,BN=64 --gpu A100 --shape 1024[/]
+
+    What its lanes do, as a picture:       [bold]tilewright explain warptiled --figure warptiled.svg[/]
+
+    The counters are those of NVIDIA's profiler, counted on the emulator from every access that the kernel makes.
+    """
+    chosen, preset = resolve(kernel)
+    where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
+    problem = Problem.parse(shape, dtype=dtype or chosen.dtypes[0], alpha=alpha, beta=beta)
+    values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
+    if with_ncu:
+        ncu.check_available()
+    if figure_path:
+        figure.check(figure_path)
+    explained = explain(chosen, values, problem, where, find_measured(chosen, values, problem, where))
+    facts = to_json(explained)
+    _show(explained)
+    if with_ncu:
+        (counted,) = ncu.profile([ncu.Launch.of(chosen, values, problem)])
+        rows = ncu.compare(facts, counted)
+        out.print(tables.comparison_table([(row.name, row.ours, row.theirs) for row in rows]))
+        facts["ncu"] = counted
+    if json_path:
+        _write(json_path, facts)
+    if figure_path:
+        figure.write(explained, figure_path)
+        notes.print(f"wrote {figure_path}", markup=False, soft_wrap=True)
+
+
+def _show(explained: Explanation) -> None:
+    out.print(tables.heading(explained), highlight=False, soft_wrap=True)
+    out.print()
+    out.print(verdict(explained), style="bold green", highlight=False)
+    out.print()
+    out.print(tables.traffic_table(explained))
+    out.print(tables.lines_table(explained))
+    out.print(tables.roofline_table(explained))
+    out.print(tables.roofline_words(explained), highlight=False)
+    out.print()
+    out.print(tables.occupancy_table(explained))
+    out.print(tables.occupancy_words(explained), highlight=False)
+    if explained.traffic.extrapolated:
+        exactly = "The pattern repeats, so they are exact." if explained.traffic.exact else "They are an estimate."
+        out.print(
+            f"\nThe counts are extrapolated from {explained.traffic.blocks_run} runs of a block. {exactly}",
+            highlight=False,
+        )
+    for note in explained.notes:
+        notes.print(f"[dim]note:[/] {note}", soft_wrap=True)
+
+
+def _present_gpu() -> Gpu | None:
+    """This machine's GPU, if it has one."""
+    if cuda_unavailable():
+        return None
+    from cuda.core import Device  # noqa: PLC0415 loading it takes a third of a second
+
+    device = Device(0)
+    major, minor = device.compute_capability
+    return find_gpu(device.name, (major, minor))
+
+
+def _write(path: Path, facts: dict[str, object]) -> None:
+    try:
+        write_whole(path, (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode())
+    except OSError as error:
+        raise RecordsError(f"cannot write the explanation to {path}: {error.strerror}") from error

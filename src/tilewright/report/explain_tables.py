@@ -1,0 +1,182 @@
+"""Terminal output of `tilewright explain`: the counters, occupancy and roofline of a launch."""
+
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.table import Table
+
+from tilewright.analysis.explanation import Explanation
+from tilewright.analysis.roofline import ARITHMETIC, MEMORY
+from tilewright.analysis.traffic import Group
+
+_NAMES = {
+    "global_load": "global loads",
+    "global_store": "global stores",
+    "async_copy": "by async copies",
+    "global_atomic": "global atomics",
+    "shared_load": "shared loads",
+    "shared_store": "shared stores",
+    "shared_atomic": "shared atomics",
+}
+_LINES = 8
+"""Source lines that a table shows."""
+_LEVELS = {MEMORY: "DRAM, the least possible", "L2": "L2, as requested", "shared memory": "shared memory"}
+
+
+def heading(explanation: Explanation) -> str:
+    """Kernel, config, problem and GPU, in a line or two."""
+    one, problem = explanation, explanation.problem
+    scalars = "" if problem.alpha == 1 and problem.beta == 0 else f", alpha {problem.alpha:g}, beta {problem.beta:g}"
+    return (
+        f"[bold]{one.kernel.name}[/] {one.config}\n{problem.shape}, {problem.dtype}{scalars}, on one {one.gpu.name}: "
+        f"{one.waves.blocks:,} blocks of {one.threads} threads"
+    )
+
+
+def traffic_table(explanation: Explanation) -> Table:
+    """One row a kind of accesses: requests, and what they cost."""
+    table = _table(
+        "What the threads ask of memory", ("", "requests", "sectors", "wavefronts", "a request", "conflicts")
+    )
+    for name, group in _used(explanation.traffic.profiled):
+        table.add_row(_NAMES[name], *_cells(group))
+    return table
+
+
+def lines_table(explanation: Explanation) -> Table:
+    """The costliest lines of the source."""
+    heads = ("", "", "requests", "sectors", "wavefronts", "conflicts")
+    table = _table("The lines that cost most", heads)
+    for line in explanation.traffic.lines[:_LINES]:
+        if line.group.requests:
+            place = f"{line.source.file}:{line.source.line}" if line.source else "?"
+            requests, sectors, wavefronts, _, conflicts = _cells(line.group)
+            table.add_row(place, _NAMES[line.pipe], requests, sectors, wavefronts, conflicts)
+    return table
+
+
+def occupancy_table(explanation: Explanation) -> Table:
+    """What a block needs, and how many blocks each resource of a multiprocessor allows."""
+    one, held, sm = explanation, explanation.occupancy, explanation.gpu.multiprocessor
+    spills = f", {one.report.spill_bytes} bytes spilled" if one.report.spill_bytes else ""
+    needs = {
+        "registers": f"{one.report.registers} a thread{spills}",
+        "shared memory": f"{one.shared_bytes:,} bytes",
+        "threads": f"{one.threads}",
+        "blocks": "1",
+    }
+    has = {
+        "registers": f"{sm.registers:,}",
+        "shared memory": f"{sm.shared_bytes:,} bytes",
+        "threads": f"{sm.threads:,}",
+        "blocks": f"{sm.blocks}",
+    }
+    table = _table("Occupancy of a multiprocessor", ("", "a block needs", "there is", "blocks that fit", ""))
+    for name, blocks in held.limits.items():
+        table.add_row(name, needs[name], has[name], f"{blocks}", "binds" if name in held.limited_by else "")
+    return table
+
+
+def occupancy_words(explanation: Explanation) -> str:
+    """Occupancy, waves and tail."""
+    held, waves = explanation.occupancy, explanation.waves
+    words = f"{held.warps} of {held.most_warps} warps, {100 * held.fraction:.0f}%"
+    if not waves.at_a_time:
+        return words
+    words += f"; {waves.number:.2f} waves of {waves.at_a_time:,} blocks"
+    return words + (f", the last one {100 * waves.tail:.0f}% full" if waves.tail < 1 else "")
+
+
+def roofline_table(explanation: Explanation) -> Table:
+    """The least time of the arithmetic and of each level of memory."""
+    one, line = explanation, explanation.roofline
+    table = _table("Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", ""))
+    flops = f"{one.problem.flops / 1e9:,.3g} GFLOP"
+    slowest = "binds" if line.slowest == ARITHMETIC else ""
+    table.add_row(f"arithmetic, {line.peak_tflops:.1f} TFLOP/s", flops, "", _time(line.arithmetic_us), slowest)
+    for level in line.levels:
+        table.add_row(
+            _LEVELS[level.name],
+            f"{_bytes(level.bytes)}",
+            f"{level.flops_per_byte:,.1f}" if level.bytes else "",
+            _time(level.time_us),
+            "binds" if line.slowest == level.name else "",
+        )
+    return table
+
+
+def roofline_words(explanation: Explanation) -> str:
+    """Traffic against the least possible, operations, and predicted against measured time."""
+    one, words = explanation, []
+    if one.bytes.least:
+        words.append(f"Requests touch {one.bytes.requested / one.bytes.least:,.1f} times the least possible bytes.")
+    if one.traffic.operations:
+        useful = one.problem.m * one.problem.n * one.problem.k
+        beyond = one.traffic.operations.ffma / useful if useful else 0
+        more = f", {beyond:.2f} times what the product needs" if beyond > 1.005 else ""
+        words.append(f"{_count(one.traffic.operations.ffma)} multiply-adds{more}.")
+    if one.predicted:
+        gflops = one.problem.gflops(one.predicted.us)
+        words.append(f"The cost model expects {_time(one.predicted.us)}, {gflops:,.0f} GFLOP/s.")
+    if one.measured:
+        took = _time(one.measured.time_us(one.problem))
+        words.append(f"Measured: {took}, {one.measured.gflops:,.0f} GFLOP/s ({one.measured.source}).")
+    return " ".join(words)
+
+
+def comparison_table(rows: Sequence[tuple[str, int | None, int | None]]) -> Table:
+    """Counters as explained and as Nsight Compute counts them: name, ours, theirs."""
+    table = _table("Beside Nsight Compute", ("", "explained", "Nsight Compute", "difference"))
+    for name, ours, theirs in rows:
+        if ours is None or theirs is None:
+            continue
+        table.add_row(name, f"{ours:,}", f"{theirs:,}", difference(ours, theirs))
+    return table
+
+
+def difference(ours: int, theirs: int) -> str:
+    """How far a count is off."""
+    if ours == theirs:
+        return "none"
+    return f"{100 * (ours - theirs) / theirs:+.2f}%" if theirs else f"{ours - theirs:+,}"
+
+
+def _used(groups: Mapping[str, Group]) -> list[tuple[str, Group]]:
+    return [(name, groups[name]) for name in _NAMES if groups[name].requests]
+
+
+def _cells(group: Group) -> tuple[str, ...]:
+    return (
+        _count(group.requests),
+        _count(group.sectors) if group.sectors else "",
+        _count(group.wavefronts) if group.wavefronts else "",
+        f"{(group.sectors or group.wavefronts) / group.requests:.2f}" if group.requests else "",
+        _count(group.bank_conflicts) if group.wavefronts else "",
+    )
+
+
+def _table(title: str, heads: Sequence[str]) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
+    for head in heads:
+        left = head in ("", "a block needs")
+        table.add_column(head, justify="left" if left else "right", no_wrap=True)
+    return table
+
+
+def _count(number: int) -> str:
+    """To the last unit up to a million, beyond that to four digits."""
+    for unit, name in ((10**9, "G"), (10**6, "M")):
+        if number >= unit:
+            return f"{number / unit:,.{max(4 - len(str(number // unit)), 0)}f} {name}"
+    return f"{number:,}"
+
+
+def _time(microseconds: float) -> str:
+    return f"{microseconds / 1e3:,.2f} ms" if microseconds >= 1e3 else f"{microseconds:.2f} us"
+
+
+def _bytes(size: int) -> str:
+    for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:,.3g} {name}"
+    return f"{size} bytes"

@@ -1,0 +1,72 @@
+"""The figure of `tilewright explain --figure`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tilewright.analysis.explanation import Explanation
+from tilewright.analysis.roofline import moved
+from tilewright.analysis.traffic import count
+from tilewright.errors import FigureError
+from tilewright.files import write_whole
+from tilewright.kernels import LADDER
+from tilewright.report.figures.kernel_figure import KernelFigure, Roofline
+from tilewright.report.figures.roofline import Point
+from tilewright.report.measured import find_measured
+
+_SUFFIX = ".svg"
+
+
+def check(path: Path) -> None:
+    """Raise FigureError unless a figure can be written there."""
+    if path.suffix.lower() != _SUFFIX:
+        raise FigureError(f"--figure takes a path that ends in {_SUFFIX}, got {path}")
+    if not path.parent.is_dir():
+        raise FigureError(f"--figure takes a path in a folder that exists, got {path}")
+
+
+def write(explained: Explanation, path: Path) -> None:
+    """Draw all that the kernel has, and write it.
+
+    Raises:
+        FigureError: the path is none for a figure, or cannot be written.
+        EngineUnavailableError: there is no C++ compiler.
+        LaunchError: the problem has no elements.
+    """
+    check(path)
+    figure = KernelFigure(explained.kernel, explained.config, explained.problem, lines=True)
+    try:
+        write_whole(path, figure.whole(_roofline(explained)).encode())
+    except OSError as error:
+        raise FigureError(f"cannot write the figure to {path}: {error.strerror}") from error
+
+
+def _roofline(explained: Explanation) -> Roofline | None:
+    """The kernel among the rungs that were measured on this problem and GPU; None outside of FP32."""
+    problem, moves = explained.problem, explained.bytes
+    if explained.arithmetic != "float32" or not moves.least or not problem.flops:
+        return None
+    return Roofline([*_own(explained), *_others(explained)], explained.gpu, problem.flops / moves.least)
+
+
+def _own(explained: Explanation) -> Iterator[Point]:
+    """The kernel as measured, else as predicted."""
+    kernel, problem = explained.kernel, explained.problem
+    intensity = problem.flops / explained.bytes.requested
+    if explained.measured:
+        yield Point(kernel.rung, kernel.name, intensity, explained.measured.gflops)
+    elif explained.predicted:
+        gflops = problem.gflops(explained.predicted.us)
+        yield Point(kernel.rung, kernel.name, intensity, gflops, note="predicted")
+
+
+def _others(explained: Explanation) -> Iterator[Point]:
+    """The other rungs, with their own configs for the GPU, as far as they were measured."""
+    problem, gpu = explained.problem, explained.gpu
+    for kernel in LADDER:
+        if kernel.name == explained.kernel.name or kernel.precision or problem.dtype not in kernel.dtypes:
+            continue
+        config = kernel.config(capability=gpu.capability)
+        measured = find_measured(kernel, config, problem, gpu)
+        if measured and gpu.capability >= kernel.capability_for(problem.dtype):
+            requested = moved(problem, count(kernel, config, problem)).requested
+            yield Point(kernel.rung, kernel.name, problem.flops / requested, measured.gflops)

@@ -1,0 +1,148 @@
+"""The figures of a kernel: it runs on the emulator, and what its lanes do is drawn.
+
+Kinds: `coalescing`, one request of a warp to each of A, B and C; `banks`, the same in shared memory; `tiling`, who
+writes each element of C. Where something was measured there is a roofline too.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.engines.emulator.requests import Request
+from tilewright.engines.emulator.trace import Trace, trace
+from tilewright.errors import FigureError
+from tilewright.gpus import Gpu
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
+from tilewright.report.figures.banks import bank_panel
+from tilewright.report.figures.coalescing import coalescing_panel, lane_legend
+from tilewright.report.figures.roofline import Point, roofline_panel
+from tilewright.report.figures.svg import FAINT, Drawing, flow, paragraph, stack
+from tilewright.report.figures.tiling import tiling_panel
+
+_WIDTH = 980.0
+_GAP = 24.0
+_TILES_M, _TILES_N = 2, 3
+"""Tiles of C that a figure shows, at most."""
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What the roofline shows besides the GPU's roofs."""
+
+    points: Sequence[Point]
+    gpu: Gpu
+    least: float
+    """Operations a byte if each element were moved once."""
+
+
+class KernelFigure:
+    """What is drawn of one kernel with one config on one problem.
+
+    Args:
+        kernel, config, problem: what runs, on as little of the problem as shows everything.
+        lines: whether panels tell which line of the source makes a request.
+
+    Raises:
+        LaunchError, CompileError, EngineUnavailableError: see `trace`.
+    """
+
+    def __init__(self, kernel: Kernel, config: Config, problem: Problem, *, lines: bool = False) -> None:
+        self.kernel, self.problem, self.config = kernel, problem, config
+        self._trace: Trace = trace(kernel, *excerpt(kernel, config, problem))
+        self._lines = lines
+
+    def whole(self, roofline: Roofline | None = None) -> str:
+        """All panels that the kernel has, as an SVG file."""
+        heads: dict[str, Callable[[], Drawing | None]] = {
+            "Global memory: the first request of a warp to each matrix": self.coalescing,
+            "Shared memory: the first request of a warp of each kind, by bank": self.banks,
+            "C: which block, warp and lane writes each element": self.tiling,
+        }
+        sections = [_section(head, panel()) for head, panel in heads.items()]
+        if roofline:
+            drawn = roofline_panel(roofline.points, roofline.gpu, roofline.least, self.kernel.name)
+            sections.append(_section("Roofline: what was measured", drawn))
+        head = Drawing()
+        head.text(0, 18, f"{self.kernel.rung} {self.kernel.name}, {self.problem.shape}", 18, bold=True)
+        head.put(paragraph(f"{self.problem.dtype}, {self.config}", _WIDTH), 0, 26)
+        return stack([head, *filter(None, sections)], _GAP).render(f"{self.kernel.name}, {self.problem.shape}")
+
+    def single(self, kind: str) -> str:
+        """One kind of panels as an SVG file.
+
+        Raises:
+            FigureError: the kernel has none of them.
+        """
+        drawing = {"coalescing": self.coalescing, "banks": self.banks, "tiling": self.tiling}[kind]()
+        if drawing is None:
+            raise FigureError(f"{self.kernel.name} has no panels of the kind {kind}")
+        return drawing.render(f"{self.kernel.name}: {kind}")
+
+    def coalescing(self) -> Drawing | None:
+        """One request of a warp to each of A, B and C."""
+        problem = self.problem
+        matrices = {
+            "A": (ITEM_BYTES[problem.dtype], problem.lda),
+            "B": (ITEM_BYTES[problem.dtype], problem.ldb),
+            "C": (ITEM_BYTES[RESULT_DTYPE], problem.ldc),
+        }
+        panels = []
+        for name, (item, ld) in matrices.items():
+            request = self._first(name, ("store",) if name == "C" else ("load", "copy"), shared=False)
+            if request:
+                panels.append(coalescing_panel(request, item, ld, _WIDTH))
+        drawn = [lane_legend(), flow(panels, _WIDTH, _GAP)] if panels else []
+        if self._trace.tiles:
+            drawn.append(paragraph(self._tiles_in_words(), _WIDTH))
+        return stack(drawn, 14) if drawn else None
+
+    def banks(self) -> Drawing | None:
+        """A request of a warp for each way in which it uses the tiles in shared memory."""
+        wanted = (("A", ("load",)), ("B", ("load",)), ("A", ("store", "copy")), ("B", ("store", "copy")))
+        requests = [self._first(name, kinds, shared=True) for name, kinds in wanted]
+        panels = [bank_panel(request) for request in requests if request]
+        return flow(panels, _WIDTH, _GAP) if panels else None
+
+    def tiling(self) -> Drawing:
+        """Who writes each element of C."""
+        return tiling_panel(self._trace.blocks, self._trace.threads)
+
+    def _first(self, array: str, kinds: Sequence[str], *, shared: bool) -> Request | None:
+        request = self._trace.first(array, kinds, shared=shared)
+        return request if request is None or self._lines else replace(request, place="")
+
+    def _tiles_in_words(self) -> str:
+        tiles = {tile.array: tile for tile in reversed(self._trace.tiles)}
+        boxes = " and ".join(f"{tile.rows} x {tile.cols} elements of {name}" for name, tile in sorted(tiles.items()))
+        packed = " (transposed before)" if self.kernel.packs else ""
+        return f"A{packed} and B are brought by the copy engine, {boxes} at a time: no lane asks for them."
+
+
+def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, Problem]:
+    """A problem of a few tiles whose rows lie in memory as the given one's do, with a last tile as full as its.
+
+    Each tile of C is one block's alone in it, also where blocks share tiles of the given problem: so one block is seen
+    to do all that there is to do.
+    """
+    tile = kernel.tile(config)
+    k = _some(problem.k, tile.k, 2 if problem.k % tile.k else 1)
+    if "WAVE" in config:
+        config = Config({**config, "WAVE": 0})
+    elif kernel.workspace_bytes:
+        k = min(problem.k, tile.k)  # a step for each group of threads: none is left for a second block
+    m, n = _some(problem.m, tile.m, _TILES_M), _some(problem.n, tile.n, _TILES_N)
+    return config, replace(problem, m=m, n=n, k=k)
+
+
+def _some(size: int, tile: int, count: int) -> int:
+    """A size of at most so many tiles, the last one as full as that of the given size."""
+    return min(size, (count - 1) * tile + (size % tile or tile))
+
+
+def _section(head: str, drawing: Drawing | None) -> Drawing | None:
+    if drawing is None:
+        return None
+    title = Drawing()
+    title.line(0, 0, _WIDTH, 0, FAINT)
+    title.text(0, 22, head, 14.5, bold=True)
+    return stack([title, drawing], 12)

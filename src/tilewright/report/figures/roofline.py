@@ -1,0 +1,175 @@
+"""The roofline: how fast each rung ran, over the operations that it makes of each byte it asks of global memory."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.gpus import Gpu
+from tilewright.report.figures.palette import ink_on, lane_color
+from tilewright.report.figures.svg import ALARM, FAINT, INK, PAPER, SOFT, Drawing
+
+_WIDTH, _HEIGHT = 600.0, 420.0
+_RADIUS = 6.5
+_LEFT, _TOP = 58.0, 12.0
+_L1_BYTES_PER_CLOCK = 128
+"""Of a multiprocessor's L1 cache, on every GPU since compute capability 7.0 (NVIDIA's architecture white papers)."""
+_LEGEND_GAP = 30.0
+_COLUMNS = (190.0, 250.0)
+"""Where the legend's numbers end, from its left edge."""
+_INSET = (0.54, 0.50, 0.40, 0.40)
+"""Corner and extent of the enlarged part, as shares of the plot."""
+_CROWDED = 2.5
+"""Points at most so many times slower than the fastest are enlarged."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured kernel."""
+
+    rung: int
+    name: str
+    intensity: float
+    """Operations for each byte of the sectors that its loads and stores ask of global memory."""
+    gflops: float
+    note: str = ""
+    """What to say besides, as that it is predicted."""
+
+
+def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str = "") -> Drawing:
+    """Points under the roofs of a GPU: its FP32 arithmetic, and what L1, L2 and DRAM deliver.
+
+    Args:
+        points: what was measured.
+        gpu: where.
+        least: operations a byte if each element of A, B and C were moved once.
+        marked: name of the kernel to point out.
+    """
+    roofs = {
+        "L1": _L1_BYTES_PER_CLOCK * gpu.multiprocessors * gpu.clock_mhz / 1e3,
+        "L2": gpu.l2_bytes_per_clock * gpu.clock_mhz / 1e3,
+        "DRAM": gpu.dram_gbs,
+    }
+    peak = gpu.tflops * 1e3
+    xs = [least, peak / max(roofs.values()) / 2, *(point.intensity for point in points)]
+    ys = [peak * 1.5, peak / 20, *(point.gflops for point in points)]
+    scale = _Scale(_decade_below(min(xs)), _decade_above(max(xs)), _decade_below(min(ys)), max(ys))
+    drawing = Drawing()
+    _draw_axes(drawing, scale)
+    for number, (name, gbs) in enumerate(roofs.items()):
+        ridge = peak / gbs
+        start = max(scale.low_x, scale.low_y / gbs)
+        drawing.line(scale.x(start), scale.y(start * gbs), scale.x(ridge), scale.y(peak), SOFT, 1.3)
+        slope = math.degrees(math.atan2(scale.y(start) - scale.y(10 * start), scale.x(10 * start) - scale.x(start)))
+        at = ridge / 8
+        aside = 16 if number == 2 else -6  # L2 and DRAM are often alike: one above its roof, one below
+        drawing.text(
+            scale.x(at), scale.y(at * gbs) + aside, f"{name} {gbs / 1e3:.1f} TB/s", 10, fill=SOFT, rotate=-slope
+        )
+    flat = peak / roofs["L1"]
+    drawing.line(scale.x(flat), scale.y(peak), _LEFT + _WIDTH, scale.y(peak), INK, 1.6)
+    peak_text = f"{gpu.name}, FP32: {gpu.tflops:.0f} TFLOP/s"
+    drawing.text(_LEFT + _WIDTH - 8, scale.y(peak) - 6, peak_text, 10.5, anchor="end")
+    drawing.line(scale.x(least), _TOP, scale.x(least), _TOP + _HEIGHT, FAINT, 1.4, "2 3")
+    drawing.text(scale.x(least) - 4, _TOP + _HEIGHT - 8, "each element moved once", 10, fill=SOFT, rotate=-90)
+    last = max((point.rung for point in points), default=1)
+    _draw_points(drawing, points, scale, marked, last)
+    crowd = [point for point in points if point.gflops * _CROWDED >= max(one.gflops for one in points)]
+    if len(crowd) > 2 and not any(_in_inset(scale, point) for point in points):
+        _draw_inset(drawing, crowd, scale, marked, last)
+    _draw_legend(drawing, points, marked, last)
+    return drawing
+
+
+def _draw_points(drawing: Drawing, points: Sequence[Point], scale: "_Scale", marked: str, last: int) -> None:
+    for point in sorted(points, key=lambda one: (one.name == marked, one.rung)):
+        color = lane_color(point.rung - 1, last)
+        x, y = scale.x(point.intensity), scale.y(point.gflops)
+        title = f"{point.rung} {point.name}: {point.gflops:,.0f} GFLOP/s, {point.intensity:.2f} FLOP/byte {point.note}"
+        if point.name == marked:
+            drawing.circle(x, y, _RADIUS + 2.5, ALARM)
+        drawing.circle(x, y, _RADIUS, color, title.strip())
+        drawing.text(x, y + 2.8, f"{point.rung}", 8, fill=ink_on(color), anchor="middle", bold=True)
+
+
+def _in_inset(scale: "_Scale", point: Point) -> bool:
+    """Whether the enlarged part would hide a point."""
+    x = (scale.x(point.intensity) - _LEFT) / _WIDTH - _INSET[0]
+    y = (scale.y(point.gflops) - _TOP) / _HEIGHT - _INSET[1]
+    return -0.05 < x < _INSET[2] + 0.05 and -0.05 < y < _INSET[3] + 0.05
+
+
+def _draw_inset(drawing: Drawing, crowd: Sequence[Point], scale: "_Scale", marked: str, last: int) -> None:
+    """The fastest points again, enlarged."""
+    left, top = _LEFT + _INSET[0] * _WIDTH, _TOP + _INSET[1] * _HEIGHT
+    width, height = _INSET[2] * _WIDTH, _INSET[3] * _HEIGHT
+    xs, ys = [point.intensity for point in crowd], [point.gflops for point in crowd]
+    low_x, high_x, low_y, high_y = min(xs) / 1.2, max(xs) * 1.2, min(ys) / 1.1, max(ys) * 1.1
+    inset = _Scale(low_x, high_x, low_y, high_y, left, top, width, height)
+    x, y = scale.x(low_x), scale.y(high_y)
+    drawing.rect(x, y, scale.x(high_x) - x, scale.y(low_y) - y, stroke=SOFT, stroke_width=0.7)
+    drawing.line(x, scale.y(low_y), left, top, SOFT, 0.7, "3 3")
+    drawing.line(scale.x(high_x), scale.y(low_y), left + width, top, SOFT, 0.7, "3 3")
+    drawing.rect(left, top, width, height, PAPER, stroke=SOFT, stroke_width=0.7)
+    _draw_points(drawing, crowd, inset, marked, last)
+
+
+def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: int) -> None:
+    left = _LEFT + _WIDTH + _LEGEND_GAP
+    for end, head in zip(_COLUMNS, ("FLOP/byte", "GFLOP/s"), strict=True):
+        drawing.text(left + end, _TOP + 8, head, 9.5, fill=SOFT, anchor="end")
+    for line, point in enumerate(sorted(points, key=lambda one: one.rung)):
+        y = _TOP + 28 + line * 18
+        bold = point.name == marked
+        drawing.circle(left, y, 6, lane_color(point.rung - 1, last))
+        name = f"{point.rung} {point.name}" + (f", {point.note}" if point.note else "")
+        drawing.text(left + 12, y + 4, name, 11, bold=bold)
+        numbers = (f"{point.intensity:.3g}", f"{point.gflops:,.0f}")
+        for end, number in zip(_COLUMNS, numbers, strict=True):
+            drawing.text(left + end, y + 4, number, 10.5, anchor="end", bold=bold)
+    drawing.width = max(drawing.width, left + _COLUMNS[-1])
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Logarithmic axes: their ends, and where a value lies."""
+
+    low_x: float
+    high_x: float
+    low_y: float
+    high_y: float
+    left: float = _LEFT
+    top: float = _TOP
+    width: float = _WIDTH
+    height: float = _HEIGHT
+
+    def x(self, value: float) -> float:
+        return self.left + self.width * math.log(value / self.low_x) / math.log(self.high_x / self.low_x)
+
+    def y(self, value: float) -> float:
+        return self.top + self.height * (1 - math.log(value / self.low_y) / math.log(self.high_y / self.low_y))
+
+
+def _draw_axes(drawing: Drawing, scale: _Scale) -> None:
+    bottom = _TOP + _HEIGHT
+    for value in _decades(scale.low_x, scale.high_x):
+        drawing.line(scale.x(value), _TOP, scale.x(value), bottom, "#eceff3", 1)
+        drawing.text(scale.x(value), bottom + 15, f"{value:g}", 10, fill=SOFT, anchor="middle")
+    for value in _decades(scale.low_y, scale.high_y):
+        drawing.line(_LEFT, scale.y(value), _LEFT + _WIDTH, scale.y(value), "#eceff3", 1)
+        drawing.text(_LEFT - 6, scale.y(value) + 4, f"{value:,.0f}", 10, fill=SOFT, anchor="end")
+    drawing.rect(_LEFT, _TOP, _WIDTH, _HEIGHT, stroke=FAINT)
+    caption = "FLOP for each byte that loads and stores ask of global memory"
+    drawing.text(_LEFT + _WIDTH / 2, bottom + 34, caption, 11, fill=SOFT, anchor="middle")
+    drawing.text(12, _TOP + _HEIGHT / 2, "GFLOP/s", 11, fill=SOFT, anchor="middle", rotate=-90)
+
+
+def _decades(low: float, high: float) -> list[float]:
+    return [10.0**power for power in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
+
+
+def _decade_below(value: float) -> float:
+    return 10.0 ** math.floor(math.log10(value))
+
+
+def _decade_above(value: float) -> float:
+    return 10.0 ** math.ceil(math.log10(value))

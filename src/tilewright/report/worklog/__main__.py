@@ -1,0 +1,36 @@
+"""Makes the worklog anew: counts on the emulator, figures, pages.
+
+Run as `python -m tilewright.report.worklog` from the root of a checkout (`make docs` does).
+"""
+
+import sys
+from pathlib import Path
+
+from tilewright.errors import TilewrightError
+from tilewright.files import write_whole
+from tilewright.kernels import LADDER
+from tilewright.report.worklog.counted import counted, save
+from tilewright.report.worklog.facts import Facts, problem_of
+from tilewright.report.worklog.pages import Worklog
+
+COUNTS = Path("results/emulator/counts.json")
+
+
+def main() -> int:
+    """Make everything; returns the exit status."""
+    try:
+        records = Facts.load_records()
+        facts = Facts(records, {})
+        counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in LADDER]
+        save(COUNTS, counts)
+        worklog = Worklog(Facts(records, {one.kernel: one for one in counts}))
+        for path, text in (*worklog.figures(), *worklog.pages()):
+            write_whole(path, text.encode())
+    except (TilewrightError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""Makes the worklog's pages, and the figures in them, from words, records and counts.
+
+The words of a page are in docs/worklog/text; see template.py for their slots. What a page has besides its words, title
+and way to the neighbouring pages, is added here.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
+
+from tilewright.kernels import LADDER
+from tilewright.kernels.spec import Kernel
+from tilewright.report.figures.kernel_figure import KernelFigure
+from tilewright.report.figures.roofline import roofline_panel
+from tilewright.report.performance import table
+from tilewright.report.worklog.facts import Facts, problem_of, shape_of
+from tilewright.report.worklog.template import Fill, excerpt, fill
+
+FOLDER = Path("docs/worklog")
+TEXTS = FOLDER / "text"
+FIGURES = FOLDER / "figures"
+INDEX = "README.md"
+_SOURCES = "../../src/tilewright/kernels"
+_CAPTIONS = {
+    "coalescing": "which elements the lanes of a warp touch in one request, and the sectors that they lie in",
+    "banks": "which bank of shared memory each lane asks, wavefront by wavefront",
+    "tiling": "which block, warp and lane writes each element of C",
+    "roofline": "the rungs under the roofs of the GPU",
+}
+
+
+class Worklog:
+    """The pages and figures, each made when it is asked for."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._figure = cache(self._make_figure)
+
+    def pages(self) -> Iterator[tuple[Path, str]]:
+        """Each page's path and text.
+
+        Raises:
+            RecordsError: the words ask for what there is not.
+            OSError: the words cannot be read.
+        """
+        for place, kernel in enumerate(LADDER):
+            text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
+            words = fill(text, self._fills(kernel), page_name(kernel))
+            parts = (
+                _note(page_name(kernel)),
+                f"# Rung {kernel.rung}: {kernel.name}",
+                words.strip(),
+                _try(kernel),
+                _links(place),
+            )
+            yield FOLDER / page_name(kernel), "\n\n".join(parts) + "\n"
+        text = (TEXTS / INDEX).read_text(encoding="utf-8")
+        fills = self._common() | {
+            "contents": self._contents,
+            "contents_count": lambda: str(len(LADDER)),
+            "shape": lambda name="": shape_of(name),
+            "figure": _index_figure,
+        }
+        yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{fill(text, fills, INDEX).strip()}\n"
+
+    def figures(self) -> Iterator[tuple[Path, str]]:
+        """Each figure's path and SVG text, of those that the words ask for."""
+        for kernel in LADDER:
+            text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
+            for kind in _CAPTIONS:
+                if f"{{{{figure {kind}}}}}" in text:
+                    yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
+        yield FIGURES / "roofline.svg", self.roofline("")
+
+    def figure(self, kernel: Kernel, kind: str) -> str:
+        """One figure of a rung."""
+        return self.roofline(kernel.name) if kind == "roofline" else self._figure(kernel).single(kind)
+
+    def _make_figure(self, kernel: Kernel) -> KernelFigure:
+        return KernelFigure(kernel, self.facts.config(kernel), problem_of(kernel))
+
+    def roofline(self, marked: str) -> str:
+        """The roofline, with a kernel of this name pointed out."""
+        roofline = self.facts.roofline()
+        return roofline_panel(roofline.points, roofline.gpu, roofline.least, marked).render("roofline")
+
+    def _common(self) -> dict[str, Fill]:
+        facts = self.facts
+        return {
+            "gflops": facts.gflops,
+            "share": facts.share,
+            "times": facts.times,
+            "times_at": facts.times_at,
+            "error": facts.error,
+            "metric": facts.metric,
+            "least": facts.least,
+            "best_intensity": facts.best_intensity,
+        }
+
+    def _fills(self, kernel: Kernel) -> Mapping[str, Fill]:
+        facts = self.facts
+        return self._common() | {
+            "figure": partial(_figure_link, kernel),
+            "code": partial(_code, kernel),
+            "counters": partial(facts.counters, kernel.name),
+            "measured": partial(facts.measured, kernel.name),
+            "limits": partial(facts.limits, kernel.name),
+            "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
+        }
+
+    def _contents(self) -> str:
+        """The table of contents."""
+        rows = []
+        for kernel in LADDER:
+            record = self.facts.find_record(kernel.name, problem_of(kernel).shape)
+            speed = f"{record.gflops:,.0f}" if record else ""
+            share = f"{100 * record.ratio:.0f}%" if record and record.ratio else ""
+            rows.append((kernel.rung, f"[{kernel.name}]({page_name(kernel)})", kernel.idea, speed, share))
+        return table(("rung", "page", "the one idea", "GFLOP/s", "of cuBLAS"), rows, "rllrr")
+
+
+def page_name(kernel: Kernel) -> str:
+    """The file of a rung's page, as in 01_naive.md."""
+    return f"{kernel.rung:02}_{kernel.name}.md"
+
+
+def figure_name(kernel: Kernel, kind: str) -> str:
+    """The file of a rung's figure, as in 01_naive_coalescing.svg."""
+    return f"{kernel.rung:02}_{kernel.name}_{kind}.svg"
+
+
+def _note(name: str) -> str:
+    return f"<!-- Made by `make docs` from text/{name}, results/ and the kernels' sources: edit those. -->"
+
+
+def _figure_link(kernel: Kernel, kind: str) -> str:
+    return f"![{kernel.name}: {_CAPTIONS[kind]}]({FIGURES.name}/{figure_name(kernel, kind)})"
+
+
+def _index_figure(kind: str) -> str:
+    return f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)"
+
+
+def _code(kernel: Kernel, first: str, last: str) -> str:
+    """Lines of the kernel's source, and where it is."""
+    name = kernel.source.name
+    return f"{excerpt(kernel.source, first, last)}\n\nThe whole kernel: [{name}]({_SOURCES}/{name})"
+
+
+def _try(kernel: Kernel) -> str:
+    """What a reader may do next."""
+    name, figure = kernel.name, f"--figure {kernel.name}.svg"
+    return f"Try it: `tilewright explain {name} {figure}`, `tilewright sass {name}`, `tilewright bench {name}`."
+
+
+def _links(place: int) -> str:
+    """The way to the pages before and after, and to all."""
+    before = f"[← {LADDER[place - 1].name}]({page_name(LADDER[place - 1])})" if place else ""
+    after = f"[{LADDER[place + 1].name} →]({page_name(LADDER[place + 1])})" if place + 1 < len(LADDER) else ""
+    return " · ".join(filter(None, (before, f"[all rungs]({INDEX})", after)))

@@ -1,0 +1,101 @@
+"""Explanations: everything together, its JSON, the sentence on what binds."""
+
+import json
+
+import pytest
+
+from tilewright.analysis.explanation import Measured, Waves, explain, to_json, verdict
+from tilewright.engines import disassembler
+from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
+from tilewright.gpus import GPUS, gpu_named
+from tilewright.kernels import find
+from tilewright.problem import Problem
+
+H200 = gpu_named("H200")
+
+
+def explained(name, shape="256", gpu=H200, overrides=None, **fields):
+    kernel = find(name)
+    return explain(kernel, kernel.config(overrides), Problem.parse(shape, **fields), gpu)
+
+
+def test_json_has_what_was_asked_for():
+    facts = to_json(explained("thread_tiled_2d", beta=0.5, alpha=2.0))
+    assert json.loads(json.dumps(facts, allow_nan=False)) == facts
+    for group in ("global_load", "global_store"):
+        assert facts[group]["requests"] > 0
+        assert facts[group]["sectors"] > 0
+    for group in ("shared_load", "shared_store"):
+        assert facts[group]["requests"] > 0
+        assert facts[group]["wavefronts"] >= facts[group]["requests"]
+    assert facts["shape"] == "256x256x256"
+    assert (facts["alpha"], facts["beta"]) == (2.0, 0.5)
+    assert facts["ffma"] == 256**3 + 256**2
+    assert 0 < facts["registers"] <= 255
+    assert facts["shared_memory"] == 2 * 4 * 8 * 128
+    assert facts["occupancy"]["limited_by"] == ["registers"]
+    assert facts["roofline"]["binds"] == "arithmetic"
+    assert facts["bytes"]["least"] == 4 * 4 * 256 * 256
+    assert facts["bytes"]["requested"] == 32 * (facts["global_load"]["sectors"] + facts["global_store"]["sectors"])
+    assert facts["predicted"]["us"] > 0
+    assert facts["measured"] is None
+
+
+def test_merged_accesses_are_counted_as_the_gpu_makes_them_and_it_says_so():
+    one = explained("shared_tiled", "64")
+    loads = one.traffic.groups["shared_load"]
+    per_tile_and_warp = 2 * 2 * 2 * 32
+    assert loads.written_requests == per_tile_and_warp * 64
+    assert loads.requests == per_tile_and_warp * (32 + 32 // 4), "of A's row four at a time, of B's column one"
+    assert any("shared_tiled.cu" in note and "merges" in note for note in one.notes)
+    assert not any("merges" in note for note in explained("vectorized").notes), "its source has vectors already"
+
+
+def test_without_a_disassembler_it_says_that_merging_is_not_known(monkeypatch):
+    def missing(code):
+        raise EngineUnavailableError("no nvdisasm")
+
+    monkeypatch.setattr(disassembler, "disassemble", missing)
+    one = explained("shared_tiled", "64")
+    loads = one.traffic.groups["shared_load"]
+    assert loads.requests == loads.written_requests
+    assert any("as the source makes them" in note and "no nvdisasm" in note for note in one.notes)
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_every_gpu_has_an_occupancy(gpu):
+    one = explained("warptiled", gpu=gpu)
+    assert 1 <= one.occupancy.blocks <= gpu.multiprocessor.blocks
+    assert one.waves.at_a_time == one.occupancy.blocks * gpu.multiprocessors
+    assert verdict(one)
+
+
+def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
+    assert any("7.5" in note for note in explained("naive", gpu=gpu_named("V100")).notes)
+    with pytest.raises(ConfigError, match=r"compute capability 8\.0"):
+        explained("async_copy", gpu=gpu_named("T4"))
+    with pytest.raises(DtypeError):
+        explained("naive", dtype="float16")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "words"),
+    [
+        ("naive", "1024", "Requests of global memory bind"),
+        ("shared_tiled", "1024", "Shared memory binds"),
+        ("warptiled", "256", "The 8 blocks leave 124 of 132 multiprocessors without work"),
+        ("coalesced", "0x4x4", "nothing to multiply"),
+    ],
+)
+def test_the_sentence_names_what_binds(name, shape, words):
+    assert words in verdict(explained(name, shape))
+
+
+def test_waves():
+    assert (Waves(264, 132).number, Waves(264, 132).tail) == (2, 1)
+    assert Waves(265, 132).tail == pytest.approx(1 / 132)
+    assert (Waves(0, 132).number, Waves(5, 0).number, Waves(5, 0).tail) == (0, 0, 0)
+
+
+def test_measured_time():
+    assert Measured(1000.0, "a record").time_us(Problem(100, 100, 50)) == pytest.approx(1.0)

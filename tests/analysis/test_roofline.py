@@ -1,0 +1,57 @@
+"""The roofline: times, what binds, intensities."""
+
+import pytest
+
+from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, least_bytes, roofline
+from tilewright.gpus import gpu_named
+from tilewright.problem import Problem
+
+H200 = gpu_named("H200")
+
+
+def at(problem, requested=0, shared=0, arithmetic="float32"):
+    return roofline(problem, Bytes(*least_bytes(problem), requested, shared), H200, arithmetic)
+
+
+def test_large_squares_are_bound_by_arithmetic_and_thin_ones_by_memory():
+    large, thin = at(Problem(4096, 4096, 4096)), at(Problem(1, 4096, 4096))
+    assert (large.binds, thin.binds) == (ARITHMETIC, MEMORY)
+    assert large.time_us == large.arithmetic_us == pytest.approx(2 * 4096**3 / (H200.tflops * 1e6))
+    assert thin.time_us == thin.memory_us == pytest.approx(4 * (4096**2 + 2 * 4096) / (H200.dram_gbs * 1e3))
+
+
+def test_the_ridge_is_where_both_take_equally_long():
+    line = at(Problem(512, 512, 512))
+    assert line.ridge_flops_per_byte == pytest.approx(1e3 * H200.tflops / H200.dram_gbs)
+    dram = line.levels[0]
+    assert line.arithmetic_us / line.memory_us == pytest.approx(dram.flops_per_byte / line.ridge_flops_per_byte)
+
+
+def test_levels_nearer_than_dram_can_be_slower():
+    line = at(Problem(4096, 4096, 4096), requested=10**10, shared=10**12)
+    assert line.binds == ARITHMETIC, "of the two times that no kernel undercuts"
+    assert line.slowest == SHARED
+    dram, l2, shared = line.levels
+    assert dram.time_us < l2.time_us < shared.time_us
+    assert shared.time_us == pytest.approx(1e12 / (128 * 132 * 1980))  # 128 bytes a clock and multiprocessor
+    assert l2.flops_per_byte == pytest.approx(2 * 4096**3 / 1e10)
+
+
+def test_c_is_read_only_with_beta():
+    read, written = least_bytes(Problem(10, 20, 30))
+    assert (read, written) == (4 * 30 * (10 + 20), 4 * 10 * 20)
+    assert least_bytes(Problem(10, 20, 30, beta=1.0))[0] == read + written
+    assert least_bytes(Problem(10, 20, 30, dtype="float16")) == (read // 2, written)
+
+
+def test_tensor_cores_have_peaks_of_their_own():
+    problem = Problem(4096, 4096, 4096)
+    exact, tf32, half = (at(problem, arithmetic=kind).peak_tflops for kind in ("float32", "tf32", "bfloat16"))
+    assert tf32 == 8 * exact
+    assert half == 16 * exact
+
+
+def test_an_empty_problem_has_no_intensity():
+    line = at(Problem(0, 5, 5))
+    assert line.arithmetic_us == 0
+    assert [level.flops_per_byte for level in line.levels] == [0, 0, 0]

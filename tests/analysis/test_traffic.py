@@ -1,0 +1,161 @@
+"""Counted traffic: against Nsight Compute's records, and extrapolated counts against those of whole launches."""
+
+import csv
+from dataclasses import replace
+
+import pytest
+
+from tilewright.analysis import traffic
+from tilewright.analysis.machine_code import machine_code
+from tilewright.analysis.traffic import count
+from tilewright.analysis.widths import shared_widths
+from tilewright.kernels import LADDER, find
+from tilewright.kernels.spec import Specialization
+from tilewright.problem import Problem
+
+PROFILED = {
+    "6-vectorized": ("vectorized", {}),
+    "7-conflict_free": ("conflict_free", {}),
+    "8-padded-PAD_4": ("padded", {"PAD": 4}),
+    "8-padded-PAD_5": ("padded", {"PAD": 5}),
+}
+
+
+def counted(name, problem, overrides=None):
+    kernel = find(name)
+    return count(kernel, kernel.config(overrides), problem)
+
+
+@pytest.mark.parametrize("file", PROFILED)
+def test_shared_memory_agrees_with_nsight_compute_at_2048(file, request):
+    """Counted on an H200. Its counters of wavefronts include some that wait for other traffic, most of them stores."""
+    path = request.config.rootpath / f"results/h200/bank_conflicts/{file}.csv"
+    with path.open(newline="") as lines:
+        theirs = {row["Metric Name"]: int(row["Metric Value"].replace(",", "")) for row in csv.DictReader(lines)}
+    kernel, overrides = find(PROFILED[file][0]), PROFILED[file][1]
+    config = kernel.config(overrides)
+    code = machine_code(kernel, config, Specialization(edges=False, aligned=True), "sm_90a")
+    groups = count(kernel, config, Problem.parse("2048"), shared_widths(code.instructions)).groups
+    loads, stores = groups["shared_load"], groups["shared_store"]
+    assert loads.requests == theirs["smsp__inst_executed_op_shared_ld.sum"]
+    assert stores.requests == theirs["smsp__inst_executed_op_shared_st.sum"]
+    wavefronts, conflicts = (
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op",
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op",
+    )
+    assert loads.wavefronts == pytest.approx(theirs[f"{wavefronts}_ld.sum"], rel=2e-4)
+    assert loads.bank_conflicts == pytest.approx(theirs[f"{conflicts}_ld.sum"], rel=1e-3, abs=6000)
+    assert stores.wavefronts == pytest.approx(theirs[f"{wavefronts}_st.sum"], rel=0.12)
+
+
+SAMPLED = [
+    ("naive", {"BLOCK_X": 16, "BLOCK_Y": 16}, Problem(70, 45, 60)),
+    ("naive", {"BLOCK_X": 16, "BLOCK_Y": 8, "X_ALONG_N": 1}, Problem(70, 45, 61, lda=67, ldb=45, ldc=50)),
+    ("shared_tiled", {"TILE": 16}, Problem(80, 64, 112, beta=0.5)),
+    ("thread_tiled_1d", {"BM": 32, "BN": 32, "BK": 8, "TM": 4}, Problem(100, 75, 90, ldb=77)),
+    ("vectorized", {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4}, Problem(96, 160, 100, lda=104, ldb=164)),
+    ("double_buffered", {}, Problem(130, 300, 130)),
+    ("async_copy", {}, Problem(70, 140, 200)),
+    ("wmma_f16", {}, Problem(130, 300, 200, dtype="float16")),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "problem"), SAMPLED, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_few_blocks_tell_the_counts_of_all(name, overrides, problem, monkeypatch):
+    monkeypatch.setattr(traffic, "_WHOLE", 10**9)
+    whole = counted(name, problem, overrides)
+    assert not whole.extrapolated
+    monkeypatch.setattr(traffic, "_WHOLE", 0)
+    sampled = counted(name, problem, overrides)
+    assert sampled.exact
+    assert sampled.extrapolated
+    assert sampled.groups == whole.groups
+    assert sampled.operations == whole.operations
+    assert set(sampled.lines) == set(whole.lines)
+
+
+def test_the_coalesced_kernel_touches_a_quarter_of_the_sectors_by_column():
+    """A warp reads one element of A, and 32 neighbours of B: 1 + 4 sectors; naive it reads 32 rows of A: 32 + 1."""
+    problem = Problem.parse("256")
+    naive, coalesced = (counted(name, problem).groups for name in ("naive", "coalesced"))
+    warps_and_k = 256 * 256 // 32 * 256
+    assert (naive["global_load"].requests, naive["global_load"].sectors) == (2 * warps_and_k, 33 * warps_and_k)
+    assert (coalesced["global_load"].requests, coalesced["global_load"].sectors) == (2 * warps_and_k, 5 * warps_and_k)
+    assert naive["global_store"].sectors == 8 * coalesced["global_store"].sectors == 256 * 256
+
+
+def test_rows_off_a_sectors_boundary_cost_more():
+    aligned, off = (counted("coalesced", Problem(32, 64, 64, ldb=ldb)).groups["global_load"] for ldb in (64, 65))
+    assert aligned.requests == off.requests
+    assert off.sectors - aligned.sectors == 32 * 2 * 64 * 7 // 8, "seven rows of B in eight begin within a sector"
+
+
+def test_beta_decides_whether_c_is_read():
+    without, with_beta = (counted("coalesced", Problem(64, 64, 64, beta=beta)).groups for beta in (0.0, 1.0))
+    assert with_beta["global_load"].accesses - without["global_load"].accesses == 64 * 64
+    assert with_beta["global_store"] == without["global_store"]
+
+
+def test_asynchronous_copies_are_a_kind_of_their_own():
+    groups = counted("async_copy", Problem.parse("256")).groups
+    assert groups["global_load"].requests == groups["shared_store"].requests == 0
+    assert groups["async_copy"].bytes == 4 * 256 * 256 * (256 // 64 + 256 // 128)
+    assert groups["async_copy"].sectors * 32 == groups["async_copy"].bytes
+    assert groups["async_copy"].wavefronts * 128 == groups["async_copy"].bytes
+
+
+def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
+    found = counted("tma_packed", Problem(128, 256, 64), {"WAVE": 0})
+    assert found.tile_bytes == 2 * 2 * 4 * 32 * (128 + 128)
+    assert found.groups["global_load"].requests == found.groups["async_copy"].requests == 0
+
+
+def test_blocks_that_share_tiles_are_counted_as_if_they_did_not_where_there_are_many():
+    found = counted("split_k", Problem.parse("1500x1500x1500"), {"WAVE": 132})
+    assert found.extrapolated
+    assert not found.exact
+    assert any("partial sums" in note for note in found.notes)
+
+
+def test_the_skinny_rung_is_estimated():
+    found = counted("skinny", Problem(16, 4096, 1024))
+    assert not found.exact
+    assert 1 <= 32 * found.groups["global_load"].sectors / (4 * 1024 * (16 + 4096)) < 2, "it reads B once"
+    assert any("estimated" in note for note in found.notes)
+
+
+def test_tiles_that_nobody_shares_are_told_exactly_though_a_smaller_problem_would_share_them():
+    found = counted("tma_packed", Problem(128 * 264, 128, 1024), {"BM": 128, "BN": 128, "WAVE": 264})
+    assert found.exact
+    assert found.groups["global_store"].accesses * 4 == 128 * 264 * 128
+
+
+@pytest.mark.parametrize("shape", ["0x5x3", "5x0x3", "4x4x0"])
+def test_nothing_to_multiply(shape):
+    found = counted("warptiled", Problem.parse(shape))
+    assert found.groups["global_load"].requests == 0
+    assert found.groups["global_store"].accesses == (16 if shape == "4x4x0" else 0)
+    assert found.operations.ffma == 0
+
+
+def test_lines_name_the_kernels_own_source():
+    found = counted("warptiled", Problem.parse("256"))
+    assert {line.source.file for line in found.lines} == {"warptiled.cu"}
+    for pipe, group in found.groups.items():
+        assert sum(line.group.requests for line in found.lines if line.pipe == pipe) == group.requests
+
+
+def test_what_cannot_be_counted_as_operations():
+    tensor = counted("wmma_tf32", Problem.parse("128"))
+    assert tensor.operations is None
+    assert any("fragments" in note for note in tensor.notes)
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in LADDER if kernel.rung < 13], ids=lambda kernel: kernel.name)
+def test_a_launch_of_4096_takes_few_blocks(kernel):
+    found = count(kernel, kernel.config(), replace(Problem.parse("4096"), dtype=kernel.dtypes[0]))
+    assert found.exact
+    assert found.blocks_run <= 12
+    assert found.operations.ffma == 4096**3

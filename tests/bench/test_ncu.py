@@ -1,0 +1,137 @@
+"""Nsight Compute: its output, the counters' names, and what is said where it cannot run."""
+
+import json
+import stat
+import sys
+
+import pytest
+
+from tilewright.bench import ncu
+from tilewright.errors import EngineUnavailableError
+from tilewright.kernels import find
+from tilewright.problem import Problem
+
+PRINTED = """==PROF== Connected to process 661
+==PROF== Profiling "naive" - 0: 0%....50%....100% - 5 passes
+"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
+"0","661","naive","l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum","sector","17,301,504"
+"0","661","naive","smsp__sass_thread_inst_executed_op_ffma_pred_on.sum","inst","16,777,216"
+"1","661","vectorized","l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum","sector","32,768"
+"1","661","vectorized","smsp__inst_executed_op_ldgsts.sum","inst","n/a"
+==PROF== Disconnected from process 661
+"""
+
+STAND_IN = """#!{python}
+import json, sys
+options = dict(part.lstrip("-").split("=", 1) for part in sys.argv[1:-4] if "=" in part)
+metrics = options["metrics"].split(",")
+{refusal}
+launches = json.load(open(sys.argv[-1]))
+with open(options["log-file"], "w") as log:
+    print('"ID","Kernel Name","Metric Name","Metric Value"', file=log)
+    for number, launch in enumerate(launches):
+        for metric in metrics:
+            print(f'"{{number}}","{{launch["kernel"]}}","{{metric}}","1,00{{number}}"', file=log)
+"""
+
+REFUSES_SASS = """
+if any("sass_l1tex" in name for name in metrics):
+    sys.exit("==ERROR== Failed to find metric smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum")
+"""
+REFUSES_ALL = 'sys.exit("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")'
+
+LAUNCHES = [
+    ncu.Launch.of(find(name), find(name).config(), Problem(64, 64, 64, beta=0.5)) for name in ("naive", "vectorized")
+]
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """Puts a program that prints numbers of its own in the place of the profiler, on a machine with a GPU."""
+
+    def install(refusal=""):
+        program = tmp_path / "ncu"
+        program.write_text(STAND_IN.format(python=sys.executable, refusal=refusal))
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        monkeypatch.setattr(ncu, "cuda_unavailable", lambda: None)
+
+    return install
+
+
+def test_its_table_is_read_between_its_other_words():
+    assert ncu.read(PRINTED) == [
+        {
+            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 17301504,
+            "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 16777216,
+        },
+        {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 32768},
+    ]
+    assert ncu.read("==ERROR== nothing was profiled") == []
+
+
+def test_launches_are_profiled_in_their_order(stand_in):
+    stand_in()
+    first, second = ncu.profile(LAUNCHES)
+    assert set(first) == {name for metric in ncu.METRICS for name in metric.ncu}
+    assert set(first.values()) == {1000}
+    assert set(second.values()) == {1001}
+
+
+def test_counters_that_a_version_lacks_are_left_out(stand_in):
+    stand_in(REFUSES_SASS)
+    first, _ = ncu.profile(LAUNCHES)
+    assert set(first) == {name for metric in ncu.METRICS if not metric.optional for name in metric.ncu}
+
+
+def test_why_it_may_not_count(stand_in):
+    stand_in(REFUSES_ALL)
+    with pytest.raises(EngineUnavailableError, match="may not read this GPU's counters"):
+        ncu.profile(LAUNCHES)
+
+
+def test_without_a_gpu_or_a_profiler_it_says_which(monkeypatch):
+    monkeypatch.setattr(ncu, "cuda_unavailable", lambda: "no driver")
+    with pytest.raises(EngineUnavailableError, match="needs a GPU to profile on: no driver"):
+        ncu.check_available()
+    monkeypatch.setattr(ncu, "cuda_unavailable", lambda: None)
+    monkeypatch.setattr(ncu.shutil, "which", lambda name: None)
+    monkeypatch.setattr(ncu, "_INSTALLED", ())
+    with pytest.raises(EngineUnavailableError, match="not installed"):
+        ncu.check_available()
+
+
+def test_counters_stand_beside_each_other():
+    facts = {
+        metric.path[0]: {"requests": 5, "sectors": 7, "wavefronts": 9, "bank_conflicts": 1} for metric in ncu.METRICS
+    }
+    facts |= {"ffma": 11, "fmul": None, "fadd": 0}
+    rows = {row.name: row for row in ncu.compare(facts, {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 8})}
+    assert (rows["global load sectors"].ours, rows["global load sectors"].theirs) == (7, 8)
+    assert (rows["ffma of threads"].ours, rows["ffma of threads"].theirs) == (11, None)
+    assert rows["fmul of threads"].ours is None
+    assert rows["asynchronous copies, sectors"].theirs is None, "one of its two counters is not there"
+    rows = {row.name: row for row in ncu.compare(facts, dict.fromkeys(ncu.METRICS[-1].ncu, 3))}
+    assert rows["asynchronous copies, sectors"].theirs == 6
+
+
+def test_waits_for_other_traffic_are_no_bank_conflicts():
+    facts = {
+        metric.path[0]: {"requests": 5, "sectors": 7, "wavefronts": 12288, "bank_conflicts": 4096}
+        for metric in ncu.METRICS
+    } | {"ffma": 0, "fmul": 0, "fadd": 0}
+    counted = {
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": 12752,
+        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": 4560,
+        "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum": 12288,
+    }
+    rows = {row.name: row for row in ncu.compare(facts, counted)}
+    assert rows["shared store bank conflicts"] == ("shared store bank conflicts", 4096, 4560)
+    assert rows["shared store bank conflicts, by instruction"].theirs == 4096
+    assert "shared load bank conflicts, by instruction" not in rows
+
+
+def test_a_launch_survives_json():
+    launch = ncu.Launch(**json.loads(json.dumps(ncu.asdict(LAUNCHES[0]))))
+    assert launch.problem == Problem(64, 64, 64, beta=0.5)
+    assert find(launch.kernel).config(launch.config) == find("naive").config()

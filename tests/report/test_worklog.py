@@ -1,0 +1,280 @@
+"""The worklog: its slots, its numbers, and that the committed pages are what they are made from."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tilewright.errors import RecordsError
+from tilewright.kernels import LADDER, find
+from tilewright.report.worklog import __main__ as command
+from tilewright.report.worklog import counted, pages, template
+from tilewright.report.worklog.counted import Counted, Group
+from tilewright.report.worklog.facts import PICKED, RECORDS, Facts, problem_of
+from tilewright.report.worklog.metrics import METRICS
+
+TEXTS = [pages.page_name(kernel) for kernel in LADDER]
+
+
+def make_counted(kernel="naive", **changes):
+    """Counts of a small launch: 64 FFMAs of warps, 8 loads of 16 sectors, 32 loads of shared memory."""
+    fields = {
+        "kernel": kernel,
+        "shape": "64x64x64",
+        "dtype": "float32",
+        "config": {},
+        "groups": {
+            "global_load": Group(requests=8, sectors=128, wavefronts=0, bank_conflicts=0),
+            "shared_load": Group(requests=32, sectors=0, wavefronts=48, bank_conflicts=12),
+            "shared_store": Group(requests=8, sectors=0, wavefronts=16, bank_conflicts=8),
+        },
+        "ffma": 64 * 32,
+        "least_bytes": 3 * 64 * 64 * 4,
+        "requested_bytes": 128 * 32,
+        "registers": 40,
+        "shared_bytes": 2048,
+        "warps": 16,
+        "times_us": {"arithmetic": 1.0, "memory": 2.0, "L2": 1500.0, "shared memory": 0.0},
+        "loop": {"fp32 multiply-add": 3, "shared loads": 1},
+    }
+    return Counted(**(fields | changes))
+
+
+@pytest.fixture
+def facts(make_record):
+    """Two rungs that were measured and counted, and one that was only picked."""
+    shape = {"m": 4096, "n": 4096, "k": 4096}
+    records = [
+        make_record(kernel="naive", rung=1, gflops=500.0, ratio=0.01, **shape),
+        make_record(kernel="coalesced", rung=2, gflops=6000.0, ratio=0.125, **shape),
+        make_record(kernel="best", picked="skinny", rung=17, m=1, n=4096, k=4096, gflops=1700.0, ratio=0.95),
+    ]
+    counts = [make_counted("naive"), make_counted("coalesced", requested_bytes=1024, registers=32)]
+    return Facts(records, {one.kernel: one for one in counts})
+
+
+# Slots.
+
+
+def test_slots_are_filled_and_the_rest_is_left():
+    fills = {"upper": str.upper, "sum": lambda *words: "+".join(words)}
+    text = 'a {{upper b}} c {{sum "one two" 3}}, {{sum\nx y}} }}'
+    assert template.fill(text, fills, "page") == "a B c one two+3, x+y }}"
+
+
+@pytest.mark.parametrize(
+    ("slot", "message"),
+    [
+        ("gflop naive", "01.md: nothing is called 'gflop'; did you mean 'gflops'"),
+        ("gflops", r"01.md: \{\{gflops\}\} has too few or too many words"),
+        ("gflops naive 8x8x8", "01.md: .* needs a record of naive at 8x8x8"),
+        ("metric naive intensty", "there is no metric 'intensty'; did you mean 'intensity'"),
+        ("metric vectorized intensity", "nothing was counted of 'vectorized'"),
+        ("counters - registers stuff", "there is no metric 'stuff'"),
+    ],
+)
+def test_slots_that_cannot_be_filled_name_the_page_and_what_is_wrong(facts, slot, message):
+    fills = {"gflops": facts.gflops, "metric": facts.metric, "counters": lambda *a: facts.counters("naive", *a)}
+    with pytest.raises(RecordsError, match=message):
+        template.fill(f"x {{{{{slot}}}}}", fills, "01.md")
+
+
+def test_an_excerpt_is_dedented_and_directives_stand_at_the_margin(tmp_path):
+    source = tmp_path / "a.cu"
+    source.write_text("first\n    for (k) {\n#pragma unroll\n        for (i) x += y;\n    }\nlast\n")
+    block = "```cuda\nfor (k) {\n#pragma unroll\n    for (i) x += y;\n}\n```"
+    assert template.excerpt(source, "for (k)", "}") == block
+    with pytest.raises(LookupError, match=r"a.cu has no line with 'gone' from line 2 on"):
+        template.excerpt(source, "for (k)", "gone")
+
+
+# Numbers.
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sectors_a_load", "16"),
+        ("sectors_a_store", ""),
+        ("global_loads", "8e-06 M"),
+        ("intensity", "128"),
+        ("ffmas_a_global_load", "8"),
+        ("ffmas_a_shared_load", "2"),
+        ("wavefronts_a_load", "1.5"),
+        ("ffmas_a_wavefront", "1"),
+        ("load_conflicts", "25%"),
+        ("store_conflicts", "50%"),
+        ("loop_ffma", "75%"),
+        ("loop_tensor", ""),
+        ("registers", "40"),
+        ("shared", "2 KiB"),
+        ("warps", "16"),
+    ],
+)
+def test_metrics_are_made_of_the_counts(facts, name, text):
+    assert facts.metric("naive", name) == text
+
+
+def test_large_numbers_are_written_shortly():
+    many = make_counted(
+        groups={"global_load": Group(requests=4_294_967_296, sectors=1, wavefronts=0, bank_conflicts=0)}
+    )
+    assert Facts([], {"naive": many}).metric("naive", "global_loads") == "4,295 M"
+
+
+def test_counters_stand_beside_those_of_the_rung_before(facts):
+    lines = facts.counters("coalesced", "naive", "intensity", "registers").splitlines()
+    assert lines == [
+        "|  | 1 naive | 2 coalesced |",
+        "| --- | ---: | ---: |",
+        "| FLOP for each byte asked of global memory | 128 | 512 |",
+        "| registers a thread | 40 | 32 |",
+    ]
+    assert facts.counters("naive", "-", "warps").splitlines()[0] == "|  | 1 naive |"
+
+
+def test_measured_tables_compare_and_leave_out_what_was_not_measured(facts):
+    lines = facts.measured("coalesced", "naive").splitlines()
+    assert lines[0] == "| m x n x k | 1 naive | 2 coalesced, GFLOP/s | times | of cuBLAS |"
+    assert lines[2:] == ["| 4096x4096x4096 | 500 | 6,000 | 12.00 | 12.5% |"]
+    assert facts.measured("naive", "-").splitlines()[2] == "| 4096x4096x4096 | 500 | 1.0% |"
+    assert facts.measured("skinny", "-").splitlines()[2] == "| 1x4096x4096 | 1,700 | 95.0% |"
+    assert facts.measured("vectorized", "-").startswith("No run of this rung is among the records")
+    assert (facts.times("naive", "coalesced"), facts.share("skinny")) == ("12", "95%")
+
+
+def test_the_longest_of_the_least_times_is_bold(facts):
+    row = facts.limits("naive").splitlines()[2]
+    assert row == "| time | 1 us | 2 us | **1.5 ms** |  |"
+
+
+def test_the_roofline_has_the_rungs_that_were_measured_and_counted(facts):
+    roofline = facts.roofline()
+    assert [(point.name, point.intensity, point.gflops) for point in roofline.points] == [
+        ("naive", 128.0, 500.0),
+        ("coalesced", 512.0, 6000.0),
+    ]
+
+
+def test_counts_are_saved_and_read_back(tmp_path):
+    path = tmp_path / "counts.json"
+    counted.save(path, [make_counted()])
+    assert counted.load(path) == {"naive": make_counted()}
+    path.write_text("[{}]")
+    with pytest.raises(RecordsError, match="is not a file of counts"):
+        counted.load(path)
+    with pytest.raises(RecordsError, match=r"cannot read the counts in .*none.json"):
+        counted.load(tmp_path / "none.json")
+
+
+# The committed pages.
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch, request):
+    """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
+    root = request.config.rootpath
+    for path in (pages.TEXTS, *RECORDS, PICKED, command.COUNTS):
+        copy = tmp_path / path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (root / path).is_dir() else shutil.copy)(root / path, copy)
+    monkeypatch.chdir(tmp_path)
+    return root
+
+
+@pytest.fixture
+def worklog(checkout):
+    return pages.Worklog(Facts(Facts.load_records(), counted.load(command.COUNTS)))
+
+
+def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
+    made = dict(worklog.pages())
+    assert len(made) == len(LADDER) + 1
+    for path, text in made.items():
+        assert (checkout / path).read_text() == text, f"{path} is out of date: run make docs"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("naive", "coalescing"), ("vectorized", "banks"), ("warptiled", "tiling")])
+def test_committed_figures_are_what_the_kernels_do(checkout, worklog, name, kind):
+    path = pages.FIGURES / pages.figure_name(find(name), kind)
+    assert (checkout / path).read_text() == worklog.figure(find(name), kind), f"{path} is out of date: run make docs"
+
+
+def test_the_committed_roofline_is_that_of_the_records(checkout, worklog):
+    for path, text in worklog_rooflines(worklog):
+        assert (checkout / path).read_text() == text, f"{path} is out of date: run make docs"
+
+
+def worklog_rooflines(worklog):
+    yield pages.FIGURES / "roofline.svg", worklog.roofline("")
+    for kernel in LADDER:
+        if "{{figure roofline}}" in (pages.TEXTS / pages.page_name(kernel)).read_text():
+            yield pages.FIGURES / pages.figure_name(kernel, "roofline"), worklog.figure(kernel, "roofline")
+
+
+@pytest.mark.parametrize("name", ["naive", "vectorized"])
+def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, name):
+    monkeypatch.chdir(request.config.rootpath)
+    kernel = find(name)
+    committed = counted.load(command.COUNTS)[name]
+    now = counted.counted(kernel, Facts(Facts.load_records(), {}).config(kernel), problem_of(kernel))
+    assert (now.groups, now.ffma, now.requested_bytes) == (
+        committed.groups,
+        committed.ffma,
+        committed.requested_bytes,
+    ), "results/emulator/counts.json is out of date: run make docs"
+
+
+def test_no_link_of_the_committed_pages_leads_nowhere(request):
+    folder = request.config.rootpath / pages.FOLDER
+    for page in folder.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            assert (folder / target).exists(), f"{page.name} links to {target}"
+    linked = {name for page in folder.glob("*.md") for name in re.findall(r"figures/(\w+\.svg)", page.read_text())}
+    assert {path.name for path in (folder / "figures").iterdir()} == linked
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_page_has_its_parts(request, name):
+    text = (request.config.rootpath / pages.TEXTS / name).read_text()
+    heads = re.findall(r"^## (.*)", text, re.MULTILINE)
+    assert heads[0] == "The idea"
+    assert heads[-3:] == ["The counter", "On a real GPU", "What limits it now"]
+    assert "{{figure" in text and "{{limits}}" in text and "{{measured" in text and "{{counters" in text
+
+
+@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX])
+def test_no_measured_or_counted_number_is_typed_by_hand(request, name):
+    words = re.sub(r"\{\{.*?\}\}", "", (request.config.rootpath / pages.TEXTS / name).read_text(), flags=re.DOTALL)
+    assert not re.findall(r"\d[.,]\d|\d ?%|\d ?[GT]FLOP", words)
+
+
+def test_metrics_that_pages_show_exist_and_all_are_shown(request):
+    asked = set()
+    for name in TEXTS:
+        text = (request.config.rootpath / pages.TEXTS / name).read_text()
+        for slot in re.findall(r"\{\{counters \S+ ([^}]*)\}\}", text):
+            asked |= set(slot.split())
+        asked |= set(re.findall(r"\{\{metric\s+\w+\s+(\w+)\}\}", text))
+    assert asked == set(METRICS)
+
+
+# The command.
+
+
+def test_the_command_writes_everything(checkout, monkeypatch):
+    committed = counted.load(command.COUNTS)
+    monkeypatch.setattr(command, "counted", lambda kernel, config, problem: committed[kernel.name])
+    monkeypatch.setattr(pages.Worklog, "figure", lambda self, kernel, kind: f"<svg>{kernel.name} {kind}</svg>")
+    shutil.rmtree(pages.FOLDER / "figures", ignore_errors=True)
+    assert command.main() == 0
+    assert counted.load(command.COUNTS) == committed
+    assert (pages.FIGURES / "10_warptiled_tiling.svg").read_text() == "<svg>warptiled tiling</svg>"
+    assert (pages.FOLDER / "17_skinny.md").read_text() == (checkout / pages.FOLDER / "17_skinny.md").read_text()
+
+
+def test_a_missing_file_is_an_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert command.main() == 1
+    assert f"cannot read the records in {Path('results/h200/ladder.json')}" in capsys.readouterr().err
