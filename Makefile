@@ -1,4 +1,5 @@
-# `make bench` and `make test` do all the set-up they need; `make docs` redraws tables and plots from results/.
+# `make bench` and `make test` do all the set-up they need; `make docs` redraws tables and plots from results/,
+# and the worklog from what the kernels do on the emulator.
 # PYTHON names the interpreter that the virtual environment is made with: 3.10 or newer.
 
 PYTHON ?= python3
@@ -23,6 +24,7 @@ lint: .venv/installed
 docs: .venv/installed
 	$(BIN)/python -m tilewright.report.performance
 	$(BIN)/python -m tilewright.report.tuning
+	$(BIN)/python -m tilewright.report.worklog
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tilewright needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=python3.12 ...")'

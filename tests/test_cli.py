@@ -98,6 +98,14 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert "naive takes float32, got bfloat16" in err
 
 
+def test_without_a_gpu_there_is_no_baseline_kernel_to_show(tilewright):
+    arguments = ("naive", "--shape", "8", "--engine", "emulator", "--show-baseline-kernel")
+    status, out, err = tilewright("bench", *arguments)
+    assert status == 0
+    assert "no baseline kernel: without a GPU the baseline is NumPy, which runs none" in err
+    assert "grid" not in out
+
+
 def test_bench_takes_configs_and_presets(tilewright):
     arguments = ("--shape", "64", "--engine", "emulator")
     _, out, _ = tilewright("bench", "vectorized", "--config", "BM=32,BN=32,BK=16,TM=4,TN=4", *arguments)

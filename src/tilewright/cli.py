@@ -1,9 +1,10 @@
-"""The command line: `tilewright list`, `info` and `bench`; `tune` is in cli_tune.py."""
+"""The command line: `tilewright list`, `info` and `bench`; each other command is in a cli_*.py of its own."""
 
 import itertools
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,10 @@ from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, Choice
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
+from tilewright.cli_check import run_check
+from tilewright.cli_explain import run_explain
+from tilewright.cli_report import run_report
+from tilewright.cli_sass import run_sass
 from tilewright.cli_tune import run_tune
 from tilewright.engines import cache
 from tilewright.engines.base import Engine
@@ -24,7 +29,7 @@ from tilewright.errors import ConfigError, EngineUnavailableError, TilewrightErr
 from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Problem
-from tilewright.report.tables import bench_table, info_table, kernel_table, ladder_table
+from tilewright.report.tables import baseline_kernels_table, bench_table, info_table, kernel_table, ladder_table
 from tilewright.terminal import EngineName, Shapes, Suites, notes, out
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
@@ -40,6 +45,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command("check")(run_check)
+app.command("report")(run_report)
+app.command("explain")(run_explain)
+app.command("sass")(run_sass)
 app.command("tune")(run_tune)
 
 
@@ -123,6 +132,9 @@ def run_bench(
         int | None,
         typer.Option(min=1, help=f"Timed samples of each kernel: {GPU_SAMPLES} on a GPU, {EMULATOR_SAMPLES} emulated."),
     ] = None,
+    show_baseline_kernel: Annotated[
+        bool, typer.Option("--show-baseline-kernel", help="Name the kernels that cuBLAS runs on each problem.")
+    ] = False,
     json_path: Annotated[Path | None, typer.Option("--json", metavar="PATH", help="Write the records here.")] = None,
 ) -> None:
     """Verify kernels, and time them beside cuBLAS (on a GPU) or NumPy (on the emulator).
@@ -159,7 +171,11 @@ def run_bench(
         problems = suites.problems([EMULATOR_SHAPE if emulated else GPU_SHAPE], [], dtype or DTYPES[0], alpha, beta)
     samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
     out.print(_headline(where), highlight=False)
-    records = _measure(where, _by_dtype(choices, problems, dtype), samples, json_path)
+    if show_baseline_kernel and emulated:
+        notes.print(
+            "[yellow]no baseline kernel:[/] without a GPU the baseline is NumPy, which runs none", soft_wrap=True
+        )
+    records = _measure(where, _by_dtype(choices, problems, dtype), samples, show_baseline_kernel, json_path)
     wrong = [record for record in records if not record.verified]
     for record in wrong:
         notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
@@ -176,7 +192,9 @@ def _by_dtype(choices: list[Choice | str], problems: list[Problem], dtype: str |
     return [(chosen, [replace(problem, dtype=kind) for problem in problems]) for kind, chosen in tasks.items()]
 
 
-def _measure(engine: Engine, tasks: list[_Task], samples: int, json_path: Path | None) -> list[Record]:
+def _measure(
+    engine: Engine, tasks: list[_Task], samples: int, name_kernels: bool, json_path: Path | None
+) -> list[Record]:
     """Run the bench with a progress bar; tables and records come out problem by problem."""
     records: list[Record] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -186,11 +204,15 @@ def _measure(engine: Engine, tasks: list[_Task], samples: int, json_path: Path |
         def on_step(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)
 
-        library = _library(engine)
-        runs = [bench(engine, *one, samples=samples, library=library, on_step=on_step) for one in tasks]
+        run_one = partial(
+            bench, engine, samples=samples, library=_library(engine), name_kernels=name_kernels, on_step=on_step
+        )
+        runs = [run_one(*one) for one in tasks]
         for measured in itertools.chain.from_iterable(runs):
             records += measured
             out.print(bench_table(measured))
+            if launched := baseline_kernels_table(measured):
+                out.print(launched)
             if json_path:
                 Run(environment=environment(engine), records=records).save(json_path)
     return records
