@@ -94,7 +94,7 @@ CHECKED = Build(
 )
 """For observers: before every access of memory the code calls one of the thread sanitizer's hooks, which are the
 runtime's own (hooks.cpp), and places in the source can be found from addresses in the code. What overruns a
-`__shared__` variable does not meet the next."""
+`__shared__` variable does not meet the next. Clang makes one access for each part of a vector that is used, GCC one."""
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset) {
         return;
     }
     if (space == Space::global) {
-        if (!regions_[last_region_].holds(one.address)) {
+        if (regions_.empty() || !regions_[last_region_].holds(one.address)) {
             const auto holds = [&](const Region& region) { return region.holds(one.address); };
             const auto region = std::find_if(regions_.begin(), regions_.end(), holds);
             if (region == regions_.end()) return outside(one);
