@@ -39,6 +39,8 @@ def test_json_has_what_was_asked_for():
     assert facts["bytes"]["requested"] == 32 * (facts["global_load"]["sectors"] + facts["global_store"]["sectors"])
     assert facts["predicted"]["us"] > 0
     assert facts["measured"] is None
+    assert 0.5 < facts["issue"]["multiply_share"] < 1
+    assert facts["issue"]["time_us"] > facts["roofline"]["arithmetic_us"]
 
 
 def test_merged_accesses_are_counted_as_the_gpu_makes_them_and_it_says_so():
@@ -59,6 +61,7 @@ def test_without_a_disassembler_it_says_that_merging_is_not_known(monkeypatch):
     one = explained("shared_tiled", "64")
     loads = one.traffic.groups["shared_load"]
     assert loads.requests == loads.written_requests
+    assert one.issue is None
     assert any("as the source makes them" in note and "no nvdisasm" in note for note in one.notes)
 
 
@@ -83,6 +86,7 @@ def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
     [
         ("naive", "1024", "Requests of global memory bind"),
         ("shared_tiled", "1024", "Shared memory binds"),
+        ("conflict_free", "2048", "as it is issued"),
         ("warptiled", "256", "The 8 blocks leave 124 of 132 multiprocessors without work"),
         ("coalesced", "0x4x4", "nothing to multiply"),
     ],

@@ -16,7 +16,6 @@ from tilewright.problem import Problem
 PROFILED = {
     "6-vectorized": ("vectorized", {}),
     "7-conflict_free": ("conflict_free", {}),
-    "8-padded-PAD_4": ("padded", {"PAD": 4}),
     "8-padded-PAD_5": ("padded", {"PAD": 5}),
 }
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from tilewright.analysis import traffic as counting
 from tilewright.analysis.cost import Cost, predict
-from tilewright.analysis.machine_code import machine_code
+from tilewright.analysis.issue import Issue, issue
+from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.occupancy import Occupancy, occupancy
 from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, Roofline, moved, roofline
 from tilewright.analysis.sass import SourceLine
@@ -75,6 +76,8 @@ class Explanation:
     traffic: Traffic
     bytes: Bytes
     roofline: Roofline
+    issue: Issue | None
+    """None where it is not known: without a disassembler, and in kernels that compute in tensor cores."""
     predicted: Cost | None
     """None where the GPU cannot hold a block."""
     measured: Measured | None
@@ -84,6 +87,12 @@ class Explanation:
     def arithmetic(self) -> str:
         """What products are made in."""
         return self.kernel.precision or self.problem.dtype
+
+    @property
+    def binds(self) -> str:
+        """What takes longest: arithmetic, issue included, or a level of memory."""
+        nearest = max(level.time_us for level in self.roofline.levels)
+        return ARITHMETIC if self.issue and self.issue.time_us >= nearest else self.roofline.slowest
 
 
 def explain(
@@ -116,9 +125,11 @@ def explain(
     arch = limits(capability).arch
     specialization = kernel.specialize(problem, config, (0, 0, 0))
     report = nvrtc.compile(kernel, config, specialization, arch).report
+    code: MachineCode | None = None
     widths: Mapping[SourceLine | None, Widths] | None = None
     try:
-        widths = shared_widths(machine_code(kernel, config, specialization, arch).instructions)
+        code = machine_code(kernel, config, specialization, arch)
+        widths = shared_widths(code.instructions)
     except EngineUnavailableError as error:
         notes.append(f"shared accesses are counted as the source makes them, merged or not: {error}")
     traffic = counting.count(kernel, config, problem, widths)
@@ -144,6 +155,7 @@ def explain(
         traffic=traffic,
         bytes=moves,
         roofline=roofline(problem, moves, gpu, kernel.precision or problem.dtype),
+        issue=issue(code, traffic.operations, gpu) if code else None,
         predicted=predict(kernel, config, problem, gpu, report),
         measured=measured,
         notes=tuple(notes),
@@ -176,11 +188,9 @@ def verdict(explanation: Explanation) -> str:
     sentences = []
     loads = one.traffic.profiled["global_load"]
     reuse = one.bytes.requested / max(one.bytes.least, 1)
-    slowest = line.slowest
+    slowest = one.binds
     if slowest == ARITHMETIC:
-        sentences.append(
-            f"Arithmetic binds: at full speed it takes {_time(line.arithmetic_us)}, longer than any level of memory."
-        )
+        sentences.append(_arithmetic_binds(one))
     elif slowest == SHARED:
         conflicts = sum(group.bank_conflicts for group in one.traffic.groups.values())
         share = conflicts / max(one.traffic.shared_wavefronts, 1)
@@ -205,6 +215,17 @@ def verdict(explanation: Explanation) -> str:
         blocks = "The only block leaves" if one.waves.blocks == 1 else f"The {one.waves.blocks} blocks leave"
         sentences.append(f"{blocks} {idle} of {one.gpu.multiprocessors} multiprocessors without work, whatever binds.")
     return " ".join(sentences)
+
+
+def _arithmetic_binds(explanation: Explanation) -> str:
+    sentence = f"Arithmetic binds: it takes {_time(explanation.roofline.arithmetic_us)} at full speed"
+    if explanation.issue is None:
+        return f"{sentence}, longer than any level of memory."
+    share, time = explanation.issue.multiply_share, _time(explanation.issue.time_us)
+    return (
+        f"{sentence}, and {time} as it is issued: {100 * share:.0f}% of the main loop's instructions are "
+        "multiply-adds. All levels of memory are faster."
+    )
 
 
 def _time(microseconds: float) -> str:
@@ -281,6 +302,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
                 level.name: {key: v for key, v in asdict(level).items() if key != "name"} for level in line.levels
             },
         },
+        "issue": asdict(one.issue) if one.issue else None,
         "predicted": {**asdict(predicted), "gflops": problem.gflops(predicted.us)} if predicted else None,
         "measured": (
             {"us": measured.time_us(problem), "gflops": measured.gflops, "source": measured.source}
@@ -299,6 +321,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "blocks_run": one.traffic.blocks_run,
         "extrapolated": one.traffic.extrapolated,
         "exact": one.traffic.exact,
+        "binds": one.binds,
         "verdict": verdict(one),
         "notes": list(one.notes),
     }

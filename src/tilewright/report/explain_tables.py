@@ -92,15 +92,18 @@ def roofline_table(explanation: Explanation) -> Table:
     one, line = explanation, explanation.roofline
     table = _table("Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", ""))
     flops = f"{one.problem.flops / 1e9:,.3g} GFLOP"
-    slowest = "binds" if line.slowest == ARITHMETIC else ""
+    slowest = "binds" if one.binds == ARITHMETIC else ""
     table.add_row(f"arithmetic, {line.peak_tflops:.1f} TFLOP/s", flops, "", _time(line.arithmetic_us), slowest)
+    if one.issue:
+        share = f"issue slots, {100 * one.issue.multiply_share:.0f}% multiply-adds"
+        table.add_row(share, f"{_count(one.issue.instructions)}", "", _time(one.issue.time_us), "")
     for level in line.levels:
         table.add_row(
             _LEVELS[level.name],
             f"{_bytes(level.bytes)}",
             f"{level.flops_per_byte:,.1f}" if level.bytes else "",
             _time(level.time_us),
-            "binds" if line.slowest == level.name else "",
+            "binds" if one.binds == level.name else "",
         )
     return table
 
