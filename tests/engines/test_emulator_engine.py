@@ -195,6 +195,6 @@ def test_times_are_those_of_the_launches(engine):
         arguments = [ctypes.c_int(count), ctypes.c_void_p(out.pointer)]
         return lambda i, stream: launch_source(source, "spin", (1, 1, 1), (1, 1, 1), arguments)
 
-    short, long = engine.time([work(1_000_000), work(8_000_000)], 3)
+    short, long = engine.time([work(1_000_000), work(16_000_000)], 5)
     assert all(math.isfinite(time) and time > 0 for time in short + long)
-    assert 3 < min(long) / min(short) < 20
+    assert 3 < min(long) / min(short) < 80  # other processes may take turns with either
