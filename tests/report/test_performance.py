@@ -53,9 +53,10 @@ def test_a_rung_in_another_arithmetic_stands_beside_cublas_in_it(records, make_r
 
 def test_a_plot_has_a_line_for_each_arithmetic_of_cublas(tmp_path, records, make_record):
     wmma = [make_record(kernel="half", rung=14, m=4096, n=4096, k=4096, dtype="float16")]
-    plot_ladder([*records, *wmma], tmp_path / "plot.svg", "title")
+    plot_ladder([*records, *wmma], records[:1], {}, tmp_path / "plot.svg", "title")
     text = (tmp_path / "plot.svg").read_text()
     assert "<!-- cuBLAS -->" in text and "<!-- cuBLAS float16 -->" in text
+    assert "<!-- best, as picked -->" in text
 
 
 def test_records_without_the_headline_size_are_refused(records):
@@ -73,13 +74,13 @@ def test_only_what_lies_between_markers_is_replaced():
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_the_plot_is_drawn(tmp_path, suffix, records):
     path = tmp_path / f"plot.{suffix}"
-    plot_ladder(records, path, "title")
+    plot_ladder(records, records[:1], {1: 500.0}, path, "title")
     assert path.stat().st_size > 5000
 
 
 def test_a_plot_of_the_same_records_is_the_same_file(tmp_path, records):
     for name in ("a.svg", "b.svg"):
-        plot_ladder(records, tmp_path / name, "title")
+        plot_ladder(records, records[:1], {1: 500.0}, tmp_path / name, "title")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 

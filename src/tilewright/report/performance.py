@@ -45,12 +45,13 @@ def main() -> int:
     try:
         run, emulated = Run.load(RECORDS), Run.load(EMULATED)
         records = [*run.records, *Run.load(LATER_RUNGS).records]
-        squares = [record for record in records if (record.m, record.n, record.k) in shapes()["squares"]]
-        plot_ladder(squares, PLOT, f"The ladder on one {run.environment['gpu']['name']}, fp32")
+        picked = Run.load(BEST).records
+        title = f"The ladder on one {run.environment['gpu']['name']}, fp32"
+        plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
         sections = {
             "device": device(run),
             "headline": headline(records),
-            "best": best(Run.load(BEST).records),
+            "best": best(picked),
             "emulator": terminal(emulated.records),
             "sizes": sizes(records),
             "ratios": sizes(records, ratios=True),
@@ -196,6 +197,10 @@ def environment(run: Run) -> str:
                 yield f"{'  ' * depth}- {name}: {value}"
 
     return "\n".join(lines(run.environment, 0))
+
+
+def _squares(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if (record.m, record.n, record.k) in shapes()["squares"]]
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], align: str) -> str:
