@@ -3,7 +3,8 @@
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.analysis.cost import predict
@@ -16,19 +17,27 @@ from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
 if TYPE_CHECKING:
     from tilewright.tables.table import Entry, Table
 
-_NEIGHBOURS = 6
-"""Tabled shapes whose configs are candidates for a shape between them."""
+_NEARLY_BEST = 1.1
+"""Configs that come so near to the fastest on some tabled problem are candidates for all others."""
 
-_OF_EACH = 4
-"""Of each of them, its fastest."""
+_BLUR = 0.5
+"""Added to distances: within so many doublings, neighbours tell about as much of a config as one another."""
 
-_SAME = 0.1
-"""Added to distances: how much more the same shape counts, on another GPU or in another alignment, than one nearby."""
+_DOUBT = 1.0
+"""What the model counts against measurements: as much as one of them would at a distance of this less `_BLUR`."""
+
+_CAUTION = 0.1
+"""Logarithm of how many times longer than the model says a config should take that was measured only far away: the
+fastest of many expectations was often expected too fast."""
+
+_LUCK = 0.15
+"""How far a measurement may speak for a config, as a logarithm. On an H200, blocks of a kernel that packs sometimes
+happen to spread evenly where they mostly do not, which halves their time."""
 
 _FAR = 3.0
 """Where no tabled shape is as near as this, the ladder's own configs are candidates too."""
 
-_OTHER_ALIGNMENT = 2.0
+_OTHER_ALIGNMENT = 0.5
 """How far apart, in doublings of a size, rows that are aligned and rows that are not put two problems."""
 
 _EMULATED = ("warptiled", "vectorized:fastcuda_v3")
@@ -51,18 +60,76 @@ class _Known(NamedTuple):
 
 
 class _Expected(NamedTuple):
-    """A kernel and config, and the microseconds that it should take."""
+    """A kernel and config, and what is expected of it."""
 
+    inaccurate: bool
+    """Whether it errs more than cuBLAS by much."""
+    time_us: float
     kernel: Kernel
     config: Config
-    time_us: float
+
+
+class _Place(NamedTuple):
+    """Where a problem lies among others: logarithms of its sizes to base 2, and whether its rows are aligned."""
+
+    m: float
+    n: float
+    k: float
+    aligned: bool
 
 
 class _Shape(NamedTuple):
     """A tabled problem, and what was measured on it: what is accurate comes first, the fastest of it at the head."""
 
     problem: Problem
+    place: _Place
     known: tuple[_Known, ...]
+
+
+class _Measured(NamedTuple):
+    """What a tabled problem tells of a config."""
+
+    shape: int
+    """Which one it is."""
+    log_factor: float
+    """Logarithm of its time over the cost model's, as far as that is not so for all configs."""
+    accurate: bool
+
+
+class _Candidate(NamedTuple):
+    """A kernel and config that may be the fastest on a problem in no table."""
+
+    kernel: Kernel
+    config: Config
+    measured: tuple[_Measured, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Knowledge:
+    """What the tables of a GPU, or of one like it, tell."""
+
+    shapes: tuple[_Shape, ...]
+
+    @cached_property
+    def log_factor(self) -> float:
+        """The median logarithm of measured over predicted times."""
+        return statistics.median(math.log(known.factor) for shape in self.shapes for known in shape.known)
+
+    @cached_property
+    def factor(self) -> float:
+        """The median of measured over predicted times."""
+        return math.exp(self.log_factor)
+
+    @cached_property
+    def measured(self) -> dict[tuple[Kernel, Config], tuple[_Measured, ...]]:
+        """What is known of each config."""
+        found: dict[tuple[Kernel, Config], list[_Measured]] = {}
+        for index, shape in enumerate(self.shapes):
+            for known in shape.known:
+                log_factor = max(math.log(known.factor) - self.log_factor, -_LUCK)
+                one = _Measured(index, log_factor, known.accurate)
+                found.setdefault((known.kernel, known.config), []).append(one)
+        return {choice: tuple(of_choice) for choice, of_choice in found.items()}
 
 
 _Addresses = tuple[int, int, int]
@@ -74,11 +141,11 @@ def select(
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
-    In this order: what the user's table has for the problem; what the shipped table of this GPU has; between tabled
-    shapes, the configs that do well on the nearest of them, ranked by the cost model times what each measured there
-    over what the model says of it; far from all, and on GPUs of which there is no table, also the ladder's own configs,
-    ranked by the cost model times the same factor of each kernel in the shipped tables. Never a kernel that rounds its
-    operands, or one that cannot take them.
+    In this order: what the user's table has for the problem; what the shipped table of this GPU has; for shapes in no
+    table, the configs that come near to the fastest on any that is, ranked by the cost model times what each measured
+    over what the model says of it, near shapes counting most; far from all, and on GPUs of which there is no table,
+    also the ladder's own configs, ranked by the cost model times the same factor of each kernel in the shipped tables.
+    Never a kernel that rounds its operands, or one that cannot take them.
 
     Args:
         problem: the product to compute.
@@ -105,38 +172,38 @@ def _select(
             f"no kernel takes {problem.dtype} operands like these on compute capability {capability[0]}.{capability[1]}"
         )
     aligned = _rows_aligned(problem) and not any(addresses)
-    for shape in _tabled(device, problem.dtype):
-        if _sizes(shape.problem) == _sizes(problem) and _rows_aligned(shape.problem) == aligned:
-            for known in shape.known:
-                if known.kernel in takers:
-                    return known.kernel, known.config
-    shapes = _tabled(device, problem.dtype) or _tabled_alike(capability, problem.dtype)
-    candidates = _between(shapes, problem, gpu, aligned, takers)
-    if not candidates or min(_distance(shape.problem, problem, aligned) for shape in shapes) > _FAR:
-        candidates += _untabled(problem, gpu, takers)
-    kernel, config, _ = min(candidates, key=lambda candidate: candidate.time_us)
+    known = _tabled(device, problem.dtype)
+    for shape in known.shapes:
+        if _sizes(shape.problem) == _sizes(problem) and shape.place.aligned == aligned:
+            for one in shape.known:
+                if one.kernel in takers:
+                    return one.kernel, one.config
+    if not known.shapes:
+        known = _tabled_alike(capability, problem.dtype)
+    place = _place(problem, aligned)
+    distances = [_distance(shape.place, place) for shape in known.shapes]
+    expected = _between(known, distances, problem, gpu, takers)
+    if not expected or min(distances) > _FAR:
+        expected += _untabled(problem, gpu, takers)
+    _, _, kernel, config = min(expected, key=lambda one: one[:2])
     return kernel, config
 
 
 def _between(
-    shapes: Sequence[_Shape], problem: Problem, gpu: Gpu, aligned: bool, takers: frozenset[Kernel]
+    known: _Knowledge, distances: Sequence[float], problem: Problem, gpu: Gpu, takers: frozenset[Kernel]
 ) -> list[_Expected]:
-    """What did well on the tabled shapes nearest to a problem, with the times expected on it."""
-    near = sorted((_distance(shape.problem, problem, aligned), index) for index, shape in enumerate(shapes))
-    candidates: dict[tuple[str, Config], Kernel] = {}
-    factors: dict[tuple[str, Config], list[tuple[float, float]]] = {}
-    for distance, index in near[:_NEIGHBOURS]:
-        weight = 1 / (_SAME + distance) ** 2
-        taken = [known for known in shapes[index].known if known.kernel in takers]
-        candidates.update({(known.kernel.name, known.config): known.kernel for known in taken[:_OF_EACH]})
-        for known in taken:
-            factors.setdefault((known.kernel.name, known.config), []).append((weight, math.log(known.factor)))
+    """What the candidates should take on a problem: what the cost model says, corrected by what was measured."""
+    weights = [1 / (_BLUR + distance) ** 2 for distance in distances]
     found = []
-    for (name, config), kernel in candidates.items():
+    for kernel, config, measured in _candidates(known, takers):
         if cost := predict(kernel, config, problem, gpu):
-            weighted = factors[name, config]
-            mean = sum(weight * log for weight, log in weighted) / sum(weight for weight, _ in weighted)
-            found.append(_Expected(kernel, config, cost.us * math.exp(mean)))
+            total, correction, accurate = _DOUBT, _DOUBT * _CAUTION, _DOUBT
+            for shape, log_factor, is_accurate in measured:
+                total += weights[shape]
+                correction += weights[shape] * log_factor
+                accurate += weights[shape] * is_accurate
+            time_us = cost.us * known.factor * math.exp(correction / total)
+            found.append(_Expected(accurate < total / 2, time_us, kernel, config))
     return found
 
 
@@ -150,7 +217,8 @@ def _untabled(problem: Problem, gpu: Gpu, takers: frozenset[Kernel]) -> list[_Ex
         for config in _own_configs(kernel, gpu.capability):
             cost = predict(kernel, config, problem, gpu)
             if cost:
-                found.append(_Expected(kernel, config, cost.us * factors.get(kernel.name, 1.0)))
+                time_us = cost.us * factors.get(kernel.name, 1.0) * math.exp(_CAUTION)
+                found.append(_Expected(False, time_us, kernel, config))
     return found
 
 
@@ -175,19 +243,32 @@ def _kernel_factors() -> dict[str, float]:
 
 
 @lru_cache
-def _tabled(device: str, dtype: str) -> tuple[_Shape, ...]:
-    """What the tables of a GPU know; on a shape that the user measured, only what the user did."""
-    from tilewright.tables import store  # noqa: PLC0415
-
-    return _shapes(store.load(device), dtype) if device else ()
+def _candidates(known: _Knowledge, takers: frozenset[Kernel]) -> tuple[_Candidate, ...]:
+    """The configs that come near to the fastest on some shape, of kernels that may be picked."""
+    choices: dict[tuple[Kernel, Config], None] = {}
+    for shape in known.shapes:
+        taken = [one for one in shape.known if one.kernel in takers]
+        # Of those that err much, only where all do.
+        near = [one for one in taken if one.accurate == taken[0].accurate]
+        choices |= {(one.kernel, one.config): None for one in near if one.time_us <= _NEARLY_BEST * near[0].time_us}
+    return tuple(_Candidate(*choice, known.measured[choice]) for choice in choices)
 
 
 @lru_cache
-def _tabled_alike(capability: tuple[int, int], dtype: str) -> tuple[_Shape, ...]:
-    """What the shipped tables of other GPUs of this compute capability know."""
+def _tabled(device: str, dtype: str) -> _Knowledge:
+    """What the tables of a GPU tell; on a shape that the user measured, only what the user did."""
     from tilewright.tables import store  # noqa: PLC0415
 
-    return _shapes([table for table in store.shipped() if table.capability == capability], dtype)
+    return _Knowledge(_shapes(store.load(device), dtype) if device else ())
+
+
+@lru_cache
+def _tabled_alike(capability: tuple[int, int], dtype: str) -> _Knowledge:
+    """What the shipped tables of other GPUs of this compute capability tell."""
+    from tilewright.tables import store  # noqa: PLC0415
+
+    tables = [table for table in store.shipped() if table.capability == capability]
+    return _Knowledge(_shapes(tables, dtype))
 
 
 def _shapes(tables: Iterable["Table"], dtype: str) -> tuple[_Shape, ...]:
@@ -201,7 +282,8 @@ def _shapes(tables: Iterable["Table"], dtype: str) -> tuple[_Shape, ...]:
                 measured.setdefault(sizes, []).append(known)
         for sizes, of_shape in measured.items():
             of_shape.sort(key=lambda known: (not known.accurate, known.time_us))
-            shapes[sizes] = _Shape(Problem(*sizes, dtype), tuple(of_shape))
+            problem = Problem(*sizes, dtype)
+            shapes[sizes] = _Shape(problem, _place(problem, _rows_aligned(problem)), tuple(of_shape))
     return tuple(shapes.values())
 
 
@@ -209,11 +291,17 @@ def _known(entry: "Entry", gpu: Gpu) -> _Known | None:
     """What an entry says; None where the ladder does not have its kernel or config any more."""
     try:
         kernel = find(entry.kernel)
-        config = kernel.config(entry.config)
+        config = _config(kernel, frozenset(entry.config.items()))
     except (KernelNotFoundError, ConfigError):
         return None
     cost = predict(kernel, config, Problem(entry.m, entry.n, entry.k, entry.dtype), gpu)
     return _Known(kernel, config, entry.time_us, entry.time_us / cost.us, entry.accurate) if cost else None
+
+
+@lru_cache(maxsize=4096)
+def _config(kernel: Kernel, values: frozenset[tuple[str, int]]) -> Config:
+    """One object for each config, which caches then find without a comparison of its values."""
+    return kernel.config(dict(values))
 
 
 def _takes(kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: _Addresses) -> bool:
@@ -226,10 +314,15 @@ def _takes(kernel: Kernel, problem: Problem, capability: tuple[int, int], addres
     )
 
 
-def _distance(tabled: Problem, problem: Problem, aligned: bool) -> float:
-    """How far a tabled problem lies from another one, in doublings of a size."""
-    doublings = (math.log2(max(a, 1) / max(b, 1)) for a, b in zip(_sizes(tabled), _sizes(problem), strict=True))
-    return math.hypot(*doublings) + (0.0 if _rows_aligned(tabled) == aligned else _OTHER_ALIGNMENT)
+def _place(problem: Problem, aligned: bool) -> _Place:
+    m, n, k = (math.log2(max(size, 1)) for size in _sizes(problem))
+    return _Place(m, n, k, aligned)
+
+
+def _distance(one: _Place, other: _Place) -> float:
+    """How far apart two problems lie, in doublings of a size."""
+    apart = math.hypot(one.m - other.m, one.n - other.n, one.k - other.k)
+    return apart if one.aligned == other.aligned else apart + _OTHER_ALIGNMENT
 
 
 def _sizes(problem: Problem) -> tuple[int, int, int]:
