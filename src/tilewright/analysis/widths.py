@@ -7,10 +7,9 @@ vector's boundary it makes one load of 8 or 16 bytes of them. The machine code t
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from tilewright.analysis import instruction_mix
+from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line
 from tilewright.analysis.sass import Instruction, SourceLine
-
-_WORD = 4
-_WIDTHS = {"64": 8, "128": 16}
 
 
 class Widths(NamedTuple):
@@ -21,17 +20,12 @@ class Widths(NamedTuple):
 
 
 def shared_widths(code: Iterable[Instruction]) -> Mapping[SourceLine | None, Widths]:
-    """Widest accesses of each source line; under None, of the whole kernel."""
-    widest: dict[SourceLine | None, Widths] = {None: Widths()}
-    for instruction in code:
-        if instruction.name not in ("LDS", "STS"):
-            continue
-        width = max((_WIDTHS.get(modifier, _WORD) for modifier in instruction.modifiers), default=_WORD)
-        for line in (instruction.source, None):
-            load, store = widest.get(line, Widths())
-            if instruction.name == "LDS":
-                load = max(load, width)
-            else:
-                store = max(store, width)
-            widest[line] = Widths(load, store)
-    return widest
+    """Widest accesses of each source line that has any; under None, of the whole kernel."""
+    code = tuple(code)
+    by_line = {line: _widest(found) for line, found in access_widths_by_line(code).items()}
+    return {None: _widest(access_widths(code)), **{line: widths for line, widths in by_line.items() if any(widths)}}
+
+
+def _widest(found: instruction_mix.Widths) -> Widths:
+    load, store = (max(found.get(kind, {}), default=0) for kind in ("shared_load", "shared_store"))
+    return Widths(load, store)
