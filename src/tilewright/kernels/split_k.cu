@@ -12,6 +12,7 @@
 #include <dynamic_shared.cuh>
 
 #include "epilogue.cuh"
+#include "parts.cuh"
 #include "stream_k.cuh"
 
 constexpr int LANES_N = 32 / LANES_M;
@@ -157,21 +158,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (int other = 1; other < SLICES; ++other) {
             float* theirs = stages + threadIdx.x % PART;
             __syncthreads();
-            if (slice == other) {
-#pragma unroll
-                for (int i = 0; i < TM; ++i) {
-#pragma unroll
-                    for (int j = 0; j < TN; ++j) theirs[(i * TN + j) * PART] = sums[i][j];
-                }
-            }
+            if (slice == other) leave_sums<PART>(sums, theirs);
             __syncthreads();
-            if (slice == 0) {
-#pragma unroll
-                for (int i = 0; i < TM; ++i) {
-#pragma unroll
-                    for (int j = 0; j < TN; ++j) sums[i][j] += theirs[(i * TN + j) * PART];
-                }
-            }
+            if (slice == 0) add_sums<PART>(sums, theirs);
         }
         if (WAVE && to - from < steps &&
             !add_parts<PART>(sums, shared, sharer, first, first + steps - 1, second, workspace, tickets)) {

@@ -9,7 +9,6 @@ from tilewright.kernels import stream_k, tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
 
 _SHARED_LIMIT = 227 * 1024
-_REGISTERS = 65536
 _PAD = 4
 _WARP = 32
 _COPY_M, _COPY_K = 2, 16  # how lanes stand over the tile of A when they copy it
@@ -72,8 +71,7 @@ KERNEL = Kernel(
             "BN must be a multiple of (32/LANES_M)*TN, a warp's columns",
         ),
         Constraint(lambda c: c.BN % 32 == 0, "BN must be a multiple of 32: a warp copies so many columns of B"),
-        Constraint(lambda c: c.TM % 4 == 0, "TM must be a multiple of 4: fragments are read as float4s"),
-        Constraint(lambda c: c.TN % 4 == 0, "TN must be a multiple of 4: fragments are moved as float4s"),
+        *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
             lambda c: c.BK % (2 * c.SLICES) == 0,
             "BK must be a multiple of 2*SLICES: fragments take turns in two sets of registers",
@@ -91,10 +89,7 @@ KERNEL = Kernel(
             lambda c: c.BLOCKS * (_shared_bytes(c) + 1024) <= _SHARED_LIMIT + 1024,
             "BLOCKS times STAGES*BK*(BM+4+BN) floats, or BM*BN+BM/4 if more, must fit a multiprocessor's 227 KiB",
         ),
-        Constraint(
-            lambda c: c.BLOCKS * _threads(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _REGISTERS,
-            "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536, a multiprocessor's registers",
-        ),
+        tiling.registers_fit(_threads),
     ),
     tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),

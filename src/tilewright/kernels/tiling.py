@@ -1,9 +1,12 @@
 """What the rungs with block and thread tiles (4 to 9) have in common: parameters, constraints, geometry."""
 
+from collections.abc import Callable
+
 from tilewright.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
 
 FLOAT_BYTES = 4
+_REGISTERS = 65536
 
 
 def tile_parameters(bm: int, bn: int, bk: int, tm: int, tn: int) -> tuple[Parameter, ...]:
@@ -42,6 +45,14 @@ def result_tile_bytes(config: Config) -> int:
     return FLOAT_BYTES * (config.BM * config.BN + config.BM // 4)
 
 
+def registers_fit(threads_of: Callable[[Config], int]) -> Constraint:
+    """BLOCKS blocks have the registers for results and for the fragments of two k; threads_of counts a block's."""
+    return Constraint(
+        lambda c: c.BLOCKS * threads_of(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _REGISTERS,
+        f"BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most {_REGISTERS}, a multiprocessor's registers",
+    )
+
+
 def loads_evenly(width: int) -> tuple[Constraint, ...]:
     """Every thread of a block loads equally many pieces of `width` elements of each tile."""
     each = f"{width}*threads: every thread loads whole float4s" if width > 1 else "threads: every thread loads as many"
@@ -68,6 +79,12 @@ SHARED_FITS = Constraint(
     lambda c: shared_tiles_bytes(c, c.get("PAD", 0)) <= STATIC_SHARED_LIMIT,
     "the tiles of A and B must take at most 49152 bytes, a block's static shared memory",
 )
+
+FRAGMENTS_OF_FOURS = (
+    Constraint(lambda c: c.TM % 4 == 0, "TM must be a multiple of 4: fragments are read as float4s"),
+    Constraint(lambda c: c.TN % 4 == 0, "TN must be a multiple of 4: fragments are moved as float4s"),
+)
+"""Fragments of kernels that keep A transposed in shared memory."""
 
 FLOAT4S = (
     Constraint(lambda c: c.TM % 4 == 0, "TM must be a multiple of 4: a fragment of A is read as float4s"),

@@ -6,7 +6,7 @@
 // checks an edge. The registers that this frees hold the fragments of two k at a time, so that loads run ahead of use.
 //
 // What limits it then are the register banks: an FFMA reads three registers, of which the two banks deliver two a cycle.
-// So consecutive FFMAs share a factor, which the operand cache holds: columns are taken in pairs, in serpentine.
+// So consecutive FFMAs share a factor, which the operand cache holds: products are taken by fours, in serpentine.
 //
 // The last wave of tiles seldom fills the GPU: with WAVE > 0, so many blocks share what is left of them (stream-K).
 //

@@ -11,7 +11,6 @@ from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tenso
 
 _LANES_M, _LANES_N = 4, 8
 _SHARED_LIMIT = 227 * 1024
-_REGISTERS = 65536
 
 
 def _threads(config: Config) -> int:
@@ -50,8 +49,7 @@ KERNEL = Kernel(
             lambda c: c.BN % (_LANES_N * c.TN) == 0, "BN must be a multiple of 8*TN: 8 lanes of a warp stand along n"
         ),
         Constraint(lambda c: _threads(c) <= 1024, "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads"),
-        Constraint(lambda c: c.TM % 4 == 0, "TM must be a multiple of 4: fragments are read as float4s"),
-        Constraint(lambda c: c.TN % 4 == 0, "TN must be a multiple of 4: fragments are moved as float4s"),
+        *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
             lambda c: c.BK % 2 == 0, "BK must be a multiple of 2: fragments take turns in two sets of registers"
         ),
@@ -63,10 +61,7 @@ KERNEL = Kernel(
             lambda c: c.BLOCKS * (_shared_bytes(c) + 1024 + 8 * c.STAGES) <= _SHARED_LIMIT + 1024,
             "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more, must fit a multiprocessor's 227 KiB",
         ),
-        Constraint(
-            lambda c: c.BLOCKS * _threads(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _REGISTERS,
-            "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536, a multiprocessor's registers",
-        ),
+        tiling.registers_fit(_threads),
     ),
     tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),

@@ -6,6 +6,8 @@
 // added in few steps, and the sums are the same whoever comes first.
 #pragma once
 
+#include "parts.cuh"
+
 // The tiles that blocks share.
 struct Shared {
     int first_tile;  // the tiles before have a block each
@@ -51,14 +53,7 @@ __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Share
         __syncthreads();
         if (left == 0) {
             if (threadIdx.x < PART) {
-                float* place = workspace + static_cast<long long>(mine) * (PART * ROWS * COLS) + threadIdx.x;
-#pragma unroll
-                for (int i = 0; i < ROWS; ++i) {
-                    // One by one: as vectors they would have to lie in neighbouring registers, on the banks that the
-                    // multiply-adds need for their other factors.
-#pragma unroll
-                    for (int j = 0; j < COLS; ++j) place[(i * COLS + j) * PART] = sums[i][j];
-                }
+                leave_sums<PART>(sums, workspace + static_cast<long long>(mine) * (PART * ROWS * COLS) + threadIdx.x);
             }
             __threadfence();
             __syncthreads();
@@ -68,12 +63,7 @@ __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Share
         }
         __threadfence();
         if (threadIdx.x < PART) {
-            const float* place = workspace + (left - 1LL) * (PART * ROWS * COLS) + threadIdx.x;
-#pragma unroll
-            for (int i = 0; i < ROWS; ++i) {
-#pragma unroll
-                for (int j = 0; j < COLS; ++j) sums[i][j] += place[(i * COLS + j) * PART];
-            }
+            add_sums<PART>(sums, workspace + (left - 1LL) * (PART * ROWS * COLS) + threadIdx.x);
         }
         __syncthreads();  // all have read `left`
         if (threadIdx.x == 0) *ticket = 0;
