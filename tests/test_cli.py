@@ -197,3 +197,8 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
     assert process.returncode not in (0, None)
     assert time.monotonic() - start < 10
     assert len(json.loads(path.read_text())["records"]) == 1
+
+
+def test_no_command_loads_cuda_before_it_needs_it():
+    check = "import sys, tilewright.cli; assert not [name for name in sys.modules if name.split('.')[0] == 'cuda']"
+    subprocess.run([sys.executable, "-c", check], check=True)

@@ -16,7 +16,7 @@ RUNNER = CliRunner()
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(cli_explain, "cuda_unavailable", lambda: "none here")
+    monkeypatch.setattr(cli_explain, "present_gpu", lambda: None)
 
 
 def explain(*arguments):

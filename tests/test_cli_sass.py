@@ -40,7 +40,7 @@ def test_it_shows_mix_widths_and_main_loop(sass):
 
 
 def test_without_a_gpu_code_is_made_for_hopper(sass, monkeypatch):
-    monkeypatch.setattr(cli_sass, "cuda_unavailable", lambda: "there is none")
+    monkeypatch.setattr(cli_sass, "present_gpu", lambda: None)
     _, out, _ = sass("naive")
     assert " for sm_90a: float32" in out
 

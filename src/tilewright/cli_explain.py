@@ -1,6 +1,5 @@
 """The command line: `tilewright explain`."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,9 +7,8 @@ import typer
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
 from tilewright.bench import ncu
-from tilewright.engines.registry import cuda_unavailable
-from tilewright.errors import RecordsError
-from tilewright.files import write_whole
+from tilewright.engines.registry import present_gpu
+from tilewright.files import save_json
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import parse_overrides
@@ -76,7 +74,7 @@ def run_explain(
         out.print(tables.comparison_table([(row.name, row.ours, row.theirs) for row in rows]))
         facts["ncu"] = counted
     if json_path:
-        _write(json_path, facts)
+        save_json(json_path, facts, f"the explanation to {json_path}")
     if figure_path:
         figure.write(explained, figure_path)
         notes.print(f"wrote {figure_path}", markup=False, soft_wrap=True)
@@ -106,17 +104,5 @@ def _show(explained: Explanation) -> None:
 
 def _present_gpu() -> Gpu | None:
     """This machine's GPU, if it has one."""
-    if cuda_unavailable():
-        return None
-    from cuda.core import Device  # noqa: PLC0415 loading it takes a third of a second
-
-    device = Device(0)
-    major, minor = device.compute_capability
-    return find_gpu(device.name, (major, minor))
-
-
-def _write(path: Path, facts: dict[str, object]) -> None:
-    try:
-        write_whole(path, (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode())
-    except OSError as error:
-        raise RecordsError(f"cannot write the explanation to {path}: {error.strerror}") from error
+    found = present_gpu()
+    return find_gpu(*found) if found else None

@@ -1,6 +1,5 @@
 """The command line: `tilewright sass`."""
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,10 +8,9 @@ import typer
 
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count
 from tilewright.analysis.machine_code import MachineCode, machine_code
-from tilewright.engines import nvrtc
-from tilewright.engines.registry import cuda_unavailable
-from tilewright.errors import ConfigError, RecordsError
-from tilewright.files import write_whole
+from tilewright.engines.registry import present_gpu
+from tilewright.errors import ConfigError
+from tilewright.files import save_json
 from tilewright.gpus import limits
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Config, Kernel, Specialization, parse_overrides
@@ -66,12 +64,14 @@ def run_sass(
     values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
     specialization = chosen.specialize(problem, values, (0, 0, 0))
     if show_ptx:
+        from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+
         out.print(nvrtc.ptx(chosen, values, specialization, target), markup=False, highlight=False, soft_wrap=True)
         return
     code = machine_code(chosen, values, specialization, target)
     shared = chosen.shared_bytes(values)
     if json_path:
-        _write(json_path, _facts(chosen, values, specialization, target, code))
+        save_json(json_path, _facts(chosen, values, specialization, target, code), f"the counts to {json_path}")
     out.print(
         f"[bold]{chosen.name}[/] {values} for {target}: {_guards(specialization)}", highlight=False, soft_wrap=True
     )
@@ -85,12 +85,8 @@ def run_sass(
 
 def _present_arch() -> str | None:
     """The architecture of this machine's GPU, if it has one."""
-    if cuda_unavailable():
-        return None
-    from cuda.core import Device  # noqa: PLC0415 loading it takes a third of a second
-
-    major, minor = Device(0).compute_capability
-    return limits((major, minor)).arch
+    found = present_gpu()
+    return limits(found[1]).arch if found else None
 
 
 def _capability(arch: str) -> tuple[int, int]:
@@ -151,10 +147,3 @@ def _facts(
             for instruction in code.instructions
         ],
     }
-
-
-def _write(path: Path, facts: dict[str, Any]) -> None:
-    try:
-        write_whole(path, (json.dumps(facts, indent=1) + "\n").encode())
-    except OSError as error:
-        raise RecordsError(f"cannot write the counts to {path}: {error.strerror}") from error

@@ -1,8 +1,12 @@
 """Writing files that appear whole or not at all."""
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
+
+from tilewright.errors import RecordsError
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -21,3 +25,25 @@ def write_whole(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def save(path: Path, data: bytes, subject: str) -> None:
+    """Write a file as `write_whole` does, for a user who asked for it.
+
+    Args:
+        path: the file.
+        data: its content.
+        subject: what the error says cannot be written, as in 'the records to run.json'.
+
+    Raises:
+        RecordsError: the folder or the file cannot be written.
+    """
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise RecordsError(f"cannot write {subject}: {error.strerror}") from error
+
+
+def save_json(path: Path, facts: Any, subject: str) -> None:
+    """`save` of facts as JSON, which has no infinities and no NaN."""
+    save(path, (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode(), subject)

@@ -13,7 +13,6 @@ from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, Roof
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import SECTOR_BYTES, Group, Traffic
 from tilewright.analysis.widths import Widths, shared_widths
-from tilewright.engines import nvrtc
 from tilewright.engines.base import CompileReport
 from tilewright.errors import EngineUnavailableError
 from tilewright.gpus import COMPUTE_CAPABILITIES, Gpu, limits
@@ -111,6 +110,8 @@ def explain(
         CompileError: the compiler refuses the source.
         EngineUnavailableError: NVRTC or a C++ compiler is missing.
     """
+    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+
     notes = []
     kernel.check(problem)
     capability = gpu.capability

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tilewright.analysis import sass
 from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.sass import Instruction
-from tilewright.engines import disassembler, nvrtc
+from tilewright.engines import disassembler
 from tilewright.engines.base import CompileReport
 from tilewright.kernels.spec import Config, Kernel, Specialization
 
@@ -28,6 +28,8 @@ def machine_code(kernel: Kernel, config: Config, specialization: Specialization,
         CompileError: the compiler refuses the source.
         EngineUnavailableError: NVRTC or nvdisasm is not installed; the message says what to install.
     """
+    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+
     cubin = nvrtc.compile(kernel, config, specialization, arch)
     code = sass.parse(disassembler.disassemble(cubin.code), cubin.entry)
     return MachineCode(tuple(code), main_loop(code), cubin.report)

@@ -1,6 +1,5 @@
 """Records of measurements, and the JSON files that hold them."""
 
-import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tilewright.errors import RecordsError
-from tilewright.files import write_whole
+from tilewright.files import save_json
 
 
 class _Model(BaseModel):
@@ -117,10 +116,7 @@ class Run(_Model):
         Raises:
             RecordsError: the file cannot be written.
         """
-        try:
-            write_whole(path, (json.dumps(self.model_dump(), indent=1, allow_nan=False) + "\n").encode())
-        except OSError as error:
-            raise RecordsError(f"cannot write the records to {path}: {error.strerror}") from error
+        save_json(path, self.model_dump(), f"the records to {path}")
 
     @classmethod
     def load(cls, path: Path) -> "Run":

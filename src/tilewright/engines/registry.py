@@ -38,6 +38,17 @@ def cuda_unavailable() -> str | None:
     return unavailable()
 
 
+def present_gpu() -> tuple[str, tuple[int, int]] | None:
+    """Name and compute capability of the GPU that the cuda engine would use; None where there is none."""
+    if cuda_unavailable():
+        return None
+    from cuda.core import Device  # noqa: PLC0415 loading it takes a third of a second
+
+    device = Device(0)
+    major, minor = device.compute_capability
+    return device.name, (major, minor)
+
+
 # Each engine's libraries take a third of a second to load, so they are imported when an engine is asked for.
 
 

@@ -18,7 +18,7 @@ from tilewright.bench import ncu
 from tilewright.bench.environment import environment
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.files import write_whole
+from tilewright.files import save_json
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
@@ -168,10 +168,7 @@ def _judged(row: dict[str, Any]) -> dict[str, ncu.Row]:
 
 
 def _save(path: Path, facts: dict[str, Any]) -> None:
-    try:
-        write_whole(path, (json.dumps(facts, indent=1, allow_nan=False) + "\n").encode())
-    except OSError as error:
-        raise RecordsError(f"cannot write the comparison to {path}: {error.strerror}") from error
+    save_json(path, facts, f"the comparison to {path}")
 
 
 def main() -> int:

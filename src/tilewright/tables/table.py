@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.errors import RecordsError
-from tilewright.files import write_whole
+from tilewright.files import save
 
 FORMAT = 1
 """Version of the format: a file of another one is refused."""
@@ -94,10 +94,7 @@ class Table(_Model):
         """
         head = self.model_dump_json(exclude={"entries"})[:-1]
         lines = ",\n".join(f"  {entry.model_dump_json()}" for entry in self.entries)
-        try:
-            write_whole(path, f'{head},"entries":[\n{lines}\n]}}\n'.encode())
-        except OSError as error:
-            raise RecordsError(f"cannot write the table {path}: {error.strerror}") from error
+        save(path, f'{head},"entries":[\n{lines}\n]}}\n'.encode(), f"the table {path}")
 
     def merged(self, entries: Iterable[Entry]) -> "Table":
         """This table with newer entries: each replaces the one of its problem, kernel and config.

@@ -4,7 +4,6 @@ python -m tilewright.tuning.regret --problems 20 --json regret.json
 """
 
 import argparse
-import json
 import math
 import random
 import statistics
@@ -17,8 +16,8 @@ from tilewright.bench.environment import environment
 from tilewright.bench.measure import Choice, measure
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, KernelNotFoundError, RecordsError, TilewrightError
-from tilewright.files import write_whole
+from tilewright.errors import ConfigError, KernelNotFoundError, TilewrightError
+from tilewright.files import save_json
 from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
 from tilewright.select import select
@@ -121,11 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write(path: Path, engine: Engine, found: Sequence[Regret]) -> None:
-    text = json.dumps({"environment": environment(engine), "regrets": [regret._asdict() for regret in found]}, indent=1)
-    try:
-        write_whole(path, (text + "\n").encode())
-    except OSError as error:
-        raise RecordsError(f"cannot write {path}: {error.strerror}") from error
+    facts = {"environment": environment(engine), "regrets": [regret._asdict() for regret in found]}
+    save_json(path, facts, str(path))
 
 
 def _words(choice: Choice) -> str:

@@ -85,7 +85,23 @@ class Operands:
     c: Matrix
 
 
-class MemoryCounter:
+class _Counter:
+    """Runs blocks of a kernel, and not of the one that packs before it, in a build that lets them be counted."""
+
+    def __init__(self, build: Build, kernel: Kernel, config: Config, specialization: Specialization) -> None:
+        self._watch = UNWATCHED
+        self.engine = EmulatorEngine(build, self._look)
+        self._executable = self.engine.compile(kernel, config, specialization)
+
+    def _run(self, problem: Problem, operands: Operands, watch: Watch) -> None:
+        self._watch = watch
+        self.engine.launch(self._executable, problem, operands.a, operands.b, operands.c)
+
+    def _look(self, facts: LaunchFacts) -> Watch:
+        return self._watch if facts.executable is self._executable else UNWATCHED
+
+
+class MemoryCounter(_Counter):
     """Runs blocks of a kernel and counts what they do to memory.
 
     Raises:
@@ -93,9 +109,7 @@ class MemoryCounter:
     """
 
     def __init__(self, kernel: Kernel, config: Config, specialization: Specialization) -> None:
-        self._watch = UNWATCHED
-        self.engine = EmulatorEngine(CHECKED, self._look)
-        self._executable = self.engine.compile(kernel, config, specialization)
+        super().__init__(CHECKED, kernel, config, specialization)
 
     def count(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> MemoryCounts:
         """Run the blocks of these numbers, or all; C is overwritten.
@@ -106,20 +120,15 @@ class MemoryCounter:
         runtime = load_runtime()
         runtime.simt_make_access_counter.restype = ctypes.c_void_p
         observer = Observer(runtime, runtime.simt_make_access_counter())
-        self._watch = Watch(observer, blocks)
-        self.engine.launch(self._executable, problem, operands.a, operands.b, operands.c)
+        self._run(problem, operands, Watch(observer, blocks))
         return _memory_counts(observer.report(), self._executable.program.library)
-
-    def _look(self, facts: LaunchFacts) -> Watch:
-        """Not at the kernel that packs before this one."""
-        return self._watch if facts.executable is self._executable else UNWATCHED
 
 
 _IN_TURN = 1
 """A schedule that keeps a launch on one thread of the host, on which operations are counted."""
 
 
-class OperationCounter:
+class OperationCounter(_Counter):
     """Runs blocks of a kernel and counts what they compute.
 
     Raises:
@@ -127,9 +136,7 @@ class OperationCounter:
     """
 
     def __init__(self, kernel: Kernel, config: Config, specialization: Specialization) -> None:
-        self._watch = UNWATCHED
-        self.engine = EmulatorEngine(COUNTED, self._look)
-        self._executable = self.engine.compile(kernel, config, specialization)
+        super().__init__(COUNTED, kernel, config, specialization)
         library = ctypes.CDLL(str(self._executable.program.library))
         library.simt_operation_counts.restype = ctypes.POINTER(_Counts)
         self._counts = library.simt_operation_counts().contents
@@ -140,16 +147,12 @@ class OperationCounter:
         Raises:
             LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
         """
-        self._watch = Watch(blocks=blocks, schedule=_IN_TURN)
         before = self._read()
-        self.engine.launch(self._executable, problem, operands.a, operands.b, operands.c)
+        self._run(problem, operands, Watch(blocks=blocks, schedule=_IN_TURN))
         return Operations(*(after - earlier for after, earlier in zip(self._read(), before, strict=True)))
 
     def _read(self) -> Operations:
         return Operations(self._counts.ffma, self._counts.fmul, self._counts.fadd)
-
-    def _look(self, facts: LaunchFacts) -> Watch:
-        return self._watch if facts.executable is self._executable else UNWATCHED
 
 
 def _memory_counts(report: Any, library: Path) -> MemoryCounts:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import LibraryError, RecordsError
-from tilewright.files import write_whole
+from tilewright.files import save
 from tilewright.report.html import charts, colours, rows
 from tilewright.report.html.comparison import Comparison, compare
 from tilewright.report.html.landscape import searches
@@ -24,11 +24,7 @@ def write(inputs: Inputs, path: Path) -> None:
         RecordsError: there is nothing to show, or the file cannot be written.
         LibraryError: plotly or Jinja2 is not installed.
     """
-    page = render(inputs).encode()
-    try:
-        write_whole(path, page)
-    except OSError as error:
-        raise RecordsError(f"cannot write the report to {path}: {error.strerror}") from error
+    save(path, render(inputs).encode(), f"the report to {path}")
 
 
 def render(inputs: Inputs) -> str:
