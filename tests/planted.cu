@@ -7,8 +7,8 @@
 extern "C" __global__ void planted(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                                    float beta, float* C, int ldc) {
 #if FAULT == 3
-    volatile int go = 1;
-    while (go) {
+    const volatile float* number = A;  // in memory that others could write: no compiler may see through the loop
+    while (*number == *number) {
     }
 #endif
     const int tiles_n = (N + BLOCK - 1) / BLOCK;
@@ -18,8 +18,8 @@ extern "C" __global__ void planted(int M, int N, int K, float alpha, const float
     float sum = 0;
     for (int k = 0; k < K - (FAULT == 2); ++k) sum += A[(long long)row * lda + k] * B[(long long)k * ldb + col];
     for (int turn = 1; turn < SLOW; ++turn) {
-        volatile float again = 0;
-        for (int k = 0; k < K; ++k) again = again + A[(long long)row * lda + k] * B[(long long)k * ldb + col];
+        const volatile float* again = A + (long long)row * lda;  // in memory that others could write: read every time
+        for (int k = 0; k < K; ++k) sum += 0 * again[k];
     }
 #if FAULT == 4
     *(volatile float*)(BLOCK - 8) = sum;  // BLOCK is 8: the null address

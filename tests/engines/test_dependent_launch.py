@@ -1,4 +1,4 @@
-"""A launch may overlap the packing before it, and nothing else. The driver here is made up, and notes what it gets."""
+"""Launches that may overlap the one before them. The driver here is made up, and notes what it gets."""
 
 import contextlib
 import ctypes
@@ -12,16 +12,14 @@ from cuda.bindings.driver import CUresult, CUstream
 from async_kernels import dump_kernel
 from tilewright.engines import cuda, cuda_executable, nvrtc
 from tilewright.engines.base import CompileReport, Matrix, run
-from tilewright.kernels import LADDER, pack, tma_packed
+from tilewright.kernels import LADDER, pack, split_k, tma_packed
 from tilewright.problem import Problem
 
 OK = CUresult.CUDA_SUCCESS
 KERNEL = tma_packed.KERNEL
 PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
-PACK = ("pack", "after all before it")
-NORMAL = ("tma_packed", "after all before it")
-OVERLAPS = ("tma_packed", "may overlap")
+IN_TURN, OVERLAPS = "after all before it", "may overlap"
 
 
 def fields(config):
@@ -44,17 +42,16 @@ def gpu(monkeypatch):
     log = SimpleNamespace(launches=[], configs=[])
 
     def launch(_, config, function, *arguments):
-        assert not config.programmatic_stream_serialization
-        log.launches.append((function.handle, "after all before it"))
+        log.launches.append((function.handle, OVERLAPS if config.programmatic_stream_serialization else IN_TURN))
 
     def launch_raw(function, *geometry_and_arguments):
-        log.launches.append((function, "after all before it"))
+        log.launches.append((function, IN_TURN))
         return (OK,)
 
     def launch_with(config, function, arguments, extra):
         assert fields(config)[4] == [(PROGRAMMATIC_STREAM_SERIALIZATION, 1)]
         log.configs.append(config)
-        log.launches.append((function, "may overlap"))
+        log.launches.append((function, OVERLAPS))
         return (OK,)
 
     def from_cubin(code, name):
@@ -102,31 +99,34 @@ def multiply(engine, kernel, problem, on=None, **overrides):
     return run(engine, kernel, kernel.config(overrides), problem, a, b, c, on)
 
 
-def test_the_kernel_overlaps_the_packing_before_it(gpu):
+def test_a_kernel_overlaps_its_packing_and_that_what_is_before_it(gpu):
     multiply(gpu.engine(), KERNEL, Problem(64, 64, 64))
-    assert gpu.launches == [PACK, OVERLAPS]
+    assert gpu.launches == [("pack", OVERLAPS), ("tma_packed", OVERLAPS)]
 
 
-def test_it_does_so_after_the_second_of_two_packings_which_itself_overlaps_none(gpu):
+def test_so_does_the_second_of_two_packings(gpu):
     multiply(gpu.engine(), KERNEL, Problem(64, 63, 64))
-    assert gpu.launches == [PACK, PACK, OVERLAPS]
+    assert gpu.launches == [("pack", OVERLAPS), ("pack", OVERLAPS), ("tma_packed", OVERLAPS)]
 
 
-def test_with_no_terms_nothing_is_packed_and_nothing_overlaps(gpu):
+def test_with_no_terms_nothing_is_packed(gpu):
     multiply(gpu.engine(), KERNEL, Problem(64, 64, 0))
-    assert gpu.launches == [NORMAL]
+    assert gpu.launches == [("tma_packed", OVERLAPS)]
 
 
 def test_older_gpus_run_one_launch_after_the_other(gpu):
     kernel = replace(KERNEL, least_capability=(7, 5))
-    multiply(gpu.engine((8, 9)), kernel, Problem(64, 64, 64))
-    assert gpu.launches == [PACK, NORMAL]
+    engine = gpu.engine((8, 9))
+    multiply(engine, kernel, Problem(64, 64, 64))
+    multiply(engine, split_k.KERNEL, Problem(64, 64, 64))
+    assert gpu.launches == [("pack", IN_TURN), ("tma_packed", IN_TURN), ("split_k", IN_TURN)]
 
 
-def test_a_kernel_that_does_not_pack_overlaps_nothing(gpu, tmp_path):
-    multiply(gpu.engine(), dump_kernel(tmp_path), Problem(8, 8, 8), ROWS=8, COLS=8)
-    multiply(gpu.engine(), pack.KERNEL, Problem(8, 8, 8))
-    assert gpu.launches == [("dump", "after all before it"), PACK]
+def test_kernels_overlap_that_say_so(gpu, tmp_path):
+    engine = gpu.engine()
+    multiply(engine, dump_kernel(tmp_path), Problem(8, 8, 8), ROWS=8, COLS=8)
+    multiply(engine, split_k.KERNEL, Problem(8, 8, 8))
+    assert gpu.launches == [("dump", IN_TURN), ("split_k", OVERLAPS)]
 
 
 def test_the_driver_gets_the_geometry_and_the_stream(gpu):
@@ -150,7 +150,8 @@ def test_what_the_driver_gets_is_made_once(gpu):
     assert again[1] is second
 
 
-def test_every_kernel_that_may_overlap_its_packing_waits_for_it():
-    packed = [kernel for kernel in LADDER if kernel.packs]
-    assert packed
-    assert [kernel.name for kernel in packed if "wait_for_grid_before();" not in kernel.source.read_text()] == []
+def test_kernels_that_may_overlap_wait_and_those_that_pack_may():
+    kernels = [pack.KERNEL, *LADDER]
+    overlapping = [kernel.name for kernel in kernels if kernel.overlaps]
+    assert overlapping == [kernel.name for kernel in kernels if "wait_for_grid_before();" in kernel.source.read_text()]
+    assert {kernel.name for kernel in LADDER if kernel.packs} <= set(overlapping)

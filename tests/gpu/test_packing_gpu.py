@@ -1,4 +1,4 @@
-"""A kernel that begins while its packing still runs, on a real GPU: no launch reads what another one packed."""
+"""Launches that begin while the one before them still runs, on a real GPU: none reads or writes what that one uses."""
 
 import time
 
@@ -10,6 +10,7 @@ from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import poisoned, run
 from tilewright.engines.driver import check
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from tilewright.kernels import LADDER, find
 from tilewright.kernels.tma_packed import KERNEL
 from tilewright.problem import Problem
 
@@ -40,8 +41,8 @@ def draw(engine):
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_launches_back_to_back_share_the_packed_memory(engine, draw, shape, _):
-    """The packing of launch i + 1 is an ordinary launch: it begins when the kernel of launch i, which reads the same
-    memory, has ended; and that one has waited for the packing of launch i. So no two of them can meet."""
+    """The packing of launch i + 1 waits for the kernel of launch i, which reads the same memory; and that one has
+    waited for the packing of launch i. So no two of them can meet."""
     problem = Problem(*shape)
     operands, factors = draw(problem)
     alone = []
@@ -61,7 +62,7 @@ def test_launches_back_to_back_share_the_packed_memory(engine, draw, shape, _):
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_launch_reads_what_the_one_before_wrote(engine, draw, shape, _):
-    """C = A_i @ B_i + C over and over. The packing of a launch begins when the launch before has ended, and the kernel
+    """C = A_i @ B_i + C over and over. The packing of a launch waits for the end of the launch before, and the kernel
     reads C after it has waited for the packing."""
     problem = Problem(*shape, beta=1.0)
     operands, factors = draw(problem)
@@ -77,8 +78,7 @@ def test_a_launch_reads_what_the_one_before_wrote(engine, draw, shape, _):
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
 @pytest.mark.parametrize(("shape", "packings"), [((512, 512, 512), 1), ((333, 250, 257), 2), ((64, 64, 0), 0)], ids=str)
 def test_a_captured_graph_keeps_the_overlap(engine, draw, shape, packings, _):
-    """Its edge from the last packing to the kernel is a programmatic one. All others are not: neither those between two
-    packings nor those from a kernel to the next packing."""
+    """All its edges are programmatic ones: between packings, to the kernel, and from there to the next packing."""
     problem, launches = Problem(*shape), 20
     operands, factors = draw(problem)
     results = [engine.upload(poisoned(problem.m, problem.n)) for _launch in range(launches)]
@@ -96,7 +96,7 @@ def test_a_captured_graph_keeps_the_overlap(engine, draw, shape, packings, _):
         _before, _after, data = edges
         programmatic = int(driver.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
         assert count == launches * (packings + 1) - 1
-        assert [int(edge.type) for edge in data[:count]].count(programmatic) == (launches if packings else 0)
+        assert [int(edge.type) for edge in data[:count]] == [programmatic] * count
         executable_graph = check(driver.cuGraphInstantiate(graph, 0))
         for _replay in range(5):
             check(driver.cuGraphLaunch(executable_graph, stream.handle))
@@ -136,3 +136,55 @@ def test_a_launch_with_its_packing_takes_microseconds(engine, draw, _):
         best = min(best, (time.perf_counter() - start) / 100)
         engine.synchronize()
     assert best < 40e-6
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in LADDER if kernel.overlaps], ids=lambda kernel: kernel.name)
+def test_launches_in_a_row_read_what_the_ones_before_wrote(engine, kernel):
+    """X = A @ X over and over, from one matrix to another and back: each launch reads all that the one before wrote,
+    and writes over what that one read."""
+    if not kernel.least_capability <= CAPABILITY:
+        return
+    rng = np.random.default_rng(5)
+    size, launches = 192, 41
+    a = np.linalg.qr(rng.standard_normal((size, size)))[0].astype(np.float32)
+    x = rng.standard_normal((size, size)).astype(np.float32)
+    exact = np.linalg.matrix_power(a.astype(np.float64), launches) @ x
+    problem = Problem(size, size, size)
+    factor, matrices = engine.upload(a), [engine.upload(x), engine.upload(poisoned(size, size))]
+    for i in range(launches):
+        run(engine, kernel, kernel.config(), problem, factor, matrices[i % 2], matrices[1 - i % 2])
+    error = np.linalg.norm(engine.download(matrices[launches % 2]) - exact) / np.linalg.norm(exact)
+    assert error < launches * limit(problem)
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+def test_a_captured_launch_waits_for_other_streams_and_copies(engine, _):
+    """Before it in the graph are a copy, and work of another stream that the capture joined."""
+    problem = Problem(256, 256, 256)
+    operands = Operands.draw(problem)
+    a, b = engine.upload(operands.a), engine.upload(operands.b)
+    copied, joined, c = (engine.upload(poisoned(256, 256)) for _matrix in range(3))
+    kernel = find("split_k")
+    executable = run(engine, kernel, kernel.config(), problem, a, b, c)
+    engine.synchronize()
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+    size = 4 * 256 * 256
+    with engine.current:
+        stream, other = engine.device.create_stream(), engine.device.create_stream()
+        forked, done = (check(driver.cuEventCreate(0)) for _event in range(2))
+        check(driver.cuStreamBeginCapture(stream.handle, mode))
+        check(driver.cuEventRecord(forked, stream.handle))
+        check(driver.cuStreamWaitEvent(other.handle, forked, 0))
+        engine.launch(executable, problem, a, b, joined, other)
+        check(driver.cuEventRecord(done, other.handle))
+        check(driver.cuMemcpyDtoDAsync(copied.pointer, b.pointer, size, stream.handle))
+        check(driver.cuStreamWaitEvent(stream.handle, done, 0))
+        engine.launch(executable, problem, joined, copied, c, stream)
+        graph = check(driver.cuStreamEndCapture(stream.handle))
+        executable_graph = check(driver.cuGraphInstantiate(graph, 0))
+        check(driver.cuGraphLaunch(executable_graph, stream.handle))
+        result = engine.download(c)
+        check(driver.cuGraphExecDestroy(executable_graph))
+        check(driver.cuGraphDestroy(graph))
+    exact = operands.a.astype(np.float64) @ operands.b @ operands.b
+    assert np.linalg.norm(result - exact) / np.linalg.norm(exact) < 2 * limit(problem)

@@ -122,10 +122,9 @@ class CudaEngine:
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
             workspace = () if call.workspace is None else self._workspaces.pointers(on, call.workspace)
-            packs = executable.kernel.packs and problem.k > 0
-            if packs:
+            if executable.kernel.packs and problem.k > 0:
                 a, b = self._packed(problem, a, b, on)
-            executable.start(call, on, a, b, c, workspace, after_packing=packs)
+            executable.start(call, on, a, b, c, workspace)
 
     def _packed(self, problem: Problem, a: Matrix, b: Matrix, stream: Any) -> tuple[Matrix, Matrix]:
         """Start making the copies of A and B that a kernel which packs is launched with."""

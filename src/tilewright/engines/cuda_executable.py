@@ -49,7 +49,7 @@ class CudaExecutable:
         self.function: Function = ObjectCode.from_cubin(cubin.code, name=kernel.name).get_kernel(cubin.entry)
         self._limits = gpus.limits(device.compute_capability)
         self._most_shared = device.properties.max_shared_memory_per_block_optin - (cubin.report.shared_bytes or 0)
-        self._overlaps = device.compute_capability >= _DEPENDENT_LAUNCHES
+        self._overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
         self._call: _Call | None = None
         self._raw = check(cuKernelGetFunction(self.function.handle)) if kernel.tensor_maps else None
         shared = kernel.shared_bytes(config)
@@ -68,7 +68,8 @@ class CudaExecutable:
             self._check_guards(problem)
             geometry = self.kernel.launch(problem, self.config)
             self._check_geometry(geometry)
-            call = self._call = _Call.of(problem, geometry, self.kernel.workspace(problem, self.config))
+            workspace = self.kernel.workspace(problem, self.config)
+            call = self._call = _Call.of(problem, geometry, workspace, self._overlaps)
         return call
 
     def start(
@@ -79,7 +80,6 @@ class CudaExecutable:
         b: Matrix,
         c: Matrix,
         workspace: tuple[int, ...],
-        after_packing: bool = False,
     ) -> None:
         """Launch on a stream; the GPU's context is current.
 
@@ -88,8 +88,6 @@ class CudaExecutable:
             stream: where to launch.
             a, b, c: the operands.
             workspace: addresses of the workspace and its tickets, where the kernel takes them.
-            after_packing: whether the launch before this one on the stream packs for it. The kernel may begin while
-                that still runs, and waits for it by itself (`wait_for_grid_before` in dependent_launch.cuh).
         """
         if self._raw is None:
             sizes_and_alpha = (call.m, call.n, call.k, call.alpha)
@@ -103,7 +101,7 @@ class CudaExecutable:
                 call.arguments.clear()
             layouts = tensor_maps.layouts(self.kernel, self.config, call.problem, a, b)
             arguments = call.arguments[key] = with_maps(call.problem, layouts, c.pointer, workspace)
-        if after_packing and self._overlaps:
+        if self._overlaps:
             check(cuLaunchKernelEx(_dependent(call.geometry, int(stream.handle)), self._raw, arguments.address, 0))
             return
         grid, block, shared_bytes = call.geometry
@@ -163,11 +161,16 @@ class _Call(NamedTuple):
     ldc: np.int32
 
     @classmethod
-    def of(cls, problem: Problem, geometry: Launch, workspace: Workspace | None) -> "_Call":
+    def of(cls, problem: Problem, geometry: Launch, workspace: Workspace | None, overlaps: bool) -> "_Call":
         return cls(
             problem,
             geometry,
-            LaunchConfig(grid=geometry.grid, block=geometry.block, shmem_size=geometry.shared_bytes),
+            LaunchConfig(
+                grid=geometry.grid,
+                block=geometry.block,
+                shmem_size=geometry.shared_bytes,
+                programmatic_stream_serialization=overlaps,
+            ),
             workspace,
             {},
             m=np.int32(problem.m),

@@ -10,6 +10,8 @@
 // neighbouring rows, and a swizzle keeps these on different banks: the 16-byte pieces of a row are exchanged,
 // differently in each line of 128 bytes.
 
+#include <dependent_launch.cuh>
+
 #include "async_tile_io.cuh"
 #include "dynamic_shared.cuh"
 #include "epilogue.cuh"
@@ -70,6 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         B_tile = at(B_tile, ldb, BK, 0);
         depth -= BK;
     };
+    wait_for_grid_before();
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) start_next(stage);
 

@@ -43,6 +43,7 @@ KERNEL = Kernel(
     tile=tiling.tile,
     block=warp_tiling.block,
     vectorized=True,
+    overlaps=True,
     shared_bytes=_shared_bytes,
     least_capability=(8, 0),
 )

@@ -15,7 +15,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
          int ldc) {
     __shared__ float square[SIDE][SIDE + 1];  // a column more, so that the elements of a column lie on distinct banks
 
-    let_grid_after_start();  // first of all: it starts when the last block here has, so it takes no place from one
+    wait_for_grid_before();
+    let_grid_after_start();  // it starts when the last block here has, so it takes no place from one
     const int tiles_n = (N + SIDE - 1) / SIDE;
     const int tile_row = blockIdx.x / tiles_n * SIDE;
     const int tile_col = blockIdx.x % tiles_n * SIDE;

@@ -17,4 +17,5 @@ KERNEL = Kernel(
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=1),
     block=lambda config: (config.THREADS, 1, 1),
     vectorized=True,
+    overlaps=True,
 )

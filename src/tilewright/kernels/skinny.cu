@@ -8,6 +8,8 @@
 // groups meet in shared memory, and the blocks in the workspace, always in the same order. What counts is DRAM's
 // throughput; wavefronts of shared memory are next to none.
 
+#include <dependent_launch.cuh>
+
 #include "epilogue.cuh"
 
 constexpr int GROUP = THREADS_N > 32 ? THREADS_N : 32;
@@ -201,6 +203,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int k = first * STEP + thread / THREADS_N * RUN;
     const float* a = at(A, lda, tile_row, k);
     const float* b = at(B, ldb, k, EDGES ? min(col, (N - 1) & -WIDE) : col);
+    wait_for_grid_before();
     multiply(sums, a, lda, b, ldb, end - first - ends, M - tile_row, N - col);
     if (ends) {
         const int deep = K - (steps - 1) * STEP - thread / THREADS_N * RUN;

@@ -95,6 +95,7 @@ KERNEL = Kernel(
     tile=_tile,
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
+    overlaps=True,
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,
     presets={

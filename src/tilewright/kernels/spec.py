@@ -187,8 +187,10 @@ class Kernel:
     `(M, N, K, alpha, A, B, beta, C, ldc)`, the maps being `const __grid_constant__ TensorMap`, blank where k = 0."""
     packs: bool = False
     """Whether A is handed to it transposed, k x m, and B with aligned rows: the engine makes such copies by the kernel
-    `pack` before each launch (of B only where its rows are not aligned already). Its blocks may start while that runs,
-    so it calls `wait_for_grid_before` before it loads."""
+    `pack` before each launch (of B only where its rows are not aligned already)."""
+    overlaps: bool = False
+    """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
+    it calls `wait_for_grid_before` before it touches memory."""
     needs_alignment: bool = False
     """Whether it only runs where every row of A and B starts at a multiple of 16 bytes, as tensor maps need."""
     blocks: Callable[[int, Config], int] = lambda tiles, config: tiles

@@ -9,6 +9,7 @@
 // the tiles of the last wave, or all where there are fewer, each a range of k (stream-K, as in rung 15).
 
 #include <async_copy.cuh>
+#include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 
 #include "epilogue.cuh"
@@ -111,6 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             b_next = at(b_next, ldb, BK, 0);
             left -= BK;
         };
+        wait_for_grid_before();
         __syncthreads();  // the stages of the tile before have been read
 #pragma unroll
         for (int ahead = 0; ahead < STAGES - 1; ++ahead) {

@@ -94,6 +94,7 @@ KERNEL = Kernel(
     tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
+    overlaps=True,
     least_capability=(8, 0),
     shared_bytes=_shared_bytes,
     blocks=stream_k.blocks,

@@ -76,9 +76,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             load_tile(As + BK * BM, &B, tile_col, k_step * BK, &full[into]);
         };
         __syncthreads();  // the barriers are made, and the stages of the tile before have been read
+        // `pack` may still run. With k > 0 the others touch no memory before the first tile has come.
+        if (threadIdx.x == 0 || K == 0) wait_for_grid_before();
         if (threadIdx.x == 0 && K > 0) {
-            // `pack` may still run, begun after all else had ended. The others touch no memory before the first tile.
-            wait_for_grid_before();
             for (int ahead = 0; ahead < STAGES - 1 && from + ahead < to; ++ahead) {
                 bring(from + ahead, (stage + ahead) % STAGES);
             }

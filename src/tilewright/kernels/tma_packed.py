@@ -70,6 +70,7 @@ KERNEL = Kernel(
     shared_bytes=_shared_bytes,
     tensor_maps=lambda config: (TensorBox(config.BK, config.BM), TensorBox(config.BK, config.BN)),
     packs=True,
+    overlaps=True,
     blocks=stream_k.blocks,
     workspace_bytes=stream_k.workspace_bytes,
 )

@@ -110,8 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for regret in regrets(engine, problems):
             found.append(regret)
             print(f"{regret.shape:>16} {100 * (regret.factor - 1):6.1f}%  {regret.picked}  against  {regret.fastest}")
-        if options.json:
-            _write(options.json, engine, found)
+            if options.json:
+                _write(options.json, engine, found)  # each as it comes, so that a run cut off loses none
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
