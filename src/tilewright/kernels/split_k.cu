@@ -76,20 +76,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int tile_col = tile % tiles_n * BN;
         step += to - from;
 
-        // What this thread copies next of A and of B, and how many of k there are from there on.
+        // What this thread copies next of A and of B, and how many of m, n and k there are from there on.
         const float* a_next = at(A, lda, tile_row + copy_row, from * BK + copy_k);
         const float* b_next = at(B, ldb, from * BK + b_row, tile_col + b_col);
-        int left = K - from * BK;
-        const auto bring = [&](int into) {
+        const int left_m = M - tile_row - copy_row;
+        const int left_n = N - tile_col - b_col;
+        int left_k = K - from * BK;
+        const auto copy = [&](int into, bool checked) {
             float* As = stages + into * STAGE + copy_k * A_PITCH + copy_row;
             float* Bs = stages + into * STAGE + BK * A_PITCH + b_row * BN + b_col;
             const float* a = a_next;
 #pragma unroll
             for (int m = 0; m < BM; m += COPY_LANES_M * COPY_M) {
-                const bool inside = tile_row + copy_row + m < M;
 #pragma unroll
                 for (int k = 0; k < BK; k += COPY_LANES_K * COPY_K) {
-                    copy_async<4>(As + k * A_PITCH + m, a + k, !EDGES || (inside && copy_k + k < left));
+                    copy_async<4>(As + k * A_PITCH + m, a + k, !checked || (m < left_m && k < left_k - copy_k));
                 }
                 a = at(a, lda, COPY_LANES_M * COPY_M, 0);
             }
@@ -97,20 +98,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
             for (int k = 0; k < BK; k += B_ROWS) {
                 if (B_ROWS > BK && b_row >= BK) break;
-                const bool inside = b_row + k < left;
+                const bool inside = k < left_k - b_row;
                 if (ALIGNED) {
-                    copy_async_first(Bs + k * BN, b, !EDGES ? 16 : inside ? min(max(N - tile_col - b_col, 0), 4) * 4 : 0);
+                    copy_async_first(Bs + k * BN, b, !checked ? 16 : inside ? min(max(left_n, 0), 4) * 4 : 0);
                 } else {
 #pragma unroll
                     for (int n = 0; n < BN; n += 32 * COPY_N) {
-                        copy_async<4>(Bs + k * BN + n, b + n, !EDGES || (inside && tile_col + b_col + n < N));
+                        copy_async<4>(Bs + k * BN + n, b + n, !checked || (inside && n < left_n));
                     }
                 }
                 b = at(b, ldb, B_ROWS, 0);
             }
+        };
+        const bool within = !EDGES || (WITHIN && tile_row + BM <= M && tile_col + BN <= N);
+        const auto bring = [&](int into) {
+            if (within && (!EDGES || left_k >= BK)) {
+                copy(into, false);
+            } else {
+                copy(into, true);
+            }
             a_next += BK;
             b_next = at(b_next, ldb, BK, 0);
-            left -= BK;
+            left_k -= BK;
         };
         wait_for_grid_before();
         __syncthreads();  // the stages of the tile before have been read
