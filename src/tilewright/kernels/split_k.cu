@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int left_m = M - tile_row - copy_row;
         const int left_n = N - tile_col - b_col;
         int left_k = K - from * BK;
-        const auto copy = [&](int into, bool checked) {
+        const auto bring = [&](int into) {
             float* As = stages + into * STAGE + copy_k * A_PITCH + copy_row;
             float* Bs = stages + into * STAGE + BK * A_PITCH + b_row * BN + b_col;
             const float* a = a_next;
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             for (int m = 0; m < BM; m += COPY_LANES_M * COPY_M) {
 #pragma unroll
                 for (int k = 0; k < BK; k += COPY_LANES_K * COPY_K) {
-                    copy_async<4>(As + k * A_PITCH + m, a + k, !checked || (m < left_m && k < left_k - copy_k));
+                    copy_async<4>(As + k * A_PITCH + m, a + k, !EDGES || (m < left_m && k < left_k - copy_k));
                 }
                 a = at(a, lda, COPY_LANES_M * COPY_M, 0);
             }
@@ -100,22 +100,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 if (B_ROWS > BK && b_row >= BK) break;
                 const bool inside = k < left_k - b_row;
                 if (ALIGNED) {
-                    copy_async_first(Bs + k * BN, b, !checked ? 16 : inside ? min(max(left_n, 0), 4) * 4 : 0);
+                    copy_async_first(Bs + k * BN, b, !EDGES ? 16 : inside ? min(max(left_n, 0), 4) * 4 : 0);
                 } else {
 #pragma unroll
                     for (int n = 0; n < BN; n += 32 * COPY_N) {
-                        copy_async<4>(Bs + k * BN + n, b + n, !checked || (inside && n < left_n));
+                        copy_async<4>(Bs + k * BN + n, b + n, !EDGES || (inside && n < left_n));
                     }
                 }
                 b = at(b, ldb, B_ROWS, 0);
-            }
-        };
-        const bool within = !EDGES || (WITHIN && tile_row + BM <= M && tile_col + BN <= N);
-        const auto bring = [&](int into) {
-            if (within && (!EDGES || left_k >= BK)) {
-                copy(into, false);
-            } else {
-                copy(into, true);
             }
             a_next += BK;
             b_next = at(b_next, ldb, BK, 0);

@@ -61,9 +61,6 @@ KERNEL = Kernel(
         Parameter("SLICES", 1, (1, 2, 4), "groups of warps that divide the steps along k among them"),
         Parameter("STAGES", 3, (2, 3), "tiles of A and B that are in shared memory or on their way", least=2),
         stream_k.parameter(0, (0, 264, 396, 528)),
-        Parameter(
-            "WITHIN", 0, (0, 1), "1: where there are edges, steps within the matrices are copied without checks", least=0
-        ),
         Parameter("BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
