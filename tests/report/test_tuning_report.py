@@ -83,13 +83,32 @@ def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch
 
 def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request):
     root = request.config.rootpath
-    for path in (tuning.PAGE, tuning.EXHAUSTIVE, tuning.RANKED):
+    for path in (tuning.PAGE, tuning.EXHAUSTIVE, tuning.RANKED, tuning.REGRET):
         if (root / path).exists():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_bytes((root / path).read_bytes())
     monkeypatch.chdir(tmp_path)
     assert tuning.main() == 0
     assert (tmp_path / tuning.PAGE).read_text() == (root / tuning.PAGE).read_text(), "out of date: run make docs"
+
+
+def test_picks_are_told_with_what_they_cost():
+    found = [
+        {"shape": "8x9x10", "picked": "split_k:BM=16,BN=32", "fastest": "naive:", "factor": 1.21},
+        {"shape": "1x1x1", "picked": "coalesced:BLOCK=32", "fastest": "coalesced:BLOCK=32", "factor": 1.0},
+    ]
+    text = tuning.regret({"environment": {"gpu": {"name": "a GPU"}, "revision": "abc"}, "regrets": found})
+    assert "a GPU, revision abc, 2 problems: 10.0% longer in the geometric mean." in text
+    assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% |" in text
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"regrets": []}'])
+def test_a_corrupt_file_of_picks_is_an_error(tmp_path, monkeypatch, capsys, text):
+    monkeypatch.chdir(tmp_path)
+    tuning.REGRET.parent.mkdir(parents=True)
+    tuning.REGRET.write_text(text)
+    assert tuning.main() == 1
+    assert "results/h200/tuning/regret.json is not what tuning.regret writes" in capsys.readouterr().err
 
 
 def test_journals_that_cannot_be_compared_are_refused():

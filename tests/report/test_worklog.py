@@ -8,10 +8,11 @@ import pytest
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import LADDER, find
+from tilewright.report import performance
 from tilewright.report.worklog import __main__ as command
 from tilewright.report.worklog import counted, pages, template
 from tilewright.report.worklog.counted import Counted, Group
-from tilewright.report.worklog.facts import PICKED, RECORDS, Facts, problem_of
+from tilewright.report.worklog.facts import RECORDS, Facts, problem_of
 from tilewright.report.worklog.metrics import METRICS
 
 TEXTS = [pages.page_name(kernel) for kernel in LADDER]
@@ -175,7 +176,7 @@ def test_counts_are_saved_and_read_back(tmp_path):
 def checkout(tmp_path, monkeypatch, request):
     """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
     root = request.config.rootpath
-    for path in (pages.TEXTS, *RECORDS, PICKED, command.COUNTS):
+    for path in (pages.TEXTS, *RECORDS, *performance.BEST, command.COUNTS):
         copy = tmp_path / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (root / path).is_dir() else shutil.copy)(root / path, copy)

@@ -60,7 +60,7 @@ KERNEL = Kernel(
         Parameter("LANES_M", 4, (4,), "of a warp's 32 lanes, how many stand along m"),
         Parameter("SLICES", 1, (1, 2, 4), "groups of warps that divide the steps along k among them"),
         Parameter("STAGES", 3, (2, 3), "tiles of A and B that are in shared memory or on their way", least=2),
-        stream_k.parameter(0, (0, 264, 396, 528)),
+        stream_k.parameter(0, (0, 1, 264, 396, 528)),
         Parameter("BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
@@ -102,11 +102,11 @@ KERNEL = Kernel(
     presets={
         "tiny": {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 3, "WAVE": 0, "BLOCKS": 4},
         "small": {"BM": 16, "BN": 128, "BK": 32, "TM": 4, "TN": 8, "SLICES": 2, "STAGES": 3, "WAVE": 0, "BLOCKS": 4},
-        "medium": {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 0, "BLOCKS": 2},
+        "medium": {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 3, "WAVE": 1, "BLOCKS": 2},
         "uneven": {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 3, "WAVE": 0, "BLOCKS": 3},
         "odd": {"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 4, "SLICES": 1, "STAGES": 2, "WAVE": 396, "BLOCKS": 3},
-        "flat": {"BM": 64, "BN": 128, "BK": 16, "TM": 8, "TN": 8, "SLICES": 1, "STAGES": 2, "WAVE": 0, "BLOCKS": 4},
-        "tall": {"BM": 64, "BN": 64, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 0, "BLOCKS": 4},
+        "flat": {"BM": 64, "BN": 128, "BK": 16, "TM": 8, "TN": 8, "SLICES": 1, "STAGES": 2, "WAVE": 1, "BLOCKS": 4},
+        "tall": {"BM": 64, "BN": 64, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 1, "BLOCKS": 4},
         "deep": {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 396, "BLOCKS": 3},
         "few_rows": {
             "BM": 16,

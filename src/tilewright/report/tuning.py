@@ -1,12 +1,16 @@
 """Redraws the tables and plots of docs/tuning.md: `python -m tilewright.report.tuning`, from the root of a checkout.
 
 The table of winners comes from the shipped table. The plots come from two journals of one kernel on one problem, one of
-`tilewright tune --exhaustive` and one of the usual search; sections of which there is no data yet stay empty.
+`tilewright tune --exhaustive` and one of the usual search. How good the picks are was measured by `tuning.regret`.
+Sections of which there is no data yet stay empty.
 """
 
+import json
+import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.report.performance import fill, table
@@ -18,6 +22,7 @@ from tilewright.tuning.journal import Trial, read
 TABLE = SHIPPED / file_name("NVIDIA H200")
 EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
 RANKED = Path("results/h200/tuning/ranked.jsonl")
+REGRET = Path("results/h200/tuning/regret.json")
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
@@ -30,6 +35,8 @@ def main() -> int:
     """Redraw everything there is data of; returns the exit status."""
     try:
         sections = {"winners": winners(Table.load(TABLE).entries)}
+        if REGRET.exists():
+            sections["regret"] = regret(_load(REGRET))
         if EXHAUSTIVE.exists() and RANKED.exists():
             sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
         PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
@@ -64,6 +71,29 @@ def winners(entries: Sequence[Entry]) -> str:
         )
     heads = ("m x n x k", "type", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error")
     return table(heads, rows, "llllrrrr")
+
+
+def regret(facts: Mapping[str, Any]) -> str:
+    """How much longer what was picked took than the fastest known, on problems in no table."""
+    environment, found = facts["environment"], facts["regrets"]
+    rows = []
+    for one in found:
+        kernel, _, config = one["picked"].partition(":")
+        rows.append((one["shape"], f"`{kernel}`", config.replace(",", ", "), f"{100 * (one['factor'] - 1):.1f}%"))
+    mean = statistics.geometric_mean(one["factor"] for one in found)
+    words = (
+        f"{environment['gpu']['name']}, revision {environment['revision']}, {len(found)} problems: "
+        f"{100 * (mean - 1):.1f}% longer in the geometric mean."
+    )
+    return words + "\n\n" + table(("m x n x k", "kernel", "config", "longer by"), rows, "lllr")
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        return {"environment": facts["environment"], "regrets": facts["regrets"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordsError(f"{path} is not what tuning.regret writes: {error!r}") from error
 
 
 def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:

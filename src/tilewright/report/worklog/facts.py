@@ -11,13 +11,11 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
-from tilewright.report.performance import table
+from tilewright.report.performance import BEST, table
 from tilewright.report.worklog.counted import GPU, Counted
 from tilewright.report.worklog.metrics import METRICS
 
 RECORDS = (Path("results/h200/ladder.json"), Path("results/h200/rungs.json"))
-PICKED = Path("results/h200/best.json")
-"""Records of what `matmul` picks: a rung that has none of its own is told of by these."""
 SHAPE = "4096x4096x4096"
 """At which rungs are counted, drawn and compared."""
 SHAPES_OF: Mapping[str, str] = {"skinny": "1x4096x4096"}
@@ -44,12 +42,12 @@ class Facts:
 
     @staticmethod
     def load_records() -> list[Record]:
-        """The committed records.
+        """The committed records, at last those of what `matmul` picks: they tell of a rung that has none of its own.
 
         Raises:
             RecordsError: a file is missing or is none of records.
         """
-        return [record for path in (*RECORDS, PICKED) for record in Run.load(path).records]
+        return [record for path in (*RECORDS, *BEST) for record in Run.load(path).records]
 
     def find_record(self, kernel: str, shape: str) -> Record | None:
         """A rung's record at some sizes, its own before one where it was picked."""
