@@ -80,6 +80,8 @@ def test_the_json_has_counts_widths_and_listing(sass, tmp_path):
     assert facts["shared_bytes"] > 3 * 4 * (64 + 128) * 16 - 1, "all stages of A and B"
     assert facts["main_loop"]["access_widths"]["async_copy"] == {"16": 6}
     assert facts["main_loop"]["mix"]["fp32 multiply-add"] == {"FFMA": 1024}
+    assert facts["main_loop"]["register_banks"]["multiply_adds"] == 1024
+    assert 1024 < facts["main_loop"]["register_banks"]["cycles"] < 2 * 1024
     assert facts["main_loop"]["multiply_share"] == pytest.approx(1024 / facts["main_loop"]["instructions"])
     assert len(facts["listing"]) == facts["whole"]["instructions"]
     lines = {(one["file"], one["line"]): one["access_widths"] for one in facts["access_widths_by_line"]}

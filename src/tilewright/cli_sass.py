@@ -8,6 +8,7 @@ import typer
 
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count
 from tilewright.analysis.machine_code import MachineCode, machine_code
+from tilewright.analysis.register_banks import bank_reads
 from tilewright.engines.registry import present_gpu
 from tilewright.errors import ConfigError
 from tilewright.files import save_json
@@ -120,6 +121,7 @@ def _facts(
         opcodes, share = multiply_share(code.main_loop)
         addresses = {"first": code.main_loop[0].address, "last": code.main_loop[-1].address}
         loop = addresses | parts(code.main_loop) | {"multiplies_with": opcodes, "multiply_share": share}
+        loop["register_banks"] = bank_reads(code.main_loop)._asdict()
     return {
         "kernel": kernel.name,
         "config": dict(config),

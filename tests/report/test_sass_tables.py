@@ -47,6 +47,7 @@ def test_the_summary_says_what_the_loop_is():
     assert lines == [
         "128 registers a thread, 40 bytes spilled, 1024 bytes of shared memory",
         "main loop: 0010 to 0070; 42.9% of its instructions are FFMA",
+        "register banks deliver the operands of 1.000 FFMA a cycle: 3 take 3 cycles at least",
         "widest there: global loads of 16, shared loads of 16 bytes",
         "it loads or stores local memory: spilled registers, or arrays that are indexed at run time",
     ]

@@ -7,6 +7,7 @@ from rich.table import Table
 
 from tilewright.analysis.instruction_mix import GROUPS, MULTIPLY_ADD, TENSOR, Widths, access_widths, count
 from tilewright.analysis.machine_code import MachineCode
+from tilewright.analysis.register_banks import bank_reads
 from tilewright.analysis.sass import Instruction
 
 _MOST_OPCODES = 5
@@ -72,6 +73,12 @@ def summary(code: MachineCode, dynamic_shared_bytes: int) -> str:
         first, last = code.main_loop[0].address, code.main_loop[-1].address
         name, share = multiply_share(code.main_loop)
         lines.append(f"main loop: {first:04x} to {last:04x}; {100 * share:.1f}% of its instructions are {name}")
+        reads = bank_reads(code.main_loop)
+        if reads.multiply_adds:
+            lines.append(
+                f"register banks deliver the operands of {reads.rate:.3f} FFMA a cycle: {reads.multiply_adds:,} take "
+                f"{reads.cycles:,} cycles at least"
+            )
         lines += _widest(access_widths(code.main_loop))
     else:
         lines.append("no loop multiplies: there is no main loop")
