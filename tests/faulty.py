@@ -9,6 +9,8 @@ PLANTED = Path(__file__).with_name("planted_faults")
 TENSOR_MAPS = ("wrong_phase",)
 SHARING = ("missing_fence", "before_the_ticket", "right")
 """Kernels of which four blocks share a tile."""
+OVERLAPPING = ("early_access", "one_thread_waits")
+"""Kernels that may begin while the launch before them runs."""
 PER_ELEMENT = ("missing_syncwarp", "unordered_sum")
 """Kernels in which a warp computes an element."""
 
@@ -28,6 +30,7 @@ def faulty(name):
         workspace_bytes=(lambda problem, config: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
         tensor_maps=(lambda config: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
         needs_alignment=name in TENSOR_MAPS,
+        overlaps=name in OVERLAPPING,
     )
 
 

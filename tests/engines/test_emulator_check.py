@@ -48,6 +48,16 @@ def test_threads_and_memory_are_named():
     )
 
 
+def test_what_an_early_access_misses_is_told():
+    (finding,) = run(faulty("one_thread_waits"), (24, 39, 35)).findings
+    assert re.fullmatch(
+        r"thread \(\d+, 0, 0\) of block \(0, 0, 0\) reads A\[\d+, 0\] at one_thread_waits.cu:16, "
+        r"and has not waited for the launch before",
+        str(finding),
+    )
+    assert finding.count > 100
+
+
 def test_a_sum_in_the_order_in_which_threads_come_depends_on_it():
     findings = run(faulty("unordered_sum"), (24, 39, 200)).findings
     assert {finding.kind for finding in findings} == {"order"}
@@ -98,3 +108,14 @@ def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(name, number, tmp_pa
         faulty_kernel, kernel.config(overrides), operands.problem, operands.a, operands.b, operands.c
     ).findings
     assert {finding.kind for finding in found} - {"order"}
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in LADDER if kernel.overlaps], ids=lambda kernel: kernel.name)
+def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(kernel, tmp_path):
+    text = kernel.source.read_text()
+    assert "wait_for_grid_before();" in text
+    (tmp_path / kernel.source.name).write_text(text.replace("wait_for_grid_before();", ";"))
+    hasty = replace(kernel, source=tmp_path / kernel.source.name)
+    operands = Operands.draw(Problem(67, 45, 37))
+    found = check(hasty, kernel.config(), operands.problem, operands.a, operands.b, operands.c).findings
+    assert {finding.kind for finding in found} == {"early access"}

@@ -94,7 +94,8 @@ class _Session:
     def _watch(self, facts: LaunchFacts) -> Watch:
         if not self._watched:
             return Watch(schedule=self._schedule)
-        checker = Checker(facts.executable.program.library, arrays_of(facts))
+        executable = facts.executable
+        checker = Checker(executable.program.library, arrays_of(facts), executable.kernel.overlaps)
         self.checkers.append(checker)
         return Watch(checker)
 

@@ -83,8 +83,8 @@ class Finding:
     """A fault, once for each pair of lines."""
 
     kind: str
-    """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, barrier, misuse
-    or order."""
+    """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, early access (of
+    a launch that may begin while the one before it runs), barrier, misuse or order."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -111,20 +111,29 @@ class Finding:
             return self.message
         text = str(self.party).format(self.memory)
         if self.other:
-            text += f"; {str(self.other).format('it')}, {_WHY[self.kind]}"
+            text += f"; {str(self.other).format('it')}"
+        if self.kind in _WHY:
+            text += f", {_WHY[self.kind]}"
         return text
 
 
 _WHY = {
     "race": "and nothing orders the two",
     "unfinished copy": "and nobody has waited for it",
+    "early access": "and has not waited for the launch before",
 }
 
 
 class Checker(Observer):
-    """Looks on at one launch."""
+    """Looks on at one launch.
 
-    def __init__(self, library: Path, arrays: Sequence[CheckedArray]) -> None:
+    Args:
+        library: of the kernel.
+        arrays: what it may use.
+        overlaps: whether the launch may begin while the one before it runs (`Kernel.overlaps`).
+    """
+
+    def __init__(self, library: Path, arrays: Sequence[CheckedArray], overlaps: bool = False) -> None:
         runtime = load_runtime()
         make: Any = runtime.simt_make_checker
         make.restype = ctypes.c_void_p
@@ -132,7 +141,7 @@ class Checker(Observer):
         variables = [_Variable(name.encode(), *place) for name, *place in shared_variables(library)]
         shared = (_Variable * max(len(variables), 1))(*variables)
         size = ctypes.c_size_t
-        super().__init__(runtime, make(regions, size(len(arrays)), shared, size(len(variables))))
+        super().__init__(runtime, make(regions, size(len(arrays)), shared, size(len(variables)), int(overlaps)))
         self._library = library
 
     def findings(self) -> list[Finding]:

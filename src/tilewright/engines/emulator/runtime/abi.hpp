@@ -103,6 +103,9 @@ SIMT_EXPORT std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Cal
 using SimtWarpWork = const char* (*)(void* const* arguments);
 SIMT_EXPORT void simt_warp_together(const simt::Thread* self, simt::Call call, void* argument, SimtWarpWork work);
 
+// What the stand-in of dependent_launch.cuh calls.
+SIMT_EXPORT void simt_wait_for_grid(const simt::Thread* self);
+
 // What the stand-ins of async_copy.cuh call. Of the bytes that a copy writes it reads the first; the others are zeros.
 SIMT_EXPORT void simt_copy_async(const simt::Thread* self, simt::Call call, void* shared, const void* global,
                                  unsigned bytes, unsigned read);

@@ -169,6 +169,7 @@ class BlockRunner {
     void access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site);
     void fragment(const GpuThread& self, const Call& call, const FragmentAccess& access);
     void fence(const GpuThread& self);
+    void wait_for_grid(const GpuThread& self);
 
   private:
     void begin_block(std::uint64_t number);

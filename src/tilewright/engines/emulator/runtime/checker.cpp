@@ -22,7 +22,8 @@ std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintpt
 }  // namespace
 
 Checker::Checker(const CheckedArray* arrays, std::size_t array_count, const SharedVariable* variables,
-                 std::size_t variable_count) {
+                 std::size_t variable_count, bool overlaps)
+    : overlaps_(overlaps) {
     for (std::size_t i = 0; i < array_count; ++i) regions_.emplace_back(arrays[i]);
     for (std::size_t i = 0; i < variable_count; ++i) {
         variables_.push_back({variables[i].name, variables[i].offset, variables[i].bytes});
@@ -46,6 +47,8 @@ void Checker::begin_block(const Block& block) {
     // Copies that nobody waited for are forgotten.
     if (under_way_ != 0) shared_ = Shadow(dynamic_begin_ + layout_.dynamic_shared_bytes);
     under_way_ = 0;
+    waits_.clear();
+    waited_.assign(layout_.threads, !overlaps_);
     order_.begin_block(block.index);
 }
 
@@ -76,6 +79,12 @@ void Checker::fragment(const Warp& warp, const Call& call, const FragmentAccess&
     }
 }
 
+void Checker::waited_for_grid(const GpuThread& thread) {
+    if (waited_[thread.number]) return;
+    waited_[thread.number] = true;
+    waits_.push_back({order_.now(), 0, std::uint16_t(thread.number), 0});
+}
+
 void Checker::copy_started(const GpuThread& thread, const CopyAccess& copy) {
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
@@ -94,6 +103,7 @@ void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
 void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
+    check_waited({thread.number, site, number(copy.map.data), 0, AccessKind::read, 0});
     visit({thread.number, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY});
     set_written(number(copy.shared), copy.bytes(),
                 {Stamp::UNDER_WAY, site, std::uint16_t(thread.number), Stamp::COPY});
@@ -143,6 +153,7 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset) {
         return;
     }
     if (space == Space::global) {
+        check_waited(one);
         if (regions_.empty() || !regions_[last_region_].holds(one.address)) {
             const auto holds = [&](const Region& region) { return region.holds(one.address); };
             const auto region = std::find_if(regions_.begin(), regions_.end(), holds);
@@ -226,6 +237,17 @@ void Checker::check_order(const Visit& one, const Stamp& earlier, const char* ea
     }
 }
 
+// What the launch before reads and writes is not to be touched before that has ended.
+void Checker::check_waited(const Visit& one) {
+    if (__builtin_expect(waited_[one.thread], 1)) return;
+    const auto before = [&](const Stamp& wait) { return order_.before(wait, one.thread, false); };
+    if (std::any_of(waits_.begin(), waits_.end(), before)) {
+        waited_[one.thread] = true;
+    } else {
+        find("early access", one);
+    }
+}
+
 // An access of memory that is nobody's. If some array's slack takes it, it does no harm, and the launch goes on.
 void Checker::outside(const Visit& one) {
     find("out of bounds", one);
@@ -297,6 +319,7 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes) const {
 }  // namespace simt
 
 SIMT_EXPORT simt::Observer* simt_make_checker(const simt::CheckedArray* arrays, std::size_t array_count,
-                                              const simt::SharedVariable* variables, std::size_t variable_count) {
-    return new simt::Checker(arrays, array_count, variables, variable_count);
+                                              const simt::SharedVariable* variables, std::size_t variable_count,
+                                              int overlaps) {
+    return new simt::Checker(arrays, array_count, variables, variable_count, overlaps != 0);
 }

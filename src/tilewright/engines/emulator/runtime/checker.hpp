@@ -19,8 +19,9 @@ namespace simt {
 
 class Checker : public Observer {
   public:
+    // overlaps: whether the launch may begin while the one before it runs, so that threads wait for that one's end.
     Checker(const CheckedArray* arrays, std::size_t array_count, const SharedVariable* variables,
-            std::size_t variable_count);
+            std::size_t variable_count, bool overlaps);
 
     void begin_launch(const Layout& layout) override;
     void begin_block(const Block& block) override;
@@ -29,6 +30,7 @@ class Checker : public Observer {
     void warp_exchange(const Warp& warp, unsigned lanes, const Call& call) override;
     void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override;
     void fence(const GpuThread& thread) override { order_.fence(thread.number); }
+    void waited_for_grid(const GpuThread& thread) override;
     void copy_started(const GpuThread& thread, const CopyAccess& copy) override;
     void copy_landed(const GpuThread& thread, const CopyAccess& copy) override;
     void tile_started(const GpuThread& thread, const TileCopy& copy, const void* barrier) override;
@@ -69,6 +71,7 @@ class Checker : public Observer {
     void check_read(const Visit& visit, const Stamp& last_write, const Cells& cells);
     void write(const Visit& visit, const Cells& cells);
     void check_order(const Visit& visit, const Stamp& earlier, const char* did);
+    void check_waited(const Visit& visit);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);
     void set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp);
 
@@ -91,6 +94,9 @@ class Checker : public Observer {
     std::size_t dynamic_begin_ = 0;   // in shared_
     Block block_{};
     std::size_t under_way_ = 0;  // copies
+    bool overlaps_;
+    std::vector<Stamp> waits_;  // of this block's threads, for the launch before
+    std::vector<bool> waited_;  // by thread: whether it, or one that came before it, has waited
     Ordering order_;
     Findings findings_;
     std::uint32_t turn_ = 0;  // which of a cell's reads is given up next

@@ -48,6 +48,10 @@ void BlockRunner::fence(const GpuThread& self) {
     if (observed()) observer_->fence(self);
 }
 
+void BlockRunner::wait_for_grid(const GpuThread& self) {
+    if (observed()) observer_->waited_for_grid(self);
+}
+
 void BlockRunner::obey_refusal() {
     if (__builtin_expect(!observer_->refusal.empty(), 0)) {
         error_ = observer_->refusal;
@@ -73,6 +77,11 @@ void simt_fragment(const simt::Thread* self, simt::Call call, const void* addres
     thread.runner->fragment(thread, call,
                             {reinterpret_cast<std::uintptr_t>(address), lines, line_bytes, std::ptrdiff_t(stride),
                              element_bytes, writes ? simt::AccessKind::write : simt::AccessKind::read});
+}
+
+void simt_wait_for_grid(const simt::Thread* self) {
+    const auto& thread = static_cast<const simt::GpuThread&>(*self);
+    thread.runner->wait_for_grid(thread);
 }
 
 // The names are the sanitizer's.

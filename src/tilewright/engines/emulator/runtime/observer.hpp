@@ -20,6 +20,8 @@
 //       A warp loads or stores a matrix fragment (wmma). No `access` comes for it.
 //   fence
 //       __threadfence.
+//   waited_for_grid
+//       A thread has waited for the end of the launch before (dependent_launch.cuh).
 //   copy_started, copy_landed
 //       cp.async: started by a thread; carried out, when that thread waits.
 //   tile_started, tile_landed
@@ -106,6 +108,7 @@ class Observer {
     virtual void warp_exchange(const Warp&, unsigned /*lanes*/, const Call&) {}
     virtual void fragment(const Warp&, const Call&, const FragmentAccess&) {}
     virtual void fence(const GpuThread&) {}
+    virtual void waited_for_grid(const GpuThread&) {}
     virtual void copy_started(const GpuThread&, const CopyAccess&) {}
     virtual void copy_landed(const GpuThread&, const CopyAccess&) {}
     virtual void tile_started(const GpuThread&, const TileCopy&, const void* /*barrier*/) {}
