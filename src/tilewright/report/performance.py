@@ -8,7 +8,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from rich.console import Console
@@ -112,7 +112,8 @@ def headline(records: Sequence[Record]) -> str:
 
 
 def best(records: Sequence[Record]) -> str:
-    """What `matmul` picks for each problem, beside cuBLAS."""
+    """What `matmul` picks for each problem, beside cuBLAS, in the order of the suites."""
+    places = {sizes: place for place, sizes in enumerate(chain.from_iterable(shapes().values()))}
     rows = [
         (
             record.shape,
@@ -123,7 +124,7 @@ def best(records: Sequence[Record]) -> str:
             f"{record.ratio:.2f}" if record.ratio else "",
             f"{record.error_ratio:.2f}" if record.error_ratio else "",
         )
-        for record in records
+        for record in sorted(records, key=lambda one: places.get((one.m, one.n, one.k), len(places)))
     ]
     return table(
         ("m x n x k", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error over cuBLAS's"), rows, "lllrrrr"
