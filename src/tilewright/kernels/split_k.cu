@@ -14,6 +14,7 @@
 
 #include "epilogue.cuh"
 #include "parts.cuh"
+#include "products.cuh"
 #include "stream_k.cuh"
 
 constexpr int LANES_N = 32 / LANES_M;
@@ -140,18 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
             for (int k = 0; k < BK / SLICES; ++k) {
                 if (k + 1 < BK / SLICES) fetch(k + 1);
-#pragma unroll
-                for (int j = 0; j < TN; j += 4) {
-#pragma unroll
-                    for (int turn = 0; turn < TM; ++turn) {
-                        const int i = j / 4 % 2 ? TM - 1 - turn : turn;
-#pragma unroll
-                        for (int q = 0; q < 4; ++q) {
-                            const int col = j + (turn % 2 ? 3 - q : q);
-                            sums[i][col] += a[k % 2][i] * b[k % 2][col];
-                        }
-                    }
-                }
+                add_products(sums, a[k % 2], b[k % 2]);
             }
             if (++stage == STAGES) stage = 0;
         }

@@ -19,6 +19,7 @@
 #include <tensor_map.cuh>
 
 #include "epilogue.cuh"
+#include "products.cuh"
 #include "stream_k.cuh"
 #include "tile_order.cuh"
 
@@ -85,20 +86,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         float sums[TM][TN] = {};
         float a[2][TM] = {}, b[2][TN] = {};  // fragments of an even k and of an odd one
-        const auto multiply = [&](int k) {
-#pragma unroll
-            for (int j = 0; j < TN; j += 4) {
-#pragma unroll
-                for (int turn = 0; turn < TM; ++turn) {
-                    const int i = j / 4 % 2 ? TM - 1 - turn : turn;
-#pragma unroll
-                    for (int q = 0; q < 4; ++q) {
-                        const int col = j + (turn % 2 ? 3 - q : q);
-                        sums[i][col] += a[k % 2][i] * b[k % 2][col];
-                    }
-                }
-            }
-        };
         for (int k_step = from; k_step < to && K > 0; ++k_step) {
             barrier_wait(&full[stage], parity);
             __syncthreads();  // every thread is done with the stage before this one, which is filled anew
@@ -114,18 +101,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + k * BN + j * LANES_N);
             };
             fetch(0);
-            multiply(1);  // the last k of the stage before
+            add_products(sums, a[1], b[1]);  // of the last k of the stage before
 #pragma unroll
             for (int k = 0; k < BK - 1; ++k) {
                 fetch(k + 1);
-                multiply(k);
+                add_products(sums, a[k % 2], b[k % 2]);
             }
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
             }
         }
-        multiply(1);
+        add_products(sums, a[1], b[1]);
 
         if (shares && to - from < steps &&
             !add_parts<THREADS>(sums, shared, sharer, first, first + steps - 1, second, workspace, tickets)) {

@@ -141,10 +141,14 @@ def _index_figure(kind: str) -> str:
     return f"![{_CAPTIONS[kind]}]({FIGURES.name}/{kind}.svg)"
 
 
-def _code(kernel: Kernel, first: str, last: str) -> str:
-    """Lines of the kernel's source, and where it is."""
+def _code(kernel: Kernel, first: str, last: str, header: str = "") -> str:
+    """Lines of the kernel's source, or of a header that it includes, and where they are."""
     name = kernel.source.name
-    return f"{excerpt(kernel.source, first, last)}\n\nThe whole kernel: [{name}]({_SOURCES}/{name})"
+    whole = f"The whole kernel: [{name}]({_SOURCES}/{name})"
+    if not header:
+        return f"{excerpt(kernel.source, first, last)}\n\n{whole}"
+    included = kernel.source.with_name("include") / header
+    return f"{excerpt(included, first, last)}\n\nFrom [{header}]({_SOURCES}/include/{header}). {whole}"
 
 
 def _try(kernel: Kernel) -> str:
