@@ -7,6 +7,7 @@ from tilewright.report import tuning
 from tilewright.report.tuning_plots import landscape, plot_landscape, plot_search
 from tilewright.tables.table import Entry
 from tilewright.tuning.journal import Journal, Trial
+from tilewright.tuning.regret import Regret
 
 
 def trial(at_s, gflops, outcome="timed", **config):
@@ -94,10 +95,10 @@ def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request
 
 def test_picks_are_told_with_what_they_cost():
     found = [
-        {"shape": "8x9x10", "picked": "split_k:BM=16,BN=32", "fastest": "naive:", "factor": 1.21},
-        {"shape": "1x1x1", "picked": "coalesced:BLOCK=32", "fastest": "coalesced:BLOCK=32", "factor": 1.0},
+        Regret("8x9x10", picked="split_k:BM=16,BN=32", fastest="naive:", factor=1.21),
+        Regret("1x1x1", picked="coalesced:BLOCK=32", fastest="coalesced:BLOCK=32", factor=1.0),
     ]
-    text = tuning.regret({"environment": {"gpu": {"name": "a GPU"}, "revision": "abc"}, "regrets": found})
+    text = tuning.regret({"gpu": {"name": "a GPU"}, "revision": "abc"}, found)
     assert "a GPU, revision abc, 2 problems: 10.0% longer in the geometric mean." in text
     assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% |" in text
 

@@ -8,7 +8,6 @@ import pytest
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import LADDER, find
-from tilewright.report import performance
 from tilewright.report.worklog import __main__ as command
 from tilewright.report.worklog import counted, pages, template
 from tilewright.report.worklog.counted import Counted, Group
@@ -176,7 +175,7 @@ def test_counts_are_saved_and_read_back(tmp_path):
 def checkout(tmp_path, monkeypatch, request):
     """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
     root = request.config.rootpath
-    for path in (pages.TEXTS, *RECORDS, *performance.BEST, command.COUNTS):
+    for path in (pages.TEXTS, *RECORDS, command.COUNTS):
         copy = tmp_path / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (root / path).is_dir() else shutil.copy)(root / path, copy)

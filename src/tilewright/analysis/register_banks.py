@@ -39,12 +39,12 @@ def bank_reads(code: Iterable[Instruction]) -> BankReads:
     for instruction in code:
         if instruction.name != _MULTIPLY_ADD or not instruction.executed:
             continue
-        factors = {place: register for place, register, _ in _sources(instruction)}
-        read = {register for place, register in factors.items() if kept.get(place) != register}
+        sources = _sources(instruction)
+        read = {register for place, register, _ in sources if kept.get(place) != register}
         even = sum(register % 2 == 0 for register in read)
         multiply_adds += 1
         cycles += max(even, len(read) - even, 1)
-        kept = {place: register for place, register, reused in _sources(instruction) if reused}
+        kept = {place: register for place, register, reused in sources if reused}
     return BankReads(multiply_adds, cycles)
 
 

@@ -5,8 +5,6 @@ The table of winners comes from the shipped table. The plots come from two journ
 Sections of which there is no data yet stay empty.
 """
 
-import json
-import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +16,7 @@ from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import Entry, Table, file_name
 from tilewright.tuning.journal import Trial, read
+from tilewright.tuning.regret import Regret, load, mean
 
 TABLE = SHIPPED / file_name("NVIDIA H200")
 EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
@@ -36,7 +35,7 @@ def main() -> int:
     try:
         sections = {"winners": winners(Table.load(TABLE).entries)}
         if REGRET.exists():
-            sections["regret"] = regret(_load(REGRET))
+            sections["regret"] = regret(*load(REGRET))
         if EXHAUSTIVE.exists() and RANKED.exists():
             sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
         PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
@@ -73,27 +72,17 @@ def winners(entries: Sequence[Entry]) -> str:
     return table(heads, rows, "llllrrrr")
 
 
-def regret(facts: Mapping[str, Any]) -> str:
+def regret(environment: Mapping[str, Any], found: Sequence[Regret]) -> str:
     """How much longer what was picked took than the fastest known, on problems in no table."""
-    environment, found = facts["environment"], facts["regrets"]
     rows = []
     for one in found:
-        kernel, _, config = one["picked"].partition(":")
-        rows.append((one["shape"], f"`{kernel}`", config.replace(",", ", "), f"{100 * (one['factor'] - 1):.1f}%"))
-    mean = statistics.geometric_mean(one["factor"] for one in found)
+        kernel, _, config = one.picked.partition(":")
+        rows.append((one.shape, f"`{kernel}`", config.replace(",", ", "), f"{100 * (one.factor - 1):.1f}%"))
     words = (
         f"{environment['gpu']['name']}, revision {environment['revision']}, {len(found)} problems: "
-        f"{100 * (mean - 1):.1f}% longer in the geometric mean."
+        f"{100 * (mean(found) - 1):.1f}% longer in the geometric mean."
     )
     return words + "\n\n" + table(("m x n x k", "kernel", "config", "longer by"), rows, "lllr")
-
-
-def _load(path: Path) -> Mapping[str, Any]:
-    try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        return {"environment": facts["environment"], "regrets": facts["regrets"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise RecordsError(f"{path} is not what tuning.regret writes: {error!r}") from error
 
 
 def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:

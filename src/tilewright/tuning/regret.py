@@ -4,19 +4,20 @@ python -m tilewright.tuning.regret --problems 20 --json regret.json
 """
 
 import argparse
+import json
 import math
 import random
 import statistics
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.bench.environment import environment
 from tilewright.bench.measure import Choice, measure
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, KernelNotFoundError, TilewrightError
+from tilewright.errors import ConfigError, KernelNotFoundError, RecordsError, TilewrightError
 from tilewright.files import save_json
 from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
@@ -92,6 +93,19 @@ def regrets(engine: Engine, problems: Iterable[Problem], samples: int = 5) -> It
 def mean(found: Sequence[Regret]) -> float:
     """Geometric mean of the factors."""
     return statistics.geometric_mean([regret.factor for regret in found])
+
+
+def load(path: Path) -> tuple[dict[str, Any], list[Regret]]:
+    """What a run wrote: its environment, and what it found.
+
+    Raises:
+        RecordsError: the file cannot be read, or holds something else.
+    """
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        return facts["environment"], [Regret(**regret) for regret in facts["regrets"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordsError(f"{path} is not what tuning.regret writes: {error!r}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

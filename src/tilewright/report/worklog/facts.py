@@ -1,7 +1,6 @@
 """Where the worklog's numbers come from, by the names under which its words ask for them."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
 from tilewright.bench.records import Record, Run
@@ -9,13 +8,14 @@ from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
+from tilewright.report import performance
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
-from tilewright.report.performance import BEST, table
 from tilewright.report.worklog.counted import GPU, Counted
 from tilewright.report.worklog.metrics import METRICS
 
-RECORDS = (Path("results/h200/ladder.json"), Path("results/h200/rungs.json"))
+RECORDS = (performance.RECORDS, performance.LATER_RUNGS, *performance.BEST)
+"""Of rungs, and at last of what `matmul` picks: those tell of a rung that has none of its own."""
 SHAPE = "4096x4096x4096"
 """At which rungs are counted, drawn and compared."""
 SHAPES_OF: Mapping[str, str] = {"skinny": "1x4096x4096"}
@@ -42,12 +42,12 @@ class Facts:
 
     @staticmethod
     def load_records() -> list[Record]:
-        """The committed records, at last those of what `matmul` picks: they tell of a rung that has none of its own.
+        """The committed records.
 
         Raises:
             RecordsError: a file is missing or is none of records.
         """
-        return [record for path in (*RECORDS, *BEST) for record in Run.load(path).records]
+        return [record for path in RECORDS for record in Run.load(path).records]
 
     def find_record(self, kernel: str, shape: str) -> Record | None:
         """A rung's record at some sizes, its own before one where it was picked."""
@@ -118,7 +118,7 @@ class Facts:
         if len(rows) < len(names):
             raise RecordsError(f"there is no metric {next(name for name in names if name not in METRICS)!r}")
         heads = [f"{find(one).rung} {one}" for one in kernels]
-        return table(("", *heads), rows, "l" + "r" * len(heads))
+        return performance.table(("", *heads), rows, "l" + "r" * len(heads))
 
     def measured(self, kernel: str, before: str) -> str:
         """A table of GFLOP/s by size, beside the rung that it builds on; '-' for none."""
@@ -140,10 +140,10 @@ class Facts:
         rung = find(kernel).rung
         heads = ["m x n x k", f"{rung} {kernel}, GFLOP/s", "of cuBLAS"]
         if before == "-":
-            return table(heads, [(row[0], row[2], row[4]) for row in rows], "lrr")
+            return performance.table(heads, [(row[0], row[2], row[4]) for row in rows], "lrr")
         heads[1:1] = [f"{find(before).rung} {before}"]
         heads[3:3] = ["times"]
-        return table(heads, rows, "lrrrr")
+        return performance.table(heads, rows, "lrrrr")
 
     def limits(self, kernel: str) -> str:
         """A table of the least times of a launch, the longest of them bold, beside what was measured."""
@@ -157,7 +157,7 @@ class Facts:
         record = self.find_record(kernel, one.shape)
         if record:
             names, texts = [*names, "measured"], [*texts, _time(record.time_us.median)]
-        return table((f"at {one.shape}", *names), [("time", *texts)], "l" + "r" * len(names))
+        return performance.table((f"at {one.shape}", *names), [("time", *texts)], "l" + "r" * len(names))
 
     def least(self, kernel: str) -> str:
         """Bytes of A, B and C."""
