@@ -10,8 +10,8 @@
 //
 // The last wave of tiles seldom fills the GPU: with WAVE > 0, so many blocks share what is left of them (stream-K).
 //
-// A long sum errs more than short ones that are added: with CHUNK > 0, a block adds its sums to C after so many k, and
-// begins new ones.
+// A long sum errs more than short ones that are added: with CHUNK > 0, a block adds its sums to C after so many k, in
+// whole tiles, and begins new ones.
 
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
@@ -29,6 +29,7 @@ constexpr int WARPS_N = BN / (LANES_N * TN);
 constexpr int WARPS = BM / (LANES_M * TM) * WARPS_N;
 constexpr int THREADS = 32 * WARPS;
 constexpr int STAGE = BK * (BM + BN);  // floats of a tile of A and one of B
+constexpr int LOOP = BK > 32 ? BK / 2 : BK;  // k in the code of the inner loop, which has to stay in the instruction cache
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tma_packed(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
@@ -63,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const int tile = shares ? shared.first_tile + step / steps : blockIdx.x;
         const int first = step / steps * steps;  // of the tile
         const int from = step - first;
-        const int to = min(from + min(end - step, CHUNK && !shares ? CHUNK / BK : steps), steps);
+        const int to = min(from + min(end - step, CHUNK && !shares ? (CHUNK + BK - 1) / BK : steps), steps);
         const float beta_now = from > 0 && !shares ? 1.0f : beta;  // C holds the chunks before this one
         const TilePlace place = place_of(tile, tiles_m, tiles_n);
         const int tile_row = place.row * BM;
@@ -94,18 +95,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
             const float* As = stages + stage * STAGE + thread_row;
             const float* Bs = stages + stage * STAGE + BK * BM + thread_col;
-            const auto fetch = [&](int k) {
+            const int depth = LOOP < BK ? min(K - k_step * BK, BK) : BK;  // the last tiles end in zeros
+            for (int done = 0; done < depth; done += LOOP) {
 #pragma unroll
-                for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + k * BM + i * LANES_M);
+                for (int k = 0; k < LOOP; ++k) {
 #pragma unroll
-                for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + k * BN + j * LANES_N);
-            };
-            fetch(0);
-            add_products(sums, a[1], b[1]);  // of the last k of the stage before
+                    for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + k * BM + i * LANES_M);
 #pragma unroll
-            for (int k = 0; k < BK - 1; ++k) {
-                fetch(k + 1);
-                add_products(sums, a[k % 2], b[k % 2]);
+                    for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + k * BN + j * LANES_N);
+                    add_products(sums, a[(k + 1) % 2], b[(k + 1) % 2]);  // of the k before, which another stage may hold
+                }
+                As += LOOP * BM;
+                Bs += LOOP * BN;
             }
             if (++stage == STAGES) {
                 stage = 0;

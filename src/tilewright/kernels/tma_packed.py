@@ -30,7 +30,7 @@ KERNEL = Kernel(
     parameters=(
         Parameter("BM", 128, (64, 128, 256), "rows of C that a block computes"),
         Parameter("BN", 128, (64, 128, 256), "columns of C that a block computes"),
-        Parameter("BK", 32, (16, 32), "how far along k a block's tiles of A and B reach"),
+        Parameter("BK", 32, (16, 32, 48, 52, 56), "how far along k a block's tiles of A and B reach"),
         Parameter("TM", 8, (8, 16), "rows of C that a thread computes"),
         Parameter("TN", 8, (8, 16), "columns of C that a thread computes"),
         Parameter("STAGES", 3, (2, 3, 4, 6), "tiles of A and B that are in shared memory or on their way", least=2),
@@ -51,9 +51,9 @@ KERNEL = Kernel(
         Constraint(lambda c: _threads(c) <= 1024, "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads"),
         *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
-            lambda c: c.BK % 2 == 0, "BK must be a multiple of 2: fragments take turns in two sets of registers"
+            lambda c: c.BK % (2 if c.BK <= 32 else 4) == 0,
+            "BK must be a multiple of 2, above 32 of 4: fragments take turns in two sets of registers, in BK or BK/2 turns",
         ),
-        Constraint(lambda c: c.CHUNK % c.BK == 0, "CHUNK must be a multiple of BK: sums are whole steps"),
         Constraint(
             lambda c: max(c.BM, c.BN, c.BK) <= 256, "BM, BN and BK must be at most 256, the extents of a tensor box"
         ),
