@@ -83,6 +83,7 @@ ORDERED_BY = {
     "async_copy": ("async_copy.cu", {}),
     "wmma_f16": ("include/wmma_epilogue.cuh", {}),
     "tma_packed": ("include/stream_k.cuh", {"WAVE": 7}),
+    "tma_swizzled": ("tma_swizzled.cu", {"WAVE": 7}),
 }
 """Rungs, with a file of theirs and a config in which all that orders accesses there is needed."""
 

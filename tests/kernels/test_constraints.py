@@ -90,6 +90,16 @@ VIOLATIONS["tma_packed"] = [
     ({"BK": 34, "STAGES": 2}, "BK must be a multiple of 2, above 32 of 4"),
     ({"BLOCKS": 3, "STAGES": 2}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
+VIOLATIONS["tma_swizzled"] = [
+    ({"BM": 48}, "BM must be a multiple of 4*TM"),
+    ({"BN": 96}, "BN must be a multiple of 8*TN"),
+    ({"BM": 32}, "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 256 threads"),
+    ({"TM": 2}, "TM must be a multiple of 4"),
+    ({"TN": 2}, "TN must be a multiple of 4"),
+    ({"BM": 32, "BN": 512, "SLICES": 1}, "BM, BN and SLICES*32 must be at most 256"),
+    ({"BM": 64, "BN": 64, "SLICES": 4}, "BLOCKS times SLICES*32*(3*BM+2*BN) floats must fit"),
+    ({"BM": 128, "BN": 256, "TM": 16, "TN": 16, "BLOCKS": 1}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
+]
 VIOLATIONS["split_k"] = [
     ({"LANES_M": 3, "BM": 48}, "LANES_M must be 2, 4, 8 or 16"),
     ({"BM": 24}, "BM must be a multiple of LANES_M*TM"),

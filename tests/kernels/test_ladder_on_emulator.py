@@ -42,6 +42,11 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2, "WAVE": 7, "CHUNK": 16, "RASTER": 2},
         {"BM": 128, "BN": 256, "TN": 16, "BK": 16, "STAGES": 4, "BLOCKS": 1, "WAVE": 0},
     ],
+    "tma_swizzled": [
+        {"WAVE": 19},
+        {"BM": 128, "SLICES": 1, "WAVE": 1},
+        {"BM": 64, "BN": 64, "SLICES": 4, "BLOCKS": 1, "WAVE": 3},
+    ],
     "split_k": [
         {"WAVE": 5},
         {"BM": 32, "BN": 128, "BK": 64, "SLICES": 2, "TM": 8, "STAGES": 2, "WAVE": 11},

@@ -83,7 +83,8 @@ def predict(
     tiles = -(-problem.m // tile.m) * -(-problem.n // tile.n)
     steps = -(-problem.k // tile.k)
     work = _divide(kernel, config, tiles, steps)
-    blocks_us = _cycles(kernel, needs, work, steps, gpu.multiprocessors) / gpu.clock_mhz
+    packed = _packed_bytes(kernel, problem)
+    blocks_us = _cycles(needs, work, steps, gpu.multiprocessors, packed > 0) / gpu.clock_mhz
     traffic_us = _traffic_us(needs, problem, gpu, tiles, work.parts)
     us = _LAUNCH_US + join(blocks_us, traffic_us)
     if work.parts > 1 and "WAVE" in config:  # as a tree
@@ -91,8 +92,8 @@ def predict(
         us += levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n)
     elif work.parts > 1:
         us += _GATHER_US
-    if kernel.packs:
-        us += _PACKING_US + _packed_bytes(problem) / (1e3 * gpu.dram_gbs)
+    if packed:
+        us += _PACKING_US + packed / (1e3 * gpu.dram_gbs)
     return Cost(us, blocks_us, traffic_us, (work.whole + work.sharers) / (held * gpu.multiprocessors))
 
 
@@ -109,7 +110,7 @@ def _divide(kernel: Kernel, config: Config, tiles: int, steps: int) -> _Work:
     return _Work(tiles, 0, 0, 1)
 
 
-def _cycles(kernel: Kernel, needs: Footprint, work: _Work, steps: int, multiprocessors: int) -> float:
+def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int, packs: bool) -> float:
     """Of the waves of blocks, one after the other."""
     held = needs.occupancy.blocks
     full, rest = divmod(work.whole, held * multiprocessors)
@@ -117,7 +118,7 @@ def _cycles(kernel: Kernel, needs: Footprint, work: _Work, steps: int, multiproc
     if not (rest or work.sharers):
         return cycles
     own, sharers = -(-rest // multiprocessors), -(-work.sharers // multiprocessors)
-    if kernel.packs and not own:
+    if packs and not own:
         # Blocks that start while the packing still runs are not spread evenly.
         sharers = max(sharers, min(held, work.sharers))
     turns = -(-(own + sharers) // held)
@@ -130,11 +131,14 @@ def _wave(needs: Footprint, blocks: int, steps: int, longest: int) -> float:
     return join(steps * needs.busy, longest * needs.alone) + needs.ends + blocks * needs.store
 
 
-def _packed_bytes(problem: Problem) -> int:
-    """That packing reads and writes: A, and B where its rows are not aligned."""
+def _packed_bytes(kernel: Kernel, problem: Problem) -> int:
+    """That packing reads and writes: A and B where their rows are not aligned, and A where it is to be transposed."""
+    if not kernel.packs:
+        return 0
     item = ITEM_BYTES[problem.dtype]
-    columns = problem.m + (problem.n if problem.ldb * item % VECTOR_BYTES else 0)
-    return 2 * item * problem.k * columns
+    of_a = problem.m if kernel.packs == "transposed" or problem.lda * item % VECTOR_BYTES else 0
+    of_b = problem.n if problem.ldb * item % VECTOR_BYTES else 0
+    return 2 * item * problem.k * (of_a + of_b)
 
 
 def _traffic_us(needs: Footprint, problem: Problem, gpu: Gpu, tiles: int, parts: float) -> float:

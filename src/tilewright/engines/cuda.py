@@ -123,13 +123,16 @@ class CudaEngine:
         with self.current:
             workspace = () if call.workspace is None else self._workspaces.pointers(on, call.workspace)
             if executable.kernel.packs and problem.k > 0:
-                a, b = self._packed(problem, a, b, on)
+                a, b = self._packed(executable.kernel, a, b, on)
             executable.start(call, on, a, b, c, workspace)
 
-    def _packed(self, problem: Problem, a: Matrix, b: Matrix, stream: Any) -> tuple[Matrix, Matrix]:
+    def _packed(self, kernel: Kernel, a: Matrix, b: Matrix, stream: Any) -> tuple[Matrix, Matrix]:
         """Start making the copies of A and B that a kernel which packs is launched with."""
-        memory, _ = self._workspaces.pointers(stream, Workspace(packing.needed_bytes(problem, b), tickets=1), "packing")
-        a, b, steps = packing.packed(problem, a, b, memory)
+        needed = packing.needed_bytes(kernel, a, b)
+        if not needed:
+            return a, b
+        memory, _ = self._workspaces.pointers(stream, Workspace(needed, tickets=1), "packing")
+        a, b, steps = packing.packed(kernel, a, b, memory)
         for step in steps:
             run(self, pack.KERNEL, step.config, step.problem, step.source, step.source, step.target, stream)
         return a, b

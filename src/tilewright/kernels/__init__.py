@@ -17,6 +17,7 @@ from tilewright.kernels import (
     thread_tiled_1d,
     thread_tiled_2d,
     tma_packed,
+    tma_swizzled,
     vectorized,
     warptiled,
     wmma_f16,
@@ -42,6 +43,7 @@ LADDER: tuple[Kernel, ...] = (
     tma_packed.KERNEL,
     split_k.KERNEL,
     skinny.KERNEL,
+    tma_swizzled.KERNEL,
 )
 
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}

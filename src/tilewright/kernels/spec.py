@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, nearest
 from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
@@ -185,9 +185,10 @@ class Kernel:
     tensor_maps: Callable[[Config], tuple[TensorBox, TensorBox]] | None = None
     """Boxes of A and B that one load brings, where the source takes tensor maps. Its parameters are then
     `(M, N, K, alpha, A, B, beta, C, ldc)`, the maps being `const __grid_constant__ TensorMap`, blank where k = 0."""
-    packs: bool = False
-    """Whether A is handed to it transposed, k x m, and B with aligned rows: the engine makes such copies by the kernel
-    `pack` before each launch (of B only where its rows are not aligned already)."""
+    packs: Literal["", "aligned", "transposed"] = ""
+    """How A and B are handed to it, however they lie: with rows that start at multiples of 16 bytes, as tensor maps
+    need, and A transposed, k x m, or not. The engine makes such copies by the kernel `pack` before a launch, where the
+    operands do not lie so already."""
     overlaps: bool = False
     """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
     it calls `wait_for_grid_before` before it touches memory."""

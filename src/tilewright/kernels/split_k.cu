@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (shares && sharer >= shared.sharers) return;
     int step = shares ? shared.first_step(sharer) : 0;
     const int end = shares ? shared.first_step(sharer + 1) : steps;
-    for (bool second = false; step < end; second = true) {
+    while (step < end) {
         const int tile = shares ? shared.first_tile + step / steps : blockIdx.x;
         const int first = step / steps * steps;  // of the tile
         const int from = step - first;
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             if (slice == 0) add_sums<PART>(sums, theirs);
         }
         if (WAVE && to - from < steps &&
-            !add_parts<PART>(sums, shared, sharer, first, first + steps - 1, second, workspace, tickets)) {
+            !add_parts<2, PART>(sums, shared, sharer, first, first + steps - 1, workspace, tickets)) {
             continue;
         }
         if (STAGED) __syncthreads();  // the last stage has been read: the tile takes the stages' place

@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (shares && sharer >= shared.sharers) return;
     int step = shares ? shared.first_step(sharer) : 0;
     const int end = shares ? shared.first_step(sharer + 1) : steps;
-    for (bool second = false; step < end; second = true) {
+    while (step < end) {
         const int tile = shares ? shared.first_tile + step / steps : blockIdx.x;
         const int first = step / steps * steps;  // of the tile
         const int from = step - first;
@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         add_products(sums, a[1], b[1]);
 
         if (shares && to - from < steps &&
-            !add_parts<THREADS>(sums, shared, sharer, first, first + steps - 1, second, workspace, tickets)) {
+            !add_parts<2, THREADS>(sums, shared, sharer, first, first + steps - 1, workspace, tickets)) {
             continue;
         }
         if (!ALIGNED) __syncthreads();  // the last stage has been read: the tile takes the stages' place

@@ -52,7 +52,7 @@ KERNEL = Kernel(
         *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
             lambda c: c.BK % (2 if c.BK <= 32 else 4) == 0,
-            "BK must be a multiple of 2, above 32 of 4: fragments take turns in two sets of registers, in BK or BK/2 turns",
+            "BK must be a multiple of 2, above 32 of 4: the loop, over BK or BK/2 k, takes fragments in turns",
         ),
         Constraint(
             lambda c: max(c.BM, c.BN, c.BK) <= 256, "BM, BN and BK must be at most 256, the extents of a tensor box"
@@ -69,7 +69,7 @@ KERNEL = Kernel(
     least_capability=(9, 0),
     shared_bytes=_shared_bytes,
     tensor_maps=lambda config: (TensorBox(config.BK, config.BM), TensorBox(config.BK, config.BN)),
-    packs=True,
+    packs="transposed",
     overlaps=True,
     blocks=stream_k.blocks,
     workspace_bytes=stream_k.workspace_bytes,

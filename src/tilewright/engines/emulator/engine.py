@@ -138,7 +138,7 @@ class EmulatorEngine:
         if needed.edges > built.edges or needed.aligned < built.aligned or needed.dtype != built.dtype:
             raise LaunchError(f"{kernel.name}: compiled for {built}, but the operands are {needed}")
         if kernel.packs and problem.k:
-            a, b = self._packed(problem, a, b)
+            a, b = self._packed(kernel, a, b)
         arguments = [
             ctypes.c_int(problem.m),
             ctypes.c_int(problem.n),
@@ -166,10 +166,13 @@ class EmulatorEngine:
         if tickets.any() and watch.blocks is None:
             raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
 
-    def _packed(self, problem: Problem, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+    def _packed(self, kernel: Kernel, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
         """Make the copies of A and B that a kernel which packs is launched with."""
-        memory = self.empty(1, packing.needed_bytes(problem, b) // 4)
-        a, b, steps = packing.packed(problem, a, b, memory.pointer)
+        needed = packing.needed_bytes(kernel, a, b)
+        if not needed:
+            return a, b
+        memory = self.empty(1, needed // 4)
+        a, b, steps = packing.packed(kernel, a, b, memory.pointer)
         for step in steps:
             run(self, pack.KERNEL, step.config, step.problem, step.source, step.source, step.target)
         return replace(a, owner=memory), replace(b, owner=(b.owner, memory))

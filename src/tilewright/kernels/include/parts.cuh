@@ -13,7 +13,17 @@ __device__ __forceinline__ void leave_sums(const float (&sums)[ROWS][COLS], floa
     }
 }
 
-// Adds what another thread left to a thread's own sums.
+// Takes what a thread left for this one's sums.
+template <int PART, int ROWS, int COLS>
+__device__ __forceinline__ void take_sums(float (&sums)[ROWS][COLS], const float* place) {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+        for (int j = 0; j < COLS; ++j) sums[i][j] = place[(i * COLS + j) * PART];
+    }
+}
+
+// Adds what a thread left to this one's sums.
 template <int PART, int ROWS, int COLS>
 __device__ __forceinline__ void add_sums(float (&sums)[ROWS][COLS], const float* place) {
 #pragma unroll

@@ -1,9 +1,9 @@
 // Sharing the tiles of the last wave (stream-K): those left when WAVE tiles at a time are done are laid end to end along
 // k and cut into equal ranges of steps, one for each of up to WAVE blocks, the sharers.
 //
-// The parts of a tile are added as a tree: of two neighbouring groups of sharers, the one done first leaves its sums in
-// the workspace, and the other adds them to its own and goes on for both. So no block waits for another, many parts are
-// added in few steps, and the sums are the same whoever comes first.
+// The parts of a tile are added as a tree: of up to FAN neighbouring groups of sharers, those done first leave their sums
+// in the workspace, and the one done last adds them, in the groups' order, and goes on for all. So no block waits for
+// another, many parts are added in few steps, and the sums are the same whoever comes last.
 #pragma once
 
 #include "parts.cuh"
@@ -34,36 +34,48 @@ struct Shared {
 // the block now has the whole tile's; if not, it is done with the tile.
 //
 // first, last: the tile's first and last step, of the shared ones.
-// second: whether this is the second tile that the block works on. There are two at most of which others do the rest.
-// workspace: for every sharer, two parts of PART x ROWS x COLS sums.
+// workspace: for every sharer, two parts of PART x ROWS x COLS sums: one of a tile that another sharer begins, and one
+// of the tile that it begins itself. A group leaves its sums in the part of the group's first sharer.
 // tickets: one for each sharer, 0 before and after. A tile's sharers beyond the first have theirs to themselves, and it
-// serves where the one that it belongs to begins the right one of two groups. It names the part that was left, plus 1.
-template <int PART, int ROWS, int COLS>
+// serves where the one that it belongs to begins the second of the groups to be added: it counts those that have left
+// their sums.
+// FAN: a step of the tree takes about 2 us on an H200, and another part to be read a tenth of that and more.
+template <int FAN, int PART, int ROWS, int COLS>
 __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Shared& shared, int sharer, int first,
-                                          int last, bool second, float* workspace, unsigned* tickets) {
-    __shared__ unsigned left;
+                                          int last, float* workspace, unsigned* tickets) {
+    __shared__ int left;
     const int first_sharer = shared.sharer_of(first);
     const int sharers = shared.sharer_of(last) - first_sharer + 1;
-    const unsigned mine = 2 * sharer + second;
-    for (int reach = 1; reach < sharers; reach *= 2) {
-        const int right = ((sharer - first_sharer) / reach | 1) * reach;
-        if (right >= sharers) continue;  // no group there
-        unsigned* const ticket = &tickets[first_sharer + right];
-        if (threadIdx.x == 0) left = atomicAdd(ticket, 0);
+    const int place = sharer - first_sharer;
+    const auto part = [&](int group) {
+        const long long number = 2 * (first_sharer + group) + (group == 0);
+        return workspace + number * (PART * ROWS * COLS) + threadIdx.x;
+    };
+    for (int reach = 1; reach < sharers; reach *= FAN) {
+        const int own = place / reach * reach;  // where this group begins, and the first of those to be added:
+        const int begin = place / (FAN * reach) * (FAN * reach);
+        const int groups = min((sharers - begin + reach - 1) / reach, FAN);
+        if (groups == 1) continue;
+        unsigned* const ticket = &tickets[first_sharer + begin + reach];
+        // Of two it does not matter which is added to which: who finds the other's sums need not leave its own.
+        if (threadIdx.x == 0) left = groups == 2 ? atomicAdd(ticket, 0) : 0;
         __syncthreads();
         if (left == 0) {
-            if (threadIdx.x < PART) {
-                leave_sums<PART>(sums, workspace + static_cast<long long>(mine) * (PART * ROWS * COLS) + threadIdx.x);
-            }
+            if (threadIdx.x < PART) leave_sums<PART>(sums, part(own));
             __threadfence();
             __syncthreads();
-            if (threadIdx.x == 0) left = atomicCAS(ticket, 0u, mine + 1);
+            if (threadIdx.x == 0) left = atomicAdd(ticket, 1);
             __syncthreads();
-            if (left == 0) return false;
+            if (left < groups - 1) return false;
         }
         __threadfence();
         if (threadIdx.x < PART) {
-            add_sums<PART>(sums, workspace + (left - 1LL) * (PART * ROWS * COLS) + threadIdx.x);
+            if (groups == 2) {
+                add_sums<PART>(sums, part(own == begin ? begin + reach : begin));
+            } else {
+                take_sums<PART>(sums, part(begin));
+                for (int group = 1; group < groups; ++group) add_sums<PART>(sums, part(begin + group * reach));
+            }
         }
         __syncthreads();  // all have read `left`
         if (threadIdx.x == 0) *ticket = 0;

@@ -114,7 +114,7 @@ class KernelFigure:
     def _tiles_in_words(self) -> str:
         tiles = {tile.array: tile for tile in reversed(self._trace.tiles)}
         boxes = " and ".join(f"{tile.rows} x {tile.cols} elements of {name}" for name, tile in sorted(tiles.items()))
-        packed = " (transposed before)" if self.kernel.packs else ""
+        packed = " (transposed before)" if self.kernel.packs == "transposed" else ""
         return f"A{packed} and B are brought by the copy engine, {boxes} at a time: no lane asks for them."
 
 
