@@ -89,7 +89,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
     for page in (
         *performance.PAGES,
         performance.RECORDS,
-        performance.LATER_RUNGS,
+        *performance.LATER_RUNGS,
         *performance.BEST,
         performance.EMULATED,
         validation.COMPARISON,

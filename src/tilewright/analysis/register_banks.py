@@ -7,7 +7,7 @@ among its operands. So three operands that are all to be read take two cycles at
 Source: "Analyzing Modern NVIDIA GPU cores", Huerta et al., 2025, section 5.3, measured on Ampere. On an H200 a form of
 split_k with conflicts in half of its multiply-adds took a tenth longer than one with few, at 2047x2047x128. Few matter
 little where a scheduler has four warps to choose from: tma_packed with its multiply-adds so ordered that a third of its
-conflicts was left (1 in 40) took as long, within 0.3%.
+conflicts was left (1 in 40) took as long, within 0.5%.
 """
 
 import re

@@ -21,8 +21,8 @@ from tilewright.report.plots import plot_ladder
 from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
-LATER_RUNGS = Path("results/h200/rungs.json")
-BEST = (Path("results/h200/best.json"), Path("results/h200/best_4095.json"))
+LATER_RUNGS = tuple(Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16"))
+BEST = (Path("results/h200/best.json"), Path("results/h200/best_earlier.json"))
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = (Path("README.md"), Path("docs/performance.md"), Path("docs/counters.md"))
@@ -44,7 +44,7 @@ def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
         run, emulated = Run.load(RECORDS), Run.load(EMULATED)
-        records = [*run.records, *Run.load(LATER_RUNGS).records]
+        records = [*run.records, *(record for path in LATER_RUNGS for record in Run.load(path).records)]
         picked = [record for path in BEST for record in Run.load(path).records]
         title = f"The ladder on one {run.environment['gpu']['name']}, fp32"
         plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
