@@ -45,6 +45,7 @@ CONFIGS = {
     "tma_swizzled": [
         {"WAVE": 19},
         {"BM": 128, "SLICES": 1, "WAVE": 1},
+        {"BM": 64, "BN": 64, "SLICES": 4, "BLOCKS": 1, "WAVE": 3},
     ],
     "split_k": [
         {"WAVE": 5},

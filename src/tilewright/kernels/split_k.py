@@ -8,7 +8,6 @@ from pathlib import Path
 from tilewright.kernels import stream_k, tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
 
-_SHARED_LIMIT = 227 * 1024
 _PAD = 4
 _WARP = 32
 _COPY_M, _COPY_K = 2, 16  # how lanes stand over the tile of A when they copy it
@@ -85,10 +84,7 @@ KERNEL = Kernel(
             "BM, BN and BK must be such that the block's warps copy equally many pieces: of 2 rows and 16 of k of A's "
             "tile, and of 32 columns of B's",
         ),
-        Constraint(
-            lambda c: c.BLOCKS * (_shared_bytes(c) + 1024) <= _SHARED_LIMIT + 1024,
-            "BLOCKS times STAGES*BK*(BM+4+BN) floats, or BM*BN+BM/4 if more, must fit a multiprocessor's 227 KiB",
-        ),
+        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+4+BN) floats, or BM*BN+BM/4 if more,"),
         tiling.registers_fit(_threads),
     ),
     tile=tiling.tile,

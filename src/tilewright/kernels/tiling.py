@@ -7,6 +7,8 @@ from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
 
 FLOAT_BYTES = 4
 _REGISTERS = 65536
+_SHARED_BYTES = 228 * 1024  # of a multiprocessor of compute capability 9.0
+_RESERVED = 1024  # of it, for each block
 
 
 def tile_parameters(bm: int, bn: int, bk: int, tm: int, tn: int) -> tuple[Parameter, ...]:
@@ -50,6 +52,14 @@ def registers_fit(threads_of: Callable[[Config], int]) -> Constraint:
     return Constraint(
         lambda c: c.BLOCKS * threads_of(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _REGISTERS,
         f"BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most {_REGISTERS}, a multiprocessor's registers",
+    )
+
+
+def shared_memory_fits(bytes_of: Callable[[Config], int], floats: str) -> Constraint:
+    """BLOCKS blocks have the shared memory that bytes_of counts for one; floats says what most of it is."""
+    return Constraint(
+        lambda c: c.BLOCKS * (bytes_of(c) + _RESERVED) <= _SHARED_BYTES,
+        f"BLOCKS times {floats} must fit a multiprocessor's {(_SHARED_BYTES - _RESERVED) // 1024} KiB",
     )
 
 

@@ -10,7 +10,6 @@ from tilewright.kernels import stream_k, tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
 
 _LANES_M, _LANES_N = 4, 8
-_SHARED_LIMIT = 227 * 1024
 
 
 def _threads(config: Config) -> int:
@@ -57,9 +56,8 @@ KERNEL = Kernel(
         Constraint(
             lambda c: max(c.BM, c.BN, c.BK) <= 256, "BM, BN and BK must be at most 256, the extents of a tensor box"
         ),
-        Constraint(
-            lambda c: c.BLOCKS * (_shared_bytes(c) + 1024 + 8 * c.STAGES) <= _SHARED_LIMIT + 1024,
-            "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more, must fit a multiprocessor's 227 KiB",
+        tiling.shared_memory_fits(
+            lambda c: _shared_bytes(c) + 8 * c.STAGES, "STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more,"
         ),
         tiling.registers_fit(_threads),
     ),

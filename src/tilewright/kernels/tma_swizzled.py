@@ -10,7 +10,6 @@ from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tenso
 
 _LANES_M, _LANES_N = 4, 8
 _SLICE = 32
-_SHARED_LIMIT = 227 * 1024
 
 
 def _part(config: Config) -> int:
@@ -57,10 +56,7 @@ KERNEL = Kernel(
             lambda c: max(c.BM, c.BN, c.SLICES * _SLICE) <= 256,
             "BM, BN and SLICES*32 must be at most 256, the extents of a tensor box",
         ),
-        Constraint(
-            lambda c: c.BLOCKS * (_shared_bytes(c) + 1024 + 16) <= _SHARED_LIMIT + 1024,
-            "BLOCKS times SLICES*32*(3*BM+2*BN) floats must fit a multiprocessor's 227 KiB",
-        ),
+        tiling.shared_memory_fits(lambda c: _shared_bytes(c) + 16, "SLICES*32*(3*BM+2*BN) floats"),
         tiling.registers_fit(_threads),
     ),
     tile=lambda config: Tile(m=config.BM, n=config.BN, k=config.SLICES * _SLICE),

@@ -44,8 +44,7 @@ def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
         run, emulated = Run.load(RECORDS), Run.load(EMULATED)
-        records = [*run.records, *(record for path in LATER_RUNGS for record in Run.load(path).records)]
-        picked = [record for path in BEST for record in Run.load(path).records]
+        records, picked = [*run.records, *load(LATER_RUNGS)], load(BEST)
         title = f"The ladder on one {run.environment['gpu']['name']}, fp32"
         plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
         sections = {
@@ -65,6 +64,15 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def load(paths: Iterable[Path]) -> list[Record]:
+    """The records of several files.
+
+    Raises:
+        RecordsError: a file is missing or is none of records.
+    """
+    return [record for path in paths for record in Run.load(path).records]
 
 
 def fill(page: str, sections: dict[str, str]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Record
 from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Kernel
@@ -47,7 +47,7 @@ class Facts:
         Raises:
             RecordsError: a file is missing or is none of records.
         """
-        return [record for path in RECORDS for record in Run.load(path).records]
+        return performance.load(RECORDS)
 
     def find_record(self, kernel: str, shape: str) -> Record | None:
         """A rung's record at some sizes, its own before one where it was picked."""
