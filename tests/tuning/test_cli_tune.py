@@ -46,9 +46,9 @@ def test_a_search_ends_with_the_best_beside_the_baseline(tune, tmp_path):
     assert {(record["m"], record["n"]) for record in run["records"]} == {(32, 32), (33, 20)}
     assert all(record["verified"] and record["baseline"] for record in run["records"])
     assert len(read(tmp_path / "journal.jsonl")) == 18
-    status, out, _ = tune("coalesced", "--shape", "32")
+    status, out, _ = tune("coalesced", "3", "--shape", "32")
     assert status == 0
-    assert "3 of 3 configs tried, 3 of them in earlier runs" in out
+    assert "9 of 9 configs tried, 9 of them in earlier runs" in out
 
 
 def test_without_time_nothing_is_found(tune):

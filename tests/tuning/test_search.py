@@ -64,6 +64,21 @@ def test_a_much_slower_config_is_dropped_after_its_first_sample(worker, tmp_path
     assert one.trials[1].time_us > 1.25 * one.trials[0].time_us
 
 
+def test_what_was_stopped_is_tried_again_where_what_it_was_slower_than_is_not_searched(worker, tmp_path):
+    path = tmp_path / "journal.jsonl"
+    fast, slow = (planted.KERNEL.config({"SLOW": slow}) for slow in (1, 60))
+    search(worker, path, [fast]).run()
+    search(worker, path, [fast, slow]).run()
+    assert [trial.outcome for trial in read(path)] == ["timed", "stopped"]
+    assert search(worker, path, [fast, slow]).progress.resumed == 2
+    assert search(worker, path, [fast, slow], exhaustive=True).progress.resumed == 1
+    alone = search(worker, path, [slow])
+    assert alone.progress.resumed == 0
+    alone.run()
+    assert [trial.outcome for trial in alone.trials] == ["timed"]
+    assert [trial.outcome for trial in search(worker, path, [fast, slow]).trials] == ["timed", "timed"]
+
+
 def test_an_exhaustive_search_drops_nothing(worker, tmp_path):
     configs = [planted.KERNEL.config({"SLOW": slow}) for slow in (1, 60)]
     one = search(worker, tmp_path / "journal.jsonl", configs, exhaustive=True)

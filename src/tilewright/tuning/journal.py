@@ -43,6 +43,8 @@ class Trial(BaseModel):
     """Median of the samples; of one short sample where it was stopped."""
     against: float | None = None
     """The incumbent's median in the same samples, in microseconds."""
+    incumbent: tuple[str, dict[str, int]] | None = None
+    """Of a stopped trial: the kernel and config that it was so much slower than."""
     predicted_us: float | None = None
     """What the cost model said."""
     registers: int | None = None

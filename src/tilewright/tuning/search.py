@@ -92,11 +92,7 @@ class Search:
         self._kernels = {kernel.name: kernel for kernel in spaces}
         self._digests = {kernel.name: source_digest(kernel) for kernel in spaces}
         self._gpu: Gpu = find_gpu(engine.device_name, engine.capability) if engine.capability else _RANKED_AS
-        self.trials = [
-            trial
-            for trial in journal.of(engine.device_name, self._digests, problem)
-            if Config(trial.config) in set(spaces[self._kernels[trial.kernel]])
-        ]
+        self.trials = self._earlier(spaces)
         self._factors: dict[str, list[float]] = {}
         tried = {(trial.kernel, Config(trial.config)) for trial in self.trials}
         self._waiting = {
@@ -162,6 +158,27 @@ class Search:
             raise TilewrightError(f"the final measurement of {self._problem.shape} failed: {records}")
         return sorted(records, key=lambda record: record.time_us.median)
 
+    def _earlier(self, spaces: Mapping[Kernel, Sequence[Config]]) -> list[Trial]:
+        """What the journal has of these configs, the last of each.
+
+        A config that was stopped counts as tried where the one that it was slower than is among them: searches of
+        other kernels may share the journal.
+        """
+        wanted = {(kernel.name, config) for kernel, configs in spaces.items() for config in configs}
+        found = self._journal.of(self._engine.device_name, self._digests, self._problem)
+        trials = [trial for trial in found if (trial.kernel, Config(trial.config)) in wanted]
+        timed = {(trial.kernel, Config(trial.config)) for trial in trials if trial.outcome == "timed"}
+
+        def holds(trial: Trial) -> bool:
+            if trial.outcome != "stopped":
+                return True
+            if self._settings.exhaustive or trial.incumbent is None:
+                return False
+            name, values = trial.incumbent
+            return (name, Config(values)) in timed
+
+        return list({(trial.kernel, Config(trial.config)): trial for trial in trials if holds(trial)}.values())
+
     def _ranked(self, kernel: Kernel, configs: Sequence[Config]) -> list[tuple[Choice, float]]:
         """Configs that wait to be compiled, the last one being the next."""
         choices = [Choice(kernel, config) for config in configs]
@@ -202,10 +219,11 @@ class Search:
 
     def _measure(self, choice: Choice, report: CompileReport, predicted_us: float) -> Trial:
         settings, best, start = self._settings, self.progress.best, time.monotonic()
+        incumbent = (best.kernel, best.config) if best and not settings.exhaustive else None
         job = Job(
             self._problem,
             named=(choice.kernel.name, dict(choice.config)),
-            incumbent=(best.kernel, best.config) if best and not settings.exhaustive else None,
+            incumbent=incumbent,
             samples=settings.samples,
             slack=settings.slack,
         )
@@ -218,6 +236,7 @@ class Search:
             update={
                 "time_us": answer.time_us,
                 "against": answer.against,
+                "incumbent": incumbent if answer.outcome == "stopped" else None,
                 "predicted_us": predicted_us if math.isfinite(predicted_us) else None,
                 "registers": report.registers,
                 "spent_s": round(time.monotonic() - start, 4),
