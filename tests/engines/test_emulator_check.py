@@ -78,6 +78,18 @@ def test_the_ladder_has_no_faults(kernel, shape, beta):
     assert operands.error(checked.result) <= limit(problem, kernel.precision)
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [{"BM": 64, "BN": 256, "SLICES": 1}, {"BM": 128, "SLICES": 1}, {"BM": 64, "BN": 64, "SLICES": 4, "BLOCKS": 1}],
+    ids=["half a turn", "a turn", "two turns"],
+)
+def test_tiles_that_take_other_turns_to_transpose_have_no_faults(overrides):
+    kernel = find("tma_swizzled")
+    operands = Operands.draw(Problem(67, 260, 150))
+    checked = check(kernel, kernel.config(overrides), operands.problem, operands.a, operands.b, operands.c)
+    assert checked.findings == []
+
+
 ORDERED_BY = {
     "shared_tiled": ("shared_tiled.cu", {}),
     "async_copy": ("async_copy.cu", {}),

@@ -24,6 +24,7 @@ constexpr int PART = 32 * (BM / (LANES_M * TM)) * WARPS_N;  // threads of a slic
 constexpr int THREADS = SLICES * PART;  // of which eight warps take the eight pieces of every row
 constexpr int SLICE = 32;  // k of a slice, which make the 128 bytes of a swizzled row
 constexpr int DEPTH = SLICES * SLICE;
+constexpr int BATCH = SLICES * BM < 128 ? SLICES * BM / 32 : 4;  // rows that a thread loads before it stores them
 constexpr int LOOP = SLICE / 2;  // k in the code of the inner loop, which has to stay in the instruction cache
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
@@ -83,12 +84,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             const float* from = raw + lane * SLICE + (piece ^ lane % 8) * 4;
             float* to = As + stage * DEPTH * BM + piece * 4 * BM + lane;
 #pragma unroll
-            for (int rows = 0; rows < SLICES * BM; rows += 128) {  // a thread's rows are 32 apart; four loads at a time
-                float four[4][4];
+            for (int rows = 0; rows < SLICES * BM; rows += 32 * BATCH) {  // a thread's rows are 32 apart
+                float four[BATCH][4];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) load_four(four[i], from + (rows + 32 * i) * SLICE);
+                for (int i = 0; i < BATCH; ++i) load_four(four[i], from + (rows + 32 * i) * SLICE);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
+                for (int i = 0; i < BATCH; ++i) {
                     const int row = rows + 32 * i;  // of all slices' rows, one slice's after the other's
 #pragma unroll
                     for (int k = 0; k < 4; ++k) to[(row / BM * SLICE + k) * BM + row % BM] = four[i][k];
