@@ -49,16 +49,16 @@ def test_it_tells_the_measured_times_of_rungs_2_to_10(request):
     assert statistics.mean(concordant) > 0.85, "it ranks what differs by more than a quarter"
 
 
-@pytest.mark.parametrize(("name", "mean_error"), [("split_k", 0.08), ("tma_packed", 0.13), ("async_copy", 0.09)])
-def test_it_tells_the_tabled_times_of_rungs_12_15_and_16(name, mean_error):
+def test_it_tells_the_tabled_times_of_all_rungs_that_the_table_knows_well():
     table = next(table for table in store.shipped() if table.gpu == "NVIDIA H200")
-    errors = [
-        abs(math.log(predict(find(name), find(name).config(e.config), Problem(e.m, e.n, e.k), H200).us / e.time_us))
-        for e in table.entries
-        if e.kernel == name
-    ]
-    assert len(errors) > 50
-    assert statistics.mean(errors) < mean_error
+    errors = {}
+    for entry in table.entries:
+        kernel = find(entry.kernel)
+        predicted = predict(kernel, kernel.config(entry.config), Problem(entry.m, entry.n, entry.k), H200)
+        errors.setdefault(entry.kernel, []).append(abs(math.log(predicted.us / entry.time_us)))
+    well = {name: statistics.mean(of_kernel) for name, of_kernel in errors.items() if len(of_kernel) > 50}
+    assert well.keys() >= {"async_copy", "tma_packed", "split_k", "tma_swizzled"}
+    assert max(well.values()) < 0.09, well
 
 
 def test_packing_costs_small_products_their_time():

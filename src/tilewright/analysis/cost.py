@@ -7,7 +7,7 @@ L2 cache and of DRAM takes its time beside that. Where blocks share tiles, their
 operands are packed, that comes before.
 
 The model is there to rank. On an H200 it tells rungs 2 to 10 from 64 to 8192 with a mean error of 14%, and rungs 12 and
-15 to 17 on the 58 problems of the tuned table, with the configs that are fast there, with one of 7%. What it does not
+15 to 18 on the 60 problems of the tuned table, with the configs that are fast there, with one of 6%. What it does not
 know of a kernel is for a calibration by measured times.
 """
 

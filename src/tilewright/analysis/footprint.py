@@ -1,7 +1,8 @@
 """What a block of a kernel asks of a multiprocessor: room, and cycles for one step along k, whatever the problem.
 
 The constants of kernels that stage through registers were fitted to rungs 2 to 10 on an H200, those of kernels whose
-copies run beside the arithmetic (rungs 12 and 15 to 17) to 2100 measurements on one, of 58 problems.
+copies run beside the arithmetic (rungs 12 and 15 to 17) to 2100 measurements on one, of 58 problems, and what rung 18's
+transposition adds to the 158 of it in the tuned table.
 """
 
 import math
@@ -64,6 +65,8 @@ _COPY_APART = 10.6
 """The same of 4 bytes each, 16 bytes apart."""
 _COPY_BOX = 0.3
 """Cycles for 32 elements that come through a tensor map."""
+_TRANSPOSITION = 1.0
+"""Cycles of a multiprocessor for a warp to read 32 elements of A in shared memory and to write them transposed."""
 _BARRIER = 60.0
 """Cycles of a step's barrier."""
 _COPYING_ENDS = 660.0
@@ -117,7 +120,7 @@ def footprint(
     room = occupancy(sm, threads, needs.registers, needs.shared_bytes)
     if "THREADS_N" in config:
         return _streaming(kernel, config, sm, room)
-    if "STAGES" in config:
+    if _copies(kernel, config):
         return _copying(kernel, config, sm, guards, room, needs.spill_bytes)
     return _staging(kernel, config, sm, guards, room, needs.spill_bytes)
 
@@ -166,7 +169,7 @@ def _copying(
     lone = join(_spread(warps, sm.partitions) * fed, loads * _WIDE_LATENCY)
     of_a, of_b = tile.m * tile.k / _WARP, tile.n * tile.k / _WARP
     if kernel.tensor_maps:
-        copying = (of_a + of_b) * _COPY_BOX
+        copying = (of_a + of_b) * _COPY_BOX + of_a * (_TRANSPOSITION if kernel.packs == "aligned" else 0)
     elif "SLICES" in config:  # A is transposed on its way
         copying = of_a * _COPY_4 + of_b * (_COPY_16 / 4 if guards.aligned else _COPY_4)
     else:
@@ -178,7 +181,7 @@ def _copying(
         tile=tile,
         occupancy=room,
         busy=steps * warps * fed + copying,
-        alone=join((steps * lone + copying + _BARRIER) * exposed, _COPY_LATENCY / max(config.STAGES - 1, 1)),
+        alone=join((steps * lone + copying + _BARRIER) * exposed, _COPY_LATENCY / max(config.get("STAGES", 2) - 1, 1)),
         ends=_COPYING_ENDS + (_EDGE_ENDS if guards.edges else 0) + gathering,
         store=tile.m * tile.n / _WARP * _STORE,
     )
@@ -198,6 +201,11 @@ def _streaming(kernel: Kernel, config: Config, sm: Multiprocessor, room: Occupan
         ends=_COPYING_ENDS,
         store=tile.m * tile.n / _WARP * _STORE,
     )
+
+
+def _copies(kernel: Kernel, config: Config) -> bool:
+    """Whether its tiles come by copies that run beside the arithmetic."""
+    return "STAGES" in config or kernel.tensor_maps is not None
 
 
 def fragment(kernel: Kernel, config: Config) -> tuple[float, float]:
@@ -255,7 +263,7 @@ def _needs(
     if "THREADS_N" in config:
         elements = config.DEPTH * (min(rows, 2) + (1 + config.AHEAD) * cols)
         wanted, tiles = int(rows * cols + elements) + _STREAM_REGISTERS, 4 * min(4096, tile.m * tile.n * _WARP)
-    elif "STAGES" in config:
+    elif _copies(kernel, config):
         # Half as many again as results, and the fragments of two k.
         wanted, tiles = int(1.5 * rows * cols + 2 * (rows + cols)), 0
         wanted += _GUARD_REGISTERS if guards.edges and not kernel.tensor_maps else 0
