@@ -38,11 +38,14 @@ def test_a_regret_is_the_picks_time_over_the_fastest(monkeypatch, tmp_path, caps
     assert found.picked == "coalesced:BLOCK=32"
     assert found.factor >= 1
     assert (found.factor == 1) == (found.picked == found.fastest)
+    assert {words.split(":")[0] for words in found.times_us} == {"naive", "coalesced"}
+    assert found.factor == found.times_us[found.picked] / min(found.times_us.values())
     path = tmp_path / "regret.json"
     assert regret.main(["--problems", "2", "--largest", "8", "--engine", "emulator", "--json", str(path)]) == 0
     assert "2 problems:" in capsys.readouterr().out
     written = json.loads(path.read_text())
-    assert [set(one) for one in written["regrets"]] == [{"shape", "picked", "fastest", "factor"}] * 2
+    assert [set(one) for one in written["regrets"]] == [{"shape", "picked", "fastest", "factor", "times_us"}] * 2
+    assert [one._asdict() for one in regret.load(path)[1]] == written["regrets"]
     assert regret.main(["--problems", "1", "--largest", "8", "--engine", "emulator", "--json", str(path / "x")]) == 1
     assert "cannot write" in capsys.readouterr().err
 

@@ -9,7 +9,7 @@ import math
 import random
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,8 @@ class Regret(NamedTuple):
     picked: str
     fastest: str
     factor: float
+    times_us: Mapping[str, float] | None = None
+    """Of all that was measured, by kernel and config: what a better choice can be tried on. None where not kept."""
 
 
 def draw(count: int, seed: int, smallest: int = 64, largest: int = 4096) -> list[Problem]:
@@ -87,7 +89,8 @@ def regrets(engine: Engine, problems: Iterable[Problem], samples: int = 5) -> It
             raise TilewrightError(f"wrong results on {problem.shape}: {', '.join(wrong)}")
         times = [record.time_us.median for record in records]
         best = min(range(len(times)), key=times.__getitem__)
-        yield Regret(problem.shape, _words(pick), _words(choices[best]), times[0] / times[best])
+        by_words = dict(zip(map(_words, choices), times, strict=True))
+        yield Regret(problem.shape, _words(pick), _words(choices[best]), times[0] / times[best], by_words)
 
 
 def mean(found: Sequence[Regret]) -> float:
