@@ -49,6 +49,9 @@ def test_a_search_ends_with_the_best_beside_the_baseline(tune, tmp_path):
     status, out, _ = tune("coalesced", "3", "--shape", "32")
     assert status == 0
     assert "9 of 9 configs tried, 9 of them in earlier runs" in out
+    status, out, _ = tune("coalesced", "--shape", "32")
+    assert status == 0, "although all of them may have been stopped beside the other kernel's"
+    assert "3 of 3 configs tried" in out
 
 
 def test_without_time_nothing_is_found(tune):

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
 from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
 
 FLOAT_BYTES = 4
-_REGISTERS = 65536
-_SHARED_BYTES = 228 * 1024  # of a multiprocessor of compute capability 9.0
-_RESERVED = 1024  # of it, for each block
+_HOPPER = MULTIPROCESSORS[9, 0]  # whose room the constraints of rungs with BLOCKS are about
 
 
 def tile_parameters(bm: int, bn: int, bk: int, tm: int, tn: int) -> tuple[Parameter, ...]:
@@ -50,16 +48,17 @@ def result_tile_bytes(config: Config) -> int:
 def registers_fit(threads_of: Callable[[Config], int]) -> Constraint:
     """BLOCKS blocks have the registers for results and for the fragments of two k; threads_of counts a block's."""
     return Constraint(
-        lambda c: c.BLOCKS * threads_of(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _REGISTERS,
-        f"BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most {_REGISTERS}, a multiprocessor's registers",
+        lambda c: c.BLOCKS * threads_of(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _HOPPER.registers,
+        f"BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most {_HOPPER.registers}, a multiprocessor's registers",
     )
 
 
 def shared_memory_fits(bytes_of: Callable[[Config], int], floats: str) -> Constraint:
     """BLOCKS blocks have the shared memory that bytes_of counts for one; floats says what most of it is."""
+    all_blocks, of_each = _HOPPER.shared_bytes, _HOPPER.reserved_shared_bytes
     return Constraint(
-        lambda c: c.BLOCKS * (bytes_of(c) + _RESERVED) <= _SHARED_BYTES,
-        f"BLOCKS times {floats} must fit a multiprocessor's {(_SHARED_BYTES - _RESERVED) // 1024} KiB",
+        lambda c: c.BLOCKS * (bytes_of(c) + of_each) <= all_blocks,
+        f"BLOCKS times {floats} must fit a multiprocessor's {(all_blocks - of_each) // 1024} KiB",
     )
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import spec
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 
 _HEADERS = Path(spec.__file__).parent / "include"
@@ -54,6 +54,11 @@ class Trial(BaseModel):
     """Seconds of tuning on this problem by then, over all runs."""
     note: str = ""
     """What the compiler, the engine or the operating system said."""
+
+    @property
+    def tried(self) -> tuple[str, Config]:
+        """The kernel's name and the config, to be compared and looked up."""
+        return self.kernel, Config(self.config)
 
     @property
     def gflops(self) -> float | None:

@@ -87,10 +87,10 @@ def regrets(engine: Engine, problems: Iterable[Problem], samples: int = 5) -> It
         wrong = [record.kernel for record in records if not record.verified]
         if wrong:
             raise TilewrightError(f"wrong results on {problem.shape}: {', '.join(wrong)}")
-        times = [record.time_us.median for record in records]
-        best = min(range(len(times)), key=times.__getitem__)
-        by_words = dict(zip(map(_words, choices), times, strict=True))
-        yield Regret(problem.shape, _words(pick), _words(choices[best]), times[0] / times[best], by_words)
+        picked = _words(pick)
+        times_us = {_words(choice): record.time_us.median for choice, record in zip(choices, records, strict=True)}
+        fastest = min(times_us, key=times_us.__getitem__)
+        yield Regret(problem.shape, picked, fastest, times_us[picked] / times_us[fastest], times_us)
 
 
 def mean(found: Sequence[Regret]) -> float:

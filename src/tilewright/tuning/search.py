@@ -94,7 +94,7 @@ class Search:
         self._gpu: Gpu = find_gpu(engine.device_name, engine.capability) if engine.capability else _RANKED_AS
         self.trials = self._earlier(spaces)
         self._factors: dict[str, list[float]] = {}
-        tried = {(trial.kernel, Config(trial.config)) for trial in self.trials}
+        tried = {trial.tried for trial in self.trials}
         self._waiting = {
             kernel.name: self._ranked(kernel, [config for config in configs if (kernel.name, config) not in tried])
             for kernel, configs in spaces.items()
@@ -142,11 +142,11 @@ class Search:
         timed = sorted(
             (trial for trial in self.trials if trial.outcome == "timed"), key=lambda trial: trial.time_us or math.inf
         )
-        chosen = {(trial.kernel, Config(trial.config)): None for trial in timed[:_FINALISTS]}
+        chosen = {trial.tried: None for trial in timed[:_FINALISTS]}
         for kernel in self._kernels:
             best = next((trial for trial in timed if trial.kernel == kernel), None)
             if best and (best.time_us or math.inf) <= _FINAL_WITHIN * (timed[0].time_us or 0):
-                chosen[kernel, Config(best.config)] = None
+                chosen[best.tried] = None
         if not chosen:
             return []
         named: list[Named] = [(kernel, dict(config)) for kernel, config in chosen]
@@ -166,8 +166,8 @@ class Search:
         """
         wanted = {(kernel.name, config) for kernel, configs in spaces.items() for config in configs}
         found = self._journal.of(self._engine.device_name, self._digests, self._problem)
-        trials = [trial for trial in found if (trial.kernel, Config(trial.config)) in wanted]
-        timed = {(trial.kernel, Config(trial.config)) for trial in trials if trial.outcome == "timed"}
+        trials = [trial for trial in found if trial.tried in wanted]
+        timed = {trial.tried for trial in trials if trial.outcome == "timed"}
 
         def holds(trial: Trial) -> bool:
             if trial.outcome != "stopped":
@@ -177,7 +177,7 @@ class Search:
             name, values = trial.incumbent
             return (name, Config(values)) in timed
 
-        return list({(trial.kernel, Config(trial.config)): trial for trial in trials if holds(trial)}.values())
+        return list({trial.tried: trial for trial in trials if holds(trial)}.values())
 
     def _ranked(self, kernel: Kernel, configs: Sequence[Config]) -> list[tuple[Choice, float]]:
         """Configs that wait to be compiled, the last one being the next."""
