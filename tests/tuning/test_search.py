@@ -1,6 +1,7 @@
 """The search, on the emulator: bad configs are recorded and skipped, good ones found, interrupted runs gone on with."""
 
 import math
+import multiprocessing
 
 import pytest
 
@@ -13,6 +14,7 @@ from tilewright.tuning import space
 from tilewright.tuning.journal import Journal, read
 from tilewright.tuning.search import Search, Settings, searchable
 from tilewright.tuning.supervisor import Worker
+from tilewright.tuning.worker import Prepare, serve
 
 PROBLEM = Problem(64, 64, 64)
 ENGINE = EmulatorEngine()
@@ -138,6 +140,21 @@ def test_an_engine_that_cannot_be_had_is_an_error(tmp_path):
         one = search(worker, tmp_path / "j", CONFIGS[:1])
         with pytest.raises(EngineUnavailableError, match="no such engine"):
             one.run()
+
+
+def test_a_worker_whose_parent_is_gone_ends_without_a_word(capfd):
+    """Closed with answers unread, which to the other end is an error and not the end of a file."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(theirs, "emulator", planted.lookup))
+    process.start()
+    theirs.close()
+    assert ours.poll(60)
+    ours.send(Prepare(PROBLEM))
+    ours.close()
+    process.join(60)
+    assert process.exitcode == 0
+    assert capfd.readouterr().err == ""
 
 
 def test_a_final_that_fails_says_so(worker, tmp_path, monkeypatch):

@@ -77,11 +77,11 @@ class Worker:
 
     def end(self) -> None:
         """End the process."""
-        if self._connection:
-            self._connection.close()
         if self._process:
             self._process.kill()
             self._process.join()
+        if self._connection:
+            self._connection.close()
         self._process = self._connection = self._problem = None
 
     def _start(self) -> Connection:

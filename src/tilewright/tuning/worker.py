@@ -1,5 +1,6 @@
 """The process that measures. It is a process of its own so that a kernel which hangs or crashes ends only it."""
 
+import contextlib
 import math
 import signal
 import time
@@ -72,6 +73,11 @@ class Answer(NamedTuple):
 def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
     """Answer jobs until the other end closes. The first answer is an empty text, or why there is no engine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which ends this process
+    with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer
+        _answer_jobs(connection, engine_name, lookup)
+
+
+def _answer_jobs(connection: Connection, engine_name: str, lookup: Lookup) -> None:
     try:
         engine = resolve_engine(engine_name)
     except TilewrightError as error:
@@ -79,10 +85,7 @@ def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
         return
     connection.send("")
     while True:
-        try:
-            request = connection.recv()
-        except EOFError:
-            return
+        request = connection.recv()
         if isinstance(request, Prepare):
             bench = _Bench(engine, request.problem, lookup)
             connection.send(bench.prepare())
