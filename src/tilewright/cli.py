@@ -56,7 +56,7 @@ def main() -> None:
     """Run the command line. Exit status: 0 for success, 1 for an error or a wrong result, 2 for wrong usage."""
     warnings.showwarning = lambda message, *_, **__: notes.print(f"[yellow]warning:[/] {message}", soft_wrap=True)
     try:
-        app()
+        app(prog_name="tilewright")
     except TilewrightError as error:
         notes.print("[bold red]error:[/]", end=" ")
         notes.print(str(error), markup=False, soft_wrap=True)
