@@ -131,3 +131,46 @@ def split_k_kernel(folder):
             4 * 256 * config.SPLIT_K * -(-problem.m // 16) * -(-problem.n // 16) if config.SPLIT_K > 1 else 0
         ),
     )
+
+
+MATRICES = """
+#include "load_matrix.cuh"
+extern "C" __global__ void matrices(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
+                                    float beta, float* C, int ldc) {
+    __shared__ __align__(16) float shared[64 * 4];
+    for (int i = threadIdx.x; i < 64 * 4; i += 64) shared[i] = A[i];
+    __syncthreads();
+    float elements[4];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    load_matrices(elements, shared + (warp == 0 ? lane : 63 - lane) * 4);
+    for (int matrix = 0; matrix < 4; ++matrix) C[(warp * 4 + matrix) * 32 + lane] = elements[matrix];
+}
+"""
+
+
+def load_matrices(engine, folder):
+    """What two warps get of 64 rows of four floats, 0, 1, 2 and so on: of rows 0 to 31, and of 63 down to 32."""
+    path = folder / "matrices.cu"
+    path.write_text(MATRICES)
+    kernel = Kernel(
+        rung=0,
+        name=f"matrices {folder.name}",
+        idea="",
+        source=path,
+        parameters=(),
+        tile=lambda config: Tile(1 << 20, 1 << 20, 1),
+        block=lambda config: (64, 1, 1),
+        least_capability=(7, 5),
+    )
+    a, c = (engine.upload(array) for array in (np.arange(256, dtype=np.float32)[None], np.zeros((1, 256), np.float32)))
+    run(engine, kernel, kernel.config(), Problem(1, 4, 256), a, c, c)
+    return engine.download(c).reshape(2, 4, 32)
+
+
+def matrices_as_the_manual_has_them():
+    """The fragment layout of ldmatrix, m8n8 of 16 bits, as 32-bit words: lane T has word T % 4 of row T / 4."""
+    rows = np.arange(256, dtype=np.float32).reshape(64, 4)
+    lanes = np.arange(32)
+    return np.array(
+        [[of[8 * matrix + lanes // 4, lanes % 4] for matrix in range(4)] for of in (rows[:32], rows[:31:-1])]
+    )

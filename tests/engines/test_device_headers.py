@@ -54,6 +54,10 @@ USES = {
             "fence_async_shared();",
         ],
     ),
+    "load_matrix.cuh": (
+        "sm_75",
+        ["float four[4]; load_matrices(four, reinterpret_cast<float*>(shared)); *shared = four[1];"],
+    ),
     "register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),
     "dependent_launch.cuh": ("sm_75", ["wait_for_grid_before();", "let_grid_after_start();"]),
 }

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from cuda.core import Device
 
-from async_kernels import BOXES, STARTS, box_as_it_lies, dump, dump_kernel, split_k_kernel
+from async_kernels import (
+    BOXES,
+    STARTS,
+    box_as_it_lies,
+    dump,
+    dump_kernel,
+    load_matrices,
+    matrices_as_the_manual_has_them,
+    split_k_kernel,
+)
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
@@ -165,6 +174,10 @@ def test_a_gpu_too_old_is_named(engine, make_kernel):
     problem = Problem(1, 4, 4)
     with pytest.raises(ConfigError, match=r"turns .* needs a GPU of compute capability 99.0 or newer for float32, got"):
         engine.compile(kernel, kernel.config(), kernel.specialize(problem, kernel.config(), (0, 0, 0)))
+
+
+def test_matrices_come_as_the_model_has_them(engine, tmp_path):
+    np.testing.assert_array_equal(load_matrices(engine, tmp_path), matrices_as_the_manual_has_them())
 
 
 # Workspaces

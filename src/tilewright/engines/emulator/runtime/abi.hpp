@@ -54,6 +54,7 @@ enum class Operation : int {
     barrier_expect_bytes,
     barrier_wait,
     load_tile,
+    load_matrices,
     none,
 };
 
@@ -111,6 +112,11 @@ SIMT_EXPORT void simt_copy_async(const simt::Thread* self, simt::Call call, void
                                  unsigned bytes, unsigned read);
 SIMT_EXPORT void simt_commit_copies(const simt::Thread* self);
 SIMT_EXPORT void simt_wait_copies(const simt::Thread* self, unsigned pending);
+
+// What the stand-in of load_matrix.cuh calls: ends the launch with an error where these bytes are not in shared memory, or
+// do not begin at a multiple of `alignment` bytes.
+SIMT_EXPORT void simt_check_shared(const simt::Thread* self, simt::Call call, const void* address, std::size_t bytes,
+                                   std::size_t alignment);
 
 // What the stand-ins of mbarrier.cuh and tensor_map.cuh call. To arrive may announce bytes before.
 SIMT_EXPORT void simt_barrier_init(const simt::Thread* self, simt::Call call, unsigned long long* barrier,

@@ -17,7 +17,7 @@ bool BlockRunner::is_shared(const void* address, std::size_t bytes) const {
            within(block_.dynamic_shared, launch_.dynamic_shared_bytes);
 }
 
-void BlockRunner::check_destination(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment) {
+void BlockRunner::check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment) {
     if (!is_shared(shared, bytes)) {
         fail(call, " for " + std::to_string(bytes) + " bytes that are not all in shared memory");
     }
@@ -30,7 +30,7 @@ void BlockRunner::check_destination(const Call& call, const void* shared, std::s
 
 void BlockRunner::copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes,
                              unsigned read) {
-    check_destination(call, shared, bytes, bytes);
+    check_shared(call, shared, bytes, bytes);
     const std::size_t past = reinterpret_cast<std::uintptr_t>(global) % bytes;
     if (past != 0) {
         fail(call, " with a place in global memory that must be at a multiple of " +
@@ -55,7 +55,7 @@ void BlockRunner::wait_copies(GpuThread* self, unsigned pending) {
 }
 
 void BlockRunner::barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count) {
-    check_destination(call, address, sizeof *address, sizeof *address);
+    check_shared(call, address, sizeof *address, sizeof *address);
     if (mbarriers_.find(address)) fail(call, " for a barrier that has been made before");
     if (count == 0 || count > Mbarriers::MOST) {
         fail(call, " with a count that must be 1 to " + std::to_string(Mbarriers::MOST) +
@@ -116,7 +116,7 @@ void BlockRunner::load_tile(GpuThread* self, const TileCopy& copy, unsigned long
         fail(copy.call, " for a barrier that the copy engine may not see yet: "
              "fence_barrier_init must follow barrier_init");
     }
-    check_destination(copy.call, copy.shared, copy.bytes(), copy.alignment());
+    check_shared(copy.call, copy.shared, copy.bytes(), copy.alignment());
     if (!copy.begins_at_a_piece()) {
         fail(copy.call, " with a column that must be a multiple of " +
              std::to_string(TileCopy::PIECE_BYTES / copy.map.element_bytes) + ", the elements in " +
@@ -173,6 +173,11 @@ simt::GpuThread* as_gpu_thread(const simt::Thread* self) {
 }
 
 }  // namespace
+
+void simt_check_shared(const simt::Thread* self, simt::Call call, const void* address, std::size_t bytes,
+                       std::size_t alignment) {
+    as_gpu_thread(self)->runner->check_shared(call, address, bytes, alignment);
+}
 
 void simt_copy_async(const simt::Thread* self, simt::Call call, void* shared, const void* global, unsigned bytes,
                      unsigned read) {

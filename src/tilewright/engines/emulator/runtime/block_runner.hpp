@@ -162,6 +162,9 @@ class BlockRunner {
     void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address);
+
+    // Ends the launch where these bytes are not all in shared memory, or begin off such a multiple.
+    void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
 
     // What the kernel does to memory, for the observer. See hooks.cpp.
@@ -184,7 +187,6 @@ class BlockRunner {
     bool bring_tiles();
     void check_that_copies_came();
     bool is_shared(const void* address, std::size_t bytes) const;
-    void check_destination(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
     Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);
     void end_phase(Mbarrier& barrier);
     [[noreturn]] void fail(const Call& call, const std::string& how);
