@@ -13,14 +13,15 @@
 #include <dynamic_shared.cuh>
 
 #include "epilogue.cuh"
-#include "parts.cuh"
 #include "products.cuh"
+#include "slices.cuh"
 #include "stream_k.cuh"
 
 constexpr int LANES_N = 32 / LANES_M;
 constexpr int WARPS_N = BN / (LANES_N * TN);
 constexpr int PART = 32 * (BM / (LANES_M * TM)) * WARPS_N;  // threads that compute a tile together
 constexpr int THREADS = PART * SLICES;
+constexpr int ROWS = TM / SLICES;  // of a thread, whose results it stores
 constexpr int WARPS = THREADS / 32;
 constexpr bool STAGED = EDGES || !ALIGNED;
 constexpr int A_PITCH = BM + 4;
@@ -146,33 +147,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             if (++stage == STAGES) stage = 0;
         }
 
-        // The first slice gathers the others' sums, one slice after the other, where the stages were.
-#pragma unroll
-        for (int other = 1; other < SLICES; ++other) {
-            float* theirs = stages + threadIdx.x % PART;
-            __syncthreads();
-            if (slice == other) leave_sums<PART>(sums, theirs);
-            __syncthreads();
-            if (slice == 0) add_sums<PART>(sums, theirs);
-        }
+        float mine[ROWS][TN];
+        add_slices<SLICES, PART>(mine, sums, stages);
         if (WAVE && to - from < steps &&
-            !add_parts<2, PART>(sums, shared, sharer, first, first + steps - 1, workspace, tickets)) {
+            !add_parts<2, THREADS>(mine, shared, sharer, first, first + steps - 1, workspace, tickets)) {
             continue;
         }
         if (STAGED) __syncthreads();  // the last stage has been read: the tile takes the stages' place
-        if (slice == 0) {
 #pragma unroll
-            for (int i = 0; i < TM; ++i) {
-                const int row = thread_row + i / 4 * 4 * LANES_M + i % 4;
+        for (int i = 0; i < ROWS; ++i) {
+            const int place = slice * ROWS + i;  // among the thread's rows
+            const int row = thread_row + place / 4 * 4 * LANES_M + place % 4;
 #pragma unroll
-                for (int j = 0; j < TN; j += 4) {
-                    const int col = thread_col + j * LANES_N;
-                    if (!STAGED) {
-                        store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &sums[i][j], beta);
-                    } else {
+            for (int j = 0; j < TN; j += 4) {
+                const int col = thread_col + j * LANES_N;
+                if (!STAGED) {
+                    store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &mine[i][j], beta);
+                } else {
 #pragma unroll
-                        for (int q = 0; q < 4; ++q) stages[in_shared<BN>(row, col + q)] = alpha * sums[i][j + q];
-                    }
+                    for (int q = 0; q < 4; ++q) stages[in_shared<BN>(row, col + q)] = alpha * mine[i][j + q];
                 }
             }
         }

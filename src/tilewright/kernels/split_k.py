@@ -24,9 +24,10 @@ def _threads(config: Config) -> int:
 
 
 def _shared_bytes(config: Config) -> int:
-    """The stages, or in their place a tile of C: another slice's sums, or results on their way to unaligned rows."""
+    """The stages, or in their place the sums of all slices, or results on their way to unaligned rows."""
     stages = tiling.FLOAT_BYTES * config.STAGES * config.BK * (config.BM + _PAD + config.BN)
-    return max(stages, tiling.result_tile_bytes(config))
+    sums = tiling.FLOAT_BYTES * config.SLICES * config.BM * config.BN if config.SLICES > 1 else 0
+    return max(stages, sums, tiling.result_tile_bytes(config))
 
 
 def _copies_evenly(config: Config) -> bool:
@@ -69,6 +70,7 @@ KERNEL = Kernel(
             lambda c: c.BN % (_WARP // max(c.LANES_M, 1) * c.TN) == 0,
             "BN must be a multiple of (32/LANES_M)*TN, a warp's columns",
         ),
+        Constraint(lambda c: c.TM % c.SLICES == 0, "TM must be a multiple of SLICES, which share the rows"),
         Constraint(lambda c: c.BN % 32 == 0, "BN must be a multiple of 32: a warp copies so many columns of B"),
         *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
@@ -84,7 +86,7 @@ KERNEL = Kernel(
             "BM, BN and BK must be such that the block's warps copy equally many pieces: of 2 rows and 16 of k of A's "
             "tile, and of 32 columns of B's",
         ),
-        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+4+BN) floats, or BM*BN+BM/4 if more,"),
+        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+4+BN) floats, or SLICES*BM*BN+BM/4 if more,"),
         tiling.registers_fit(_threads),
     ),
     tile=tiling.tile,
