@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tilewright.errors import KernelNotFoundError, nearest
 from tilewright.kernels import (
     async_copy,
+    async_transposed,
     autotuned,
     coalesced,
     conflict_free,
@@ -44,6 +45,7 @@ LADDER: tuple[Kernel, ...] = (
     split_k.KERNEL,
     skinny.KERNEL,
     tma_swizzled.KERNEL,
+    async_transposed.KERNEL,
 )
 
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}
