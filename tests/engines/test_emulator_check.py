@@ -80,8 +80,13 @@ def test_the_ladder_has_no_faults(kernel, shape, beta):
 
 @pytest.mark.parametrize(
     "overrides",
-    [{"BM": 64, "BN": 256, "SLICES": 1}, {"BM": 128, "SLICES": 1}, {"BM": 64, "BN": 64, "SLICES": 4, "BLOCKS": 1}],
-    ids=["half a turn", "a turn", "two turns"],
+    [
+        {"BM": 64, "BN": 256, "BK": 32, "SLICES": 1},
+        {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1},
+        {"BM": 128, "BK": 40, "SLICES": 1},
+        {"BM": 64, "BN": 64, "BK": 128, "SLICES": 4, "BLOCKS": 1},
+    ],
+    ids=lambda overrides: ",".join(map(str, overrides.values())),
 )
 def test_tiles_that_take_other_turns_to_transpose_have_no_faults(overrides):
     kernel = find("tma_swizzled")
@@ -95,7 +100,9 @@ ORDERED_BY = {
     "async_copy": ("async_copy.cu", {}),
     "wmma_f16": ("include/wmma_epilogue.cuh", {}),
     "tma_packed": ("include/stream_k.cuh", {"WAVE": 7}),
-    "tma_swizzled": ("tma_swizzled.cu", {"WAVE": 7}),
+    "tma_swizzled": ("tma_swizzled.cu", {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 7}),
+    "split_k": ("include/slices.cuh", {"SLICES": 2}),
+    "async_transposed": ("async_transposed.cu", {"BM": 32, "WAVE": 3}),
 }
 """Rungs, with a file of theirs and a config in which all that orders accesses there is needed."""
 

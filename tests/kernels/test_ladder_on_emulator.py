@@ -44,8 +44,14 @@ CONFIGS = {
     ],
     "tma_swizzled": [
         {"WAVE": 19},
-        {"BM": 128, "SLICES": 1, "WAVE": 1},
-        {"BM": 64, "BN": 64, "SLICES": 4, "BLOCKS": 1, "WAVE": 3},
+        {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 1},
+        {"BM": 128, "BK": 40, "SLICES": 1, "WAVE": 3},
+        {"BM": 64, "BN": 64, "BK": 128, "SLICES": 4, "BLOCKS": 1, "WAVE": 3},
+    ],
+    "async_transposed": [
+        {"WAVE": 19},
+        {"BM": 128, "BK": 48, "SLICES": 1, "WAVE": 1},
+        {"BM": 64, "BN": 64, "TN": 4, "BK": 32, "SLICES": 1, "PLACES": 2, "WAVE": 3},
     ],
     "split_k": [
         {"WAVE": 5},

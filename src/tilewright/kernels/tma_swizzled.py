@@ -9,7 +9,6 @@ from tilewright.kernels import stream_k, tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox, Tile
 
 _LANES_M, _LANES_N = 4, 8
-_SLICE = 32
 
 
 def _part(config: Config) -> int:
@@ -17,13 +16,20 @@ def _part(config: Config) -> int:
     return 32 * (config.BM // (_LANES_M * config.TM)) * (config.BN // (_LANES_N * config.TN))
 
 
+def _run(config: Config) -> int:
+    """Rows of A that one load of matrices takes pieces of, so that they lie on distinct banks."""
+    return 1 if config.BK % 32 == 0 else 2 if config.BK % 16 == 0 else 4
+
+
 def _threads(config: Config) -> int:
     return config.SLICES * _part(config)
 
 
 def _shared_bytes(config: Config) -> int:
-    """Three tiles of A, one of them as it came, and two of B; at the end of a tile, a slice's sums in their place."""
-    return tiling.FLOAT_BYTES * config.SLICES * _SLICE * (3 * config.BM + 2 * config.BN)
+    """Tiles of A, one of them as it came, and two of B; at the end of a tile of C, all slices' sums in their place."""
+    tiles = config.BK * ((1 + config.PLACES) * config.BM + 2 * config.BN)
+    sums = config.SLICES * config.BM * config.BN if config.SLICES > 1 else 0
+    return tiling.FLOAT_BYTES * max(tiles, sums)
 
 
 KERNEL = Kernel(
@@ -34,9 +40,11 @@ KERNEL = Kernel(
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of C that a block computes"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
+        Parameter("BK", 64, (32, 48, 64, 128), "how far along k a block's tiles of A and B reach"),
         Parameter("TM", 8, (8,), "rows of C that a thread computes"),
         Parameter("TN", 8, (8,), "columns of C that a thread computes"),
-        Parameter("SLICES", 2, (1, 2, 4), "parts of a block's threads, each with 32 k of every tile"),
+        Parameter("SLICES", 2, (1, 2, 4), "parts of a block's threads, which divide the k of every tile among them"),
+        Parameter("PLACES", 2, (1, 2), "tiles of A that are transposed: 2 where one comes while another is multiplied"),
         stream_k.parameter(264, (1, 128, 132, 256, 264)),
         Parameter("BLOCKS", 2, (1, 2), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
@@ -49,22 +57,36 @@ KERNEL = Kernel(
         ),
         Constraint(
             lambda c: _threads(c) == 256,
-            "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 256 threads: their eight warps transpose the pieces of a row",
+            "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 256 threads: their eight warps transpose A together",
         ),
         *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
-            lambda c: max(c.BM, c.BN, c.SLICES * _SLICE) <= 256,
-            "BM, BN and SLICES*32 must be at most 256, the extents of a tensor box",
+            lambda c: c.BK % 8 == 0 and c.BK % (4 * c.SLICES) == 0,
+            "BK must be a multiple of 8 and of 4*SLICES: a slice has pairs of k in each half of its share",
         ),
-        tiling.shared_memory_fits(lambda c: _shared_bytes(c) + 16, "SLICES*32*(3*BM+2*BN) floats"),
+        Constraint(
+            lambda c: c.BM % (32 * _run(c)) == 0,
+            "BM must be a multiple of 32, where BK is none of 32 of 64, and where it is none of 16 of 128",
+        ),
+        Constraint(lambda c: c.PLACES <= 2, "PLACES must be 1 or 2"),
+        Constraint(
+            lambda c: c.TM % 8 == 0, "TM must be a multiple of 8: fours of a thread's rows change places at an odd k"
+        ),
+        Constraint(
+            lambda c: max(c.BM, c.BN, c.BK) <= 256,
+            "BM, BN and BK must be at most 256, the extents of a tensor box",
+        ),
+        tiling.shared_memory_fits(
+            lambda c: _shared_bytes(c) + 16, "BK*((1+PLACES)*BM+2*BN) floats, or SLICES*BM*BN if more,"
+        ),
         tiling.registers_fit(_threads),
     ),
-    tile=lambda config: Tile(m=config.BM, n=config.BN, k=config.SLICES * _SLICE),
+    tile=lambda config: Tile(m=config.BM, n=config.BN, k=config.BK),
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
     least_capability=(9, 0),
     shared_bytes=_shared_bytes,
-    tensor_maps=lambda config: (TensorBox(config.BM, _SLICE, 128), TensorBox(config.SLICES * _SLICE, config.BN)),
+    tensor_maps=lambda config: (TensorBox(config.BM, config.BK), TensorBox(config.BK, config.BN)),
     packs="aligned",
     overlaps=True,
     blocks=stream_k.blocks,

@@ -39,6 +39,11 @@ __device__ __forceinline__ void load_four(float* to, const float* shared) {
     to[3] = four.w;
 }
 
+// The way back.
+__device__ __forceinline__ void store_four(float* shared, const float* from) {
+    *reinterpret_cast<float4*>(shared) = make_float4(from[0], from[1], from[2], from[3]);
+}
+
 // COUNT neighbouring elements of shared memory, a multiple of 4, from a 16-byte boundary on.
 template <int COUNT>
 __device__ __forceinline__ void load_fragment(float (&fragment)[COUNT], const float* shared) {
