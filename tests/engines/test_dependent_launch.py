@@ -12,7 +12,7 @@ from cuda.bindings.driver import CUresult, CUstream
 from async_kernels import dump_kernel
 from tilewright.engines import cuda, cuda_executable, nvrtc
 from tilewright.engines.base import CompileReport, Matrix, run
-from tilewright.kernels import LADDER, pack, split_k, tma_packed, tma_swizzled
+from tilewright.kernels import LADDER, pack, split_k, tma_packed, tma_transposed
 from tilewright.problem import Problem
 
 OK = CUresult.CUDA_SUCCESS
@@ -111,8 +111,8 @@ def test_so_does_the_second_of_two_packings(gpu):
 
 @pytest.mark.parametrize(("k", "n", "copies"), [(64, 64, 0), (64, 63, 1), (63, 64, 1), (63, 63, 2)])
 def test_what_lies_aligned_already_is_not_copied(gpu, k, n, copies):
-    multiply(gpu.engine(), tma_swizzled.KERNEL, Problem(64, n, k))
-    assert gpu.launches == [("pack", OVERLAPS)] * copies + [("tma_swizzled", OVERLAPS)]
+    multiply(gpu.engine(), tma_transposed.KERNEL, Problem(64, n, k))
+    assert gpu.launches == [("pack", OVERLAPS)] * copies + [("tma_transposed", OVERLAPS)]
 
 
 def test_with_no_terms_nothing_is_packed(gpu):

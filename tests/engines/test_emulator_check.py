@@ -89,7 +89,7 @@ def test_the_ladder_has_no_faults(kernel, shape, beta):
     ids=lambda overrides: ",".join(map(str, overrides.values())),
 )
 def test_tiles_that_take_other_turns_to_transpose_have_no_faults(overrides):
-    kernel = find("tma_swizzled")
+    kernel = find("tma_transposed")
     operands = Operands.draw(Problem(67, 260, 150))
     checked = check(kernel, kernel.config(overrides), operands.problem, operands.a, operands.b, operands.c)
     assert checked.findings == []
@@ -100,7 +100,7 @@ ORDERED_BY = {
     "async_copy": ("async_copy.cu", {}),
     "wmma_f16": ("include/wmma_epilogue.cuh", {}),
     "tma_packed": ("include/stream_k.cuh", {"WAVE": 7}),
-    "tma_swizzled": ("tma_swizzled.cu", {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 7}),
+    "tma_transposed": ("tma_transposed.cu", {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 7}),
     "split_k": ("include/slices.cuh", {"SLICES": 2}),
     "async_transposed": ("async_transposed.cu", {"BM": 32, "WAVE": 3}),
 }

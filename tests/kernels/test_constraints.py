@@ -90,7 +90,7 @@ VIOLATIONS["tma_packed"] = [
     ({"BK": 34, "STAGES": 2}, "BK must be a multiple of 2, above 32 of 4"),
     ({"BLOCKS": 3, "STAGES": 2}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
-VIOLATIONS["tma_swizzled"] = [
+VIOLATIONS["tma_transposed"] = [
     ({"BM": 48}, "BM must be a multiple of 4*TM"),
     ({"BN": 96}, "BN must be a multiple of 8*TN"),
     ({"BM": 32}, "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 256 threads"),

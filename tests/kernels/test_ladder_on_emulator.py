@@ -42,7 +42,7 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2, "WAVE": 7, "CHUNK": 16, "RASTER": 2},
         {"BM": 128, "BN": 256, "TN": 16, "BK": 16, "STAGES": 4, "BLOCKS": 1, "WAVE": 0},
     ],
-    "tma_swizzled": [
+    "tma_transposed": [
         {"WAVE": 19},
         {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 1},
         {"BM": 128, "BK": 40, "SLICES": 1, "WAVE": 3},

@@ -18,7 +18,7 @@ from tilewright.kernels import (
     thread_tiled_1d,
     thread_tiled_2d,
     tma_packed,
-    tma_swizzled,
+    tma_transposed,
     vectorized,
     warptiled,
     wmma_f16,
@@ -44,7 +44,7 @@ LADDER: tuple[Kernel, ...] = (
     tma_packed.KERNEL,
     split_k.KERNEL,
     skinny.KERNEL,
-    tma_swizzled.KERNEL,
+    tma_transposed.KERNEL,
     async_transposed.KERNEL,
 )
 

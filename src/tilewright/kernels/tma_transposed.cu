@@ -1,4 +1,4 @@
-// Rung 18, tma_swizzled: the copy engine brings A as it lies in memory, and the block transposes it on the way.
+// Rung 18, tma_transposed: the copy engine brings A as it lies in memory, and the block transposes it on the way.
 //
 // Rung 15 wants A transposed, by a kernel before: it costs a pass over A, and as much memory again. Here tiles of A come
 // k-contiguous. While a tile is multiplied, the next one comes to `raw`; then the warps take it from there, four rows at a
@@ -32,7 +32,7 @@ constexpr int LOOP = SLICE % 16 == 0 ? 16 : SLICE / 2;  // k in the inner loop's
 using Turn = Transposition<BM, BK, BK, WARPS>;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    tma_swizzled(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A,
+    tma_transposed(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A,
                  const __grid_constant__ TensorMap B, float beta, float* C, int ldc, float* workspace,
                  unsigned* tickets) {
     DYNAMIC_SHARED(float, raw);                // a tile of A as it came, BM x BK

@@ -1,6 +1,6 @@
-"""Rung 18, tma_swizzled: A brought as it lies in memory and transposed between two places in shared memory.
+"""Rung 18, tma_transposed: A brought as it lies in memory and transposed between two places in shared memory.
 
-Sources: the CUDA C++ Programming Guide's swizzled tensor maps; the paper named in `stream_k` for sharing tiles.
+Sources: the PTX ISA manual's ldmatrix; the paper named in `stream_k` for sharing tiles.
 """
 
 from pathlib import Path
@@ -34,8 +34,8 @@ def _shared_bytes(config: Config) -> int:
 
 KERNEL = Kernel(
     rung=18,
-    name="tma_swizzled",
-    idea="nothing packed: TMA brings A as it lies, swizzled, and the block transposes it while it multiplies",
+    name="tma_transposed",
+    idea="nothing packed: TMA brings A as it lies, and loads of matrices transpose it while it is multiplied",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 64, (32, 64, 128), "rows of C that a block computes"),
