@@ -102,7 +102,6 @@ ORDERED_BY = {
     "tma_packed": ("include/stream_k.cuh", {"WAVE": 7}),
     "tma_transposed": ("tma_transposed.cu", {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 7}),
     "split_k": ("include/slices.cuh", {"SLICES": 2}),
-    "async_transposed": ("async_transposed.cu", {"BM": 32, "WAVE": 3}),
 }
 """Rungs, with a file of theirs and a config in which all that orders accesses there is needed."""
 

@@ -93,31 +93,16 @@ VIOLATIONS["tma_packed"] = [
 VIOLATIONS["tma_transposed"] = [
     ({"BM": 48}, "BM must be a multiple of 4*TM"),
     ({"BN": 96}, "BN must be a multiple of 8*TN"),
-    ({"BM": 32}, "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 256 threads"),
+    ({"BM": 32, "BN": 64}, "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads"),
     ({"TM": 2}, "TM must be a multiple of 4"),
     ({"TN": 2}, "TN must be a multiple of 4"),
     ({"TM": 4, "BM": 32}, "TM must be a multiple of 8"),
     ({"BK": 52}, "BK must be a multiple of 8 and of 4*SLICES"),
-    ({"BK": 40}, "BM must be a multiple of 32, where BK is none of 32 of 64"),
+    ({"BK": 40}, "BM must be a multiple of an eighth of the threads, where BK is none of 32 of a fourth of them"),
     ({"PLACES": 3}, "PLACES must be 1 or 2"),
     ({"BM": 32, "BN": 512, "SLICES": 1}, "BM, BN and BK must be at most 256"),
     ({"BM": 64, "BN": 64, "SLICES": 4, "BK": 128}, "BLOCKS times BK*((1+PLACES)*BM+2*BN) floats, or SLICES*BM*BN"),
     ({"BM": 128, "BN": 256, "TM": 16, "TN": 16, "BLOCKS": 1}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
-]
-VIOLATIONS["async_transposed"] = [
-    ({"BM": 48}, "BM must be a multiple of 4*TM"),
-    ({"BN": 96}, "BN must be a multiple of 8*TN"),
-    ({"TM": 2}, "TM must be a multiple of 4"),
-    ({"TN": 2}, "TN must be a multiple of 4"),
-    ({"TM": 4, "BM": 32}, "TM must be a multiple of 8"),
-    ({"SLICES": 3, "BK": 48}, "TM must be a multiple of SLICES"),
-    ({"BM": 32, "BN": 64}, "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be a multiple of 128"),
-    ({"BM": 32, "BN": 128, "SLICES": 4}, "BM must be a multiple of 8 times the block's warps"),
-    ({"BK": 40}, "BK must be a multiple of 16 and of 4*SLICES"),
-    ({"BM": 256, "BK": 48, "BLOCKS": 1}, "BK must be a multiple of the block's warps"),
-    ({"PLACES": 3}, "PLACES must be 1 or 2"),
-    ({"BM": 128, "SLICES": 1, "BK": 64}, "BLOCKS times BM*(BK+16+PLACES*BK)+2*BK*BN floats"),
-    ({"BM": 128, "BN": 256, "TN": 16, "BK": 16}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
 VIOLATIONS["split_k"] = [
     ({"LANES_M": 3, "BM": 48}, "LANES_M must be 2, 4, 8 or 16"),

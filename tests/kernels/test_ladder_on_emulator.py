@@ -47,11 +47,8 @@ CONFIGS = {
         {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 1},
         {"BM": 128, "BK": 40, "SLICES": 1, "WAVE": 3},
         {"BM": 64, "BN": 64, "BK": 128, "SLICES": 4, "BLOCKS": 1, "WAVE": 3},
-    ],
-    "async_transposed": [
-        {"WAVE": 19},
-        {"BM": 128, "BK": 48, "SLICES": 1, "WAVE": 1},
-        {"BM": 64, "BN": 64, "TN": 4, "BK": 32, "SLICES": 1, "PLACES": 2, "WAVE": 3},
+        {"BM": 32, "BN": 64, "SLICES": 4, "WAVE": 5},
+        {"BM": 64, "BN": 64, "BK": 40, "WAVE": 1},
     ],
     "split_k": [
         {"WAVE": 5},

@@ -82,7 +82,7 @@ def predict(
     tile = needs.tile
     tiles = -(-problem.m // tile.m) * -(-problem.n // tile.n)
     steps = -(-problem.k // tile.k)
-    work = _divide(kernel, config, tiles, steps)
+    work = _divide(kernel, config, problem, tiles, steps)
     packed = _packed_bytes(kernel, problem)
     blocks_us = _cycles(needs, work, steps, gpu.multiprocessors, packed > 0) / gpu.clock_mhz
     traffic_us = _traffic_us(needs, problem, gpu, tiles, work.parts)
@@ -97,8 +97,8 @@ def predict(
     return Cost(us, blocks_us, traffic_us, (work.whole + work.sharers) / (held * gpu.multiprocessors))
 
 
-def _divide(kernel: Kernel, config: Config, tiles: int, steps: int) -> _Work:
-    blocks = kernel.blocks(tiles, config)
+def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps: int) -> _Work:
+    blocks = kernel.grid(problem, config)
     wave = config.get("WAVE", 0)
     left = tiles % wave if wave else 0
     if left and steps:

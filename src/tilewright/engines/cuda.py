@@ -132,10 +132,9 @@ class CudaEngine:
         if not needed:
             return a, b
         memory, _ = self._workspaces.pointers(stream, Workspace(needed, tickets=1), "packing")
-        a, b, steps = packing.packed(kernel, a, b, memory)
-        for step in steps:
-            run(self, pack.KERNEL, step.config, step.problem, step.source, step.source, step.target, stream)
-        return a, b
+        step = packing.packing(kernel, a, b, memory)
+        run(self, pack.KERNEL, step.config, step.problem, a, b, step.target, stream)
+        return step.a, step.b
 
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
         """Copy a 2-D host array to the GPU, with ld elements a row (0: no gap); the gaps hold NaN.

@@ -8,57 +8,65 @@ from tilewright.kernels import pack
 from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
 from tilewright.problem import ITEM_BYTES, Problem
 
-_TRANSPOSED = pack.KERNEL.config({"TRANSPOSE": 1})
-_COPIED = pack.KERNEL.config({"TRANSPOSE": 0})
+_NONE, _COPIED, _TRANSPOSED = 0, 1, 2
 
 
 class Packing(NamedTuple):
-    """One launch of the kernel `pack`."""
+    """A launch of the kernel `pack`, and what it leaves."""
 
     config: Config
     problem: Problem
-    source: Matrix
     target: Matrix
+    a: Matrix
+    b: Matrix
 
 
 def needed_bytes(kernel: Kernel, a: Matrix, b: Matrix) -> int:
     """Bytes of memory for the copies of operands that a kernel wants; 0 where it takes them as they lie."""
-    return sum(4 * rows * _aligned(cols) for rows, cols in _copies(kernel, a, b) if rows)
+    of_a, of_b = _wanted(kernel, a, b)
+    return 4 * (_floats(_copied(a, of_a)) + _floats(_copied(b, of_b)))
 
 
-def packed(kernel: Kernel, a: Matrix, b: Matrix, memory: int) -> tuple[Matrix, Matrix, list[Packing]]:
-    """A and B as a kernel wants them, and the launches that make them so.
+def packing(kernel: Kernel, a: Matrix, b: Matrix, memory: int) -> Packing:
+    """The launch that makes A and B as a kernel wants them.
 
     Args:
-        kernel: it packs.
+        kernel: it packs, and does not take these operands as they lie.
         a, b: operands, m x k and k x n.
         memory: address of `needed_bytes` bytes, a multiple of 16.
     """
-    factors, steps = [a, b], []
-    for i, (rows, cols) in enumerate(_copies(kernel, a, b)):
-        if rows == 0:
-            continue
-        source, copy = factors[i], Matrix(memory, rows, cols, _aligned(cols), a.dtype)
-        config = _TRANSPOSED if i == 0 and kernel.packs == "transposed" else _COPIED
-        steps.append(Packing(config, _copying(rows, cols, source.ld), source, copy))
-        factors[i] = copy
-        memory += 4 * rows * copy.ld
-    return factors[0], factors[1], steps
+    of_a, of_b = _wanted(kernel, a, b)
+    copies, floats = [], 0
+    for matrix, how in ((a, of_a), (b, of_b)):
+        rows, cols = shape = _copied(matrix, how)
+        copies.append(Matrix(memory + 4 * floats, rows, cols, _aligned(cols), a.dtype) if how else matrix)
+        floats += _floats(shape)
+    config = pack.KERNEL.config({"OF_A": of_a, "OF_B": of_b})
+    problem = _problem(a.rows, b.cols, a.cols, a.ld, b.ld)
+    return Packing(config, problem, Matrix(memory, 1, floats, floats, a.dtype), *copies)
 
 
-def _copies(kernel: Kernel, a: Matrix, b: Matrix) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Rows and columns of a kernel's copies of A and of B; no rows where it takes the operand itself."""
-    of_b = (0, 0) if _rows_aligned(b) else (b.rows, b.cols)
-    if kernel.packs == "transposed":
-        return (a.cols, a.rows), of_b
-    return (0, 0) if _rows_aligned(a) else (a.rows, a.cols), of_b
+def _wanted(kernel: Kernel, a: Matrix, b: Matrix) -> tuple[int, int]:
+    """What a kernel wants of A and of B."""
+    of_a = _TRANSPOSED if kernel.packs == "transposed" else _NONE if _rows_aligned(a) else _COPIED
+    return of_a, _NONE if _rows_aligned(b) else _COPIED
+
+
+def _copied(matrix: Matrix, how: int) -> tuple[int, int]:
+    """Rows and columns of a copy; none where there is none."""
+    if how == _NONE:
+        return 0, 0
+    return (matrix.cols, matrix.rows) if how == _TRANSPOSED else (matrix.rows, matrix.cols)
+
+
+def _floats(shape: tuple[int, int]) -> int:
+    rows, cols = shape
+    return rows * _aligned(cols)
 
 
 @lru_cache(maxsize=1024)
-def _copying(rows: int, cols: int, source_ld: int) -> Problem:
-    """The problem that `pack` takes a copy of rows x cols elements for."""
-    ld = _aligned(cols)
-    return Problem(rows, cols, 1, lda=source_ld, ldb=ld, ldc=ld)
+def _problem(m: int, n: int, k: int, lda: int, ldb: int) -> Problem:
+    return Problem(m, n, k, lda=lda, ldb=ldb, ldc=_aligned(n))
 
 
 def _aligned(length: int) -> int:

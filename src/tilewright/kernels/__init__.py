@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from tilewright.errors import KernelNotFoundError, nearest
 from tilewright.kernels import (
     async_copy,
-    async_transposed,
     autotuned,
     coalesced,
     conflict_free,
@@ -45,7 +44,6 @@ LADDER: tuple[Kernel, ...] = (
     split_k.KERNEL,
     skinny.KERNEL,
     tma_transposed.KERNEL,
-    async_transposed.KERNEL,
 )
 
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}

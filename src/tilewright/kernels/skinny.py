@@ -31,17 +31,21 @@ def _tile(config: Config) -> Tile:
     return Tile(m=config.TM, n=config.THREADS_N * config.TN, k=depth)
 
 
-def _blocks(tiles: int, config: Config) -> int:
+def _tiles(problem: Problem, config: Config) -> int:
+    tile = _tile(config)
+    return -(-problem.m // tile.m) * -(-problem.n // tile.n)
+
+
+def _blocks(problem: Problem, config: Config) -> int:
     """As many blocks for each tile as run at a time."""
+    tiles = _tiles(problem, config)
     return tiles * max(config.MULTIPROCESSORS * config.BLOCKS // max(tiles, 1), 1)
 
 
 def _workspace_bytes(problem: Problem, config: Config) -> int:
     """The sums of a block for each of those that share tiles."""
-    tile = _tile(config)
-    tiles = -(-problem.m // tile.m) * -(-problem.n // tile.n)
-    blocks = _blocks(tiles, config)
-    return blocks * _part(config) * tiling.FLOAT_BYTES if blocks > tiles else 0
+    blocks = _blocks(problem, config)
+    return blocks * _part(config) * tiling.FLOAT_BYTES if blocks > _tiles(problem, config) else 0
 
 
 def _part(config: Config) -> int:

@@ -194,8 +194,8 @@ class Kernel:
     it calls `wait_for_grid_before` before it touches memory."""
     needs_alignment: bool = False
     """Whether it only runs where every row of A and B starts at a multiple of 16 bytes, as tensor maps need."""
-    blocks: Callable[[int, Config], int] = lambda tiles, config: tiles
-    """Blocks in the grid for so many tiles of C: more than tiles where several share the work on one."""
+    blocks: Callable[[Problem, Config], int] | None = None
+    """Blocks in the grid; None: one for each tile of C. There are more where several share the work on one."""
     workspace_bytes: Callable[[Problem, Config], int] | None = None
     """Bytes of memory that the blocks of a launch share, where the source asks for some. It then has two more
     parameters at its end, `float* workspace, unsigned* tickets`: the memory, private to the launch, and a counter for
@@ -296,21 +296,23 @@ class Kernel:
         return max(self.least_capability, _BFLOAT16_CAPABILITY) if dtype == "bfloat16" else self.least_capability
 
     def launch(self, problem: Problem, config: Config) -> Launch:
-        """Geometry of the launch: one block a tile of C, or as many as `blocks` says, numbered along x.
+        """Geometry of the launch, its blocks numbered along x.
 
         They are counted in one dimension because a grid has at most 65535 blocks along y.
         """
-        blocks = self.blocks(self._tiles(problem, config), config)
-        return Launch((blocks, 1, 1), self.block(config), self.shared_bytes(config))
+        return Launch((self.grid(problem, config), 1, 1), self.block(config), self.shared_bytes(config))
 
     def workspace(self, problem: Problem, config: Config) -> Workspace | None:
         """What a launch needs besides its operands; None where the source has no parameters for it."""
         if self.workspace_bytes is None:
             return None
         size = self.workspace_bytes(problem, config)
-        return Workspace(size, self.blocks(self._tiles(problem, config), config) if size else 0)
+        return Workspace(size, self.grid(problem, config) if size else 0)
 
-    def _tiles(self, problem: Problem, config: Config) -> int:
+    def grid(self, problem: Problem, config: Config) -> int:
+        """Blocks of a launch: one a tile of C, or as many as `blocks` says."""
+        if self.blocks is not None:
+            return self.blocks(problem, config)
         tile = self.tile(config)
         return -(-problem.m // tile.m) * -(-problem.n // tile.n)
 

@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         float mine[ROWS][TN];
         add_slices<SLICES, PART>(mine, sums, stages);
         if (WAVE && to - from < steps &&
-            !add_parts<2, THREADS>(mine, shared, sharer, first, first + steps - 1, workspace, tickets)) {
+            !add_parts<8, THREADS>(mine, shared, sharer, first, first + steps - 1, workspace, tickets)) {
             continue;
         }
         if (STAGED) __syncthreads();  // the last stage has been read: the tile takes the stages' place

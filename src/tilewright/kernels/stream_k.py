@@ -19,16 +19,21 @@ def parameter(default: int, values: tuple[int, ...]) -> Parameter:
     return Parameter("WAVE", default, values, what, least=0)
 
 
-def blocks(tiles: int, config: Config) -> int:
-    """Blocks in the grid for so many tiles: one a tile, and WAVE for those that are shared."""
+def blocks(problem: Problem, config: Config) -> int:
+    """Blocks in the grid: one a tile, and WAVE for those that are shared."""
+    tiles = _tiles(problem, config)
     left = _left(tiles, config)
     return tiles - left + (config.WAVE if left else 0)
 
 
 def workspace_bytes(problem: Problem, config: Config) -> int:
     """Two parts of a tile for each block that shares tiles."""
-    tiles = -(-problem.m // config.BM) * -(-problem.n // config.BN)
-    return 2 * config.WAVE * config.BM * config.BN * tiling.FLOAT_BYTES if _left(tiles, config) else 0
+    shared = _left(_tiles(problem, config), config)
+    return 2 * config.WAVE * config.BM * config.BN * tiling.FLOAT_BYTES if shared else 0
+
+
+def _tiles(problem: Problem, config: Config) -> int:
+    return -(-problem.m // config.BM) * -(-problem.n // config.BN)
 
 
 def _left(tiles: int, config: Config) -> int:

@@ -18,7 +18,8 @@ def _threads(config: Config) -> int:
 
 def _shared_bytes(config: Config) -> int:
     """The stages, or in their place a tile of C on its way to unaligned rows."""
-    return max(config.STAGES * tiling.shared_tiles_bytes(config), tiling.result_tile_bytes(config))
+    needed = max(config.STAGES * tiling.shared_tiles_bytes(config), tiling.result_tile_bytes(config))
+    return tiling.bytes_of_its_own(needed, config)
 
 
 KERNEL = Kernel(

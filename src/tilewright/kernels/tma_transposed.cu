@@ -27,7 +27,8 @@ constexpr int THREADS = SLICES * PART;
 constexpr int WARPS = THREADS / 32;
 constexpr int ROWS = TM / SLICES;  // of a thread, whose results it stores
 constexpr int SLICE = BK / SLICES;  // k of a slice
-constexpr int LOOP = SLICE % 16 == 0 ? 16 : SLICE / 2;  // k in the inner loop's code, for the instruction cache to hold it
+// k in the inner loop's code, for the instruction cache to hold it: fours, since the order of rows repeats after as many.
+constexpr int LOOP = SLICE % 16 == 0 ? 16 : SLICE % 8 == 0 ? SLICE / 2 : SLICE;
 
 using Turn = Transposition<BM, BK, BK, WARPS>;
 
@@ -105,6 +106,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             if (threadIdx.x == 0 && left > 1) bring(to - left + 1);
 
             const float* Ak = As + (PLACES > 1 ? stage * BK * BM : 0) + a_begin;
+            const float* Ak2 = As + (PLACES > 1 ? stage * BK * BM : 0) + (a_begin ^ 8);
             const float* Bk = Bs + stage * BK * BN + b_begin;
             const int depth = SLICES > 1 ? SLICE : min(K - (to - left) * BK, BK);  // the last tiles end in zeros
             for (int done = 0; done < depth; done += LOOP) {
@@ -112,13 +114,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 for (int k = 0; k < LOOP; ++k) {
 #pragma unroll
                     for (int i = 0; i < TM; i += 4) {
-                        load_four(&a[k % 2][i], Ak + k * BM + Turn::place(i, k) * LANES_M);
+                        load_four(&a[k % 2][i], (k / 2 % 2 ? Ak2 : Ak) + k * BM + (i ^ k % 2 * 4) * LANES_M);
                     }
 #pragma unroll
                     for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bk + k * BN + j * LANES_N);
                     add_products(sums, a[(k + 1) % 2], b[(k + 1) % 2]);  // of the k before, perhaps of the tile before
                 }
                 Ak += LOOP * BM;
+                Ak2 += LOOP * BM;
                 Bk += LOOP * BN;
             }
             if (left > 1) turn();
@@ -132,14 +135,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             !add_parts<8, THREADS>(mine, shared, sharer, first, first + steps - 1, workspace, tickets)) {
             continue;
         }
+        if (!ALIGNED) __syncthreads();  // all have taken their sums: the tile takes the place of those
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
             const int place = slice * ROWS + i;  // among the thread's rows
-            const int row = tile_row + Turn::row(thread_row / 4 + place / 4 * LANES_M, place % 4);
+            const int row = Turn::row(thread_row / 4 + place / 4 * LANES_M, place % 4);
 #pragma unroll
             for (int j = 0; j < TN; j += 4) {
-                store4(C, ldc, M, N, row, tile_col + thread_col + j * LANES_N, alpha, &mine[i][j], beta);
+                const int col = thread_col + j * LANES_N;
+                if (ALIGNED) {
+                    store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &mine[i][j], beta);
+                } else {
+#pragma unroll
+                    for (int q = 0; q < 4; ++q) raw[in_shared<BN>(row, col + q)] = alpha * mine[i][j + q];
+                }
             }
+        }
+        if (!ALIGNED) {
+            __syncthreads();
+            store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, raw, beta);
+            fence_async_shared();  // the copy engine may write where the tile lay
         }
     }
 }

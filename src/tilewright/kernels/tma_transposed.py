@@ -29,7 +29,8 @@ def _shared_bytes(config: Config) -> int:
     """Tiles of A, one of them as it came, and two of B; at the end of a tile of C, all slices' sums in their place."""
     tiles = config.BK * ((1 + config.PLACES) * config.BM + 2 * config.BN)
     sums = config.SLICES * config.BM * config.BN if config.SLICES > 1 else 0
-    return tiling.FLOAT_BYTES * max(tiles, sums)
+    needed = max(tiling.FLOAT_BYTES * max(tiles, sums), tiling.result_tile_bytes(config))
+    return tiling.bytes_of_its_own(needed, config)
 
 
 KERNEL = Kernel(
@@ -45,8 +46,8 @@ KERNEL = Kernel(
         Parameter("TN", 8, (8,), "columns of C that a thread computes"),
         Parameter("SLICES", 2, (1, 2, 4), "parts of a block's threads, which divide the k of every tile among them"),
         Parameter("PLACES", 2, (1, 2), "tiles of A that are transposed: 2 where one comes while another is multiplied"),
-        stream_k.parameter(264, (1, 128, 132, 256, 264)),
-        Parameter("BLOCKS", 2, (1, 2), "blocks that a multiprocessor shall hold, which bounds the registers"),
+        stream_k.parameter(264, (1, 132, 256, 264, 396)),
+        Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
         Constraint(
@@ -56,8 +57,8 @@ KERNEL = Kernel(
             lambda c: c.BN % (_LANES_N * c.TN) == 0, "BN must be a multiple of 8*TN: 8 lanes of a warp stand along n"
         ),
         Constraint(
-            lambda c: _threads(c) == 256,
-            "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 256 threads: their eight warps transpose A together",
+            lambda c: _threads(c) in (128, 256),
+            "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads: their warps transpose A together",
         ),
         *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
@@ -65,8 +66,9 @@ KERNEL = Kernel(
             "BK must be a multiple of 8 and of 4*SLICES: a slice has pairs of k in each half of its share",
         ),
         Constraint(
-            lambda c: c.BM % (32 * _run(c)) == 0,
-            "BM must be a multiple of 32, where BK is none of 32 of 64, and where it is none of 16 of 128",
+            lambda c: c.BM % (_threads(c) // 8 * _run(c)) == 0,
+            "BM must be a multiple of an eighth of the threads, where BK is none of 32 of a fourth of them, and where "
+            "it is none of 16 of half of them",
         ),
         Constraint(lambda c: c.PLACES <= 2, "PLACES must be 1 or 2"),
         Constraint(

@@ -172,10 +172,9 @@ class EmulatorEngine:
         if not needed:
             return a, b
         memory = self.empty(1, needed // 4)
-        a, b, steps = packing.packed(kernel, a, b, memory.pointer)
-        for step in steps:
-            run(self, pack.KERNEL, step.config, step.problem, step.source, step.source, step.target)
-        return replace(a, owner=memory), replace(b, owner=(b.owner, memory))
+        step = packing.packing(kernel, a, b, memory.pointer)
+        run(self, pack.KERNEL, step.config, step.problem, a, b, step.target)
+        return replace(step.a, owner=(a.owner, memory)), replace(step.b, owner=(b.owner, memory))
 
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
         """Copy a 2-D array, with ld elements a row (0: no gap); the gaps hold NaN.

@@ -11,7 +11,7 @@
 //
 // The eight lanes that name the rows of a matrix name RUN rows of the tile, and of each the PIECES pieces of 16 bytes that
 // follow one another: they lie on distinct banks, however far apart rows are. The four rows that a thread gets, a four, are
-// RUN apart. Fours of an odd k are exchanged with those four places on, so that fewer lanes write to the same banks.
+// RUN apart. Fours stand in another order at each of four k, so that eight lanes write to distinct banks too.
 template <int ROWS, int DEPTH, int PITCH, int WARPS>
 struct Transposition {
     static constexpr int PIECES = PITCH % 32 == 0 ? 8 : PITCH % 16 == 0 ? 4 : 2;
@@ -39,7 +39,7 @@ struct Transposition {
     __device__ __forceinline__ static int k_of(int time) { return time / (ROWS / ROUND) * UNIT_DEPTH; }
 
     // Where a four of some k stands among the transposed tile's.
-    __device__ __forceinline__ static int place(int four, int k) { return four ^ k % 2 * 4; }
+    __device__ __forceinline__ static int place(int four, int k) { return four ^ k % 2 * 4 ^ k / 2 % 2 * 2; }
 
     // The row of a tile's four, its first, second, third or fourth.
     __device__ __forceinline__ static int row(int four, int which) {
@@ -58,7 +58,11 @@ struct Transposition {
             }
             if (MEETS && first == 0) __syncthreads();
 #pragma unroll
-            for (int i = 0; i < BATCH; ++i) store_four(to + put + k_of(first + i) * ROWS + row_of(first + i), four[i]);
+            for (int i = 0; i < BATCH; ++i) {
+                // Rows 16 on stand in a four's place: see `place`.
+                const int low = row_of(first + i) % 32;
+                store_four(to + (put ^ low) + k_of(first + i) * ROWS + row_of(first + i) - low, four[i]);
+            }
         }
     }
 };
