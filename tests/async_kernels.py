@@ -126,7 +126,7 @@ def split_k_kernel(folder):
         parameters=(Parameter("SPLIT_K", 4, (1, 4), ""), Parameter("WRAPS", 1, (1,), "", least=0)),
         tile=lambda config: Tile(16, 16, 1),
         block=lambda config: (256, 1, 1),
-        blocks=lambda tiles, config: tiles * config.SPLIT_K,
+        blocks=lambda problem, config: -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K,
         workspace_bytes=lambda problem, config: (
             4 * 256 * config.SPLIT_K * -(-problem.m // 16) * -(-problem.n // 16) if config.SPLIT_K > 1 else 0
         ),

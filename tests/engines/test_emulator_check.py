@@ -100,7 +100,7 @@ ORDERED_BY = {
     "async_copy": ("async_copy.cu", {}),
     "wmma_f16": ("include/wmma_epilogue.cuh", {}),
     "tma_packed": ("include/stream_k.cuh", {"WAVE": 7}),
-    "tma_transposed": ("tma_transposed.cu", {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 7}),
+    "tma_transposed": ("tma_transposed.cu", {"BM": 32, "BN": 64, "SLICES": 4, "PLACES": 1, "WAVE": 7}),
     "split_k": ("include/slices.cuh", {"SLICES": 2}),
 }
 """Rungs, with a file of theirs and a config in which all that orders accesses there is needed."""

@@ -216,11 +216,13 @@ class Foreign:
 
 @pytest.mark.parametrize("as_given", [lambda s: s, lambda s: int(s.handle), lambda s: Foreign(int(s.handle))])
 def test_launch_on_another_stream(engine, copy_kernel, random, as_given):
-    stream = engine.device.create_stream()
+    with engine.current:
+        stream = engine.device.create_stream()
     array = draw(random, 2048, 2048)
     a, c = engine.upload(array), engine.upload(poisoned(2048, 2048))
     engine.launch(unguarded(engine, copy_kernel), Problem(2048, 2048, 1, lda=2048), a, a, c, stream=as_given(stream))
-    stream.sync()
+    with engine.current:
+        stream.sync()
     np.testing.assert_array_equal(engine.download(c), array)
 
 

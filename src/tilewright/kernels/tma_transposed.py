@@ -46,7 +46,7 @@ KERNEL = Kernel(
         Parameter("TN", 8, (8,), "columns of C that a thread computes"),
         Parameter("SLICES", 2, (1, 2, 4), "parts of a block's threads, which divide the k of every tile among them"),
         Parameter("PLACES", 2, (1, 2), "tiles of A that are transposed: 2 where one comes while another is multiplied"),
-        stream_k.parameter(264, (1, 132, 256, 264, 396)),
+        stream_k.parameter(132, (1, 132, 256, 264, 396)),
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
