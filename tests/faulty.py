@@ -18,6 +18,7 @@ PER_ELEMENT = ("missing_syncwarp", "unordered_sum")
 def faulty(name):
     """The kernel of a file: blocks of 256 threads, tiles of 16 x 16."""
     shares = name in SHARING
+    blocks_of_tile = 4 if shares else 32 if name in PER_ELEMENT else 1
     return Kernel(
         rung=0,
         name=name,
@@ -26,7 +27,7 @@ def faulty(name):
         parameters=(),
         tile=lambda config: Tile(16, 16, 16),
         block=lambda config: (256, 1, 1),
-        blocks=lambda tiles, config: tiles * 4 if shares else tiles * 32 if name in PER_ELEMENT else tiles,
+        blocks=lambda problem, config: blocks_of_tile * tiles_of(problem),
         workspace_bytes=(lambda problem, config: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
         tensor_maps=(lambda config: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
         needs_alignment=name in TENSOR_MAPS,
