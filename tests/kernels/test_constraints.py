@@ -79,7 +79,6 @@ FRAGMENTS = [
     ({"BK": 128}, "the tiles of A and B, and the results, must each take at most 49152 bytes"),
 ]
 VIOLATIONS["tma_packed"] = [
-    ({"LEAD": 2}, "LEAD must be 0, or 1 where WAVE is above 1"),
     ({"BM": 48}, "BM must be a multiple of 4*TM"),
     ({"BN": 96}, "BN must be a multiple of 8*TN"),
     ({"BM": 256, "BN": 256, "TM": 4}, "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024"),
@@ -101,13 +100,11 @@ VIOLATIONS["tma_transposed"] = [
     ({"BK": 52}, "BK must be a multiple of 8 and of 4*SLICES"),
     ({"BK": 40}, "BM must be a multiple of an eighth of the threads, where BK is none of 32 of a fourth of them"),
     ({"PLACES": 3}, "PLACES must be 1 or 2"),
-    ({"WAVE": 1, "LEAD": 1}, "LEAD must be 0, or 1 where WAVE is above 1"),
     ({"BM": 32, "BN": 512, "SLICES": 1}, "BM, BN and BK must be at most 256"),
     ({"BM": 64, "BN": 64, "SLICES": 4, "BK": 128}, "BLOCKS times BK*((1+PLACES)*BM+2*BN) floats, or SLICES*BM*BN"),
     ({"BM": 128, "BN": 256, "TM": 16, "TN": 16, "BLOCKS": 1}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
 VIOLATIONS["split_k"] = [
-    ({"WAVE": 0, "LEAD": 1}, "LEAD must be 0, or 1 where WAVE is above 1"),
     ({"LANES_M": 3, "BM": 48}, "LANES_M must be 2, 4, 8 or 16"),
     ({"BM": 24}, "BM must be a multiple of LANES_M*TM"),
     ({"BN": 96, "TN": 12, "LANES_M": 2}, "BN must be a multiple of (32/LANES_M)*TN"),

@@ -39,7 +39,7 @@ CONFIGS = {
     "wmma_tf32": [{}, {"BM": 64, "BN": 64, "BK": 8, "WM": 16, "WN": 64}],
     "tma_packed": [
         {"WAVE": 3, "CHUNK": 32},
-        {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2, "WAVE": 7, "LEAD": 1, "CHUNK": 16, "RASTER": 2},
+        {"BM": 64, "BN": 64, "BK": 16, "STAGES": 2, "WAVE": 7, "CHUNK": 16, "RASTER": 2},
         {"BM": 128, "BN": 256, "TN": 16, "BK": 16, "STAGES": 4, "BLOCKS": 1, "WAVE": 0},
     ],
     "tma_transposed": [
@@ -47,7 +47,7 @@ CONFIGS = {
         {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 1},
         {"BM": 128, "BK": 40, "SLICES": 1, "WAVE": 3},
         {"BM": 64, "BN": 64, "BK": 128, "SLICES": 4, "BLOCKS": 1, "WAVE": 3},
-        {"BM": 32, "BN": 64, "SLICES": 4, "WAVE": 5, "LEAD": 1},
+        {"BM": 32, "BN": 64, "SLICES": 4, "WAVE": 5},
         {"BM": 64, "BN": 64, "BK": 40, "WAVE": 1},
     ],
     "split_k": [

@@ -64,14 +64,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const int b_col = ALIGNED ? threadIdx.x % (BN / 4) * 4 : warp % COPY_N * 32 + lane;
 
     int stage = 0;
-    const int own = shared.place();
-    const bool shares = WAVE && own >= shared.first_tile;
-    const int sharer = own - shared.first_tile;
+    const bool shares = WAVE && blockIdx.x >= shared.first_tile;
+    const int sharer = blockIdx.x - shared.first_tile;
     if (shares && sharer >= shared.sharers) return;
     int step = shares ? shared.first_step(sharer) : 0;
     const int end = shares ? shared.first_step(sharer + 1) : steps;
     while (step < end) {
-        const int tile = shares ? shared.first_tile + step / steps : own;
+        const int tile = shares ? shared.first_tile + step / steps : blockIdx.x;
         const int first = step / steps * steps;  // of the tile
         const int from = step - first;
         const int to = min(from + end - step, steps);

@@ -60,7 +60,7 @@ KERNEL = Kernel(
         Parameter("LANES_M", 4, (4,), "of a warp's 32 lanes, how many stand along m"),
         Parameter("SLICES", 1, (1, 2, 4), "groups of warps that divide the steps along k among them"),
         Parameter("STAGES", 3, (2, 3), "tiles of A and B that are in shared memory or on their way", least=2),
-        *stream_k.parameters(0, (0, 1, 264, 396, 528)),
+        stream_k.parameter(0, (0, 1, 264, 396, 528)),
         Parameter("BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
@@ -73,7 +73,6 @@ KERNEL = Kernel(
         Constraint(lambda c: c.TM % c.SLICES == 0, "TM must be a multiple of SLICES, which share the rows"),
         Constraint(lambda c: c.BN % 32 == 0, "BN must be a multiple of 32: a warp copies so many columns of B"),
         *tiling.FRAGMENTS_OF_FOURS,
-        stream_k.LEADS,
         Constraint(
             lambda c: c.BK % (2 * c.SLICES) == 0,
             "BK must be a multiple of 2*SLICES: fragments take turns in two sets of registers",

@@ -5,24 +5,18 @@ al., 2023.
 """
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Config, Constraint, Parameter
+from tilewright.kernels.spec import Config, Parameter
 from tilewright.problem import Problem
 
 
-def parameters(default: int, values: tuple[int, ...], leads: tuple[int, ...] = (0,)) -> tuple[Parameter, Parameter]:
+def parameter(default: int, values: tuple[int, ...]) -> Parameter:
     """How many blocks share.
 
     With 1 no tile is left to be shared, as with 0, but the code keeps its loop over a block's tiles: for large thread
     tiles NVRTC 13.0 then finds registers without bank conflicts and without spilling, where with 0 it did not.
     """
     what = "blocks that share the tiles of the last wave; 0: each has its own; 1: so too, but in other machine code"
-    lead = "1: the blocks that share are the grid's first, and done with it before others; 0: they are its last"
-    return Parameter("WAVE", default, values, what, least=0), Parameter("LEAD", 0, leads, lead, least=0)
-
-
-LEADS = Constraint(
-    lambda c: c.LEAD == 0 or (c.LEAD == 1 and c.WAVE > 1), "LEAD must be 0, or 1 where WAVE is above 1 and blocks share"
-)
+    return Parameter("WAVE", default, values, what, least=0)
 
 
 def blocks(problem: Problem, config: Config) -> int:

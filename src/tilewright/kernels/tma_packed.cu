@@ -55,14 +55,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     int stage = 0;
     int parity = 0;
-    const int own = shared.place();
-    const bool shares = WAVE && own >= shared.first_tile;
-    const int sharer = own - shared.first_tile;
+    const bool shares = WAVE && blockIdx.x >= shared.first_tile;
+    const int sharer = blockIdx.x - shared.first_tile;
     if (shares && sharer >= shared.sharers) return;
     int step = shares ? shared.first_step(sharer) : 0;
     const int end = shares ? shared.first_step(sharer + 1) : steps;
     while (step < end) {
-        const int tile = shares ? shared.first_tile + step / steps : own;
+        const int tile = shares ? shared.first_tile + step / steps : blockIdx.x;
         const int first = step / steps * steps;  // of the tile
         const int from = step - first;
         const int to = min(from + min(end - step, CHUNK && !shares ? (CHUNK + BK - 1) / BK : steps), steps);

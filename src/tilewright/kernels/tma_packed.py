@@ -34,7 +34,7 @@ KERNEL = Kernel(
         Parameter("TM", 8, (8, 16), "rows of C that a thread computes"),
         Parameter("TN", 8, (8, 16), "columns of C that a thread computes"),
         Parameter("STAGES", 3, (2, 3, 4, 6), "tiles of A and B that are in shared memory or on their way", least=2),
-        *stream_k.parameters(264, (0, 132, 264), leads=(0, 1)),
+        stream_k.parameter(264, (0, 132, 264)),
         Parameter(
             "CHUNK", 2048, (0, 1024, 2048), "k after which a block adds its sums to C; 0: only at the end", least=0
         ),
@@ -50,7 +50,6 @@ KERNEL = Kernel(
         ),
         Constraint(lambda c: _threads(c) <= 1024, "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads"),
         *tiling.FRAGMENTS_OF_FOURS,
-        stream_k.LEADS,
         Constraint(
             lambda c: c.BK % (2 if c.BK <= 32 else 4) == 0,
             "BK must be a multiple of 2, above 32 of 4: the loop, over BK or BK/2 k, takes fragments in turns",

@@ -46,7 +46,7 @@ KERNEL = Kernel(
         Parameter("TN", 8, (8,), "columns of C that a thread computes"),
         Parameter("SLICES", 2, (1, 2, 4), "parts of a block's threads, which divide the k of every tile among them"),
         Parameter("PLACES", 2, (1, 2), "tiles of A that are transposed: 2 where one comes while another is multiplied"),
-        *stream_k.parameters(132, (1, 132, 256, 264, 396), leads=(0, 1)),
+        stream_k.parameter(132, (1, 132, 256, 264, 396)),
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
@@ -61,7 +61,6 @@ KERNEL = Kernel(
             "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads: their warps transpose A together",
         ),
         *tiling.FRAGMENTS_OF_FOURS,
-        stream_k.LEADS,
         Constraint(
             lambda c: c.BK % 8 == 0 and c.BK % (4 * c.SLICES) == 0,
             "BK must be a multiple of 8 and of 4*SLICES: a slice has pairs of k in each half of its share",

@@ -1,7 +1,5 @@
 // Sharing the tiles of the last wave (stream-K): those left when WAVE tiles at a time are done are laid end to end along
-// k and cut into equal ranges of steps, one for each of up to WAVE blocks, the sharers. They are the grid's last blocks;
-// with LEAD = 1 its first. A multiprocessor favours the warps that it got first: then these have added their parts while
-// others still multiply.
+// k and cut into equal ranges of steps, one for each of up to WAVE blocks, the sharers.
 //
 // The parts of a tile are added as a tree: of up to FAN neighbouring groups of sharers, those done first leave their sums
 // in the workspace, and the one done last adds them, in the groups' order, and goes on for all. So no block waits for
@@ -20,14 +18,6 @@ struct Shared {
         : first_tile(WAVE ? tiles / max(WAVE, 1) * WAVE : tiles),
           steps((tiles - first_tile) * steps_of_tile),
           sharers(min(WAVE, steps)) {}
-
-    // The tile that this block has to itself; from `first_tile` on, which sharer it is.
-    __device__ __forceinline__ int place() const {
-        const int number = blockIdx.x;
-        if (!LEAD) return number;
-        const int leading = steps > 0 ? WAVE : 0;
-        return number < leading ? first_tile + number : number - leading;
-    }
 
     // The step at which a sharer begins.
     __device__ __forceinline__ int first_step(int sharer) const {
