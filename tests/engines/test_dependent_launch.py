@@ -10,7 +10,7 @@ import pytest
 from cuda.bindings.driver import CUresult, CUstream
 
 from async_kernels import dump_kernel
-from tilewright.engines import cuda, cuda_executable, nvrtc
+from tilewright.engines import cuda, cuda_executable, nvrtc, packing
 from tilewright.engines.base import CompileReport, Matrix, run
 from tilewright.kernels import LADDER, pack, split_k, tma_packed, tma_transposed
 from tilewright.problem import Problem
@@ -104,15 +104,27 @@ def test_a_kernel_overlaps_its_packing_and_that_what_is_before_it(gpu):
     assert gpu.launches == [("pack", OVERLAPS), ("tma_packed", OVERLAPS)]
 
 
-def test_so_does_the_second_of_two_packings(gpu):
+def test_both_operands_are_packed_in_one_launch(gpu):
     multiply(gpu.engine(), KERNEL, Problem(64, 63, 64))
-    assert gpu.launches == [("pack", OVERLAPS), ("pack", OVERLAPS), ("tma_packed", OVERLAPS)]
+    assert gpu.launches == [("pack", OVERLAPS), ("tma_packed", OVERLAPS)]
 
 
-@pytest.mark.parametrize(("k", "n", "copies"), [(64, 64, 0), (64, 63, 1), (63, 64, 1), (63, 63, 2)])
-def test_what_lies_aligned_already_is_not_copied(gpu, k, n, copies):
+@pytest.mark.parametrize(("k", "n"), [(64, 64), (64, 63), (63, 64), (63, 63)])
+def test_what_lies_aligned_already_is_not_copied(gpu, k, n):
+    a, b = Matrix(1 << 20, 64, k, k, "float32"), Matrix(2 << 20, k, n, n, "float32")
+    copied = 4 * (64 * 64 * (k != 64) + k * 64 * (n != 64))
+    assert packing.needed_bytes(tma_transposed.KERNEL, a, b) == copied
     multiply(gpu.engine(), tma_transposed.KERNEL, Problem(64, n, k))
-    assert gpu.launches == [("pack", OVERLAPS)] * copies + [("tma_transposed", OVERLAPS)]
+    assert gpu.launches == [("pack", OVERLAPS)] * bool(copied) + [("tma_transposed", OVERLAPS)]
+
+
+def test_copies_follow_one_another():
+    a, b = Matrix(1 << 20, 30, 13, 13, "float32"), Matrix(2 << 20, 13, 7, 7, "float32")
+    step = packing.packing(tma_packed.KERNEL, a, b, 64)
+    assert (step.a.pointer, step.a.rows, step.a.cols, step.a.ld) == (64, 13, 30, 32)
+    assert (step.b.pointer, step.b.rows, step.b.cols, step.b.ld) == (64 + 4 * 13 * 32, 13, 7, 8)
+    assert dict(step.config) | {"OF_A": 2, "OF_B": 1} == dict(step.config)
+    assert pack.KERNEL.launch(step.problem, step.config).grid == (1 + 1, 1, 1)
 
 
 def test_with_no_terms_nothing_is_packed(gpu):

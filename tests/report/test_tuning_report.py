@@ -3,6 +3,7 @@
 import pytest
 
 from tilewright.errors import RecordsError
+from tilewright.kernels import find
 from tilewright.report import tuning
 from tilewright.report.tuning_plots import landscape, plot_landscape, plot_search
 from tilewright.tables.table import Entry
@@ -84,7 +85,7 @@ def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch
 
 def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request):
     root = request.config.rootpath
-    for path in (tuning.PAGE, tuning.EXHAUSTIVE, tuning.RANKED, tuning.REGRET):
+    for path in (tuning.PAGE, tuning.EXHAUSTIVE, tuning.RANKED, *tuning.REGRETS):
         if (root / path).exists():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_bytes((root / path).read_bytes())
@@ -93,21 +94,27 @@ def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request
     assert (tmp_path / tuning.PAGE).read_text() == (root / tuning.PAGE).read_text(), "out of date: run make docs"
 
 
-def test_picks_are_told_with_what_they_cost():
+def test_picks_are_told_with_what_they_cost(monkeypatch):
+    naive = find("naive")
+    monkeypatch.setattr(tuning, "select", lambda problem, capability, device: (naive, naive.config()))
+    gpu = {"name": "a GPU", "compute_capability": "9.0"}
+    now = f"naive:{naive.config()}"
     found = [
-        Regret("8x9x10", picked="split_k:BM=16,BN=32", fastest="naive:", factor=1.21),
-        Regret("1x1x1", picked="coalesced:BLOCK=32", fastest="coalesced:BLOCK=32", factor=1.0),
+        Regret("8x9x10", "split_k:BM=16,BN=32", now, 1.21, times_us={"split_k:BM=16,BN=32": 12.1, now: 10.0}),
+        Regret("1x1x1", "coalesced:BLOCK=32", "coalesced:BLOCK=32", 1.0),
     ]
-    text = tuning.regret({"gpu": {"name": "a GPU"}, "revision": "abc"}, found)
-    assert "a GPU, revision abc, 2 problems: 10.0% longer in the geometric mean." in text
-    assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% |" in text
+    text = tuning.regret([({"gpu": gpu, "revision": "abc"}, found[:1]), ({"gpu": gpu, "revision": "def"}, found[1:])])
+    assert "2 problems: 10.0% longer in the geometric mean. What is picked now took, in the same runs, 0.0%" in text
+    assert "on the 1 on which it was among the measured." in text
+    assert "| 8x9x10 | abc | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
+    assert "| 1x1x1 | def | `coalesced` | BLOCK=32 | 0.0% |  |" in text
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"regrets": []}'])
 def test_a_corrupt_file_of_picks_is_an_error(tmp_path, monkeypatch, capsys, text):
     monkeypatch.chdir(tmp_path)
-    tuning.REGRET.parent.mkdir(parents=True)
-    tuning.REGRET.write_text(text)
+    tuning.REGRETS[0].parent.mkdir(parents=True)
+    tuning.REGRETS[0].write_text(text)
     assert tuning.main() == 1
     assert "results/h200/tuning/regret.json is not what tuning.regret writes" in capsys.readouterr().err
 

@@ -21,20 +21,20 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
 from tilewright.problem import ITEM_BYTES, Problem
 
-_LAUNCH_US = 1.5
+_LAUNCH_US = 1.27
 _L2_SHARE = 0.7
 """Share of the L2 cache that operands can be kept in."""
 _L2_RATE = 1.9
 """How many times faster than estimated for microbenchmarks the L2 cache was found to serve blocks' tiles."""
-_PACKING_US = 5.5
+_PACKING_US = 1.8
 """What it takes, the traffic aside, to pack operands and to start the kernel behind that."""
-_GATHER_US = 3.7
+_GATHER_US = 4.6
 """What it takes the last block to add the parts of all others."""
-_LEVEL_US = 1.7
+_LEVEL_US = 1.36
 """What it takes two blocks to add their parts, ..."""
-_LEVEL_US_PER_RESULT = 4.8e-5
+_LEVEL_US_PER_RESULT = 7.5e-5
 """... and each result of their tile."""
-_STRADDLE = 0.3
+_STRADDLE = 0.92
 """Levels that ranges of k add by beginning in one tile and ending in the next."""
 
 
@@ -121,6 +121,8 @@ def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int, pac
     if packs and not own:
         # Blocks that start while the packing still runs are not spread evenly.
         sharers = max(sharers, min(held, work.sharers))
+    elif packs and 2 * (rest + work.sharers) <= held * multiprocessors:
+        own = min(held, rest)  # on some multiprocessors, and none on others
     turns = -(-(own + sharers) // held)
     longest = steps + (turns - 1) * work.share if own else turns * work.share
     return cycles + _wave(needs, own + sharers, own * steps + sharers * work.share, longest)

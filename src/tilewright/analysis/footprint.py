@@ -49,35 +49,29 @@ _SPILL_TRAFFIC = 8
 """Bytes that a register too many is spilled with: stored, and loaded again."""
 
 # Kernels whose copies run beside the arithmetic.
-_BANKS = 1.06
+_BANKS = 1.02
 """Cycles of an FFMA, whose factors the banks of the register file do not always deliver in one."""
 _WIDE_LOAD = 2.4
 """Cycles of shared memory for a warp's 128-bit load of fragments, of which neighbours share pieces."""
-_WIDE_LATENCY = 8.0
+_WIDE_LATENCY = 12.5
 """Cycles of such a load that nothing hides where a partition has one warp, which loads one k ahead."""
-_COPY_LATENCY = 870.0
+_COPY_LATENCY = 1090.0
 """Cycles from a copy into shared memory to its use."""
 _COPY_4 = 3.4
 """Cycles of a multiprocessor for a warp's copies of 4 bytes each."""
-_COPY_16 = 5.6
+_COPY_16 = 7.0
 """The same of 16 bytes each."""
-_COPY_APART = 10.6
+_COPY_APART = 13.2
 """The same of 4 bytes each, 16 bytes apart."""
-_COPY_BOX = 0.3
+_COPY_BOX = 0.73
 """Cycles for 32 elements that come through a tensor map."""
-_TRANSPOSITION = 1.0
+_TRANSPOSITION = 1.95
 """Cycles of a multiprocessor for a warp to read 32 elements of A in shared memory and to write them transposed."""
-_BARRIER = 60.0
-"""Cycles of a step's barrier."""
-_COPYING_ENDS = 660.0
-"""Cycles of a block before its first step and after its last, ..."""
-_EDGE_ENDS = 410.0
-"""... and those that edges add."""
-_SLICE = 200.0
-"""Cycles of two barriers, between which a slice hands over its sums."""
-_SLICE_SUM = 1.04
-"""Cycles to store a sum of a warp's lanes in shared memory and to add it."""
-_STORE = 10.0
+_EDGE_ENDS = 800.0
+"""Cycles that edges add before the first step of a block and after its last."""
+_SLICE_SUM = 4.0
+"""Cycles for a slice to hand over a sum of a warp's lanes in shared memory, and for another to add it."""
+_STORE = 6.4
 """Cycles of a multiprocessor to write 32 results."""
 _EXPOSED_BYTE = 0.004
 """What a byte that a thread spills adds to a step of a block that is alone, as a share of it."""
@@ -85,8 +79,10 @@ _GUARD_REGISTERS = 8
 """Registers that guards against edges take."""
 
 # Kernels that stage nothing and stream their operands.
-_STREAM_LATENCY = 640.0
+_STREAM_LATENCY = 800.0
 """Cycles from the load of the large operand's elements to their use."""
+_STREAM_SUMS = 1500.0
+"""Cycles that a block takes of its multiprocessor to begin, and to add what its threads along k have."""
 _ROWS_LATENCY = 215.0
 """Cycles from the loads of two rows' elements of the small operand to their use."""
 _STREAM_REGISTERS = 16
@@ -170,8 +166,6 @@ def _copying(
     of_a, of_b = tile.m * tile.k / _WARP, tile.n * tile.k / _WARP
     if kernel.tensor_maps:
         copying = (of_a + of_b) * _COPY_BOX
-    elif "PLACES" in config:
-        copying = (of_a + of_b) * (_COPY_16 / 4 if guards.aligned else _COPY_4)
     elif "SLICES" in config:  # A is transposed on its way
         copying = of_a * _COPY_4 + of_b * (_COPY_16 / 4 if guards.aligned else _COPY_4)
     else:
@@ -180,13 +174,13 @@ def _copying(
         copying += of_a * _TRANSPOSITION
     steps = tile.k / slices  # of k, that a warp takes of a tile's
     exposed = 1 + _EXPOSED_BYTE * spill_bytes
-    gathering = (slices - 1) * (_SLICE + rows * cols * warps / slices * _SLICE_SUM)
+    gathering = (slices - 1) * rows * cols * warps / slices * _SLICE_SUM
     return Footprint(
         tile=tile,
         occupancy=room,
         busy=steps * warps * fed + copying,
-        alone=join((steps * lone + copying + _BARRIER) * exposed, _COPY_LATENCY / max(config.get("STAGES", 2) - 1, 1)),
-        ends=_COPYING_ENDS + (_EDGE_ENDS if guards.edges else 0) + gathering,
+        alone=join((steps * lone + copying) * exposed, _COPY_LATENCY / max(config.get("STAGES", 2) - 1, 1)),
+        ends=(_EDGE_ENDS if guards.edges else 0.0) + gathering,
         store=tile.m * tile.n / _WARP * _STORE,
     )
 
@@ -202,8 +196,8 @@ def _streaming(kernel: Kernel, config: Config, sm: Multiprocessor, room: Occupan
         occupancy=room,
         busy=config.DEPTH * warps * fed,
         alone=join(config.DEPTH * _spread(warps, sm.partitions) * fed, latency),
-        ends=_COPYING_ENDS,
-        store=tile.m * tile.n / _WARP * _STORE,
+        ends=0.0,
+        store=_STREAM_SUMS,
     )
 
 

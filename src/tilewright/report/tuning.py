@@ -5,23 +5,27 @@ The table of winners comes from the shipped table. The plots come from two journ
 Sections of which there is no data yet stay empty.
 """
 
+import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.bench.measure import Choice
 from tilewright.errors import RecordsError, TilewrightError
+from tilewright.problem import Problem
 from tilewright.report.performance import fill, table
 from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
+from tilewright.select import select
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import Entry, Table, file_name
 from tilewright.tuning.journal import Trial, read
-from tilewright.tuning.regret import Regret, load, mean
+from tilewright.tuning.regret import Regret, load, words
 
 TABLE = SHIPPED / file_name("NVIDIA H200")
 EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
 RANKED = Path("results/h200/tuning/ranked.jsonl")
-REGRET = Path("results/h200/tuning/regret.json")
+REGRETS = (Path("results/h200/tuning/regret.json"), Path("results/h200/tuning/regret_more.json"))
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
@@ -34,8 +38,8 @@ def main() -> int:
     """Redraw everything there is data of; returns the exit status."""
     try:
         sections = {"winners": winners(Table.load(TABLE).entries)}
-        if REGRET.exists():
-            sections["regret"] = regret(*load(REGRET))
+        if runs := [load(path) for path in REGRETS if path.exists()]:
+            sections["regret"] = regret(runs)
         if EXHAUSTIVE.exists() and RANKED.exists():
             sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
         PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
@@ -72,17 +76,46 @@ def winners(entries: Sequence[Entry]) -> str:
     return table(heads, rows, "llllrrrr")
 
 
-def regret(environment: Mapping[str, Any], found: Sequence[Regret]) -> str:
-    """How much longer what was picked took than the fastest known, on problems in no table."""
-    rows = []
-    for one in found:
-        kernel, _, config = one.picked.partition(":")
-        rows.append((one.shape, f"`{kernel}`", config.replace(",", ", "), f"{100 * (one.factor - 1):.1f}%"))
-    words = (
-        f"{environment['gpu']['name']}, revision {environment['revision']}, {len(found)} problems: "
-        f"{100 * (mean(found) - 1):.1f}% longer in the geometric mean."
-    )
-    return words + "\n\n" + table(("m x n x k", "kernel", "config", "longer by"), rows, "lllr")
+def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]]) -> str:
+    """How much longer what was picked took than the fastest known, on problems in no table, and what is picked now."""
+    rows, then, now = [], [], []
+    for environment, found in runs:
+        for one in found:
+            kernel, _, config = one.picked.partition(":")
+            then.append(one.factor)
+            longer = picked_now(environment["gpu"], one)
+            if longer is not None:
+                now.append(longer)
+            rows.append(
+                (
+                    one.shape,
+                    environment["revision"],
+                    f"`{kernel}`",
+                    config.replace(",", ", "),
+                    f"{100 * (one.factor - 1):.1f}%",
+                    "" if longer is None else f"{100 * (longer - 1):.1f}%",
+                )
+            )
+    told = f"{len(then)} problems: {_longer(then)}"
+    if now:
+        told += f". What is picked now took, in the same runs, {_longer(now)}" + (
+            "." if len(now) == len(then) else f" on the {len(now)} on which it was among the measured."
+        )
+    heads = ("m x n x k", "revision", "picked then", "config", "longer by", "now")
+    return told + "\n\n" + table(heads, rows, "llllrr")
+
+
+def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
+    """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
+    m, n, k = map(int, one.shape.split("x"))
+    major, minor = map(int, gpu["compute_capability"].split("."))
+    pick = words(Choice(*select(Problem(m, n, k), (major, minor), gpu["name"])))
+    times_us = one.times_us or {}
+    return times_us[pick] / min(times_us.values()) if pick in times_us else None
+
+
+def _longer(factors: Sequence[float]) -> str:
+    return f"{100 * (statistics.geometric_mean(factors) - 1):.1f}% longer in the geometric mean"
 
 
 def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:

@@ -87,8 +87,8 @@ def regrets(engine: Engine, problems: Iterable[Problem], samples: int = 5) -> It
         wrong = [record.kernel for record in records if not record.verified]
         if wrong:
             raise TilewrightError(f"wrong results on {problem.shape}: {', '.join(wrong)}")
-        picked = _words(pick)
-        times_us = {_words(choice): record.time_us.median for choice, record in zip(choices, records, strict=True)}
+        picked = words(pick)
+        times_us = {words(choice): record.time_us.median for choice, record in zip(choices, records, strict=True)}
         fastest = min(times_us, key=times_us.__getitem__)
         yield Regret(problem.shape, picked, fastest, times_us[picked] / times_us[fastest], times_us)
 
@@ -141,7 +141,8 @@ def _write(path: Path, engine: Engine, found: Sequence[Regret]) -> None:
     save_json(path, facts, str(path))
 
 
-def _words(choice: Choice) -> str:
+def words(choice: Choice) -> str:
+    """A kernel and its config, as regrets name them."""
     return f"{choice.kernel.name}:{choice.config}"
 
 
