@@ -1,10 +1,13 @@
 """Tests that need an NVIDIA GPU: marked `gpu`, and deselected on a machine that has none."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of the GPU's memory from the others
 
 
 def pytest_collection_modifyitems(config, items):

@@ -105,8 +105,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             __syncthreads();  // the tile lies there, and every thread is done with the one before
             if (threadIdx.x == 0 && left > 1) bring(to - left + 1);
 
+            // Fours of rows stand in another order at each of four k (`Turn::place`): this thread's and those four places on,
+            // which it has too, are exchanged at an odd k, and pairs of lanes take each other's at the last two.
             const float* Ak = As + (PLACES > 1 ? stage * BK * BM : 0) + a_begin;
-            const float* Ak2 = As + (PLACES > 1 ? stage * BK * BM : 0) + (a_begin ^ 8);
+            const float* Ak_of_pair = As + (PLACES > 1 ? stage * BK * BM : 0) + (a_begin ^ 8);
             const float* Bk = Bs + stage * BK * BN + b_begin;
             const int depth = SLICES > 1 ? SLICE : min(K - (to - left) * BK, BK);  // the last tiles end in zeros
             for (int done = 0; done < depth; done += LOOP) {
@@ -114,14 +116,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 for (int k = 0; k < LOOP; ++k) {
 #pragma unroll
                     for (int i = 0; i < TM; i += 4) {
-                        load_four(&a[k % 2][i], (k / 2 % 2 ? Ak2 : Ak) + k * BM + (i ^ k % 2 * 4) * LANES_M);
+                        load_four(&a[k % 2][i], (k / 2 % 2 ? Ak_of_pair : Ak) + k * BM + (i ^ k % 2 * 4) * LANES_M);
                     }
 #pragma unroll
                     for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bk + k * BN + j * LANES_N);
                     add_products(sums, a[(k + 1) % 2], b[(k + 1) % 2]);  // of the k before, perhaps of the tile before
                 }
                 Ak += LOOP * BM;
-                Ak2 += LOOP * BM;
+                Ak_of_pair += LOOP * BM;
                 Bk += LOOP * BN;
             }
             if (left > 1) turn();
