@@ -93,4 +93,11 @@ KERNEL = Kernel(
     overlaps=True,
     blocks=stream_k.blocks,
     workspace_bytes=stream_k.workspace_bytes,
+    presets={
+        "small": {"BM": 32, "BN": 64, "BK": 128, "SLICES": 4, "PLACES": 2, "WAVE": 1, "BLOCKS": 2},
+        "medium": {"BM": 32, "BN": 128, "BK": 64, "SLICES": 2, "PLACES": 2, "WAVE": 1, "BLOCKS": 2},
+        "deep": {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "PLACES": 2, "WAVE": 396, "BLOCKS": 3},
+        "flat": {"BM": 64, "BN": 128, "BK": 32, "SLICES": 1, "PLACES": 1, "WAVE": 1, "BLOCKS": 4},
+        "large": {"BM": 64, "BN": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 132, "BLOCKS": 2},
+    },
 )
