@@ -116,7 +116,7 @@ def footprint(
     room = occupancy(sm, threads, needs.registers, needs.shared_bytes)
     if "THREADS_N" in config:
         return _streaming(kernel, config, sm, room)
-    if _copies(config):
+    if _copies(kernel, config):
         return _copying(kernel, config, sm, guards, room, needs.spill_bytes)
     return _staging(kernel, config, sm, guards, room, needs.spill_bytes)
 
@@ -165,13 +165,11 @@ def _copying(
     lone = join(_spread(warps, sm.partitions) * fed, loads * _WIDE_LATENCY)
     of_a, of_b = tile.m * tile.k / _WARP, tile.n * tile.k / _WARP
     if kernel.tensor_maps:
-        copying = (of_a + of_b) * _COPY_BOX
+        copying = (of_a + of_b) * _COPY_BOX + of_a * (_TRANSPOSITION if kernel.packs == "aligned" else 0)
     elif "SLICES" in config:  # A is transposed on its way
         copying = of_a * _COPY_4 + of_b * (_COPY_16 / 4 if guards.aligned else _COPY_4)
     else:
         copying = (of_a + of_b) * (_COPY_16 / 4 if guards.aligned else _COPY_APART)
-    if "PLACES" in config:
-        copying += of_a * _TRANSPOSITION
     steps = tile.k / slices  # of k, that a warp takes of a tile's
     exposed = 1 + _EXPOSED_BYTE * spill_bytes
     gathering = (slices - 1) * rows * cols * warps / slices * _SLICE_SUM
@@ -201,9 +199,9 @@ def _streaming(kernel: Kernel, config: Config, sm: Multiprocessor, room: Occupan
     )
 
 
-def _copies(config: Config) -> bool:
+def _copies(kernel: Kernel, config: Config) -> bool:
     """Whether its tiles come by copies that run beside the arithmetic."""
-    return "STAGES" in config or "PLACES" in config
+    return "STAGES" in config or kernel.tensor_maps is not None
 
 
 def fragment(kernel: Kernel, config: Config) -> tuple[float, float]:
@@ -261,7 +259,7 @@ def _needs(
     if "THREADS_N" in config:
         elements = config.DEPTH * (min(rows, 2) + (1 + config.AHEAD) * cols)
         wanted, tiles = int(rows * cols + elements) + _STREAM_REGISTERS, 4 * min(4096, tile.m * tile.n * _WARP)
-    elif _copies(config):
+    elif _copies(kernel, config):
         # Half as many again as results, and the fragments of two k.
         wanted, tiles = int(1.5 * rows * cols + 2 * (rows + cols)), 0
         wanted += _GUARD_REGISTERS if guards.edges and not kernel.tensor_maps else 0

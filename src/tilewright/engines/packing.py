@@ -41,9 +41,8 @@ def packing(kernel: Kernel, a: Matrix, b: Matrix, memory: int) -> Packing:
         rows, cols = shape = _copied(matrix, how)
         copies.append(Matrix(memory + 4 * floats, rows, cols, _aligned(cols), a.dtype) if how else matrix)
         floats += _floats(shape)
-    config = pack.KERNEL.config({"OF_A": of_a, "OF_B": of_b})
     problem = _problem(a.rows, b.cols, a.cols, a.ld, b.ld)
-    return Packing(config, problem, Matrix(memory, 1, floats, floats, a.dtype), *copies)
+    return Packing(_config(of_a, of_b), problem, Matrix(memory, 1, floats, floats, a.dtype), *copies)
 
 
 def _wanted(kernel: Kernel, a: Matrix, b: Matrix) -> tuple[int, int]:
@@ -62,6 +61,11 @@ def _copied(matrix: Matrix, how: int) -> tuple[int, int]:
 def _floats(shape: tuple[int, int]) -> int:
     rows, cols = shape
     return rows * _aligned(cols)
+
+
+@lru_cache
+def _config(of_a: int, of_b: int) -> Config:
+    return pack.KERNEL.config({"OF_A": of_a, "OF_B": of_b})
 
 
 @lru_cache(maxsize=1024)

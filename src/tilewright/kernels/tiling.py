@@ -6,6 +6,7 @@ from tilewright.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
 from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
 
 FLOAT_BYTES = 4
+_LANES_M, _LANES_N = 4, 8
 _HOPPER = MULTIPROCESSORS[9, 0]  # whose room the constraints of rungs with BLOCKS are about
 
 
@@ -43,6 +44,22 @@ def shared_tiles_bytes(config: Config, pad: int = 0) -> int:
 def result_tile_bytes(config: Config) -> int:
     """Bytes of a BM x BN tile of C in shared memory, every fourth row a bank further: see epilogue.cuh."""
     return FLOAT_BYTES * (config.BM * config.BN + config.BM // 4)
+
+
+def threads_of_4_by_8(config: Config) -> int:
+    """Threads that compute a tile together, 4 lanes of each warp along m and 8 along n."""
+    return 32 * (config.BM // (_LANES_M * config.TM)) * (config.BN // (_LANES_N * config.TN))
+
+
+WARPS_OF_4_BY_8 = (
+    Constraint(
+        lambda c: c.BM % (_LANES_M * c.TM) == 0, "BM must be a multiple of 4*TM: 4 lanes of a warp stand along m"
+    ),
+    Constraint(
+        lambda c: c.BN % (_LANES_N * c.TN) == 0, "BN must be a multiple of 8*TN: 8 lanes of a warp stand along n"
+    ),
+)
+"""For kernels whose warps stand so."""
 
 
 def bytes_of_its_own(needed: int, config: Config) -> int:

@@ -120,20 +120,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             continue;
         }
         if (!ALIGNED) __syncthreads();  // the last stage has been read: the tile takes the stages' place
-#pragma unroll
-        for (int i = 0; i < TM; ++i) {
-            const int row = thread_row + i / 4 * 4 * LANES_M + i % 4;
-#pragma unroll
-            for (int j = 0; j < TN; j += 4) {
-                const int col = thread_col + j * LANES_N;
-                if (ALIGNED) {
-                    store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &sums[i][j], beta_now);
-                } else {
-#pragma unroll
-                    for (int q = 0; q < 4; ++q) stages[in_shared<BN>(row, col + q)] = alpha * sums[i][j + q];
-                }
-            }
-        }
+        const auto row_of = [=](int i) { return thread_row + i / 4 * 4 * LANES_M + i % 4; };
+        store_results<!ALIGNED, BN, 4 * LANES_N>(C, ldc, M, N, tile_row, tile_col, row_of, thread_col,
+                                                 alpha, sums, beta_now, stages);
         if (!ALIGNED) {
             __syncthreads();
             store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, stages, beta_now);

@@ -9,12 +9,6 @@ from pathlib import Path
 from tilewright.kernels import stream_k, tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
 
-_LANES_M, _LANES_N = 4, 8
-
-
-def _threads(config: Config) -> int:
-    return 32 * (config.BM // (_LANES_M * config.TM)) * (config.BN // (_LANES_N * config.TN))
-
 
 def _shared_bytes(config: Config) -> int:
     """The stages, or in their place a tile of C on its way to unaligned rows."""
@@ -42,13 +36,11 @@ KERNEL = Kernel(
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
+        *tiling.WARPS_OF_4_BY_8,
         Constraint(
-            lambda c: c.BM % (_LANES_M * c.TM) == 0, "BM must be a multiple of 4*TM: 4 lanes of a warp stand along m"
+            lambda c: tiling.threads_of_4_by_8(c) <= 1024,
+            "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads",
         ),
-        Constraint(
-            lambda c: c.BN % (_LANES_N * c.TN) == 0, "BN must be a multiple of 8*TN: 8 lanes of a warp stand along n"
-        ),
-        Constraint(lambda c: _threads(c) <= 1024, "32*(BM/(4*TM))*(BN/(8*TN)) must be at most 1024, a block's threads"),
         *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
             lambda c: c.BK % (2 if c.BK <= 32 else 4) == 0,
@@ -60,10 +52,10 @@ KERNEL = Kernel(
         tiling.shared_memory_fits(
             lambda c: _shared_bytes(c) + 8 * c.STAGES, "STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more,"
         ),
-        tiling.registers_fit(_threads),
+        tiling.registers_fit(tiling.threads_of_4_by_8),
     ),
     tile=tiling.tile,
-    block=lambda config: (_threads(config), 1, 1),
+    block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
     vectorized=True,
     least_capability=(9, 0),
     shared_bytes=_shared_bytes,

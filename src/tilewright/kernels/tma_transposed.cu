@@ -30,7 +30,7 @@ constexpr int SLICE = BK / SLICES;  // k of a slice
 // k in the inner loop's code, for the instruction cache to hold it: fours, since the order of rows repeats after as many.
 constexpr int LOOP = SLICE % 16 == 0 ? 16 : SLICE % 8 == 0 ? SLICE / 2 : SLICE;
 
-using Turn = Transposition<BM, BK, BK, WARPS>;
+using Turn = Transposition<BM, BK, WARPS>;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tma_transposed(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A,
@@ -138,21 +138,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             continue;
         }
         if (!ALIGNED) __syncthreads();  // all have taken their sums: the tile takes the place of those
-#pragma unroll
-        for (int i = 0; i < ROWS; ++i) {
+        const auto row_of = [=](int i) {
             const int place = slice * ROWS + i;  // among the thread's rows
-            const int row = Turn::row(thread_row / 4 + place / 4 * LANES_M, place % 4);
-#pragma unroll
-            for (int j = 0; j < TN; j += 4) {
-                const int col = thread_col + j * LANES_N;
-                if (ALIGNED) {
-                    store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &mine[i][j], beta);
-                } else {
-#pragma unroll
-                    for (int q = 0; q < 4; ++q) raw[in_shared<BN>(row, col + q)] = alpha * mine[i][j + q];
-                }
-            }
-        }
+            return Turn::row(thread_row / 4 + place / 4 * LANES_M, place % 4);
+        };
+        store_results<!ALIGNED, BN, 4 * LANES_N>(C, ldc, M, N, tile_row, tile_col, row_of, thread_col,
+                                                 alpha, mine, beta, raw);
         if (!ALIGNED) {
             __syncthreads();
             store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, raw, beta);

@@ -8,13 +8,6 @@ from pathlib import Path
 from tilewright.kernels import stream_k, tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox, Tile
 
-_LANES_M, _LANES_N = 4, 8
-
-
-def _part(config: Config) -> int:
-    """Threads of a slice."""
-    return 32 * (config.BM // (_LANES_M * config.TM)) * (config.BN // (_LANES_N * config.TN))
-
 
 def _run(config: Config) -> int:
     """Rows of A that one load of matrices takes pieces of, so that they lie on distinct banks."""
@@ -22,7 +15,7 @@ def _run(config: Config) -> int:
 
 
 def _threads(config: Config) -> int:
-    return config.SLICES * _part(config)
+    return config.SLICES * tiling.threads_of_4_by_8(config)
 
 
 def _shared_bytes(config: Config) -> int:
@@ -50,12 +43,7 @@ KERNEL = Kernel(
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
     constraints=(
-        Constraint(
-            lambda c: c.BM % (_LANES_M * c.TM) == 0, "BM must be a multiple of 4*TM: 4 lanes of a warp stand along m"
-        ),
-        Constraint(
-            lambda c: c.BN % (_LANES_N * c.TN) == 0, "BN must be a multiple of 8*TN: 8 lanes of a warp stand along n"
-        ),
+        *tiling.WARPS_OF_4_BY_8,
         Constraint(
             lambda c: _threads(c) in (128, 256),
             "SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads: their warps transpose A together",

@@ -107,9 +107,8 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]]) -> str:
 
 def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
-    m, n, k = map(int, one.shape.split("x"))
     major, minor = map(int, gpu["compute_capability"].split("."))
-    pick = words(Choice(*select(Problem(m, n, k), (major, minor), gpu["name"])))
+    pick = words(Choice(*select(Problem.parse(one.shape), (major, minor), gpu["name"])))
     times_us = one.times_us or {}
     return times_us[pick] / min(times_us.values()) if pick in times_us else None
 

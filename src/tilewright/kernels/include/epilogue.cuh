@@ -47,6 +47,29 @@ __device__ __forceinline__ int in_shared(int row, int col) {
     return row * COLS + row / 4 + col;
 }
 
+// What a thread has of a tile of C that begins at (tile_row, tile_col): of its i-th row of the tile, `row_of(i)`, fours of
+// columns from `col` on, APART from each other. STAGED: alpha times the sums go to `scaled`, in shared memory, from where
+// `store_tile` brings the tile, of TILE_COLS columns, to C.
+template <bool STAGED, int TILE_COLS, int APART, int ROWS, int COLS, typename RowOf>
+__device__ __forceinline__ void store_results(float* C, int ldc, int M, int N, int tile_row, int tile_col, RowOf row_of,
+                                              int col, float alpha, const float (&sums)[ROWS][COLS], float beta,
+                                              float* scaled) {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) {
+        const int row = row_of(i);
+#pragma unroll
+        for (int j = 0; j < COLS; j += 4) {
+            const int first = col + j / 4 * APART;
+            if (!STAGED) {
+                store4(C, ldc, M, N, tile_row + row, tile_col + first, alpha, &sums[i][j], beta);
+            } else {
+#pragma unroll
+                for (int q = 0; q < 4; ++q) scaled[in_shared<TILE_COLS>(row, first + q)] = alpha * sums[i][j + q];
+            }
+        }
+    }
+}
+
 // A ROWS x COLS tile of C that begins at (row, col), from alpha times its sums in shared memory, by WARPS warps. For rows
 // of C off 16-byte boundaries: neighbouring threads store neighbours, where a thread's own four, stored one by one,
 // would have a warp touch four times the sectors that it fills.

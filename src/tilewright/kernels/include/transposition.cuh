@@ -4,17 +4,16 @@
 
 #include <load_matrix.cuh>
 
-#include "keep.cuh"
 #include "tile_io.cuh"
 
-// Of ROWS x DEPTH elements in rows PITCH apart, by WARPS warps; DEPTH and PITCH are multiples of 8.
+// Of ROWS x DEPTH elements, by WARPS warps; DEPTH is a multiple of 8.
 //
 // The eight lanes that name the rows of a matrix name RUN rows of the tile, and of each the PIECES pieces of 16 bytes that
 // follow one another: they lie on distinct banks, however far apart rows are. The four rows that a thread gets, a four, are
 // RUN apart. Fours stand in another order at each of four k, so that eight lanes write to distinct banks too.
-template <int ROWS, int DEPTH, int PITCH, int WARPS>
+template <int ROWS, int DEPTH, int WARPS>
 struct Transposition {
-    static constexpr int PIECES = PITCH % 32 == 0 ? 8 : PITCH % 16 == 0 ? 4 : 2;
+    static constexpr int PIECES = DEPTH % 32 == 0 ? 8 : DEPTH % 16 == 0 ? 4 : 2;
     static constexpr int RUN = 8 / PIECES;
     static constexpr int UNIT_ROWS = 4 * RUN;  // that a warp transposes at a time, ...
     static constexpr int UNIT_DEPTH = 4 * PIECES;  // ... and k of each
@@ -30,7 +29,7 @@ struct Transposition {
         // Where RUN is 1, odd pieces are of the neighbouring warp's rows: else eight lanes would write to one four's banks.
         const auto unit = [&](int row) { return RUN == 1 ? warp ^ row % 2 : warp; };
         const int k = given / RUN * 4 + lane % 4;
-        taken = (unit(named) * UNIT_ROWS + lane / 8 * RUN + named % RUN) * PITCH + named / RUN * 4;
+        taken = (unit(named) * UNIT_ROWS + lane / 8 * RUN + named % RUN) * DEPTH + named / RUN * 4;
         put = k * ROWS + place(unit(given) * RUN + given % RUN, k) * 4;
     }
 
@@ -54,12 +53,12 @@ struct Transposition {
             float four[BATCH][4];
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
-                load_matrices(four[i], tile + taken + row_of(first + i) * PITCH + k_of(first + i));
+                load_matrices(four[i], tile + taken + row_of(first + i) * DEPTH + k_of(first + i));
             }
             if (MEETS && first == 0) __syncthreads();
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
-                // Rows 16 on stand in a four's place: see `place`.
+                // Four fours on, of four warps' next rows, is what `place` exchanges at an odd k: it must be exchanged back.
                 const int low = row_of(first + i) % 32;
                 store_four(to + (put ^ low) + k_of(first + i) * ROWS + row_of(first + i) - low, four[i]);
             }
