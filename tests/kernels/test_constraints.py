@@ -86,7 +86,7 @@ VIOLATIONS["tma_packed"] = [
     ({"TN": 2, "BN": 64}, "TN must be a multiple of 4"),
     ({"BK": 15}, "BK must be a multiple of 2"),
     ({"BM": 512, "BLOCKS": 1}, "BM, BN and BK must be at most 256"),
-    ({"STAGES": 4}, "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more, must fit"),
+    ({"STAGES": 4}, "BLOCKS times STAGES*BK*(BM+BN) floats, or BM*BN if more, must fit"),
     ({"BK": 34, "STAGES": 2}, "BK must be a multiple of 2, above 32 of 4"),
     ({"BLOCKS": 3, "STAGES": 2}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
@@ -100,6 +100,8 @@ VIOLATIONS["tma_transposed"] = [
     ({"BK": 52}, "BK must be a multiple of 8 and of 4*SLICES"),
     ({"BK": 40}, "BM must be a multiple of an eighth of the threads, where BK is none of 32 of a fourth of them"),
     ({"PLACES": 3}, "PLACES must be 1 or 2"),
+    ({"UNROLL": 24}, "UNROLL must be a multiple of 4 that divides BK/SLICES"),
+    ({"UNROLL": 2}, "UNROLL must be a multiple of 4 that divides BK/SLICES"),
     ({"BM": 32, "BN": 512, "SLICES": 1}, "BM, BN and BK must be at most 256"),
     ({"BM": 64, "BN": 64, "SLICES": 4, "BK": 128}, "BLOCKS times BK*((1+PLACES)*BM+2*BN) floats, or SLICES*BM*BN"),
     ({"BM": 128, "BN": 256, "TM": 16, "TN": 16, "BLOCKS": 1}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
@@ -118,7 +120,7 @@ VIOLATIONS["split_k"] = [
         "32*SLICES*(BM/(LANES_M*TM))*(BN/((32/LANES_M)*TN)) must be",
     ),
     ({"BK": 12}, "BM, BN and BK must be such that the block's warps copy equally many pieces"),
-    ({"STAGES": 20}, "BLOCKS times STAGES*BK*(BM+4+BN) floats, or SLICES*BM*BN+BM/4 if more, must fit"),
+    ({"STAGES": 20}, "BLOCKS times STAGES*BK*(BM+4+BN) floats, or SLICES*BM*BN if more, must fit"),
     ({"BM": 128, "BN": 256, "TN": 16, "TM": 8}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
 VIOLATIONS["skinny"] = [

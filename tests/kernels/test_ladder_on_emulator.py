@@ -44,16 +44,17 @@ CONFIGS = {
     ],
     "tma_transposed": [
         {"WAVE": 19},
-        {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 1},
-        {"BM": 128, "BK": 40, "SLICES": 1, "WAVE": 3},
+        {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "UNROLL": 24, "WAVE": 1},
+        {"BM": 128, "BK": 40, "SLICES": 1, "UNROLL": 40, "WAVE": 3},
         {"BM": 64, "BN": 64, "BK": 128, "SLICES": 4, "BLOCKS": 1, "WAVE": 3},
-        {"BM": 32, "BN": 64, "SLICES": 4, "WAVE": 5},
-        {"BM": 64, "BN": 64, "BK": 40, "WAVE": 1},
+        {"BM": 32, "BN": 64, "SLICES": 4, "UNROLL": 8, "WAVE": 5},
+        {"BM": 64, "BN": 64, "BK": 40, "UNROLL": 4, "WAVE": 1},
     ],
     "split_k": [
         {"WAVE": 5},
         {"BM": 32, "BN": 128, "BK": 64, "SLICES": 2, "TM": 8, "STAGES": 2, "WAVE": 11},
         {"BM": 16, "BN": 32, "TN": 4, "SLICES": 4, "BLOCKS": 4},
+        {"BM": 16, "BN": 256, "BK": 64, "TN": 4, "SLICES": 4, "STAGES": 2, "BLOCKS": 1},
     ],
     "skinny": [
         {"MULTIPROCESSORS": 5},

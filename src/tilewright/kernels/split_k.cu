@@ -154,21 +154,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             continue;
         }
         if (STAGED) __syncthreads();  // the last stage has been read: the tile takes the stages' place
-#pragma unroll
-        for (int i = 0; i < ROWS; ++i) {
+        const auto row_of = [=](int i) {
             const int place = slice * ROWS + i;  // among the thread's rows
-            const int row = thread_row + place / 4 * 4 * LANES_M + place % 4;
-#pragma unroll
-            for (int j = 0; j < TN; j += 4) {
-                const int col = thread_col + j * LANES_N;
-                if (!STAGED) {
-                    store4(C, ldc, M, N, tile_row + row, tile_col + col, alpha, &mine[i][j], beta);
-                } else {
-#pragma unroll
-                    for (int q = 0; q < 4; ++q) stages[in_shared<BN>(row, col + q)] = alpha * mine[i][j + q];
-                }
-            }
-        }
+            return thread_row + place / 4 * 4 * LANES_M + place % 4;
+        };
+        store_results<STAGED, BN, 4 * LANES_N>(C, ldc, M, N, tile_row, tile_col, row_of, thread_col, alpha, mine, beta,
+                                               stages);
         if (STAGED) {
             __syncthreads();
             store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, stages, beta);

@@ -86,7 +86,7 @@ KERNEL = Kernel(
             "BM, BN and BK must be such that the block's warps copy equally many pieces: of 2 rows and 16 of k of A's "
             "tile, and of 32 columns of B's",
         ),
-        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+4+BN) floats, or SLICES*BM*BN+BM/4 if more,"),
+        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+4+BN) floats, or SLICES*BM*BN if more,"),
         tiling.registers_fit(_threads),
     ),
     tile=tiling.tile,

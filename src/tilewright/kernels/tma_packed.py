@@ -50,7 +50,7 @@ KERNEL = Kernel(
             lambda c: max(c.BM, c.BN, c.BK) <= 256, "BM, BN and BK must be at most 256, the extents of a tensor box"
         ),
         tiling.shared_memory_fits(
-            lambda c: _shared_bytes(c) + 8 * c.STAGES, "STAGES*BK*(BM+BN) floats, or BM*BN+BM/4 if more,"
+            lambda c: _shared_bytes(c) + 8 * c.STAGES, "STAGES*BK*(BM+BN) floats, or BM*BN if more,"
         ),
         tiling.registers_fit(tiling.threads_of_4_by_8),
     ),

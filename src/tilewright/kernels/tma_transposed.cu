@@ -27,8 +27,6 @@ constexpr int THREADS = SLICES * PART;
 constexpr int WARPS = THREADS / 32;
 constexpr int ROWS = TM / SLICES;  // of a thread, whose results it stores
 constexpr int SLICE = BK / SLICES;  // k of a slice
-// k in the inner loop's code, for the instruction cache to hold it: fours, since the order of rows repeats after as many.
-constexpr int LOOP = SLICE % 16 == 0 ? 16 : SLICE % 8 == 0 ? SLICE / 2 : SLICE;
 
 using Turn = Transposition<BM, BK, WARPS>;
 
@@ -111,9 +109,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             const float* Ak_of_pair = As + (PLACES > 1 ? stage * BK * BM : 0) + (a_begin ^ 8);
             const float* Bk = Bs + stage * BK * BN + b_begin;
             const int depth = SLICES > 1 ? SLICE : min(K - (to - left) * BK, BK);  // the last tiles end in zeros
-            for (int done = 0; done < depth; done += LOOP) {
+            for (int done = 0; done < depth; done += UNROLL) {
 #pragma unroll
-                for (int k = 0; k < LOOP; ++k) {
+                for (int k = 0; k < UNROLL; ++k) {
 #pragma unroll
                     for (int i = 0; i < TM; i += 4) {
                         load_four(&a[k % 2][i], (k / 2 % 2 ? Ak_of_pair : Ak) + k * BM + (i ^ k % 2 * 4) * LANES_M);
@@ -122,9 +120,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bk + k * BN + j * LANES_N);
                     add_products(sums, a[(k + 1) % 2], b[(k + 1) % 2]);  // of the k before, perhaps of the tile before
                 }
-                Ak += LOOP * BM;
-                Ak_of_pair += LOOP * BM;
-                Bk += LOOP * BN;
+                Ak += UNROLL * BM;
+                Ak_of_pair += UNROLL * BM;
+                Bk += UNROLL * BN;
             }
             if (left > 1) turn();
         }
@@ -146,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                                                  alpha, mine, beta, raw);
         if (!ALIGNED) {
             __syncthreads();
-            store_tile<BM, BN, WARPS>(C, ldc, M, N, tile_row, tile_col, raw, beta);
+            store_tile<BM, BN, WARPS, 4>(C, ldc, M, N, tile_row, tile_col, raw, beta);
             fence_async_shared();  // the copy engine may write where the tile lay
         }
     }

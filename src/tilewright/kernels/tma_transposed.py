@@ -39,6 +39,12 @@ KERNEL = Kernel(
         Parameter("TN", 8, (8,), "columns of C that a thread computes"),
         Parameter("SLICES", 2, (1, 2, 4), "parts of a block's threads, which divide the k of every tile among them"),
         Parameter("PLACES", 2, (1, 2), "tiles of A that are transposed: 2 where one comes while another is multiplied"),
+        Parameter(
+            "UNROLL",
+            32,
+            (12, 16, 24, 32),
+            "k in the code of the inner loop: fewer turns of the loop, or less to keep in the instruction cache",
+        ),
         stream_k.parameter(132, (1, 132, 256, 264, 396)),
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
     ),
@@ -52,6 +58,10 @@ KERNEL = Kernel(
         Constraint(
             lambda c: c.BK % 8 == 0 and c.BK % (4 * c.SLICES) == 0,
             "BK must be a multiple of 8 and of 4*SLICES: a slice has pairs of k in each half of its share",
+        ),
+        Constraint(
+            lambda c: c.UNROLL % 4 == 0 and c.BK // c.SLICES % c.UNROLL == 0,
+            "UNROLL must be a multiple of 4 that divides BK/SLICES, a slice's k: the order of rows repeats after 4",
         ),
         Constraint(
             lambda c: c.BM % (_threads(c) // 8 * _run(c)) == 0,
@@ -82,10 +92,10 @@ KERNEL = Kernel(
     blocks=stream_k.blocks,
     workspace_bytes=stream_k.workspace_bytes,
     presets={
-        "small": {"BM": 32, "BN": 64, "BK": 128, "SLICES": 4, "PLACES": 2, "WAVE": 1, "BLOCKS": 2},
-        "medium": {"BM": 32, "BN": 128, "BK": 64, "SLICES": 2, "PLACES": 2, "WAVE": 1, "BLOCKS": 2},
-        "deep": {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "PLACES": 2, "WAVE": 396, "BLOCKS": 3},
-        "flat": {"BM": 64, "BN": 128, "BK": 32, "SLICES": 1, "PLACES": 1, "WAVE": 1, "BLOCKS": 4},
-        "large": {"BM": 64, "BN": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "WAVE": 132, "BLOCKS": 2},
+        "small": {"BM": 32, "BN": 64, "BK": 128, "SLICES": 4, "PLACES": 2, "UNROLL": 16, "WAVE": 1, "BLOCKS": 2},
+        "medium": {"BM": 32, "BN": 128, "BK": 64, "SLICES": 2, "PLACES": 2, "UNROLL": 16, "WAVE": 1, "BLOCKS": 2},
+        "deep": {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "PLACES": 2, "UNROLL": 16, "WAVE": 396, "BLOCKS": 3},
+        "flat": {"BM": 64, "BN": 128, "BK": 32, "SLICES": 1, "PLACES": 1, "UNROLL": 16, "WAVE": 1, "BLOCKS": 4},
+        "large": {"BM": 64, "BN": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "UNROLL": 16, "WAVE": 132, "BLOCKS": 2},
     },
 )

@@ -40,13 +40,6 @@ __device__ __forceinline__ void store4(float* C, int ldc, int M, int N, int row,
     }
 }
 
-// Where element (row, col) of a tile of C stands in shared memory. Every fourth row begins a bank further, so that lanes
-// which stand four rows apart, as those that computed the tile do, write to distinct banks.
-template <int COLS>
-__device__ __forceinline__ int in_shared(int row, int col) {
-    return row * COLS + row / 4 + col;
-}
-
 // What a thread has of a tile of C that begins at (tile_row, tile_col): of its i-th row of the tile, `row_of(i)`, fours of
 // columns from `col` on, APART from each other. STAGED: alpha times the sums go to `scaled`, in shared memory, from where
 // `store_tile` brings the tile, of TILE_COLS columns, to C.
@@ -63,8 +56,9 @@ __device__ __forceinline__ void store_results(float* C, int ldc, int M, int N, i
             if (!STAGED) {
                 store4(C, ldc, M, N, tile_row + row, tile_col + first, alpha, &sums[i][j], beta);
             } else {
-#pragma unroll
-                for (int q = 0; q < 4; ++q) scaled[in_shared<TILE_COLS>(row, first + q)] = alpha * sums[i][j + q];
+                const float four[] = {alpha * sums[i][j], alpha * sums[i][j + 1], alpha * sums[i][j + 2],
+                                      alpha * sums[i][j + 3]};
+                store_four(scaled + row * TILE_COLS + first, four);
             }
         }
     }
@@ -72,17 +66,28 @@ __device__ __forceinline__ void store_results(float* C, int ldc, int M, int N, i
 
 // A ROWS x COLS tile of C that begins at (row, col), from alpha times its sums in shared memory, by WARPS warps. For rows
 // of C off 16-byte boundaries: neighbouring threads store neighbours, where a thread's own four, stored one by one,
-// would have a warp touch four times the sectors that it fills.
-template <int ROWS, int COLS, int WARPS>
+// would have a warp touch four times the sectors that it fills. A warp reads TOGETHER rows before it stores them.
+template <int ROWS, int COLS, int WARPS, int TOGETHER = 1>
 __device__ __forceinline__ void store_tile(float* C, int ldc, int M, int N, int row, int col, const float* scaled,
                                            float beta) {
+    static_assert(TOGETHER == 1 || ROWS % (TOGETHER * WARPS) == 0, "every warp has so many rows at a time");
     const int lane = threadIdx.x % 32;
-    for (int r = threadIdx.x / 32; r < ROWS && (!EDGES || row + r < M); r += WARPS) {
-        float* c = at(C, ldc, row + r, col + lane);
-        const float* sums = scaled + in_shared<COLS>(r, lane);
+    for (int first = threadIdx.x / 32; first < ROWS && (!EDGES || row + first < M); first += TOGETHER * WARPS) {
+        float sums[TOGETHER][COLS / 32];
 #pragma unroll
-        for (int j = 0; j < COLS; j += 32) {
-            if (!EDGES || col + lane + j < N) c[j] = beta == 0.0f ? sums[j] : sums[j] + beta * c[j];
+        for (int i = 0; i < TOGETHER; ++i) {
+#pragma unroll
+            for (int j = 0; j < COLS / 32; ++j) sums[i][j] = scaled[(first + i * WARPS) * COLS + lane + 32 * j];
+        }
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const int r = first + i * WARPS;
+            float* c = at(C, ldc, row + r, col + lane);
+#pragma unroll
+            for (int j = 0; j < COLS / 32; ++j) {
+                if (EDGES && (row + r >= M || col + lane + 32 * j >= N)) continue;
+                c[32 * j] = beta == 0.0f ? sums[i][j] : sums[i][j] + beta * c[32 * j];
+            }
         }
     }
 }
