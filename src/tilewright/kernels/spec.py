@@ -33,6 +33,9 @@ class Config(Mapping[str, int]):
         except KeyError:
             raise AttributeError(f"config has no parameter {name}") from None
 
+    def __contains__(self, name: object) -> bool:  # Mapping's own takes an exception to find that it is not
+        return name in self._values
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
@@ -323,9 +326,9 @@ class Kernel:
         if not self.vectorized:
             return Specialization(edges, False, problem.dtype)
         item, result_item = ITEM_BYTES[problem.dtype], ITEM_BYTES[RESULT_DTYPE]
-        row_bytes = (problem.lda * item, problem.ldb * item, problem.ldc * result_item)
-        aligned = all(number % VECTOR_BYTES == 0 for number in (*pointers, *row_bytes))
-        return Specialization(edges, aligned, problem.dtype)
+        bits = pointers[0] | pointers[1] | pointers[2]
+        bits |= problem.lda * item | problem.ldb * item | problem.ldc * result_item
+        return Specialization(edges, bits % VECTOR_BYTES == 0, problem.dtype)
 
     def defines(self, config: Config, specialization: Specialization) -> dict[str, int]:
         """The macros that the source is compiled with."""
