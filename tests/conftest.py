@@ -1,8 +1,13 @@
 """What tests of several modules share."""
 
+import signal
+
 import pytest
 
 from tilewright.bench.records import Baseline, Error, Record, Times
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jobs are born so, and tests interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
