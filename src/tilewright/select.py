@@ -23,14 +23,14 @@ _NEARLY_BEST = 1.1
 _BLUR = 0.5
 """Added to distances: within so many doublings, neighbours tell about as much of a config as one another."""
 
-_DOUBT = 1.0
-"""What the model counts against measurements: as much as one of them would at a distance of this less `_BLUR`."""
+_DOUBT = 0.6
+"""What the model counts against measurements, of which each counts 1 over the square of its distance and `_BLUR`."""
 
-_CAUTION = 0.1
+_CAUTION = 0.05
 """Logarithm of how many times longer than the model says a config should take that was measured only far away: the
 fastest of many expectations was often expected too fast."""
 
-_LUCK = 0.15
+_LUCK = 0.05
 """How far a measurement may speak for a config, as a logarithm. On an H200, blocks of a kernel that packs sometimes
 happen to spread evenly where they mostly do not, which halves their time."""
 

@@ -116,7 +116,7 @@ def test_a_corrupt_file_of_picks_is_an_error(tmp_path, monkeypatch, capsys, text
     tuning.REGRETS[0].parent.mkdir(parents=True)
     tuning.REGRETS[0].write_text(text)
     assert tuning.main() == 1
-    assert "results/h200/tuning/regret.json is not what tuning.regret writes" in capsys.readouterr().err
+    assert "results/h200/tuning/regret_first.json is not what tuning.regret writes" in capsys.readouterr().err
 
 
 def test_journals_that_cannot_be_compared_are_refused():

@@ -65,10 +65,10 @@ def test_configs_that_tables_know_can_be_all_that_is_tried(tune):
         (entry.kernel, tuple(entry.config.items()))
         for table in store.shipped()
         for entry in table.entries
-        if entry.kernel == "warptiled" and entry.dtype == "float32"
+        if entry.kernel == "async_copy" and entry.dtype == "float32"
     }
     assert known
-    status, out, _ = tune("warptiled", "--known", "--shape", "32")
+    status, out, _ = tune("async_copy", "--known", "--shape", "32")
     assert status == 0
     assert f"{len(known)} of {len(known)} configs tried" in out
 

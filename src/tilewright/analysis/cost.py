@@ -7,7 +7,7 @@ L2 cache and of DRAM takes its time beside that. Where blocks share tiles, their
 operands are packed, that comes before.
 
 The model is there to rank. On an H200 it tells rungs 2 to 10 from 64 to 8192 with a mean error of 14%, and rungs 12 and
-15 to 18 on the 60 problems of the tuned table, with the configs that are fast there, with one of 6%. What it does not
+15 to 18 on the 78 problems of the tuned table, with the configs that are fast there, with one of 6%. What it does not
 know of a kernel is for a calibration by measured times.
 """
 
@@ -58,8 +58,8 @@ class _Work(NamedTuple):
     """Blocks with a tile of their own."""
     sharers: int
     """Blocks that share tiles."""
-    share: int
-    """Steps along k of each of these."""
+    share: float
+    """Steps along k of each of these, or what takes as long."""
     parts: float
     """Sharers of a tile."""
 
@@ -84,7 +84,9 @@ def predict(
     steps = -(-problem.k // tile.k)
     work = _divide(kernel, config, problem, tiles, steps)
     packed = _packed_bytes(kernel, problem)
-    blocks_us = _cycles(needs, work, steps, gpu.multiprocessors, packed > 0) / gpu.clock_mhz
+    chunks = -(-problem.k // config["CHUNK"]) if config.get("CHUNK") else 1
+    waits = max(chunks - 1, 0)  # for the first step of a chunk, as long as a step takes
+    blocks_us = _cycles(needs, work, steps + waits, gpu.multiprocessors, packed > 0) / gpu.clock_mhz
     traffic_us = _traffic_us(needs, problem, gpu, tiles, work.parts)
     us = _LAUNCH_US + join(blocks_us, traffic_us)
     if work.parts > 1 and "WAVE" in config:  # as a tree
@@ -103,7 +105,8 @@ def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps:
     left = tiles % wave if wave else 0
     if left and steps:
         sharers = min(wave, left * steps)
-        return _Work(tiles - left, sharers, -(-left * steps // sharers), sharers / left)
+        begun = left / sharers if sharers % left else 0.0  # tiles within a range, before whose first step it waits anew
+        return _Work(tiles - left, sharers, -(-left * steps // sharers) + begun, sharers / left)
     if not wave and blocks > tiles > 0 and steps > 1:
         parts = min(blocks // tiles, steps)
         return _Work(0, tiles * parts, -(-steps // parts), parts)
@@ -128,7 +131,7 @@ def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int, pac
     return cycles + _wave(needs, own + sharers, own * steps + sharers * work.share, longest)
 
 
-def _wave(needs: Footprint, blocks: int, steps: int, longest: int) -> float:
+def _wave(needs: Footprint, blocks: int, steps: float, longest: float) -> float:
     """Cycles of a multiprocessor with so many blocks and steps of theirs, so many of which follow one another."""
     return join(steps * needs.busy, longest * needs.alone) + needs.ends + blocks * needs.store
 

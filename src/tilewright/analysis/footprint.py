@@ -58,7 +58,11 @@ _WIDE_LATENCY = 12.5
 _COPY_LATENCY = 1090.0
 """Cycles from a copy into shared memory to its use."""
 _COPY_4 = 3.4
-"""Cycles of a multiprocessor for a warp's copies of 4 bytes each."""
+"""Cycles of a multiprocessor for a warp's copies of 4 bytes each, 16 side by side in each of two rows."""
+_COPY_4_UNALIGNED = 6.5
+"""The same where rows begin off 16-byte boundaries: 16 then touch a third sector."""
+_COPY_4_ROW = 2.8
+"""Of 4 bytes each, all side by side in such a row."""
 _COPY_16 = 7.0
 """The same of 16 bytes each."""
 _COPY_APART = 13.2
@@ -167,7 +171,10 @@ def _copying(
     if kernel.tensor_maps:
         copying = (of_a + of_b) * _COPY_BOX + of_a * (_TRANSPOSITION if kernel.packs == "aligned" else 0)
     elif "SLICES" in config:  # A is transposed on its way
-        copying = of_a * _COPY_4 + of_b * (_COPY_16 / 4 if guards.aligned else _COPY_4)
+        if guards.aligned:
+            copying = of_a * _COPY_4 + of_b * _COPY_16 / 4
+        else:
+            copying = of_a * _COPY_4_UNALIGNED + of_b * _COPY_4_ROW
     else:
         copying = (of_a + of_b) * (_COPY_16 / 4 if guards.aligned else _COPY_APART)
     steps = tile.k / slices  # of k, that a warp takes of a tile's

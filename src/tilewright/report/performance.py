@@ -22,7 +22,7 @@ from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
 LATER_RUNGS = tuple(Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16"))
-BEST = (Path("results/h200/best.json"), Path("results/h200/best_8192.json"))
+BEST = (Path("results/h200/best.json"),)
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = (Path("README.md"), Path("docs/performance.md"), Path("docs/counters.md"))

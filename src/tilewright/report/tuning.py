@@ -25,7 +25,7 @@ from tilewright.tuning.regret import Regret, load, words
 TABLE = SHIPPED / file_name("NVIDIA H200")
 EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
 RANKED = Path("results/h200/tuning/ranked.jsonl")
-REGRETS = (Path("results/h200/tuning/regret.json"), Path("results/h200/tuning/regret_more.json"))
+REGRETS = (Path("results/h200/tuning/regret_first.json"), Path("results/h200/tuning/regret_second.json"))
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
