@@ -4,7 +4,6 @@ import math
 import statistics
 import subprocess
 import sys
-import time
 from dataclasses import replace
 
 import pytest
@@ -179,13 +178,18 @@ def test_a_corrupt_user_table_is_no_obstacle(own_tables):
 
 @pytest.mark.parametrize(("device", "capability"), GPUS)
 def test_it_is_quick(device, capability):
-    select(Problem.parse("4096"), capability, device)  # reads the tables
-    fastest = math.inf
-    for size in range(1000, 1016):
-        start = time.process_time()  # of all threads; other processes do not lengthen it
-        select(Problem(size, size + 1, size + 2), capability, device)
-        fastest = min(fastest, time.process_time() - start)
-    assert fastest < 1e-2
+    """By the calls it makes, a fifth of a microsecond each where it was written: a time depends on who else runs."""
+    select(Problem(1012, 1004, 1012), capability, device)  # reads the tables, and finds what each config needs
+    calls = 0
+
+    def count(frame, event, arg):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    select(Problem(1000, 1004, 1008), capability, device)
+    sys.setprofile(None)
+    assert 100 < calls < 20000
 
 
 def test_it_loads_no_cuda():

@@ -90,7 +90,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         *performance.PAGES,
         performance.RECORDS,
         *performance.LATER_RUNGS,
-        *performance.BEST,
+        performance.BEST,
         performance.EMULATED,
         validation.COMPARISON,
         *(root / performance.COUNTERS).glob("*.csv"),

@@ -4,11 +4,13 @@ import json
 
 import pytest
 
+from tilewright.bench.numpy_baseline import NumpyBaseline
+from tilewright.bench.records import Run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.problem import Problem
 from tilewright.tuning import regret
-from tilewright.tuning.regret import Choice, Regret, draw, known, mean, regrets
+from tilewright.tuning.regret import Choice, Regret, draw, known, mean, regrets, words
 
 ENGINE = EmulatorEngine()
 
@@ -22,6 +24,8 @@ def test_problems_are_drawn_alike_by_the_same_seed():
     assert 3300 < max(sizes) <= 4096
     assert all(problem.n % 32 == 0 for problem in problems[1::2])
     assert any(problem.n % 4 for problem in problems[::2])
+    assert draw(199, seed=1, tabled={problems[0]}) != problems[:199]
+    assert not {*draw(199, seed=1, tabled=problems)} & {*problems}
 
 
 def test_known_are_the_defaults_of_what_takes_the_problem():
@@ -30,23 +34,41 @@ def test_known_are_the_defaults_of_what_takes_the_problem():
     assert "wmma_tf32" not in names
 
 
-def test_a_regret_is_the_picks_time_over_the_fastest(monkeypatch, tmp_path, capsys):
-    few = [Choice(find(name), find(name).config()) for name in ("naive", "coalesced")]
-    monkeypatch.setattr(regret, "known", lambda problem, engine: few)
-    (found,) = regrets(ENGINE, [Problem(16, 16, 16)], samples=2)
+@pytest.fixture
+def few(monkeypatch):
+    """Two kernels are all that is known."""
+    choices = [Choice(find(name), find(name).config()) for name in ("naive", "coalesced")]
+    monkeypatch.setattr(regret, "known", lambda problem, engine: choices)
+
+
+def test_a_regret_is_the_picks_time_over_the_fastest(few):
+    ((found, records),) = regrets(ENGINE, [Problem(16, 16, 16)], NumpyBaseline(), samples=2)
     assert found.shape == "16x16x16"
     assert found.picked == "coalesced:BLOCK=32"
     assert found.factor >= 1
     assert (found.factor == 1) == (found.picked == found.fastest)
-    assert {words.split(":")[0] for words in found.times_us} == {"naive", "coalesced"}
+    assert {name.split(":")[0] for name in found.times_us} == {"naive", "coalesced"}
     assert found.factor == found.times_us[found.picked] / min(found.times_us.values())
-    path = tmp_path / "regret.json"
-    assert regret.main(["--problems", "2", "--largest", "8", "--engine", "emulator", "--json", str(path)]) == 0
-    assert "2 problems:" in capsys.readouterr().out
+    near = {name for name, time_us in found.times_us.items() if time_us <= 1.15 * min(found.times_us.values())}
+    assert {words(Choice(find(record.kernel), find(record.kernel).config(record.config))) for record in records} == near
+    assert all(record.baseline for record in records)
+    ((without, _),) = regrets(ENGINE, [Problem(16, 16, 16)], samples=2)
+    assert found.ratio > 0
+    assert without.ratio is None
+
+
+def test_what_is_found_is_written(few, tmp_path, capsys):
+    path, records = tmp_path / "regret.json", tmp_path / "records.json"
+    arguments = ["--problems", "2", "--largest", "8", "--engine", "emulator", "--records", str(records)]
+    assert regret.main([*arguments, "--json", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "2 problems:" in out
+    assert out.count("x the baseline") == 2
     written = json.loads(path.read_text())
-    assert [set(one) for one in written["regrets"]] == [{"shape", "picked", "fastest", "factor", "times_us"}] * 2
+    assert [set(one) for one in written["regrets"]] == [set(Regret._fields)] * 2
     assert [one._asdict() for one in regret.load(path)[1]] == written["regrets"]
-    assert regret.main(["--problems", "1", "--largest", "8", "--engine", "emulator", "--json", str(path / "x")]) == 1
+    assert {record.shape for record in Run.load(records).records} == {one["shape"] for one in written["regrets"]}
+    assert regret.main([*arguments, "--json", str(path / "x")]) == 1
     assert "cannot write" in capsys.readouterr().err
 
 

@@ -22,7 +22,7 @@ from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
 LATER_RUNGS = tuple(Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16"))
-BEST = (Path("results/h200/best.json"),)
+BEST = Path("results/h200/best.json")
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = (Path("README.md"), Path("docs/performance.md"), Path("docs/counters.md"))
@@ -44,7 +44,7 @@ def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
         run, emulated = Run.load(RECORDS), Run.load(EMULATED)
-        records, picked = [*run.records, *load(LATER_RUNGS)], load(BEST)
+        records, picked = [*run.records, *load(LATER_RUNGS)], Run.load(BEST).records
         title = f"The ladder on one {run.environment['gpu']['name']}, fp32"
         plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
         sections = {

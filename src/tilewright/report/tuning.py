@@ -7,7 +7,7 @@ Sections of which there is no data yet stay empty.
 
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,10 @@ PAIRS = (("BM", "BN"), ("TM", "TN"))
 def main() -> int:
     """Redraw everything there is data of; returns the exit status."""
     try:
-        sections = {"winners": winners(Table.load(TABLE).entries)}
+        entries = Table.load(TABLE).entries
+        sections = {"winners": winners(entries)}
         if runs := [load(path) for path in REGRETS if path.exists()]:
-            sections["regret"] = regret(runs)
+            sections["regret"] = regret(runs, {Problem(*entry.problem) for entry in entries})
         if EXHAUSTIVE.exists() and RANKED.exists():
             sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
         PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
@@ -76,16 +77,20 @@ def winners(entries: Sequence[Entry]) -> str:
     return table(heads, rows, "llllrrrr")
 
 
-def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]]) -> str:
-    """How much longer what was picked took than the fastest known, on problems in no table, and what is picked now."""
+def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: Collection[Problem] = ()) -> str:
+    """How much longer what was picked took than the fastest known, on problems that were in no table, and what is
+    picked now, where they still are in none."""
     rows, then, now = [], [], []
+    ratios: dict[str, float] = {}
     for environment, found in runs:
         for one in found:
             kernel, _, config = one.picked.partition(":")
             then.append(one.factor)
-            longer = picked_now(environment["gpu"], one)
+            longer = None if Problem.parse(one.shape) in tabled else picked_now(environment["gpu"], one)
             if longer is not None:
                 now.append(longer)
+            if one.ratio:
+                ratios[one.shape] = one.ratio
             rows.append(
                 (
                     one.shape,
@@ -96,10 +101,18 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]]) -> str:
                     "" if longer is None else f"{100 * (longer - 1):.1f}%",
                 )
             )
-    told = f"{len(then)} problems: {_longer(then)}"
+    told = f"{len(then)} problems that were in no table: {_longer(then)}"
     if now:
         told += f". What is picked now took, in the same runs, {_longer(now)}" + (
-            "." if len(now) == len(then) else f" on the {len(now)} on which it was among the measured."
+            "" if len(now) == len(then) else f" on the {len(now)} that still are in none and on which it was measured"
+        )
+    told += "."
+    if ratios:
+        slower = [f"{shape} ({ratio:.2f}x)" for shape, ratio in ratios.items() if ratio < 1]
+        beside = statistics.geometric_mean(ratios.values())
+        told += (
+            f" {len(ratios)} picks ran beside cuBLAS: {beside:.2f}x as fast in the geometric mean, slower on "
+            f"{', '.join(slower) or 'none'}."
         )
     heads = ("m x n x k", "revision", "picked then", "config", "longer by", "now")
     return told + "\n\n" + table(heads, rows, "llllrr")

@@ -1,6 +1,8 @@
 """How much slower what the selector picks is than the fastest config known, on problems that are in no table.
 
-python -m tilewright.tuning.regret --problems 20 --json regret.json
+python -m tilewright.tuning.regret --problems 20 --json regret.json --records drawn.json
+
+The records, of what came near the fastest, are for `tuning.merge`, after which the problems are in a table.
 """
 
 import argparse
@@ -9,12 +11,14 @@ import math
 import random
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.bench.environment import environment
-from tilewright.bench.measure import Choice, measure
+from tilewright.bench.measure import BaselineLibrary, Choice, measure
+from tilewright.bench.records import Record, Run
+from tilewright.bench.run import baseline_library
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, KernelNotFoundError, RecordsError, TilewrightError
@@ -29,6 +33,9 @@ from tilewright.tuning.search import searchable
 _NEARLY_BEST = 1.1
 """Known are the configs that come so near to the fastest on some tabled problem, and the kernels' defaults."""
 
+_KEPT = 1.15
+"""Records are kept of configs that come so near to the fastest: slower ones tell the selector no more."""
+
 
 class Regret(NamedTuple):
     """One problem: what was picked, what was fastest, and how many times longer the pick took."""
@@ -39,17 +46,32 @@ class Regret(NamedTuple):
     factor: float
     times_us: Mapping[str, float] | None = None
     """Of all that was measured, by kernel and config: what a better choice can be tried on. None where not kept."""
+    ratio: float | None = None
+    """The baseline's time over the pick's. None where there was no baseline."""
 
 
-def draw(count: int, seed: int, smallest: int = 64, largest: int = 4096) -> list[Problem]:
-    """Problems with sizes drawn evenly over their logarithms, half of them multiples of 32, none of them in a suite."""
+def draw(
+    count: int, seed: int, smallest: int = 64, largest: int = 4096, tabled: Collection[Problem] = ()
+) -> list[Problem]:
+    """Problems with sizes drawn evenly over their logarithms, half of them multiples of 32, none of them tabled."""
     rng = random.Random(seed)
 
     def size(step: int) -> int:
         drawn = math.exp(rng.uniform(math.log(smallest), math.log(largest)))
         return max(round(drawn / step), 1) * step
 
-    return [Problem(size(step), size(step), size(step)) for step in (32 if index % 2 else 1 for index in range(count))]
+    problems: list[Problem] = []
+    while len(problems) < count:
+        step = 32 if len(problems) % 2 else 1
+        problem = Problem(size(step), size(step), size(step))
+        if problem not in tabled:
+            problems.append(problem)
+    return problems
+
+
+def tabled(engine: Engine) -> set[Problem]:
+    """The problems in the tables of an engine's GPU."""
+    return {Problem(*entry.problem) for table in store.load(engine.device_name) for entry in table.entries}
 
 
 def known(problem: Problem, engine: Engine) -> list[Choice]:
@@ -69,8 +91,10 @@ def known(problem: Problem, engine: Engine) -> list[Choice]:
     return list(choices)
 
 
-def regrets(engine: Engine, problems: Iterable[Problem], samples: int = 5) -> Iterator[Regret]:
-    """Measure, on each problem, the pick and all that is known.
+def regrets(
+    engine: Engine, problems: Iterable[Problem], library: BaselineLibrary | None = None, samples: int = 5
+) -> Iterator[tuple[Regret, list[Record]]]:
+    """Measure, on each problem, the pick, all that is known, and the library; with the records of what came near.
 
     Raises:
         TilewrightError: a config cannot be run, or its result is wrong.
@@ -83,14 +107,16 @@ def regrets(engine: Engine, problems: Iterable[Problem], samples: int = 5) -> It
                 pool.submit(choice)
             while len(pool):
                 list(pool.finished(1.0))
-        records = measure(engine, choices, problem, samples=samples, library=None)
+        records = measure(engine, choices, problem, samples=samples, library=library)
         wrong = [record.kernel for record in records if not record.verified]
         if wrong:
             raise TilewrightError(f"wrong results on {problem.shape}: {', '.join(wrong)}")
         picked = words(pick)
         times_us = {words(choice): record.time_us.median for choice, record in zip(choices, records, strict=True)}
         fastest = min(times_us, key=times_us.__getitem__)
-        yield Regret(problem.shape, picked, fastest, times_us[picked] / times_us[fastest], times_us)
+        near = [record for record in records if record.time_us.median <= _KEPT * times_us[fastest]]
+        factor = times_us[picked] / times_us[fastest]
+        yield Regret(problem.shape, picked, fastest, factor, times_us, records[0].ratio), near
 
 
 def mean(found: Sequence[Regret]) -> float:
@@ -119,16 +145,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--largest", type=int, default=4096, help="the largest m, n or k")
     parser.add_argument("--engine", choices=CHOICES, default=CHOICES[0])
     parser.add_argument("--json", type=Path, metavar="PATH", help="write what was found here")
+    parser.add_argument("--records", type=Path, metavar="PATH", help="write the records of what came near here")
     options = parser.parse_args(arguments)
     found: list[Regret] = []
+    kept: list[Record] = []
     try:
         engine = resolve_engine(options.engine)
-        problems = draw(options.problems, options.seed, min(64, options.largest), options.largest)
-        for regret in regrets(engine, problems):
+        smallest = min(64, options.largest)
+        problems = draw(options.problems, options.seed, smallest, options.largest, tabled(engine))
+        for regret, records in regrets(engine, problems, baseline_library(engine)):
             found.append(regret)
-            print(f"{regret.shape:>16} {100 * (regret.factor - 1):6.1f}%  {regret.picked}  against  {regret.fastest}")
+            kept += records
+            beside = f", {regret.ratio:.2f}x the baseline" if regret.ratio else ""
+            longer = f"{100 * (regret.factor - 1):6.1f}%"
+            print(f"{regret.shape:>16} {longer}{beside}  {regret.picked}  against  {regret.fastest}")
+            # Each as it comes, so that a run cut off loses none.
             if options.json:
-                _write(options.json, engine, found)  # each as it comes, so that a run cut off loses none
+                _write(options.json, engine, found)
+            if options.records:
+                Run(environment=environment(engine), records=kept).save(options.records)
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

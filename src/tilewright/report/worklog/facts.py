@@ -14,7 +14,7 @@ from tilewright.report.figures.roofline import Point
 from tilewright.report.worklog.counted import GPU, Counted
 from tilewright.report.worklog.metrics import METRICS
 
-RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, *performance.BEST)
+RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, performance.BEST)
 """Of rungs, and at last of what `matmul` picks: those tell of a rung that has none of its own."""
 SHAPE = "4096x4096x4096"
 """At which rungs are counted, drawn and compared."""
