@@ -72,5 +72,12 @@ def test_what_is_found_is_written(few, tmp_path, capsys):
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["--problems", "--largest"])
+def test_there_must_be_something_to_draw(name, capsys):
+    with pytest.raises(SystemExit):
+        regret.main([name, "0"])
+    assert f"{name} must be at least 1, got 0" in capsys.readouterr().err
+
+
 def test_the_mean_is_geometric():
     assert mean([Regret("", "", "", 1.0), Regret("", "", "", 4.0)]) == pytest.approx(2)

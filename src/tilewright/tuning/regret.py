@@ -147,6 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write what was found here")
     parser.add_argument("--records", type=Path, metavar="PATH", help="write the records of what came near here")
     options = parser.parse_args(arguments)
+    for name in ("problems", "largest"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
     found: list[Regret] = []
     kept: list[Record] = []
     try:
