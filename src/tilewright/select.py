@@ -11,8 +11,8 @@ from tilewright.analysis.cost import predict
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
-from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
+from tilewright.kernels.spec import Config, Kernel, rows_aligned
+from tilewright.problem import ITEM_BYTES, Problem
 
 if TYPE_CHECKING:
     from tilewright.tables.table import Entry, Table
@@ -171,7 +171,7 @@ def _select(
         raise DtypeError(
             f"no kernel takes {problem.dtype} operands like these on compute capability {capability[0]}.{capability[1]}"
         )
-    aligned = _rows_aligned(problem) and not any(addresses)
+    aligned = rows_aligned(problem) and not any(addresses)
     known = _tabled(device, problem.dtype)
     for shape in known.shapes:
         if _sizes(shape.problem) == _sizes(problem) and shape.place.aligned == aligned:
@@ -283,7 +283,7 @@ def _shapes(tables: Iterable["Table"], dtype: str) -> tuple[_Shape, ...]:
         for sizes, of_shape in measured.items():
             of_shape.sort(key=lambda known: (not known.accurate, known.time_us))
             problem = Problem(*sizes, dtype)
-            shapes[sizes] = _Shape(problem, _place(problem, _rows_aligned(problem)), tuple(of_shape))
+            shapes[sizes] = _Shape(problem, _place(problem, rows_aligned(problem)), tuple(of_shape))
     return tuple(shapes.values())
 
 
@@ -327,12 +327,6 @@ def _distance(one: _Place, other: _Place) -> float:
 
 def _sizes(problem: Problem) -> tuple[int, int, int]:
     return problem.m, problem.n, problem.k
-
-
-def _rows_aligned(problem: Problem) -> bool:
-    item, result_item = ITEM_BYTES[problem.dtype], ITEM_BYTES[RESULT_DTYPE]
-    return not (problem.lda * item % VECTOR_BYTES or problem.ldb * item % VECTOR_BYTES
-                or problem.ldc * result_item % VECTOR_BYTES)  # fmt: skip
 
 
 def _for_emulator(problem: Problem) -> tuple[Kernel, Config]:

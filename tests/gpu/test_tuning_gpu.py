@@ -8,7 +8,7 @@ from tilewright.select import select
 from tilewright.tables import store
 from tilewright.tuning import space
 from tilewright.tuning.journal import Journal
-from tilewright.tuning.regret import draw, mean, regrets, tabled
+from tilewright.tuning.regret import draw, mean, regrets
 from tilewright.tuning.search import Search, Settings
 from tilewright.tuning.supervisor import Worker
 
@@ -45,7 +45,7 @@ def test_the_search_finds_a_config_that_beats_the_default(engine, tmp_path):
 
 
 def test_what_is_picked_is_near_the_fastest_known_on_problems_in_no_table(engine, record_property):
-    found = [regret for regret, _ in regrets(engine, draw(12, seed=2026, tabled=tabled(engine)))]
+    found = [regret for regret, _ in regrets(engine, draw(12, seed=2026, tables=store.load(engine.device_name)))]
     for regret in found:
         record_property(regret.shape, f"{regret.factor:.3f} {regret.picked} against {regret.fastest}")
         print(f"{regret.shape}: {regret.factor:.3f}, {regret.picked} against {regret.fastest}")

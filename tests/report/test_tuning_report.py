@@ -4,10 +4,9 @@ import pytest
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import find
-from tilewright.problem import Problem
 from tilewright.report import tuning
 from tilewright.report.tuning_plots import landscape, plot_landscape, plot_search
-from tilewright.tables.table import Entry
+from tilewright.tables.table import Entry, Table
 from tilewright.tuning.journal import Journal, Trial
 from tilewright.tuning.regret import Regret
 
@@ -105,14 +104,16 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
         Regret("1x1x1", "coalesced:BLOCK=32", "coalesced:BLOCK=32", 1.0, ratio=0.9),
     ]
     runs = [({"gpu": gpu, "revision": "abc"}, found[:1]), ({"gpu": gpu, "revision": "def"}, found[1:])]
-    text = tuning.regret(runs)
+    entry = Entry(m=8, n=9, k=10, dtype="float32", kernel="naive", config={}, gflops=1)
+    table = Table(gpu="NVIDIA H200", capability=(9, 0), entries=[])
+    text = tuning.regret(runs, table)
     assert "2 problems that were in no table: 10.0% longer in the geometric mean. What is picked now took" in text
     assert "took, in the same runs, 0.0% longer" in text
     assert "on the 1 that still are in none and on which it was measured." in text
     assert "1 picks ran beside cuBLAS: 0.90x as fast in the geometric mean, slower on 1x1x1 (0.90x)." in text
     assert "| 8x9x10 | abc | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
     assert "| 1x1x1 | def | `coalesced` | BLOCK=32 | 0.0% |  |" in text
-    text = tuning.regret(runs, tabled={Problem(8, 9, 10)})
+    text = tuning.regret(runs, table.merged([entry]))
     assert "| 8x9x10 | abc | `split_k` | BM=16, BN=32 | 21.0% |  |" in text
     assert "picked now" not in text
 

@@ -9,10 +9,17 @@ from tilewright.bench.records import Run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.problem import Problem
+from tilewright.tables.table import Entry, Table
 from tilewright.tuning import regret
 from tilewright.tuning.regret import Choice, Regret, draw, known, mean, regrets, words
 
 ENGINE = EmulatorEngine()
+
+
+def table_of(problems):
+    config = dict(find("naive").config())
+    entries = [Entry(m=p.m, n=p.n, k=p.k, dtype=p.dtype, kernel="naive", config=config, gflops=1) for p in problems]
+    return Table(gpu="X", capability=(9, 0), entries=entries)
 
 
 def test_problems_are_drawn_alike_by_the_same_seed():
@@ -24,8 +31,8 @@ def test_problems_are_drawn_alike_by_the_same_seed():
     assert 3300 < max(sizes) <= 4096
     assert all(problem.n % 32 == 0 for problem in problems[1::2])
     assert any(problem.n % 4 for problem in problems[::2])
-    assert draw(199, seed=1, tabled={problems[0]}) != problems[:199]
-    assert not {*draw(199, seed=1, tabled=problems)} & {*problems}
+    assert draw(199, seed=1, tables=[table_of(problems[:1])]) != problems[:199]
+    assert not {*draw(199, seed=1, tables=[table_of(problems)])} & {*problems}
 
 
 def test_known_are_the_defaults_of_what_takes_the_problem():

@@ -84,8 +84,8 @@ def predict(
     steps = -(-problem.k // tile.k)
     work = _divide(kernel, config, problem, tiles, steps)
     packed = _packed_bytes(kernel, problem)
-    chunks = -(-problem.k // config["CHUNK"]) if config.get("CHUNK") else 1
-    waits = max(chunks - 1, 0)  # for the first step of a chunk, as long as a step takes
+    # For the first step of every chunk but one, as long as a step takes.
+    waits = max(-(-problem.k // config["CHUNK"]) - 1, 0) if config.get("CHUNK") else 0
     blocks_us = _cycles(needs, work, steps + waits, gpu.multiprocessors, packed > 0) / gpu.clock_mhz
     traffic_us = _traffic_us(needs, problem, gpu, tiles, work.parts)
     us = _LAUNCH_US + join(blocks_us, traffic_us)

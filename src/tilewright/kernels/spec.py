@@ -161,6 +161,12 @@ class Specialization:
     dtype: str = "float32"
 
 
+def rows_aligned(problem: Problem) -> bool:
+    """Whether every row of A, B and C starts at a multiple of 16 bytes where the first of each does."""
+    item, result_item = ITEM_BYTES[problem.dtype], ITEM_BYTES[RESULT_DTYPE]
+    return (problem.lda * item | problem.ldb * item | problem.ldc * result_item) % VECTOR_BYTES == 0
+
+
 @dataclass(frozen=True, repr=False)
 class Kernel:
     """One rung of the ladder: a source, its parameters and constraints, and how it is launched."""
@@ -325,10 +331,8 @@ class Kernel:
         edges = bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
         if not self.vectorized:
             return Specialization(edges, False, problem.dtype)
-        item, result_item = ITEM_BYTES[problem.dtype], ITEM_BYTES[RESULT_DTYPE]
-        bits = pointers[0] | pointers[1] | pointers[2]
-        bits |= problem.lda * item | problem.ldb * item | problem.ldc * result_item
-        return Specialization(edges, bits % VECTOR_BYTES == 0, problem.dtype)
+        aligned = (pointers[0] | pointers[1] | pointers[2]) % VECTOR_BYTES == 0 and rows_aligned(problem)
+        return Specialization(edges, aligned, problem.dtype)
 
     def defines(self, config: Config, specialization: Specialization) -> dict[str, int]:
         """The macros that the source is compiled with."""

@@ -7,7 +7,7 @@ Sections of which there is no data yet stay empty.
 
 import statistics
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +37,10 @@ PAIRS = (("BM", "BN"), ("TM", "TN"))
 def main() -> int:
     """Redraw everything there is data of; returns the exit status."""
     try:
-        entries = Table.load(TABLE).entries
-        sections = {"winners": winners(entries)}
+        tabled = Table.load(TABLE)
+        sections = {"winners": winners(tabled.entries)}
         if runs := [load(path) for path in REGRETS if path.exists()]:
-            sections["regret"] = regret(runs, {Problem(*entry.problem) for entry in entries})
+            sections["regret"] = regret(runs, tabled)
         if EXHAUSTIVE.exists() and RANKED.exists():
             sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
         PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
@@ -77,7 +77,7 @@ def winners(entries: Sequence[Entry]) -> str:
     return table(heads, rows, "llllrrrr")
 
 
-def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: Collection[Problem] = ()) -> str:
+def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: Table) -> str:
     """How much longer what was picked took than the fastest known, on problems that were in no table, and what is
     picked now, where they still are in none."""
     rows, then, now = [], [], []
@@ -86,7 +86,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: C
         for one in found:
             kernel, _, config = one.picked.partition(":")
             then.append(one.factor)
-            longer = None if Problem.parse(one.shape) in tabled else picked_now(environment["gpu"], one)
+            longer = None if tabled.holds(Problem.parse(one.shape)) else picked_now(environment["gpu"], one)
             if longer is not None:
                 now.append(longer)
             if one.ratio:

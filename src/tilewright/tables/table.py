@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilewright.errors import RecordsError
 from tilewright.files import save
+from tilewright.problem import Problem
 
 FORMAT = 1
 """Version of the format: a file of another one is refused."""
@@ -95,6 +96,11 @@ class Table(_Model):
         head = self.model_dump_json(exclude={"entries"})[:-1]
         lines = ",\n".join(f"  {entry.model_dump_json()}" for entry in self.entries)
         save(path, f'{head},"entries":[\n{lines}\n]}}\n'.encode(), f"the table {path}")
+
+    def holds(self, problem: Problem) -> bool:
+        """Whether there are entries of a problem's sizes and element type."""
+        wanted = (problem.m, problem.n, problem.k, problem.dtype)
+        return any(entry.problem == wanted for entry in self.entries)
 
     def merged(self, entries: Iterable[Entry]) -> "Table":
         """This table with newer entries: each replaces the one of its problem, kernel and config.

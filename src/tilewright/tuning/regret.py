@@ -11,7 +11,7 @@ import math
 import random
 import statistics
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
 from tilewright.select import select
 from tilewright.tables import store
+from tilewright.tables.table import Table
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.search import searchable
 
@@ -50,10 +51,8 @@ class Regret(NamedTuple):
     """The baseline's time over the pick's. None where there was no baseline."""
 
 
-def draw(
-    count: int, seed: int, smallest: int = 64, largest: int = 4096, tabled: Collection[Problem] = ()
-) -> list[Problem]:
-    """Problems with sizes drawn evenly over their logarithms, half of them multiples of 32, none of them tabled."""
+def draw(count: int, seed: int, smallest: int = 64, largest: int = 4096, tables: Sequence[Table] = ()) -> list[Problem]:
+    """Problems with sizes drawn evenly over their logarithms, half of them multiples of 32, none of them in a table."""
     rng = random.Random(seed)
 
     def size(step: int) -> int:
@@ -64,14 +63,9 @@ def draw(
     while len(problems) < count:
         step = 32 if len(problems) % 2 else 1
         problem = Problem(size(step), size(step), size(step))
-        if problem not in tabled:
+        if not any(table.holds(problem) for table in tables):
             problems.append(problem)
     return problems
-
-
-def tabled(engine: Engine) -> set[Problem]:
-    """The problems in the tables of an engine's GPU."""
-    return {Problem(*entry.problem) for table in store.load(engine.device_name) for entry in table.entries}
 
 
 def known(problem: Problem, engine: Engine) -> list[Choice]:
@@ -155,7 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         engine = resolve_engine(options.engine)
         smallest = min(64, options.largest)
-        problems = draw(options.problems, options.seed, smallest, options.largest, tabled(engine))
+        tables = store.load(engine.device_name)
+        problems = draw(options.problems, options.seed, smallest, options.largest, tables)
         for regret, records in regrets(engine, problems, baseline_library(engine)):
             found.append(regret)
             kept += records
@@ -163,10 +158,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             longer = f"{100 * (regret.factor - 1):6.1f}%"
             print(f"{regret.shape:>16} {longer}{beside}  {regret.picked}  against  {regret.fastest}")
             # Each as it comes, so that a run cut off loses none.
+            facts = environment(engine)
             if options.json:
-                _write(options.json, engine, found)
+                _write(options.json, facts, found)
             if options.records:
-                Run(environment=environment(engine), records=kept).save(options.records)
+                Run(environment=facts, records=kept).save(options.records)
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -174,9 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _write(path: Path, engine: Engine, found: Sequence[Regret]) -> None:
-    facts = {"environment": environment(engine), "regrets": [regret._asdict() for regret in found]}
-    save_json(path, facts, str(path))
+def _write(path: Path, facts: Mapping[str, Any], found: Sequence[Regret]) -> None:
+    save_json(path, {"environment": facts, "regrets": [regret._asdict() for regret in found]}, str(path))
 
 
 def words(choice: Choice) -> str:
