@@ -48,14 +48,13 @@ class CudaExecutable:
         self.report = cubin.report
         self.function: Function = ObjectCode.from_cubin(cubin.code, name=kernel.name).get_kernel(cubin.entry)
         self._limits = gpus.limits(device.compute_capability)
-        self._most_shared = device.properties.max_shared_memory_per_block_optin - (cubin.report.shared_bytes or 0)
+        self._room = _Room.of(device, cubin.report.shared_bytes or 0)
         self._overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
         self._call: _Call | None = None
         self._raw = check(cuKernelGetFunction(self.function.handle)) if kernel.tensor_maps else None
-        shared = kernel.shared_bytes(config)
-        if 0 < shared <= self._most_shared:  # more than 48 KiB must be asked for; a launch reports what is too much
+        if kernel.shared_bytes(config) > 0:  # more than 48 KiB must be asked for; a launch reports what is too much
             attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            check(cuKernelSetAttribute(attribute, shared, self.function.handle, device.device_id))
+            check(cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
 
     def call(self, problem: Problem) -> "_Call":
         """What a launch of this problem needs besides its pointers; kept until another problem comes.
@@ -68,6 +67,8 @@ class CudaExecutable:
             self._check_guards(problem)
             geometry = self.kernel.launch(problem, self.config)
             self._check_geometry(geometry)
+            if self.kernel.packs:
+                geometry = self._room.spread(geometry)
             workspace = self.kernel.workspace(problem, self.config)
             call = self._call = _Call.of(problem, geometry, workspace, self._overlaps)
         return call
@@ -132,11 +133,42 @@ class CudaExecutable:
             )
         if any(blocks > most for blocks, most in zip(geometry.grid, _MAX_GRID, strict=True)):
             raise LaunchError(f"{name}: a grid must have at most {_MAX_GRID} blocks, got {geometry.grid}")
-        if geometry.shared_bytes > self._most_shared:
+        if geometry.shared_bytes > self._room.of_block:
             raise LaunchError(
-                f"{name}: a block must have at most {self._most_shared} bytes of dynamic shared memory, "
+                f"{name}: a block must have at most {self._room.of_block} bytes of dynamic shared memory, "
                 f"got {geometry.shared_bytes}"
             )
+
+
+class _Room(NamedTuple):
+    """Shared memory that is left to the dynamic part of a kernel's blocks."""
+
+    multiprocessors: int
+    of_multiprocessor: int
+    """Bytes that all blocks on one have, with those below."""
+    taken: int
+    """Bytes of a block that the system and its static variables take."""
+    of_block: int
+    """Bytes that a block may ask for."""
+
+    @classmethod
+    def of(cls, device: Device, static_bytes: int) -> "_Room":
+        facts = device.properties
+        return cls(
+            facts.multiprocessor_count,
+            facts.max_shared_memory_per_multiprocessor,
+            facts.reserved_shared_memory_per_block + static_bytes,
+            facts.max_shared_memory_per_block_optin - static_bytes,
+        )
+
+    def spread(self, geometry: Launch) -> Launch:
+        """The same launch, of blocks that ask for so much that they fill no multiprocessor while others have none.
+
+        Blocks that begin while the launch before theirs ends gather on the multiprocessors that are free first.
+        """
+        most = -(-math.prod(geometry.grid) // self.multiprocessors)
+        too_many = self.of_multiprocessor // (most + 1) + 1 - self.taken
+        return geometry._replace(shared_bytes=max(geometry.shared_bytes, min(too_many, self.of_block)))
 
 
 class _Call(NamedTuple):

@@ -62,14 +62,6 @@ WARPS_OF_4_BY_8 = (
 """For kernels whose warps stand so."""
 
 
-def bytes_of_its_own(needed: int, config: Config) -> int:
-    """Bytes of shared memory that a block asks for which needs so many: with BLOCKS = 1 at least so many that another
-    does not fit beside it. Where a launch begins before the one before it has ended, blocks would gather on the
-    multiprocessors that are free first, and others would get none."""
-    alone = _HOPPER.shared_bytes // 2 - _HOPPER.reserved_shared_bytes + 16
-    return max(needed, alone) if config.BLOCKS == 1 else needed
-
-
 def registers_fit(threads_of: Callable[[Config], int]) -> Constraint:
     """BLOCKS blocks have the registers for results and for the fragments of two k; threads_of counts a block's."""
     return Constraint(

@@ -12,8 +12,7 @@ from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tenso
 
 def _shared_bytes(config: Config) -> int:
     """The stages, or in their place a tile of C on its way to unaligned rows."""
-    needed = max(config.STAGES * tiling.shared_tiles_bytes(config), tiling.result_tile_bytes(config))
-    return tiling.bytes_of_its_own(needed, config)
+    return max(config.STAGES * tiling.shared_tiles_bytes(config), tiling.result_tile_bytes(config))
 
 
 KERNEL = Kernel(

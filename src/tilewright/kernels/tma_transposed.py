@@ -22,8 +22,7 @@ def _shared_bytes(config: Config) -> int:
     """Tiles of A, one of them as it came, and two of B; at the end of a tile of C, all slices' sums in their place."""
     tiles = config.BK * ((1 + config.PLACES) * config.BM + 2 * config.BN)
     sums = config.SLICES * config.BM * config.BN if config.SLICES > 1 else 0
-    needed = max(tiling.FLOAT_BYTES * max(tiles, sums), tiling.result_tile_bytes(config))
-    return tiling.bytes_of_its_own(needed, config)
+    return max(tiling.FLOAT_BYTES * max(tiles, sums), tiling.result_tile_bytes(config))
 
 
 KERNEL = Kernel(
