@@ -131,7 +131,8 @@ def test_another_gpu_of_the_same_capability_lends_its_table():
     shapes = select_module._tabled_alike((9, 0), "float32").shapes
     (one,) = [shape for shape in shapes if shape.problem.shape == "4096x4096x4096"]
     kernel, config = select(Problem.parse("4096"), (9, 0), "NVIDIA H100 80GB HBM3")
-    assert (kernel.name, config) in [(known.kernel.name, known.config) for known in one.known]
+    assert kernel in [known.kernel for known in one.known[:10]]
+    assert (kernel, config) in [(known.kernel, known.config) for shape in shapes for known in shape.known]
 
 
 def test_a_kernel_that_cannot_take_the_operands_is_not_picked(monkeypatch):

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.analysis.cost import predict
@@ -13,14 +13,12 @@ from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Config, Kernel, rows_aligned
 from tilewright.problem import ITEM_BYTES, Problem
+from tilewright.tables.cover import NEAR, fewest
 
 if TYPE_CHECKING:
     from tilewright.tables.table import Entry, Table
 
-_NEARLY_BEST = 1.1
-"""Configs that come so near to the fastest on some tabled problem are candidates for all others."""
-
-_BLUR = 0.5
+_BLUR = 0.25
 """Added to distances: within so many doublings, neighbours tell about as much of a config as one another."""
 
 _DOUBT = 0.6
@@ -29,10 +27,6 @@ _DOUBT = 0.6
 _CAUTION = 0.05
 """Logarithm of how many times longer than the model says a config should take that was measured only far away: the
 fastest of many expectations was often expected too fast."""
-
-_LUCK = 0.05
-"""How far a measurement may speak for a config, as a logarithm. On an H200, blocks of a kernel that packs sometimes
-happen to spread evenly where they mostly do not, which halves their time."""
 
 _FAR = 3.0
 """Where no tabled shape is as near as this, the ladder's own configs are candidates too."""
@@ -53,8 +47,6 @@ class _Known(NamedTuple):
     kernel: Kernel
     config: Config
     time_us: float
-    factor: float
-    """Its time over what the cost model says of it."""
     accurate: bool
     """Whether it errs little more than cuBLAS, as far as is known."""
 
@@ -83,7 +75,13 @@ class _Shape(NamedTuple):
 
     problem: Problem
     place: _Place
+    gpu: Gpu
     known: tuple[_Known, ...]
+
+    def factor(self, known: _Known) -> float | None:
+        """The measured time of a config over what the cost model says of it, if it says anything."""
+        cost = predict(known.kernel, known.config, self.problem, self.gpu)
+        return known.time_us / cost.us if cost else None
 
 
 class _Measured(NamedTuple):
@@ -104,32 +102,19 @@ class _Candidate(NamedTuple):
     measured: tuple[_Measured, ...]
 
 
+class _Candidates(NamedTuple):
+    """What there is to choose from, for a problem in no table."""
+
+    factor: float
+    """The median of measured over predicted times."""
+    all: tuple[_Candidate, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class _Knowledge:
     """What the tables of a GPU, or of one like it, tell."""
 
     shapes: tuple[_Shape, ...]
-
-    @cached_property
-    def log_factor(self) -> float:
-        """The median logarithm of measured over predicted times."""
-        return statistics.median(math.log(known.factor) for shape in self.shapes for known in shape.known)
-
-    @cached_property
-    def factor(self) -> float:
-        """The median of measured over predicted times."""
-        return math.exp(self.log_factor)
-
-    @cached_property
-    def measured(self) -> dict[tuple[Kernel, Config], tuple[_Measured, ...]]:
-        """What is known of each config."""
-        found: dict[tuple[Kernel, Config], list[_Measured]] = {}
-        for index, shape in enumerate(self.shapes):
-            for known in shape.known:
-                log_factor = max(math.log(known.factor) - self.log_factor, -_LUCK)
-                one = _Measured(index, log_factor, known.accurate)
-                found.setdefault((known.kernel, known.config), []).append(one)
-        return {choice: tuple(of_choice) for choice, of_choice in found.items()}
 
 
 _Addresses = tuple[int, int, int]
@@ -142,9 +127,10 @@ def select(
     """The kernel and config to run a problem with.
 
     In this order: what the user's table has for the problem; what the shipped table of this GPU has; for shapes in no
-    table, the configs that come near to the fastest on any that is, ranked by the cost model times what each measured
-    over what the model says of it, near shapes counting most; far from all, and on GPUs of which there is no table,
-    also the ladder's own configs, ranked by the cost model times the same factor of each kernel in the shipped tables.
+    table, the few configs that come near to the fastest on all that are, ranked by the cost model times what each
+    measured over what the model says of it, near shapes counting most; far from all, and on GPUs of which there is no
+    table, also the ladder's own configs, ranked by the cost model times the same factor of each kernel in the shipped
+    tables.
     Never a kernel that rounds its operands, or one that cannot take them.
 
     Args:
@@ -195,14 +181,15 @@ def _between(
     """What the candidates should take on a problem: what the cost model says, corrected by what was measured."""
     weights = [1 / (_BLUR + distance) ** 2 for distance in distances]
     found = []
-    for kernel, config, measured in _candidates(known, takers):
+    factor, candidates = _candidates(known, takers)
+    for kernel, config, measured in candidates:
         if cost := predict(kernel, config, problem, gpu):
             total, correction, accurate = _DOUBT, _DOUBT * _CAUTION, _DOUBT
             for shape, log_factor, is_accurate in measured:
                 total += weights[shape]
                 correction += weights[shape] * log_factor
                 accurate += weights[shape] * is_accurate
-            time_us = cost.us * known.factor * math.exp(correction / total)
+            time_us = cost.us * factor * math.exp(correction / total)
             found.append(_Expected(accurate < total / 2, time_us, kernel, config))
     return found
 
@@ -236,22 +223,36 @@ def _kernel_factors() -> dict[str, float]:
     from tilewright.tables import store  # noqa: PLC0415 reading tables takes pydantic, which is slow to import
 
     factors: dict[str, list[float]] = {}
-    for dtype in ITEM_BYTES:
-        for known in (known for shape in _shapes(store.shipped(), dtype) for known in shape.known):
-            factors.setdefault(known.kernel.name, []).append(known.factor)
+    for shape in (shape for dtype in ITEM_BYTES for shape in _shapes(store.shipped(), dtype)):
+        for known in shape.known:
+            if factor := shape.factor(known):
+                factors.setdefault(known.kernel.name, []).append(factor)
     return {name: statistics.median(of_kernel) for name, of_kernel in factors.items()}
 
 
 @lru_cache
-def _candidates(known: _Knowledge, takers: frozenset[Kernel]) -> tuple[_Candidate, ...]:
-    """The configs that come near to the fastest on some shape, of kernels that may be picked."""
-    choices: dict[tuple[Kernel, Config], None] = {}
-    for shape in known.shapes:
+def _candidates(known: _Knowledge, takers: frozenset[Kernel]) -> _Candidates:
+    """The fewest configs, of kernels that may be picked, that come near to the fastest on all shapes."""
+    near: dict[tuple[Kernel, Config], set[int]] = {}
+    for index, shape in enumerate(known.shapes):
         taken = [one for one in shape.known if one.kernel in takers]
-        # Of those that err much, only where all do.
-        near = [one for one in taken if one.accurate == taken[0].accurate]
-        choices |= {(one.kernel, one.config): None for one in near if one.time_us <= _NEARLY_BEST * near[0].time_us}
-    return tuple(_Candidate(*choice, known.measured[choice]) for choice in choices)
+        for one in taken:
+            # Of those that err much, only where all do.
+            if one.accurate == taken[0].accurate and one.time_us <= NEAR * taken[0].time_us:
+                near.setdefault((one.kernel, one.config), set()).add(index)
+    factors: dict[tuple[Kernel, Config], list[tuple[int, float, bool]]] = {choice: [] for choice in fewest(near)}
+    for index, shape in enumerate(known.shapes):
+        for one in shape.known:
+            choice = (one.kernel, one.config)
+            if choice in factors and (factor := shape.factor(one)):
+                factors[choice].append((index, math.log(factor), one.accurate))
+    log_factors = [log_factor for of_choice in factors.values() for _, log_factor, _ in of_choice]
+    usual = statistics.median(log_factors) if log_factors else 0.0
+    candidates = (
+        _Candidate(*choice, tuple(_Measured(index, log - usual, accurate) for index, log, accurate in of_choice))
+        for choice, of_choice in factors.items()
+    )
+    return _Candidates(math.exp(usual), tuple(candidates))
 
 
 @lru_cache
@@ -278,24 +279,23 @@ def _shapes(tables: Iterable["Table"], dtype: str) -> tuple[_Shape, ...]:
         measured: dict[tuple[int, int, int], list[_Known]] = {}
         for entry in table.entries:
             sizes = entry.m, entry.n, entry.k
-            if entry.dtype == dtype and sizes not in shapes and (known := _known(entry, gpu)):
+            if entry.dtype == dtype and sizes not in shapes and (known := _known(entry)):
                 measured.setdefault(sizes, []).append(known)
         for sizes, of_shape in measured.items():
             of_shape.sort(key=lambda known: (not known.accurate, known.time_us))
             problem = Problem(*sizes, dtype)
-            shapes[sizes] = _Shape(problem, _place(problem, rows_aligned(problem)), tuple(of_shape))
+            shapes[sizes] = _Shape(problem, _place(problem, rows_aligned(problem)), gpu, tuple(of_shape))
     return tuple(shapes.values())
 
 
-def _known(entry: "Entry", gpu: Gpu) -> _Known | None:
+def _known(entry: "Entry") -> _Known | None:
     """What an entry says; None where the ladder does not have its kernel or config any more."""
     try:
         kernel = find(entry.kernel)
         config = _config(kernel, frozenset(entry.config.items()))
     except (KernelNotFoundError, ConfigError):
         return None
-    cost = predict(kernel, config, Problem(entry.m, entry.n, entry.k, entry.dtype), gpu)
-    return _Known(kernel, config, entry.time_us, entry.time_us / cost.us, entry.accurate) if cost else None
+    return _Known(kernel, config, entry.time_us, entry.accurate)
 
 
 @lru_cache(maxsize=4096)

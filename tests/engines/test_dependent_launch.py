@@ -19,6 +19,8 @@ OK = CUresult.CUDA_SUCCESS
 KERNEL = tma_packed.KERNEL
 PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
+MULTIPROCESSORS, SHARED_BYTES, RESERVED_BYTES = 132, 228 << 10, 1 << 10
+
 IN_TURN, OVERLAPS = "after all before it", "may overlap"
 
 
@@ -66,7 +68,13 @@ def gpu(monkeypatch):
             device_id=0,
             compute_capability=capability,
             context=SimpleNamespace(handle=1),
-            properties=SimpleNamespace(l2_cache_size=0, max_shared_memory_per_block_optin=227 << 10),
+            properties=SimpleNamespace(
+                l2_cache_size=0,
+                multiprocessor_count=MULTIPROCESSORS,
+                max_shared_memory_per_multiprocessor=SHARED_BYTES,
+                reserved_shared_memory_per_block=RESERVED_BYTES,
+                max_shared_memory_per_block_optin=SHARED_BYTES - RESERVED_BYTES,
+            ),
             set_current=lambda: None,
             create_stream=lambda: stream(77),
         )
@@ -153,9 +161,28 @@ def test_the_driver_gets_the_geometry_and_the_stream(gpu):
     multiply(engine, KERNEL, problem)
     multiply(engine, KERNEL, problem, stream(78))
     geometry = KERNEL.launch(problem, KERNEL.config())
-    assert geometry.shared_bytes > 0
     for config, handle in zip(gpu.configs, (77, 78), strict=True):
-        assert fields(config)[:4] == (*geometry, handle)
+        grid, block, shared_bytes, stream_handle, _ = fields(config)
+        assert (grid, block, stream_handle) == (geometry.grid, geometry.block, handle)
+        assert shared_bytes >= geometry.shared_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("m", "each"), [(64, 1), (64 * 132, 1), (64 * 133, 2), (64 * 132 * 2, 2), (64 * 132 * 2 + 1, 3)]
+)
+def test_a_multiprocessor_holds_no_more_blocks_than_its_share_where_all_run_at_once(gpu, m, each):
+    """Of a kernel that packs: its blocks may begin while the packing still fills some multiprocessors."""
+    small = {"BM": 64, "BN": 64, "BK": 32, "SLICES": 2, "PLACES": 1, "UNROLL": 16, "WAVE": 1, "BLOCKS": 4}
+    multiply(gpu.engine(), tma_transposed.KERNEL, Problem(m, 64, 63), **small)
+    of_block = fields(gpu.configs[-1])[2] + RESERVED_BYTES
+    assert SHARED_BYTES // of_block == each
+
+
+def test_blocks_that_do_not_all_run_at_once_ask_for_what_they_need(gpu):
+    problem = Problem(64 * 132 * 20, 64, 63)
+    multiply(gpu.engine(), tma_transposed.KERNEL, problem)
+    kernel = tma_transposed.KERNEL
+    assert fields(gpu.configs[-1])[2] == kernel.launch(problem, kernel.config()).shared_bytes
 
 
 def test_what_the_driver_gets_is_made_once(gpu):

@@ -1,6 +1,7 @@
 """Launches that begin while the one before them still runs, on a real GPU: none reads or writes what that one uses."""
 
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tilewright.engines.base import poisoned, run
 from tilewright.engines.driver import check
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.kernels import LADDER, find
+from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.kernels.tma_packed import KERNEL
 from tilewright.problem import Problem
 
@@ -26,6 +28,21 @@ SHAPES = [
     (100, 37, 0),  # nothing is
 ]
 SETS = 8
+
+PLACES = """
+#include "dependent_launch.cuh"
+
+// C[b]: the multiprocessor that block b runs on, where it stays until others had time to start beside it.
+extern "C" __global__ void places(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
+                                  float beta, float* C, int ldc) {
+    extern __shared__ float unused[];
+    unsigned place;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(place));
+    wait_for_grid_before();
+    for (const long long begin = clock64(); clock64() - begin < 100000;) {}
+    C[blockIdx.x * ldc] = place;
+}
+"""
 
 
 @pytest.fixture
@@ -187,3 +204,32 @@ def test_a_captured_launch_waits_for_other_streams_and_copies(engine, _):
         check(driver.cuGraphDestroy(graph))
     exact = operands.a.astype(np.float64) @ operands.b @ operands.b
     assert np.linalg.norm(result - exact) / np.linalg.norm(exact) < 2 * limit(problem)
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+@pytest.mark.parametrize("each", [1, 2, 3])
+def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, each, _):
+    """They would fill the multiprocessors that the packing leaves first, and leave others without any."""
+    source = tmp_path / "places.cu"
+    source.write_text(PLACES)
+    kernel = Kernel(
+        rung=0,
+        name=f"places {tmp_path.name}",
+        idea="",
+        source=source,
+        parameters=(Parameter("GRID", 1, (), ""),),
+        tile=lambda config: Tile(1, 1, 1),
+        block=lambda config: (128, 1, 1),
+        blocks=lambda problem, config: config.GRID,
+        shared_bytes=lambda config: 1024,
+        packs="aligned",
+        overlaps=True,
+    )
+    multiprocessors = engine.device.properties.multiprocessor_count
+    problem = Problem(4000, 1, 257)
+    a, b = engine.upload(np.ones((4000, 257), np.float32)), engine.upload(np.ones((257, 1), np.float32))
+    for _launch in range(20):
+        c = engine.upload(poisoned(4000, 1))
+        run(engine, kernel, kernel.config({"GRID": each * multiprocessors}), problem, a, b, c)
+        places = engine.download(c)[: each * multiprocessors, 0]
+        assert Counter(places.tolist()) == dict.fromkeys(range(multiprocessors), each)

@@ -41,6 +41,34 @@ def test_what_is_far_from_the_fastest_is_left_out():
     assert [e.kernel for e in merged.entries] == ["coalesced"]
 
 
+def test_of_configs_far_from_the_fastest_those_are_kept_that_do_for_other_problems():
+    useful, useless, alike = {"BLOCK": 8}, {"BLOCK": 16}, {"BLOCK": 24}
+    merged = Table(gpu="X", capability=(9, 0), entries=()).merged(
+        [
+            entry(100),
+            entry(70, config=useful),
+            entry(70, config=useless),
+            entry(96, config=alike),
+            entry(100, config=useful, m=128),
+            entry(99, config=useless, m=128),
+        ]
+    )
+    assert [(e.m, e.config["BLOCK"]) for e in merged.entries] == [(64, 32), (64, 24), (64, 8), (128, 8), (128, 16)]
+
+
+def test_each_kernels_best_is_kept_and_what_errs_less_comes_before_what_is_faster():
+    errs = {"error_ratio": 3.0}
+    merged = Table(gpu="X", capability=(9, 0), entries=()).merged(
+        [
+            entry(130, **errs),
+            entry(100, kernel="naive"),
+            entry(80, kernel="vectorized"),
+            entry(70, kernel="vectorized", config={}),
+        ]
+    )
+    assert [(e.kernel, e.gflops) for e in merged.entries] == [("coalesced", 130), ("naive", 100), ("vectorized", 80)]
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", '{"format":2,"gpu":"X","capability":[9,0],"entries":[]}', '{"format":1,"gpu":"X"}'],

@@ -7,7 +7,7 @@ L2 cache and of DRAM takes its time beside that. Where blocks share tiles, their
 operands are packed, that comes before.
 
 The model is there to rank. On an H200 it tells rungs 2 to 10 from 64 to 8192 with a mean error of 14%, and rungs 12 and
-15 to 18 on the 78 problems of the tuned table, with the configs that are fast there, with one of 6%. What it does not
+15 to 18 on the 231 problems of the tuned table, with the configs that are fast there, with one of 5%. What it does not
 know of a kernel is for a calibration by measured times.
 """
 
@@ -26,16 +26,18 @@ _L2_SHARE = 0.7
 """Share of the L2 cache that operands can be kept in."""
 _L2_RATE = 1.9
 """How many times faster than estimated for microbenchmarks the L2 cache was found to serve blocks' tiles."""
-_PACKING_US = 1.8
+_LINE_BYTES = 128
+"""What the L2 cache takes as long to serve as any part of it."""
+_PACKING_US = 1.85
 """What it takes, the traffic aside, to pack operands and to start the kernel behind that."""
 _GATHER_US = 4.6
 """What it takes the last block to add the parts of all others."""
-_LEVEL_US = 1.36
+_LEVEL_US = 1.03
 """What it takes two blocks to add their parts, ..."""
 _LEVEL_US_PER_RESULT = 7.5e-5
 """... and each result of their tile."""
 _STRADDLE = 0.92
-"""Levels that ranges of k add by beginning in one tile and ending in the next."""
+"""Levels that ranges of k add that begin in one tile and end in the next."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,11 @@ def predict(
     packed = _packed_bytes(kernel, problem)
     # For the first step of every chunk but one, as long as a step takes.
     waits = max(-(-problem.k // config["CHUNK"]) - 1, 0) if config.get("CHUNK") else 0
-    blocks_us = _cycles(needs, work, steps + waits, gpu.multiprocessors, packed > 0) / gpu.clock_mhz
+    blocks_us = _cycles(needs, work, steps + waits, gpu.multiprocessors) / gpu.clock_mhz
     traffic_us = _traffic_us(needs, problem, gpu, tiles, work.parts)
     us = _LAUNCH_US + join(blocks_us, traffic_us)
     if work.parts > 1 and "WAVE" in config:  # as a tree
-        levels = math.ceil(math.log2(work.parts) + _STRADDLE)
+        levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
         us += levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n)
     elif work.parts > 1:
         us += _GATHER_US
@@ -113,7 +115,7 @@ def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps:
     return _Work(tiles, 0, 0, 1)
 
 
-def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int, packs: bool) -> float:
+def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int) -> float:
     """Of the waves of blocks, one after the other."""
     held = needs.occupancy.blocks
     full, rest = divmod(work.whole, held * multiprocessors)
@@ -121,14 +123,11 @@ def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int, pac
     if not (rest or work.sharers):
         return cycles
     own, sharers = -(-rest // multiprocessors), -(-work.sharers // multiprocessors)
-    if packs and not own:
-        # Blocks that start while the packing still runs are not spread evenly.
-        sharers = max(sharers, min(held, work.sharers))
-    elif packs and 2 * (rest + work.sharers) <= held * multiprocessors:
-        own = min(held, rest)  # on some multiprocessors, and none on others
     turns = -(-(own + sharers) // held)
     longest = steps + (turns - 1) * work.share if own else turns * work.share
-    return cycles + _wave(needs, own + sharers, own * steps + sharers * work.share, longest)
+    # Most sharers end twice: what they have of one tile, and of the next.
+    ends = needs.ends if sharers else 0.0
+    return cycles + _wave(needs, own + sharers, own * steps + sharers * work.share, longest) + ends
 
 
 def _wave(needs: Footprint, blocks: int, steps: float, longest: float) -> float:
@@ -150,7 +149,7 @@ def _traffic_us(needs: Footprint, problem: Problem, gpu: Gpu, tiles: int, parts:
     tile, m, n, k = needs.tile, problem.m, problem.n, problem.k
     size = ITEM_BYTES[problem.dtype]
     result = 4 * m * n * (2 if problem.beta else 1)
-    through_l2 = size * tiles * (tile.m + tile.n) * k + result
+    through_l2 = size * tiles * (tile.m + max(tile.n, _LINE_BYTES // size)) * k + result
     least = size * k * (m + n)
     from_dram = float(least)
     if least > _L2_SHARE * gpu.l2_bytes:

@@ -1,8 +1,7 @@
 """What a block of a kernel asks of a multiprocessor: room, and cycles for one step along k, whatever the problem.
 
 The constants of kernels that stage through registers were fitted to rungs 2 to 10 on an H200, those of kernels whose
-copies run beside the arithmetic (rungs 12 and 15 to 17) to 2100 measurements on one, of 58 problems, and what rung 18's
-transposition adds to the 158 of it in the tuned table.
+copies run beside the arithmetic (rungs 12 and 15 to 18) to 10,000 measurements on one, of 187 problems.
 """
 
 import math
@@ -49,38 +48,42 @@ _SPILL_TRAFFIC = 8
 """Bytes that a register too many is spilled with: stored, and loaded again."""
 
 # Kernels whose copies run beside the arithmetic.
-_BANKS = 1.02
-"""Cycles of an FFMA, whose factors the banks of the register file do not always deliver in one."""
-_WIDE_LOAD = 2.4
+_WIDE_LOAD = 2.1
 """Cycles of shared memory for a warp's 128-bit load of fragments, of which neighbours share pieces."""
-_WIDE_LATENCY = 12.5
+_WIDE_LATENCY = 9.2
 """Cycles of such a load that nothing hides where a partition has one warp, which loads one k ahead."""
-_COPY_LATENCY = 1090.0
+_COPY_LATENCY = 1030.0
 """Cycles from a copy into shared memory to its use."""
-_COPY_4 = 3.4
+_COPY_4 = 3.7
 """Cycles of a multiprocessor for a warp's copies of 4 bytes each, 16 side by side in each of two rows."""
 _COPY_4_UNALIGNED = 6.5
 """The same where rows begin off 16-byte boundaries: 16 then touch a third sector."""
-_COPY_4_ROW = 2.8
+_COPY_4_ROW = 2.75
 """Of 4 bytes each, all side by side in such a row."""
-_COPY_16 = 7.0
+_COPY_16 = 7.1
 """The same of 16 bytes each."""
 _COPY_APART = 13.2
 """The same of 4 bytes each, 16 bytes apart."""
-_COPY_BOX = 0.73
+_COPY_BOX = 0.75
 """Cycles for 32 elements that come through a tensor map."""
-_TRANSPOSITION = 1.95
+_TRANSPOSITION = 2.2
 """Cycles of a multiprocessor for a warp to read 32 elements of A in shared memory and to write them transposed."""
-_EDGE_ENDS = 800.0
+_EDGE_ENDS = 630.0
 """Cycles that edges add before the first step of a block and after its last."""
+_BLOCK_BEGINS = 350.0
+"""Cycles of a block before its first step and after its last."""
 _SLICE_SUM = 4.0
 """Cycles for a slice to hand over a sum of a warp's lanes in shared memory, and for another to add it."""
-_STORE = 6.4
+_STORE = 7.3
 """Cycles of a multiprocessor to write 32 results."""
 _EXPOSED_BYTE = 0.004
 """What a byte that a thread spills adds to a step of a block that is alone, as a share of it."""
-_GUARD_REGISTERS = 8
-"""Registers that guards against edges take."""
+_COPYING_REGISTERS = (76, 0.75)
+"""Registers of a thread, and more of it for each result, as NVRTC 13.0 was found to take them for sm_90a."""
+_SHARING_REGISTERS = (28, 2.05)
+"""The same where blocks share tiles, and the threads of a block do not divide k among them."""
+_BARRIER_BYTES = 1024
+"""Static shared memory, of barriers and of what aligns the dynamic part."""
 
 # Kernels that stage nothing and stream their operands.
 _STREAM_LATENCY = 800.0
@@ -89,7 +92,7 @@ _STREAM_SUMS = 1500.0
 """Cycles that a block takes of its multiprocessor to begin, and to add what its threads along k have."""
 _ROWS_LATENCY = 215.0
 """Cycles from the loads of two rows' elements of the small operand to their use."""
-_STREAM_REGISTERS = 16
+_STREAM_REGISTERS = 24
 """Registers of a thread besides sums and elements, as an estimate."""
 
 
@@ -164,8 +167,8 @@ def _copying(
     warps, slices = room.warps_per_block, config.get("SLICES", 1)
     loads = (rows + cols) / (VECTOR_BYTES // 4)
     # Cycles of a multiprocessor for one k of one warp, and for one k of a block that is alone.
-    lanes = rows * cols * _BANKS * _WARP / sm.lanes
-    fed = join(max(lanes, (rows * cols * _BANKS + loads) / sm.partitions), loads * _WIDE_LOAD)
+    lanes = rows * cols * _WARP / sm.lanes
+    fed = join(max(lanes, (rows * cols + loads) / sm.partitions), loads * _WIDE_LOAD)
     lone = join(_spread(warps, sm.partitions) * fed, loads * _WIDE_LATENCY)
     of_a, of_b = tile.m * tile.k / _WARP, tile.n * tile.k / _WARP
     if kernel.tensor_maps:
@@ -185,7 +188,7 @@ def _copying(
         occupancy=room,
         busy=steps * warps * fed + copying,
         alone=join((steps * lone + copying) * exposed, _COPY_LATENCY / max(config.get("STAGES", 2) - 1, 1)),
-        ends=(_EDGE_ENDS if guards.edges else 0.0) + gathering,
+        ends=_BLOCK_BEGINS + (_EDGE_ENDS if guards.edges else 0.0) + gathering,
         store=tile.m * tile.n / _WARP * _STORE,
     )
 
@@ -193,7 +196,7 @@ def _copying(
 def _streaming(kernel: Kernel, config: Config, sm: Multiprocessor, room: Occupancy) -> Footprint:
     tile, (rows, cols), warps = kernel.tile(config), fragment(kernel, config), room.warps_per_block
     loads = (rows + cols) / (VECTOR_BYTES // 4)
-    fed = join(max(rows * cols * _BANKS * _WARP / sm.lanes, (rows * cols * _BANKS + loads) / sm.partitions), loads)
+    fed = join(max(rows * cols * _WARP / sm.lanes, (rows * cols + loads) / sm.partitions), loads)
     small = _ROWS_LATENCY * math.ceil(rows / 2) if config.THREADS_N > 1 else 0.0
     latency = _STREAM_LATENCY / (1 + config.AHEAD) + small
     return Footprint(
@@ -263,20 +266,22 @@ def _needs(
     if report is not None and report.registers is not None:
         return _Needs(report.registers, report.spill_bytes or 0, dynamic + (report.shared_bytes or 0))
     rows, cols = fragment(kernel, config)
+    spills = True
     if "THREADS_N" in config:
-        elements = config.DEPTH * (min(rows, 2) + (1 + config.AHEAD) * cols)
+        elements = config.DEPTH * (rows + (1 + config.AHEAD) * cols)
         wanted, tiles = int(rows * cols + elements) + _STREAM_REGISTERS, 4 * min(4096, tile.m * tile.n * _WARP)
     elif _copies(kernel, config):
-        # Half as many again as results, and the fragments of two k.
-        wanted, tiles = int(1.5 * rows * cols + 2 * (rows + cols)), 0
-        wanted += _GUARD_REGISTERS if guards.edges and not kernel.tensor_maps else 0
+        shares = config.get("WAVE", 0) > 1 and config.get("SLICES", 1) == 1
+        others, of_each = _SHARING_REGISTERS if shares else _COPYING_REGISTERS
+        wanted, spills = int(others + of_each * rows * cols), False  # it does with less where it must
+        tiles = _BARRIER_BYTES if config.get("WAVE") or kernel.tensor_maps else 0
     else:
         wanted = int(rows * cols + rows + cols) + _OTHER_REGISTERS
         tiles = 4 * tile.k * (tile.m + tile.n) if tile.k > 1 and not dynamic else 0
     # The compiler keeps so many blocks within a multiprocessor's registers, and spills what is too much.
     together = kernel.threads(config) * config.get("BLOCKS", 1)
     given = min(wanted, sm.registers_per_thread, sm.registers // together // 8 * 8)
-    return _Needs(given, _SPILL_TRAFFIC * (wanted - given), dynamic + tiles)
+    return _Needs(given, _SPILL_TRAFFIC * (wanted - given) if spills else 0, dynamic + tiles)
 
 
 def _spread(warps: int, partitions: int) -> int:

@@ -10,16 +10,25 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tilewright.errors import RecordsError
 from tilewright.files import save
 from tilewright.problem import Problem
+from tilewright.tables.cover import NEAR, fewest
 
 FORMAT = 1
 """Version of the format: a file of another one is refused."""
 
 KEEP_WITHIN = 1.5
-"""A table keeps what is at most so many times slower than the fastest on its problem. Entries that are not the fastest
-tell how a config does away from where it wins, and serve operands that the fastest cannot take."""
+"""A table keeps what is at most so many times slower than the fastest on its problem, of each kernel's best, which
+serve operands that the fastest cannot take, and of the few configs that do for all problems, to tell how each does
+where."""
+
+KEEP_NEAR = 1.05
+"""The same of all other configs."""
 
 ACCURATE_WITHIN = 1.5
 """How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
+
+
+_Problem = tuple[int, int, int, str]
+_Choice = tuple[str, tuple[tuple[str, int], ...]]
 
 
 class _Model(BaseModel):
@@ -44,7 +53,7 @@ class Entry(_Model):
     """Revision of the source that was measured."""
 
     @property
-    def problem(self) -> tuple[int, int, int, str]:
+    def problem(self) -> _Problem:
         """What was computed."""
         return self.m, self.n, self.k, self.dtype
 
@@ -59,9 +68,14 @@ class Entry(_Model):
         return 2 * self.m * self.n * self.k / self.gflops / 1e3
 
     @property
+    def choice(self) -> _Choice:
+        """Kernel and config."""
+        return self.kernel, tuple(sorted(self.config.items()))
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """What a newer entry replaces: problem, kernel and config."""
-        return (*self.problem, self.kernel, tuple(sorted(self.config.items())))
+        return (*self.problem, *self.choice)
 
 
 class Table(_Model):
@@ -105,13 +119,25 @@ class Table(_Model):
     def merged(self, entries: Iterable[Entry]) -> "Table":
         """This table with newer entries: each replaces the one of its problem, kernel and config.
 
-        What is slower than `KEEP_WITHIN` times the fastest on its problem is left out.
+        What is slower than `KEEP_WITHIN` or `KEEP_NEAR` times the fastest on its problem is left out.
         """
         by_identity = {entry.identity: entry for entry in (*self.entries, *entries)}
-        fastest: dict[tuple[int, int, int, str], float] = {}
-        for entry in by_identity.values():
-            fastest[entry.problem] = max(entry.gflops, fastest.get(entry.problem, 0.0))
-        kept = [entry for entry in by_identity.values() if entry.gflops * KEEP_WITHIN >= fastest[entry.problem]]
+        ranked = sorted(by_identity.values(), key=lambda entry: (not entry.accurate, -entry.gflops))
+        fastest: dict[_Problem, Entry] = {}
+        firsts: dict[tuple[_Problem, str], Entry] = {}
+        near: dict[_Choice, set[_Problem]] = {}
+        for entry in ranked:
+            best = fastest.setdefault(entry.problem, entry)
+            firsts.setdefault((entry.problem, entry.kernel), entry)
+            if entry.accurate == best.accurate and entry.gflops * NEAR >= best.gflops:
+                near.setdefault(entry.choice, set()).add(entry.problem)
+        useful = set(fewest(near))
+
+        def within(entry: Entry) -> float:
+            first = firsts[entry.problem, entry.kernel] is entry
+            return KEEP_WITHIN if first or entry.choice in useful else KEEP_NEAR
+
+        kept = [entry for entry in ranked if entry.gflops * within(entry) >= fastest[entry.problem].gflops]
         kept.sort(key=lambda entry: (entry.dtype, entry.m * entry.n * entry.k, entry.problem, -entry.gflops))
         return self.model_copy(update={"entries": tuple(kept)})
 
