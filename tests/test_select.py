@@ -205,7 +205,7 @@ def test_its_expectations_meet_what_was_measured(monkeypatch):
     other shapes know them."""
     gpu, capability = GPUS[0]
     shapes = select_module._tabled(gpu, "float32").shapes
-    regrets, near = {}, []
+    regrets = {}
     for left_out in shapes:
         there = {(one.kernel, one.config): one.time_us for one in left_out.known}
         others = [
@@ -219,18 +219,11 @@ def test_its_expectations_meet_what_was_measured(monkeypatch):
         select_module._select.cache_clear()
         picked = select(left_out.problem, capability, gpu)
         if picked in there:
-            regret = regrets[left_out.problem.shape] = max(there[picked] / fastest, 1.0)
-            apart = [select_module._distance(left_out.place, one.place) for one in shapes if one is not left_out]
-            if min(apart) < 2:
-                near.append(regret)
+            regrets[left_out.problem.shape] = max(there[picked] / fastest, 1.0)
     monkeypatch.undo()
-    assert len(regrets) == len(shapes), "every pick is one that was measured"
-    assert len(near) >= 50
-    assert statistics.geometric_mean(near) < 1.02
-    assert max(near) < 1.2, regrets
-    # The others lie two doublings of a size and more from all that is tabled.
-    assert statistics.geometric_mean(regrets.values()) < 1.025
-    assert max(regrets.values()) < 1.3, regrets
+    assert len(regrets) == len(shapes) > 200, "every pick is one that was measured"
+    assert statistics.geometric_mean(regrets.values()) < 1.015
+    assert max(regrets.values()) < 1.2, regrets
 
 
 def test_short_products_are_not_shared_among_blocks():

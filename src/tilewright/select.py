@@ -2,12 +2,16 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from tilewright.analysis.cost import predict
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.analysis.cost import Cost, predict
+from tilewright.analysis.gaussian_process import GaussianProcess
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find, resolve
@@ -18,15 +22,17 @@ from tilewright.tables.cover import NEAR, fewest
 if TYPE_CHECKING:
     from tilewright.tables.table import Entry, Table
 
-_BLUR = 0.25
-"""Added to distances: within so many doublings, neighbours tell about as much of a config as one another."""
+_LENGTH = 3.0
+"""Over so many doublings of a size, what was measured of a config loses most of its weight."""
 
-_DOUBT = 0.6
-"""What the model counts against measurements, of which each counts 1 over the square of its distance and `_BLUR`."""
+_DEVIATION = 0.1
+"""How far the cost model errs of a config, as a logarithm."""
+
+_NOISE = 0.02
+"""How far measurements do."""
 
 _CAUTION = 0.05
-"""Logarithm of how many times longer than the model says a config should take that was measured only far away: the
-fastest of many expectations was often expected too fast."""
+"""Logarithm of how many times longer than the model says a config should take that was not measured on such a GPU."""
 
 _FAR = 3.0
 """Where no tabled shape is as near as this, the ladder's own configs are candidates too."""
@@ -78,28 +84,16 @@ class _Shape(NamedTuple):
     gpu: Gpu
     known: tuple[_Known, ...]
 
-    def factor(self, known: _Known) -> float | None:
-        """The measured time of a config over what the cost model says of it, if it says anything."""
-        cost = predict(known.kernel, known.config, self.problem, self.gpu)
-        return known.time_us / cost.us if cost else None
-
-
-class _Measured(NamedTuple):
-    """What a tabled problem tells of a config."""
-
-    shape: int
-    """Which one it is."""
-    log_factor: float
-    """Logarithm of its time over the cost model's, as far as that is not so for all configs."""
-    accurate: bool
-
 
 class _Candidate(NamedTuple):
     """A kernel and config that may be the fastest on a problem in no table."""
 
     kernel: Kernel
     config: Config
-    measured: tuple[_Measured, ...]
+    error: GaussianProcess
+    """Logarithm of its time over the cost model's, as far as that is not so for all configs."""
+    accurate: NDArray[np.float64]
+    """Of each measurement, whether it errs little: 1, or 0."""
 
 
 class _Candidates(NamedTuple):
@@ -127,9 +121,9 @@ def select(
     """The kernel and config to run a problem with.
 
     In this order: what the user's table has for the problem; what the shipped table of this GPU has; for shapes in no
-    table, the few configs that come near to the fastest on all that are, ranked by the cost model times what each
-    measured over what the model says of it, near shapes counting most; far from all, and on GPUs of which there is no
-    table, also the ladder's own configs, ranked by the cost model times the same factor of each kernel in the shipped
+    table, the few configs that come near to the fastest on all that are, ranked by the cost model, corrected by what
+    each measured on tabled shapes, those alike counting most; far from all, and on GPUs of which there is no table,
+    also the ladder's own configs, ranked by the cost model, corrected by what their kernels measured in the shipped
     tables.
     Never a kernel that rounds its operands, or one that cannot take them.
 
@@ -166,31 +160,26 @@ def _select(
                     return one.kernel, one.config
     if not known.shapes:
         known = _tabled_alike(capability, problem.dtype)
+    expected = _between(known, problem, aligned, gpu, takers)
     place = _place(problem, aligned)
-    distances = [_distance(shape.place, place) for shape in known.shapes]
-    expected = _between(known, distances, problem, gpu, takers)
-    if not expected or min(distances) > _FAR:
+    if not expected or min(_distance(shape.place, place) for shape in known.shapes) > _FAR:
         expected += _untabled(problem, gpu, takers)
     _, _, kernel, config = min(expected, key=lambda one: one[:2])
     return kernel, config
 
 
 def _between(
-    known: _Knowledge, distances: Sequence[float], problem: Problem, gpu: Gpu, takers: frozenset[Kernel]
+    known: _Knowledge, problem: Problem, aligned: bool, gpu: Gpu, takers: frozenset[Kernel]
 ) -> list[_Expected]:
     """What the candidates should take on a problem: what the cost model says, corrected by what was measured."""
-    weights = [1 / (_BLUR + distance) ** 2 for distance in distances]
     found = []
     factor, candidates = _candidates(known, takers)
-    for kernel, config, measured in candidates:
+    for kernel, config, error, accurate in candidates:
         if cost := predict(kernel, config, problem, gpu):
-            total, correction, accurate = _DOUBT, _DOUBT * _CAUTION, _DOUBT
-            for shape, log_factor, is_accurate in measured:
-                total += weights[shape]
-                correction += weights[shape] * log_factor
-                accurate += weights[shape] * is_accurate
-            time_us = cost.us * factor * math.exp(correction / total)
-            found.append(_Expected(accurate < total / 2, time_us, kernel, config))
+            near = error.covariance(_circumstances(problem, aligned, cost))
+            time_us = cost.us * factor * math.exp(near @ error.solved)
+            inaccurate = float(near @ (1 - accurate)) > (float(near.sum()) + _DEVIATION**2) / 2
+            found.append(_Expected(inaccurate, time_us, kernel, config))
     return found
 
 
@@ -225,8 +214,8 @@ def _kernel_factors() -> dict[str, float]:
     factors: dict[str, list[float]] = {}
     for shape in (shape for dtype in ITEM_BYTES for shape in _shapes(store.shipped(), dtype)):
         for known in shape.known:
-            if factor := shape.factor(known):
-                factors.setdefault(known.kernel.name, []).append(factor)
+            if cost := predict(known.kernel, known.config, shape.problem, shape.gpu):
+                factors.setdefault(known.kernel.name, []).append(known.time_us / cost.us)
     return {name: statistics.median(of_kernel) for name, of_kernel in factors.items()}
 
 
@@ -240,19 +229,43 @@ def _candidates(known: _Knowledge, takers: frozenset[Kernel]) -> _Candidates:
             # Of those that err much, only where all do.
             if one.accurate == taken[0].accurate and one.time_us <= NEAR * taken[0].time_us:
                 near.setdefault((one.kernel, one.config), set()).add(index)
-    factors: dict[tuple[Kernel, Config], list[tuple[int, float, bool]]] = {choice: [] for choice in fewest(near)}
-    for index, shape in enumerate(known.shapes):
+    measured: dict[tuple[Kernel, Config], list[tuple[_Circumstances, float, bool]]] = {
+        choice: [] for choice in fewest(near)
+    }
+    for shape in known.shapes:
         for one in shape.known:
-            choice = (one.kernel, one.config)
-            if choice in factors and (factor := shape.factor(one)):
-                factors[choice].append((index, math.log(factor), one.accurate))
-    log_factors = [log_factor for of_choice in factors.values() for _, log_factor, _ in of_choice]
-    usual = statistics.median(log_factors) if log_factors else 0.0
-    candidates = (
-        _Candidate(*choice, tuple(_Measured(index, log - usual, accurate) for index, log, accurate in of_choice))
-        for choice, of_choice in factors.items()
-    )
+            of_choice = measured.get((one.kernel, one.config))
+            cost = None if of_choice is None else predict(one.kernel, one.config, shape.problem, shape.gpu)
+            if of_choice is not None and cost is not None:
+                circumstances = _circumstances(shape.problem, shape.place.aligned, cost)
+                of_choice.append((circumstances, math.log(one.time_us / cost.us), one.accurate))
+    errors = [error for of_choice in measured.values() for _, error, _ in of_choice]
+    usual = statistics.median(errors) if errors else 0.0
+    candidates = []
+    for (kernel, config), of_choice in measured.items():
+        if of_choice:
+            places, values, accurate = map(np.array, zip(*of_choice, strict=True))
+            process = GaussianProcess.fitted(places, values - usual, _LENGTH, _DEVIATION, _NOISE)
+            candidates.append(_Candidate(kernel, config, process, accurate.astype(float)))
     return _Candidates(math.exp(usual), tuple(candidates))
+
+
+_Circumstances = NDArray[np.float64]
+"""What a config's error depends on; see `_circumstances`."""
+
+
+def _circumstances(problem: Problem, aligned: bool, cost: Cost) -> _Circumstances:
+    """The logarithms of the sizes, whether rows are aligned, how many blocks a multiprocessor gets, how many share a
+    tile, and how full the last of them are: the last block of each multiprocessor, and the last wave."""
+    blocks, parts = max(cost.blocks, 1e-3), max(cost.parts, 1.0)
+    return np.array(
+        [*_place(problem, aligned), math.log2(blocks), math.log2(parts), _last(cost.blocks), _last(cost.waves)]
+    )
+
+
+def _last(count: float) -> float:
+    """Of so many, the part that is in the last one."""
+    return count - math.ceil(count) + 1
 
 
 @lru_cache

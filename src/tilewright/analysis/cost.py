@@ -51,6 +51,10 @@ class Cost:
     """The larger of L2's and DRAM's time."""
     waves: float
     """Blocks over those that the GPU holds at a time."""
+    blocks: float
+    """Blocks over multiprocessors."""
+    parts: float
+    """Blocks that share a tile, where some do."""
 
 
 class _Work(NamedTuple):
@@ -98,7 +102,8 @@ def predict(
         us += _GATHER_US
     if packed:
         us += _PACKING_US + packed / (1e3 * gpu.dram_gbs)
-    return Cost(us, blocks_us, traffic_us, (work.whole + work.sharers) / (held * gpu.multiprocessors))
+    blocks = (work.whole + work.sharers) / gpu.multiprocessors
+    return Cost(us, blocks_us, traffic_us, blocks / held, blocks, work.parts)
 
 
 def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps: int) -> _Work:

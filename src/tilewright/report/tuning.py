@@ -25,7 +25,9 @@ from tilewright.tuning.regret import Regret, load, words
 TABLE = SHIPPED / file_name("NVIDIA H200")
 EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
 RANKED = Path("results/h200/tuning/ranked.jsonl")
-REGRETS = (Path("results/h200/tuning/regret_first.json"), Path("results/h200/tuning/regret_second.json"))
+REGRETS = tuple(
+    Path(f"results/h200/tuning/regret_{which}.json") for which in ("first", "second", "third", "fourth", "fifth")
+)
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
