@@ -29,17 +29,25 @@ TRIALS = [
 ]
 
 
-def test_winners_are_the_fastest_that_err_little_in_the_order_of_their_work():
-    def entry(m, kernel, gflops, baseline=None, error=None):
-        config = {"BLOCK": 32}
-        return Entry(m=m, n=1, k=1, dtype="float32", kernel=kernel, config=config, gflops=gflops,
-                     baseline_gflops=baseline, error_ratio=error)  # fmt: skip
+def entry(m, kernel, gflops, baseline=None, error=None, n=1):
+    return Entry(m=m, n=n, k=n, dtype="float32", kernel=kernel, config={"BLOCK": 32}, gflops=gflops,
+                 baseline_gflops=baseline, error_ratio=error)  # fmt: skip
 
+
+def test_winners_are_the_fastest_that_err_little_in_the_order_of_their_work():
     entries = [entry(9, "a", 3), entry(2, "b", 1.0, 2.0, 0.75), entry(9, "c", 4), entry(9, "d", 5, error=1.6)]
-    lines = tuning.winners(entries).splitlines()[2:]
-    assert lines == [
-        "| 2x1x1 | float32 | `b` | BLOCK=32 | 1 | 2 | 0.50x | 0.75x |",
-        "| 9x1x1 | float32 | `c` | BLOCK=32 | 4 |  |  |  |",
+    assert tuning.fastest(entries) == [entries[1], entries[2]]
+
+
+def test_winners_are_shown_for_the_suites_and_told_by_config_for_other_problems():
+    in_suite = entry(64, "a", 3, 2, 0.5, n=64)
+    entries = [in_suite, entry(9, "b", 4, 2), entry(2, "a", 1.0, 2.0), entry(3, "a", 8.0, 1.0)]
+    assert tuning.winners(entries).splitlines()[2:] == [
+        "| 64x64x64 | float32 | `a` | BLOCK=32 | 3 | 2 | 1.50x | 0.50x |"
+    ]
+    assert tuning.others(entries).splitlines()[2:] == [
+        "| `a` | BLOCK=32 | 2 | 2x1x1 | 3x1x1 | 2.00x |",
+        "| `b` | BLOCK=32 | 1 | 9x1x1 | 9x1x1 | 2.00x |",
     ]
 
 
@@ -104,17 +112,20 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
         Regret("1x1x1", "coalesced:BLOCK=32", "coalesced:BLOCK=32", 1.0, ratio=0.9),
     ]
     runs = [({"gpu": gpu, "revision": "abc"}, found[:1]), ({"gpu": gpu, "revision": "def"}, found[1:])]
-    entry = Entry(m=8, n=9, k=10, dtype="float32", kernel="naive", config={}, gflops=1)
-    table = Table(gpu="NVIDIA H200", capability=(9, 0), entries=[])
-    text = tuning.regret(runs, table)
+    tabled = Table(gpu="NVIDIA H200", capability=(9, 0), entries=[])
+    text = tuning.regret(runs, tabled)
     assert "2 problems that were in no table: 10.0% longer in the geometric mean. What is picked now took" in text
     assert "took, in the same runs, 0.0% longer" in text
     assert "on the 1 that still are in none and on which it was measured." in text
     assert "1 picks ran beside cuBLAS: 0.90x as fast in the geometric mean, slower on 1x1x1 (0.90x)." in text
-    assert "| 8x9x10 | abc | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
-    assert "| 1x1x1 | def | `coalesced` | BLOCK=32 | 0.0% |  |" in text
-    text = tuning.regret(runs, table.merged([entry]))
-    assert "| 8x9x10 | abc | `split_k` | BM=16, BN=32 | 21.0% |  |" in text
+    assert "| abc | 1 | 0 | 21.0% | 21.0% | 0.0% |" in text
+    assert "| def | 1 | 1 | 0.0% | 0.0% |  |" in text
+    assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
+    assert "| 1x1x1 | `coalesced` | BLOCK=32 | 0.0% |  |" in text
+    one = Entry(m=8, n=9, k=10, dtype="float32", kernel="naive", config={}, gflops=1)
+    text = tuning.regret(runs, tabled.merged([one]))
+    assert "| abc | 1 | 0 | 21.0% | 21.0% |  |" in text
+    assert "8x9x10" not in text
     assert "picked now" not in text
 
 

@@ -8,10 +8,12 @@ Sections of which there is no data yet stay empty.
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tilewright.bench.measure import Choice
+from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.problem import Problem
 from tilewright.report.performance import fill, table
@@ -32,6 +34,9 @@ PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
 
+WITHIN = 1.03
+"""How many times longer than the fastest a pick is to take at most."""
+
 PAIRS = (("BM", "BN"), ("TM", "TN"))
 """Parameters that maps are drawn over, where a kernel has them."""
 
@@ -40,7 +45,7 @@ def main() -> int:
     """Redraw everything there is data of; returns the exit status."""
     try:
         tabled = Table.load(TABLE)
-        sections = {"winners": winners(tabled.entries)}
+        sections = {"winners": winners(tabled.entries), "others": others(tabled.entries)}
         if runs := [load(path) for path in REGRETS if path.exists()]:
             sections["regret"] = regret(runs, tabled)
         if EXHAUSTIVE.exists() and RANKED.exists():
@@ -53,62 +58,103 @@ def main() -> int:
 
 
 def winners(entries: Sequence[Entry]) -> str:
-    """What the selector takes for every tabled problem, beside cuBLAS, by element type and work."""
+    """What the selector takes for the suites' problems that are tabled, beside cuBLAS, by element type and work."""
+    in_suites = set(chain.from_iterable(shapes().values()))
+    rows: list[Sequence[object]] = []
+    for entry in fastest(entries):
+        beside = entry.baseline_gflops
+        if entry.problem[:3] in in_suites:
+            rows.append(
+                (
+                    entry.shape,
+                    entry.dtype,
+                    f"`{entry.kernel}`",
+                    _config(entry),
+                    f"{entry.gflops:,.0f}",
+                    f"{beside:,.0f}" if beside else "",
+                    f"{entry.gflops / beside:.2f}x" if beside else "",
+                    f"{entry.error_ratio:.2f}x" if entry.error_ratio is not None else "",
+                )
+            )
+    heads = ("m x n x k", "type", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error")
+    return table(heads, rows, "llllrrrr")
+
+
+def others(entries: Sequence[Entry]) -> str:
+    """Which configs win on the other tabled problems, the most frequent first, and how they do beside cuBLAS."""
+    in_suites = set(chain.from_iterable(shapes().values()))
+    won: dict[tuple[str, str], list[Entry]] = {}
+    for entry in fastest(entries):
+        if entry.problem[:3] not in in_suites:
+            won.setdefault((f"`{entry.kernel}`", _config(entry)), []).append(entry)
+    rows: list[Sequence[object]] = []
+    for (kernel, config), of_config in sorted(won.items(), key=lambda one: -len(one[1])):
+        ratios = [entry.gflops / entry.baseline_gflops for entry in of_config if entry.baseline_gflops]
+        beside = f"{statistics.geometric_mean(ratios):.2f}x" if ratios else ""
+        rows.append((kernel, config, len(of_config), of_config[0].shape, of_config[-1].shape, beside))
+    return table(("kernel", "config", "problems", "least work", "most work", "ratio"), rows, "llrllr")
+
+
+def fastest(entries: Iterable[Entry]) -> list[Entry]:
+    """Of each problem the fastest entry, of those that err little; by element type and work."""
     best: dict[tuple[int, int, int, str], Entry] = {}
     for entry in entries:
         other = best.get(entry.problem)
         if other is None or (entry.accurate, entry.gflops) > (other.accurate, other.gflops):
             best[entry.problem] = entry
-    rows: list[Sequence[object]] = []
-    for (m, n, k, dtype), entry in sorted(best.items(), key=lambda one: (one[0][3], one[0][0] * one[0][1] * one[0][2])):
-        beside = entry.baseline_gflops
-        config = ", ".join(f"{name}={value}" for name, value in entry.config.items())
-        rows.append(
-            (
-                f"{m}x{n}x{k}",
-                dtype,
-                f"`{entry.kernel}`",
-                config,
-                f"{entry.gflops:,.0f}",
-                f"{beside:,.0f}" if beside else "",
-                f"{entry.gflops / beside:.2f}x" if beside else "",
-                f"{entry.error_ratio:.2f}x" if entry.error_ratio is not None else "",
-            )
-        )
-    heads = ("m x n x k", "type", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error")
-    return table(heads, rows, "llllrrrr")
+    return sorted(best.values(), key=lambda entry: (entry.dtype, entry.m * entry.n * entry.k))
+
+
+def _config(entry: Entry) -> str:
+    return ", ".join(f"{name}={value}" for name, value in entry.config.items())
 
 
 def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: Table) -> str:
-    """How much longer what was picked took than the fastest known, on problems that were in no table, and what is
-    picked now, where they still are in none."""
-    rows, then, now = [], [], []
+    """How much longer what was picked took than the fastest known, on problems that were in no table, by draw; and what
+    is picked now, where they still are in none."""
+    draws, rows = [], []
+    then: list[float] = []
+    now: list[float] = []
     ratios: dict[str, float] = {}
     for environment, found in runs:
+        factors = [one.factor for one in found]
+        then += factors
+        of_draw = []
         for one in found:
-            kernel, _, config = one.picked.partition(":")
-            then.append(one.factor)
-            longer = None if tabled.holds(Problem.parse(one.shape)) else picked_now(environment["gpu"], one)
-            if longer is not None:
-                now.append(longer)
             if one.ratio:
                 ratios[one.shape] = one.ratio
+            if tabled.holds(Problem.parse(one.shape)):
+                continue
+            longer = picked_now(environment["gpu"], one)
+            if longer is not None:
+                of_draw.append(longer)
+            kernel, _, config = one.picked.partition(":")
             rows.append(
                 (
                     one.shape,
-                    environment["revision"],
                     f"`{kernel}`",
                     config.replace(",", ", "),
                     f"{100 * (one.factor - 1):.1f}%",
                     "" if longer is None else f"{100 * (longer - 1):.1f}%",
                 )
             )
-    told = f"{len(then)} problems that were in no table: {_longer(then)}"
-    if now:
-        told += f". What is picked now took, in the same runs, {_longer(now)}" + (
-            "" if len(now) == len(then) else f" on the {len(now)} that still are in none and on which it was measured"
+        now += of_draw
+        draws.append(
+            (
+                environment["revision"],
+                len(found),
+                sum(factor <= WITHIN for factor in factors),
+                f"{100 * (max(factors) - 1):.1f}%",
+                f"{100 * (statistics.geometric_mean(factors) - 1):.1f}%",
+                f"{100 * (statistics.geometric_mean(of_draw) - 1):.1f}%" if of_draw else "",
+            )
         )
-    told += "."
+    told = f"{len(then)} problems that were in no table: {_longer(then)}."
+    if now:
+        told += (
+            f" What is picked now took, in the same runs, {_longer(now)} on the {len(now)} that still are in none "
+            "and on which it was measured."
+        )
     if ratios:
         slower = [f"{shape} ({ratio:.2f}x)" for shape, ratio in ratios.items() if ratio < 1]
         beside = statistics.geometric_mean(ratios.values())
@@ -116,8 +162,12 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
             f" {len(ratios)} picks ran beside cuBLAS: {beside:.2f}x as fast in the geometric mean, slower on "
             f"{', '.join(slower) or 'none'}."
         )
-    heads = ("m x n x k", "revision", "picked then", "config", "longer by", "now")
-    return told + "\n\n" + table(heads, rows, "llllrr")
+    heads = ("revision", "problems", f"within {100 * (WITHIN - 1):.0f}%", "at worst", "longer by", "now")
+    text = told + "\n\n" + table(heads, draws, "lrrrrr")
+    if rows:
+        text += "\n\nThose that still are in no table:\n\n"
+        text += table(("m x n x k", "picked then", "config", "longer by", "now"), rows, "lllrr")
+    return text
 
 
 def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:

@@ -68,6 +68,11 @@ class Entry(_Model):
         return 2 * self.m * self.n * self.k / self.gflops / 1e3
 
     @property
+    def shape(self) -> str:
+        """The sizes, as 'MxNxK'."""
+        return f"{self.m}x{self.n}x{self.k}"
+
+    @property
     def choice(self) -> _Choice:
         """Kernel and config."""
         return self.kernel, tuple(sorted(self.config.items()))
