@@ -77,6 +77,15 @@ def test_sharing_tiles_pays_only_where_k_is_long():
     assert gain("256x256x64") < 1
 
 
+def test_blocks_with_a_tile_of_their_own_meet_on_a_multiprocessor():
+    """132 of these and 132 that share the rest took 1.35 times as long as 264 that share all."""
+    tile = {"BM": 128, "BN": 128, "BK": 56, "STAGES": 2, "CHUNK": 0}
+    some, all_share = (
+        cost(find("tma_packed"), "1105x2773x2937", config=tile | {"WAVE": wave}).us for wave in (132, 264)
+    )
+    assert 1.2 < some / all_share < 1.5
+
+
 def test_without_a_report_it_estimates_and_agrees_with_one():
     report = nvrtc.compile(WARPTILED, WARPTILED.config(), Specialization(False, True), "sm_90a").report
     assert cost(WARPTILED, "4096").us == pytest.approx(cost(WARPTILED, "4096", report=report).us, rel=0.2)

@@ -128,6 +128,9 @@ def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int) -> 
     if not (rest or work.sharers):
         return cycles
     own, sharers = -(-rest // multiprocessors), -(-work.sharers // multiprocessors)
+    if not full and own == sharers == 1:
+        # They fill one multiprocessor after another as the launch before ends, those with a tile of their own first.
+        own, sharers = 2, 0
     turns = -(-(own + sharers) // held)
     longest = steps + (turns - 1) * work.share if own else turns * work.share
     # Most sharers end twice: what they have of one tile, and of the next.
