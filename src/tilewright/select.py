@@ -177,7 +177,7 @@ def _between(
     for kernel, config, error, accurate in candidates:
         if cost := predict(kernel, config, problem, gpu):
             near = error.covariance(_circumstances(problem, aligned, cost))
-            time_us = cost.us * factor * math.exp(near @ error.solved)
+            time_us = cost.us * factor * math.exp(error.expected(near))
             inaccurate = float(near @ (1 - accurate)) > (float(near.sum()) + _DEVIATION**2) / 2
             found.append(_Expected(inaccurate, time_us, kernel, config))
     return found
@@ -229,14 +229,15 @@ def _candidates(known: _Knowledge, takers: frozenset[Kernel]) -> _Candidates:
             # Of those that err much, only where all do.
             if one.accurate == taken[0].accurate and one.time_us <= NEAR * taken[0].time_us:
                 near.setdefault((one.kernel, one.config), set()).add(index)
-    measured: dict[tuple[Kernel, Config], list[tuple[_Circumstances, float, bool]]] = {
+    measured: dict[tuple[Kernel, Config], list[tuple[NDArray[np.float64], float, bool]]] = {
         choice: [] for choice in fewest(near)
     }
     for shape in known.shapes:
         for one in shape.known:
             of_choice = measured.get((one.kernel, one.config))
-            cost = None if of_choice is None else predict(one.kernel, one.config, shape.problem, shape.gpu)
-            if of_choice is not None and cost is not None:
+            if of_choice is None:
+                continue
+            if cost := predict(one.kernel, one.config, shape.problem, shape.gpu):
                 circumstances = _circumstances(shape.problem, shape.place.aligned, cost)
                 of_choice.append((circumstances, math.log(one.time_us / cost.us), one.accurate))
     errors = [error for of_choice in measured.values() for _, error, _ in of_choice]
@@ -250,13 +251,10 @@ def _candidates(known: _Knowledge, takers: frozenset[Kernel]) -> _Candidates:
     return _Candidates(math.exp(usual), tuple(candidates))
 
 
-_Circumstances = NDArray[np.float64]
-"""What a config's error depends on; see `_circumstances`."""
-
-
-def _circumstances(problem: Problem, aligned: bool, cost: Cost) -> _Circumstances:
-    """The logarithms of the sizes, whether rows are aligned, how many blocks a multiprocessor gets, how many share a
-    tile, and how full the last of them are: the last block of each multiprocessor, and the last wave."""
+def _circumstances(problem: Problem, aligned: bool, cost: Cost) -> NDArray[np.float64]:
+    """What the cost model's error depends on, as coordinates: the logarithms of the sizes, whether rows are aligned,
+    how many blocks a multiprocessor gets and how many share a tile, as logarithms, and which part of the
+    multiprocessors has the last of these blocks, and of the GPU's room the last wave."""
     blocks, parts = max(cost.blocks, 1e-3), max(cost.parts, 1.0)
     return np.array(
         [*_place(problem, aligned), math.log2(blocks), math.log2(parts), _last(cost.blocks), _last(cost.waves)]

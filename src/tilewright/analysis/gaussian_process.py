@@ -37,6 +37,6 @@ class GaussianProcess:
         apart = np.sqrt(((self.places - place) ** 2).sum(axis=-1))
         return np.asarray(self.deviation**2 * np.exp(-apart / self.length))
 
-    def expected(self, place: NDArray[np.float64]) -> float:
-        """The quantity's expectation at a place."""
-        return float(self.covariance(place) @ self.solved)
+    def expected(self, covariance: NDArray[np.float64]) -> float:
+        """The quantity's expectation where it has this covariance with the measurements."""
+        return float(covariance @ self.solved)
