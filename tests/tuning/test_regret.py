@@ -9,7 +9,7 @@ from tilewright.bench.records import Run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.problem import Problem
-from tilewright.tables.table import Entry, Table
+from tilewright.tables.table import KEEP_WITHIN, Entry, Table
 from tilewright.tuning import regret
 from tilewright.tuning.regret import Choice, Regret, draw, known, mean, regrets, words
 
@@ -56,7 +56,7 @@ def test_a_regret_is_the_picks_time_over_the_fastest(few):
     assert (found.factor == 1) == (found.picked == found.fastest)
     assert {name.split(":")[0] for name in found.times_us} == {"naive", "coalesced"}
     assert found.factor == found.times_us[found.picked] / min(found.times_us.values())
-    near = {name for name, time_us in found.times_us.items() if time_us <= 1.15 * min(found.times_us.values())}
+    near = {name for name, time_us in found.times_us.items() if time_us <= KEEP_WITHIN * min(found.times_us.values())}
     assert {words(Choice(find(record.kernel), find(record.kernel).config(record.config))) for record in records} == near
     assert all(record.baseline for record in records)
     ((without, _),) = regrets(ENGINE, [Problem(16, 16, 16)], samples=2)

@@ -2,7 +2,7 @@
 
 python -m tilewright.tuning.regret --problems 20 --json regret.json --records drawn.json
 
-The records, of what came near the fastest, are for `tuning.merge`, after which the problems are in a table.
+The records, of what came within 1.5 times the fastest, are for `tuning.merge`, after which the problems are in a table.
 """
 
 import argparse
@@ -27,15 +27,12 @@ from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
 from tilewright.select import select
 from tilewright.tables import store
-from tilewright.tables.table import Table
+from tilewright.tables.table import KEEP_WITHIN, Table
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.search import searchable
 
 _NEARLY_BEST = 1.1
 """Known are the configs that come so near to the fastest on some tabled problem, and the kernels' defaults."""
-
-_KEPT = 1.15
-"""Records are kept of configs that come so near to the fastest: slower ones tell the selector no more."""
 
 
 class Regret(NamedTuple):
@@ -88,7 +85,7 @@ def known(problem: Problem, engine: Engine) -> list[Choice]:
 def regrets(
     engine: Engine, problems: Iterable[Problem], library: BaselineLibrary | None = None, samples: int = 5
 ) -> Iterator[tuple[Regret, list[Record]]]:
-    """Measure, on each problem, the pick, all that is known, and the library; with the records of what came near.
+    """Measure, on each problem, the pick, all that is known, and the library; with the records that a table may keep.
 
     Raises:
         TilewrightError: a config cannot be run, or its result is wrong.
@@ -108,7 +105,7 @@ def regrets(
         picked = words(pick)
         times_us = {words(choice): record.time_us.median for choice, record in zip(choices, records, strict=True)}
         fastest = min(times_us, key=times_us.__getitem__)
-        near = [record for record in records if record.time_us.median <= _KEPT * times_us[fastest]]
+        near = [record for record in records if record.time_us.median <= KEEP_WITHIN * times_us[fastest]]
         factor = times_us[picked] / times_us[fastest]
         yield Regret(problem.shape, picked, fastest, factor, times_us, records[0].ratio), near
 
@@ -139,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--largest", type=int, default=4096, help="the largest m, n or k")
     parser.add_argument("--engine", choices=CHOICES, default=CHOICES[0])
     parser.add_argument("--json", type=Path, metavar="PATH", help="write what was found here")
-    parser.add_argument("--records", type=Path, metavar="PATH", help="write the records of what came near here")
+    parser.add_argument("--records", type=Path, metavar="PATH", help="write the records for tables here")
     options = parser.parse_args(arguments)
     for name in ("problems", "largest"):
         if getattr(options, name) < 1:
