@@ -17,7 +17,7 @@ from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Config, Kernel, rows_aligned
 from tilewright.problem import ITEM_BYTES, Problem
-from tilewright.tables.cover import NEAR, fewest
+from tilewright.tables.cover import does_for, fewest
 
 if TYPE_CHECKING:
     from tilewright.tables.table import Entry, Table
@@ -178,7 +178,7 @@ def _between(
         if cost := predict(kernel, config, problem, gpu):
             near = error.covariance(_circumstances(problem, aligned, cost))
             time_us = cost.us * factor * math.exp(error.expected(near))
-            inaccurate = float(near @ (1 - accurate)) > (float(near.sum()) + _DEVIATION**2) / 2
+            inaccurate = float(near @ (1 - accurate)) > (float(near.sum()) + error.deviation**2) / 2
             found.append(_Expected(inaccurate, time_us, kernel, config))
     return found
 
@@ -222,15 +222,14 @@ def _kernel_factors() -> dict[str, float]:
 @lru_cache
 def _candidates(known: _Knowledge, takers: frozenset[Kernel]) -> _Candidates:
     """The fewest configs, of kernels that may be picked, that come near to the fastest on all shapes."""
-    near: dict[tuple[Kernel, Config], set[int]] = {}
-    for index, shape in enumerate(known.shapes):
-        taken = [one for one in shape.known if one.kernel in takers]
-        for one in taken:
-            # Of those that err much, only where all do.
-            if one.accurate == taken[0].accurate and one.time_us <= NEAR * taken[0].time_us:
-                near.setdefault((one.kernel, one.config), set()).add(index)
+    does = does_for(
+        (index, (one.kernel, one.config), one.accurate, one.time_us)
+        for index, shape in enumerate(known.shapes)
+        for one in shape.known
+        if one.kernel in takers
+    )
     measured: dict[tuple[Kernel, Config], list[tuple[NDArray[np.float64], float, bool]]] = {
-        choice: [] for choice in fewest(near)
+        choice: [] for choice in fewest(does)
     }
     for shape in known.shapes:
         for one in shape.known:

@@ -3,7 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.tables.cover import fewest
+from tilewright.tables.cover import does_for, fewest
+
+
+def test_what_takes_little_longer_than_the_best_does_and_what_errs_more_only_where_all_do():
+    measured = [
+        ("p", "best", True, 10.0),
+        ("p", "near", True, 10.2),
+        ("p", "far", True, 10.3),
+        ("p", "errs", False, 9.0),
+        ("q", "errs", False, 5.0),
+    ]
+    assert does_for(measured) == {"best": {"p"}, "near": {"p"}, "errs": {"q"}}
 
 
 def test_the_most_useful_come_first_and_what_they_do_for_needs_no_other():

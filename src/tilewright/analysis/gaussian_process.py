@@ -28,15 +28,20 @@ class GaussianProcess:
         cls, places: NDArray[np.float64], values: NDArray[np.float64], length: float, deviation: float, noise: float
     ) -> "GaussianProcess":
         """What `values` at `places` tell, each of which errs by `noise`, a standard deviation."""
-        apart = np.linalg.norm(places[:, None] - places, axis=-1)
-        covariance = deviation**2 * np.exp(-apart / length) + noise**2 * np.eye(len(values))
-        return cls(places, length, deviation, np.linalg.solve(covariance, values))
+        covariance = _covariance(places[:, None], places, length, deviation) + noise**2 * np.eye(len(values))
+        return cls(places, length, deviation, np.asarray(np.linalg.solve(covariance, values), np.float64))
 
     def covariance(self, place: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of the quantity at a place with each measurement."""
-        apart = np.sqrt(((self.places - place) ** 2).sum(axis=-1))
-        return np.asarray(self.deviation**2 * np.exp(-apart / self.length))
+        return _covariance(self.places, place, self.length, self.deviation)
 
     def expected(self, covariance: NDArray[np.float64]) -> float:
         """The quantity's expectation where it has this covariance with the measurements."""
         return float(covariance @ self.solved)
+
+
+def _covariance(
+    one: NDArray[np.float64], other: NDArray[np.float64], length: float, deviation: float
+) -> NDArray[np.float64]:
+    """Of the quantity at places with itself at others."""
+    return np.asarray(deviation**2 * np.exp(-np.linalg.norm(one - other, axis=-1) / length))

@@ -8,7 +8,6 @@ Sections of which there is no data yet stay empty.
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tilewright.report.performance import fill, table
 from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
 from tilewright.select import select
 from tilewright.tables.store import SHIPPED
-from tilewright.tables.table import Entry, Table, file_name
+from tilewright.tables.table import Entry, Table, best_by_problem, file_name
 from tilewright.tuning.journal import Trial, read
 from tilewright.tuning.regret import Regret, load, words
 
@@ -59,11 +58,10 @@ def main() -> int:
 
 def winners(entries: Sequence[Entry]) -> str:
     """What the selector takes for the suites' problems that are tabled, beside cuBLAS, by element type and work."""
-    in_suites = set(chain.from_iterable(shapes().values()))
     rows: list[Sequence[object]] = []
     for entry in fastest(entries):
         beside = entry.baseline_gflops
-        if entry.problem[:3] in in_suites:
+        if _in_suite(entry):
             rows.append(
                 (
                     entry.shape,
@@ -82,10 +80,9 @@ def winners(entries: Sequence[Entry]) -> str:
 
 def others(entries: Sequence[Entry]) -> str:
     """Which configs win on the other tabled problems, the most frequent first, and how they do beside cuBLAS."""
-    in_suites = set(chain.from_iterable(shapes().values()))
     won: dict[tuple[str, str], list[Entry]] = {}
     for entry in fastest(entries):
-        if entry.problem[:3] not in in_suites:
+        if not _in_suite(entry):
             won.setdefault((f"`{entry.kernel}`", _config(entry)), []).append(entry)
     rows: list[Sequence[object]] = []
     for (kernel, config), of_config in sorted(won.items(), key=lambda one: -len(one[1])):
@@ -97,12 +94,12 @@ def others(entries: Sequence[Entry]) -> str:
 
 def fastest(entries: Iterable[Entry]) -> list[Entry]:
     """Of each problem the fastest entry, of those that err little; by element type and work."""
-    best: dict[tuple[int, int, int, str], Entry] = {}
-    for entry in entries:
-        other = best.get(entry.problem)
-        if other is None or (entry.accurate, entry.gflops) > (other.accurate, other.gflops):
-            best[entry.problem] = entry
-    return sorted(best.values(), key=lambda entry: (entry.dtype, entry.m * entry.n * entry.k))
+    best = best_by_problem(entries).values()
+    return sorted(best, key=lambda entry: (entry.dtype, entry.m * entry.n * entry.k, entry.problem))
+
+
+def _in_suite(entry: Entry) -> bool:
+    return any(entry.problem[:3] in sizes for sizes in shapes().values())
 
 
 def _config(entry: Entry) -> str:

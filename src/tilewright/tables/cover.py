@@ -1,27 +1,43 @@
 """The fewest configs that do for all problems: a choice among few goes wrong less often."""
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 NEAR = 1.02
 """A config does for a problem on which it takes at most so many times as long as the fastest."""
 
 _Choice = TypeVar("_Choice", bound=Hashable)
+_Problem = TypeVar("_Problem", bound=Hashable)
 
 
-def fewest(does_for: Mapping[_Choice, Collection[Hashable]]) -> list[_Choice]:
+def does_for(measured: Iterable[tuple[_Problem, _Choice, bool, float]]) -> dict[_Choice, set[_Problem]]:
+    """By choice, the problems that it does for. Of what errs much, only where all do.
+
+    Args:
+        measured: problem, choice, whether it errs little, and its time; of each problem the best first.
+    """
+    best: dict[_Problem, tuple[bool, float]] = {}
+    near: dict[_Choice, set[_Problem]] = {}
+    for problem, choice, accurate, time_us in measured:
+        best_is_accurate, best_us = best.setdefault(problem, (accurate, time_us))
+        if accurate == best_is_accurate and time_us <= NEAR * best_us:
+            near.setdefault(choice, set()).add(problem)
+    return near
+
+
+def fewest(problems_of: Mapping[_Choice, Collection[Hashable]]) -> list[_Choice]:
     """Few choices that together do for every problem that any of them does for, the most useful first.
 
     Each next one is that which does for most of the problems that are left (the greedy set cover; the least number is
     hard to find, and seldom much smaller).
 
     Args:
-        does_for: by choice, problems.
+        problems_of: by choice, the problems that it does for.
     """
-    left = {problem for problems in does_for.values() for problem in problems}
+    left = {problem for problems in problems_of.values() for problem in problems}
     chosen: list[_Choice] = []
     while left:
-        best = max(does_for, key=lambda choice: len(left.intersection(does_for[choice])))
+        best = max(problems_of, key=lambda choice: len(left.intersection(problems_of[choice])))
         chosen.append(best)
-        left.difference_update(does_for[best])
+        left.difference_update(problems_of[best])
     return chosen

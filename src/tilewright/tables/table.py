@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tilewright.errors import RecordsError
 from tilewright.files import save
 from tilewright.problem import Problem
-from tilewright.tables.cover import NEAR, fewest
+from tilewright.tables.cover import does_for, fewest
 
 FORMAT = 1
 """Version of the format: a file of another one is refused."""
@@ -127,24 +127,32 @@ class Table(_Model):
         What is slower than `KEEP_WITHIN` or `KEEP_NEAR` times the fastest on its problem is left out.
         """
         by_identity = {entry.identity: entry for entry in (*self.entries, *entries)}
-        ranked = sorted(by_identity.values(), key=lambda entry: (not entry.accurate, -entry.gflops))
-        fastest: dict[_Problem, Entry] = {}
+        ranked = sorted(by_identity.values(), key=_rank)
+        best = best_by_problem(ranked)
         firsts: dict[tuple[_Problem, str], Entry] = {}
-        near: dict[_Choice, set[_Problem]] = {}
         for entry in ranked:
-            best = fastest.setdefault(entry.problem, entry)
             firsts.setdefault((entry.problem, entry.kernel), entry)
-            if entry.accurate == best.accurate and entry.gflops * NEAR >= best.gflops:
-                near.setdefault(entry.choice, set()).add(entry.problem)
-        useful = set(fewest(near))
+        useful = set(fewest(does_for((entry.problem, entry.choice, entry.accurate, entry.time_us) for entry in ranked)))
 
         def within(entry: Entry) -> float:
             first = firsts[entry.problem, entry.kernel] is entry
             return KEEP_WITHIN if first or entry.choice in useful else KEEP_NEAR
 
-        kept = [entry for entry in ranked if entry.gflops * within(entry) >= fastest[entry.problem].gflops]
+        kept = [entry for entry in ranked if entry.gflops * within(entry) >= best[entry.problem].gflops]
         kept.sort(key=lambda entry: (entry.dtype, entry.m * entry.n * entry.k, entry.problem, -entry.gflops))
         return self.model_copy(update={"entries": tuple(kept)})
+
+
+def best_by_problem(entries: Iterable[Entry]) -> dict[_Problem, Entry]:
+    """Of each problem the fastest entry, of those that err little if some do."""
+    best: dict[_Problem, Entry] = {}
+    for entry in sorted(entries, key=_rank):
+        best.setdefault(entry.problem, entry)
+    return best
+
+
+def _rank(entry: Entry) -> tuple[bool, float]:
+    return not entry.accurate, -entry.gflops
 
 
 def file_name(gpu: str) -> str:
