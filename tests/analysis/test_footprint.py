@@ -94,6 +94,24 @@ def test_registers_are_bounded_by_the_blocks_that_a_multiprocessor_shall_hold(bl
             "tma_transposed",
             {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "PLACES": 1, "UNROLL": 16, "WAVE": 1, "BLOCKS": 4},
         ),
+        (
+            "tma_transposed",
+            {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "UNROLL": 16, "WAVE": 132, "BLOCKS": 3, "BUNDLE": 3},
+        ),
+        (
+            "tma_transposed",
+            {
+                "BM": 32,
+                "BN": 64,
+                "BK": 64,
+                "SLICES": 4,
+                "UNROLL": 16,
+                "WAVE": 264,
+                "BLOCKS": 4,
+                "BUNDLE": 2,
+                "PLACES": 1,
+            },
+        ),
         ("tma_packed", {"BM": 128, "BN": 128, "BK": 52, "STAGES": 2, "WAVE": 132, "CHUNK": 0}),
     ],
 )

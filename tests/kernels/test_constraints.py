@@ -103,6 +103,8 @@ VIOLATIONS["tma_transposed"] = [
     ({"UNROLL": 24}, "UNROLL must be a multiple of 4 that divides BK/SLICES"),
     ({"UNROLL": 2}, "UNROLL must be a multiple of 4 that divides BK/SLICES"),
     ({"BM": 32, "BN": 512, "SLICES": 1}, "BM, BN and BK must be at most 256"),
+    ({"BUNDLE": 2, "BLOCKS": 1}, "BLOCKS must be a multiple of BUNDLE"),
+    ({"BUNDLE": 2, "WAVE": 1}, "BUNDLE must be 1 where WAVE is at most 1"),
     ({"BM": 64, "BN": 64, "SLICES": 4, "BK": 128}, "BLOCKS times BK*((1+PLACES)*BM+2*BN) floats, or SLICES*BM*BN"),
     ({"BM": 128, "BN": 256, "TM": 16, "TN": 16, "BLOCKS": 1}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]

@@ -47,7 +47,7 @@ CONFIGS = {
         {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "UNROLL": 24, "WAVE": 1},
         {"BM": 128, "BK": 40, "SLICES": 1, "UNROLL": 40, "WAVE": 3},
         {"BM": 64, "BN": 64, "BK": 128, "SLICES": 4, "BLOCKS": 1, "WAVE": 3},
-        {"BM": 32, "BN": 64, "SLICES": 4, "UNROLL": 8, "WAVE": 5},
+        {"BM": 32, "BN": 64, "SLICES": 4, "UNROLL": 8, "WAVE": 5, "BUNDLE": 2},
         {"BM": 64, "BN": 64, "BK": 40, "UNROLL": 4, "WAVE": 1},
     ],
     "split_k": [

@@ -13,6 +13,7 @@ know of a kernel is for a calibration by measured times.
 
 import math
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import NamedTuple
 
 from tilewright.analysis.footprint import Footprint, footprint, join
@@ -57,6 +58,18 @@ class Cost:
     """Blocks that share a tile, where some do."""
 
 
+class _Meeting(Enum):
+    """Which blocks meet on a multiprocessor that holds all that it gets, where some have a tile of their own and some
+    share."""
+
+    BUNDLED = auto()
+    """As many of both kinds on each."""
+    SPREAD = auto()
+    """Nearly so, since blocks go to one multiprocessor after another; but some get one of their own too many."""
+    GATHERED = auto()
+    """Neighbours in the grid, as multiprocessors come free from the launch before: only of one kind."""
+
+
 class _Work(NamedTuple):
     """How a problem's tiles fall to blocks."""
 
@@ -92,12 +105,14 @@ def predict(
     packed = _packed_bytes(kernel, problem)
     # For the first step of every chunk but one, as long as a step takes.
     waits = max(-(-problem.k // config["CHUNK"]) - 1, 0) if config.get("CHUNK") else 0
-    blocks_us = _cycles(needs, work, steps + waits, gpu.multiprocessors) / gpu.clock_mhz
+    meeting = _Meeting.BUNDLED if kernel.bundle(config) > 1 else _Meeting.GATHERED if packed else _Meeting.SPREAD
+    cycles, idle = _cycles(needs, work, steps + waits, gpu.multiprocessors, meeting)
+    blocks_us = cycles / gpu.clock_mhz
     traffic_us = _traffic_us(needs, problem, gpu, tiles, work.parts)
     us = _LAUNCH_US + join(blocks_us, traffic_us)
     if work.parts > 1 and "WAVE" in config:  # as a tree
         levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
-        us += levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n)
+        us += max(levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n) - idle / gpu.clock_mhz, 0.0)
     elif work.parts > 1:
         us += _GATHER_US
     if packed:
@@ -120,22 +135,27 @@ def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps:
     return _Work(tiles, 0, 0, 1)
 
 
-def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int) -> float:
-    """Of the waves of blocks, one after the other."""
+def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int, meeting: _Meeting) -> tuple[float, float]:
+    """Of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of their own
+    have work left."""
     held = needs.occupancy.blocks
     full, rest = divmod(work.whole, held * multiprocessors)
     cycles = full * _wave(needs, held, held * steps, steps)
     if not (rest or work.sharers):
-        return cycles
+        return cycles, 0.0
     own, sharers = -(-rest // multiprocessors), -(-work.sharers // multiprocessors)
-    if not full and own == sharers == 1:
-        # They fill one multiprocessor after another as the launch before ends, those with a tile of their own first.
-        own, sharers = 2, 0
+    if not full and own and sharers and own + sharers <= held:
+        more = {_Meeting.BUNDLED: 0, _Meeting.SPREAD: 1, _Meeting.GATHERED: sharers}[meeting]
+        own, sharers = own + more, sharers - more
     turns = -(-(own + sharers) // held)
     longest = steps + (turns - 1) * work.share if own else turns * work.share
     # Most sharers end twice: what they have of one tile, and of the next.
     ends = needs.ends if sharers else 0.0
-    return cycles + _wave(needs, own + sharers, own * steps + sharers * work.share, longest) + ends
+    last = _wave(needs, own + sharers, own * steps + sharers * work.share, longest)
+    idle = 0.0
+    if own and turns == 1 and work.share < steps:
+        idle = last - _wave(needs, own + sharers, (own + sharers) * work.share, work.share)
+    return cycles + last + ends, idle
 
 
 def _wave(needs: Footprint, blocks: int, steps: float, longest: float) -> float:

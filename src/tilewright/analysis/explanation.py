@@ -136,9 +136,9 @@ def explain(
     traffic = counting.count(kernel, config, problem, widths)
     notes += traffic.notes
     notes += _merged(traffic)
-    shared_bytes = kernel.shared_bytes(config) + (report.shared_bytes or 0)
+    bundle, dynamic, static = kernel.bundle(config), kernel.shared_bytes(config), report.shared_bytes or 0
     threads = kernel.threads(config)
-    held = occupancy(gpu.multiprocessor, threads, report.registers or 0, shared_bytes)
+    held = occupancy(gpu.multiprocessor, threads, report.registers or 0, bundle * dynamic + static, bundle)
     blocks = kernel.launch(problem, config).grid[0] if problem.m and problem.n else 0
     moves = moved(problem, traffic)
     return Explanation(
@@ -149,7 +149,7 @@ def explain(
         specialization=specialization,
         arch=arch,
         report=report,
-        shared_bytes=shared_bytes,
+        shared_bytes=dynamic + static // bundle,
         threads=threads,
         occupancy=held,
         waves=Waves(blocks, held.blocks * gpu.multiprocessors),

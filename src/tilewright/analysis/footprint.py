@@ -118,9 +118,9 @@ def footprint(
     kernel: Kernel, config: Config, gpu: Gpu, guards: Specialization, report: CompileReport | None = None
 ) -> Footprint:
     """What a kernel with a config asks of a GPU; registers are estimated where there is no report."""
-    sm, threads = gpu.multiprocessor, kernel.threads(config)
+    sm = gpu.multiprocessor
     needs = _needs(kernel, config, sm, guards, report)
-    room = occupancy(sm, threads, needs.registers, needs.shared_bytes)
+    room = occupancy(sm, kernel.threads(config), needs.registers, needs.shared_bytes, kernel.bundle(config))
     if "THREADS_N" in config:
         return _streaming(kernel, config, sm, room)
     if _copies(kernel, config):
@@ -256,13 +256,14 @@ class _Needs(NamedTuple):
     registers: int
     spill_bytes: int
     shared_bytes: int
+    """Of a bundle."""
 
 
 def _needs(
     kernel: Kernel, config: Config, sm: Multiprocessor, guards: Specialization, report: CompileReport | None
 ) -> _Needs:
     """What the compiler says of a kernel; without a report, what its results, fragments and tiles come to."""
-    dynamic, tile = kernel.shared_bytes(config), kernel.tile(config)
+    dynamic, tile = kernel.bundle(config) * kernel.shared_bytes(config), kernel.tile(config)
     if report is not None and report.registers is not None:
         return _Needs(report.registers, report.spill_bytes or 0, dynamic + (report.shared_bytes or 0))
     rows, cols = fragment(kernel, config)

@@ -51,25 +51,32 @@ class Occupancy:
         return tuple(name for name, blocks in self.limits.items() if blocks == self.blocks)
 
 
-def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """Occupancy of blocks of so many threads, registers a thread and bytes of shared memory a block.
+def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: int, bundle: int = 1) -> Occupancy:
+    """Occupancy of blocks of so many threads and registers a thread.
 
     The rules are those of NVIDIA's cuda_occupancy.h: a warp's registers are rounded up to whole allocation units and
     come from one of the multiprocessor's partitions; a launch is refused where they do not fit all partitions evenly.
+
+    Args:
+        sm: where.
+        threads, registers: of a block, and of a thread.
+        shared_bytes: of a bundle.
+        bundle: blocks that are held together or not at all.
     """
     warps = -(-threads // _WARP)
+    together = bundle * warps
     per_warp = max(_round_up(registers * _WARP, sm.register_granularity), sm.register_granularity)
-    by_registers = sm.registers // sm.partitions // per_warp * sm.partitions // warps
-    if registers > sm.registers_per_thread or per_warp * _round_up(warps, sm.partitions) > sm.registers:
+    by_registers = sm.registers // sm.partitions // per_warp * sm.partitions // together
+    if registers > sm.registers_per_thread or per_warp * _round_up(together, sm.partitions) > sm.registers:
         by_registers = 0
-    per_block = _round_up(shared_bytes + sm.reserved_shared_bytes, sm.shared_granularity)
+    per_bundle = _round_up(shared_bytes + sm.reserved_shared_bytes, sm.shared_granularity)
     return Occupancy(
         warps_per_block=warps,
         most_warps=sm.threads // _WARP,
-        by_registers=by_registers,
-        by_shared=sm.shared_bytes // per_block if per_block else sm.blocks,
-        by_threads=sm.threads // _WARP // warps,
-        by_blocks=sm.blocks,
+        by_registers=bundle * by_registers,
+        by_shared=bundle * (sm.shared_bytes // per_bundle if per_bundle else sm.blocks),
+        by_threads=bundle * (sm.threads // _WARP // together),
+        by_blocks=bundle * sm.blocks,
     )
 
 

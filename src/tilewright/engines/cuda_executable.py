@@ -65,7 +65,7 @@ class CudaExecutable:
         call = self._call
         if call is None or (call.problem is not problem and call.problem != problem):
             self._check_guards(problem)
-            geometry = self.kernel.launch(problem, self.config)
+            geometry = self.kernel.launch(problem, self.config).bundled(self.kernel.bundle(self.config))
             self._check_geometry(geometry)
             if self.kernel.packs:
                 geometry = self._room.spread(geometry)

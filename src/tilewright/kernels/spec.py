@@ -146,6 +146,12 @@ class Launch(NamedTuple):
     block: tuple[int, int, int]
     shared_bytes: int
 
+    def bundled(self, count: int) -> "Launch":
+        """The same launch as the hardware takes it, with bundles of so many blocks for its blocks (`bundle.cuh`)."""
+        if count == 1:
+            return self
+        return Launch((-(-self.grid[0] // count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
+
 
 @dataclass(frozen=True)
 class Specialization:
@@ -304,8 +310,12 @@ class Kernel:
         """Compute capability of the oldest GPU that it runs on with this element type."""
         return max(self.least_capability, _BFLOAT16_CAPABILITY) if dtype == "bfloat16" else self.least_capability
 
+    def bundle(self, config: Config) -> int:
+        """Blocks that start as one, on the same multiprocessor."""
+        return config.get("BUNDLE", 1)
+
     def launch(self, problem: Problem, config: Config) -> Launch:
-        """Geometry of the launch, its blocks numbered along x.
+        """Geometry of the launch, its blocks numbered along x, each for itself where they come in bundles.
 
         They are counted in one dimension because a grid has at most 65535 blocks along y.
         """

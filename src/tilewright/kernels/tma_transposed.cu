@@ -7,8 +7,8 @@
 // For deep products of small results, SLICES parts of a block's threads divide the k of every tile, as in rung 16, and
 // blocks share tiles (stream-K).
 
+#include <bundle.cuh>
 #include <dependent_launch.cuh>
-#include <dynamic_shared.cuh>
 #include <mbarrier.cuh>
 #include <tensor_map.cuh>
 
@@ -27,17 +27,20 @@ constexpr int THREADS = SLICES * PART;
 constexpr int WARPS = THREADS / 32;
 constexpr int ROWS = TM / SLICES;  // of a thread, whose results it stores
 constexpr int SLICE = BK / SLICES;  // k of a slice
+constexpr int TILES = BK * ((1 + PLACES) * BM + 2 * BN);  // floats of tiles in shared memory, ...
+constexpr int SUMS = SLICES * BM * BN;  // ... of all slices' sums, or of a tile of C, in their place, ...
+constexpr int SHARED = TILES > SUMS ? TILES : SUMS;  // ... and what a block has of it
 
 using Turn = Transposition<BM, BK, WARPS>;
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, BLOCKS / BUNDLE)
     tma_transposed(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A,
                  const __grid_constant__ TensorMap B, float beta, float* C, int ldc, float* workspace,
                  unsigned* tickets) {
-    DYNAMIC_SHARED(float, raw);                // a tile of A as it came, BM x BK
-    float* const As = raw + BM * BK;           // PLACES, each BK x BM
-    float* const Bs = As + PLACES * BM * BK;   // two, each BK x BN
-    __shared__ Barrier full;
+    DYNAMIC_SHARED_OF_BLOCK(float, raw, SHARED);  // a tile of A as it came, BM x BK
+    float* const As = raw + BM * BK;              // PLACES, each BK x BM
+    float* const Bs = As + PLACES * BM * BK;      // two, each BK x BN
+    SHARED_OF_BLOCK(Barrier, full);
 
     const int tiles_n = (N + BN - 1) / BN;
     const int tiles = (M + BM - 1) / BM * tiles_n;
@@ -61,13 +64,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     int stage = 0;  // of As and Bs
     int parity = 0;
-    const bool shares = WAVE && blockIdx.x >= shared.first_tile;
-    const int sharer = blockIdx.x - shared.first_tile;
+    const bool shares = WAVE && block_number() >= shared.first_tile;
+    const int sharer = block_number() - shared.first_tile;
     if (shares && sharer >= shared.sharers) return;
     int step = shares ? shared.first_step(sharer) : 0;
     const int end = shares ? shared.first_step(sharer + 1) : steps;
     while (step < end) {
-        const int tile = shares ? shared.first_tile + step / steps : blockIdx.x;
+        const int tile = shares ? shared.first_tile + step / steps : block_number();
         const int first = step / steps * steps;  // of the tile
         const int from = step - first;
         const int to = min(from + end - step, steps);
@@ -86,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             stage ^= 1;
             transposition.run<PLACES == 1>(raw, As + (PLACES > 1 ? stage * BK * BM : 0));
         };
-        __syncthreads();  // the barrier is made, and the tile before has been read
+        sync_block();  // the barrier is made, and the tile before has been read
         // With k > 0 the others touch no memory before the first tile has come.
         if (threadIdx.x == 0 || K == 0) wait_for_grid_before();
         if (K > 0) {
@@ -100,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         keep(a_begin);
         keep(b_begin);
         for (int left = K > 0 ? to - from : 0; left > 0; --left) {
-            __syncthreads();  // the tile lies there, and every thread is done with the one before
+            sync_block();  // the tile lies there, and every thread is done with the one before
             if (threadIdx.x == 0 && left > 1) bring(to - left + 1);
 
             // Fours of rows stand in another order at each of four k (`Turn::place`): this thread's and those four places on,
@@ -135,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             !add_parts<8, THREADS>(mine, shared, sharer, first, first + steps - 1, workspace, tickets)) {
             continue;
         }
-        if (!ALIGNED) __syncthreads();  // all have taken their sums: the tile takes the place of those
+        if (!ALIGNED) sync_block();  // all have taken their sums: the tile takes the place of those
         const auto row_of = [=](int i) {
             const int place = slice * ROWS + i;  // among the thread's rows
             return Turn::row(thread_row / 4 + place / 4 * LANES_M, place % 4);
@@ -143,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         store_results<!ALIGNED, BN, 4 * LANES_N>(C, ldc, M, N, tile_row, tile_col, row_of, thread_col,
                                                  alpha, mine, beta, raw);
         if (!ALIGNED) {
-            __syncthreads();
+            sync_block();
             store_tile<BM, BN, WARPS, 4>(C, ldc, M, N, tile_row, tile_col, raw, beta);
             fence_async_shared();  // the copy engine may write where the tile lay
         }

@@ -46,6 +46,12 @@ KERNEL = Kernel(
         ),
         stream_k.parameter(132, (1, 132, 256, 264, 396)),
         Parameter("BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
+        Parameter(
+            "BUNDLE",
+            1,
+            (1, 2, 3, 4),
+            "blocks that start as one, on the same multiprocessor: those with a tile of their own beside sharers",
+        ),
     ),
     constraints=(
         *tiling.WARPS_OF_4_BY_8,
@@ -68,6 +74,14 @@ KERNEL = Kernel(
             "it is none of 16 of half of them",
         ),
         Constraint(lambda c: c.PLACES <= 2, "PLACES must be 1 or 2"),
+        Constraint(
+            lambda c: c.BLOCKS % c.BUNDLE == 0,
+            "BLOCKS must be a multiple of BUNDLE: a multiprocessor holds whole bundles",
+        ),
+        Constraint(
+            lambda c: c.BUNDLE == 1 or c.WAVE > 1,
+            "BUNDLE must be 1 where WAVE is at most 1: without sharers all blocks are alike",
+        ),
         Constraint(
             lambda c: c.TM % 8 == 0, "TM must be a multiple of 8: fours of a thread's rows change places at an odd k"
         ),

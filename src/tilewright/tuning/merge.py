@@ -6,12 +6,12 @@ tuning. A table that is there already is added to: entries of the same problem, 
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewright.bench.records import Record, Run
-from tilewright.errors import KernelNotFoundError, RecordsError, TilewrightError
+from tilewright.errors import ConfigError, KernelNotFoundError, RecordsError, TilewrightError
 from tilewright.kernels import find
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import Entry, Table, file_name
@@ -73,7 +73,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
             k=record.k,
             dtype=record.dtype,
             kernel=record.picked or record.kernel,
-            config=record.config,
+            config=_completed(record.picked or record.kernel, record.config),
             gflops=record.gflops,
             baseline_gflops=record.baseline.gflops if record.baseline and record.baseline.gflops else None,
             error_ratio=record.error_ratio,
@@ -107,11 +107,19 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
             k=trial.k,
             dtype=trial.dtype,
             kernel=trial.kernel,
-            config=trial.config,
+            config=_completed(trial.kernel, trial.config),
             gflops=trial.gflops or 0,
         )
         for trial in chosen
     ]
+
+
+def _completed(kernel: str, config: Mapping[str, int]) -> dict[str, int]:
+    """A config with the defaults of parameters that its kernel did not have when it was measured."""
+    try:
+        return dict(find(kernel).config(config))
+    except (KernelNotFoundError, ConfigError):
+        return dict(config)  # of an older ladder
 
 
 def _exact(kernel: str) -> bool:

@@ -24,6 +24,7 @@ from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, KernelNotFoundError, RecordsError, TilewrightError
 from tilewright.files import save_json
 from tilewright.kernels import LADDER, find
+from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import Problem
 from tilewright.select import select
 from tilewright.tables import store
@@ -174,6 +175,15 @@ def _write(path: Path, facts: Mapping[str, Any], found: Sequence[Regret]) -> Non
 def words(choice: Choice) -> str:
     """A kernel and its config, as regrets name them."""
     return f"{choice.kernel.name}:{choice.config}"
+
+
+def completed(named: str) -> str:
+    """The same words with the defaults of parameters that the kernel did not have when they were written."""
+    kernel, _, config = named.partition(":")
+    try:
+        return words(Choice(find(kernel), find(kernel).config(parse_overrides(config))))
+    except (KernelNotFoundError, ConfigError):
+        return named  # of an older ladder
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
 def unfit(kernel: Kernel, config: Config, gpu: Gpu, report: CompileReport) -> str | None:
     """Why a GPU cannot run a compiled kernel; None where it can."""
     limits = gpus.limits(gpu.capability)
-    threads, shared = kernel.threads(config), kernel.shared_bytes(config) + (report.shared_bytes or 0)
+    bundle = kernel.bundle(config)
+    threads, shared = bundle * kernel.threads(config), bundle * kernel.shared_bytes(config) + (report.shared_bytes or 0)
     if threads > limits.threads_per_block:
         return f"a block has {threads} threads, the GPU takes {limits.threads_per_block}"
     if shared > limits.shared_per_block:

@@ -1,6 +1,8 @@
 // The end of a tile whose k the parts of a block's threads, its slices, have divided among them.
 #pragma once
 
+#include <bundle.cuh>
+
 #include "parts.cuh"
 
 // Adds up the sums of COUNT slices of PART threads. Of what a thread of every slice has sums for, the one of the first
@@ -21,9 +23,9 @@ __device__ __forceinline__ void add_slices(float (&mine)[ROWS][COLS], const floa
         constexpr int SHARE = PART * ROWS * COLS;
         const int slice = threadIdx.x / PART;
         float* const place = shared + threadIdx.x % PART;
-        __syncthreads();
+        sync_block();
         leave_sums<PART>(sums, place + slice * COUNT * SHARE);
-        __syncthreads();
+        sync_block();
         take_sums<PART>(mine, place + slice * SHARE);
 #pragma unroll
         for (int other = 1; other < COUNT; ++other) add_sums<PART>(mine, place + (other * COUNT + slice) * SHARE);

@@ -6,6 +6,8 @@
 // another, many parts are added in few steps, and the sums are the same whoever comes last.
 #pragma once
 
+#include <bundle.cuh>
+
 #include "parts.cuh"
 
 // The tiles that blocks share.
@@ -43,7 +45,7 @@ struct Shared {
 template <int FAN, int PART, int ROWS, int COLS>
 __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Shared& shared, int sharer, int first,
                                           int last, float* workspace, unsigned* tickets) {
-    __shared__ int left;
+    SHARED_OF_BLOCK(int, left);
     const int first_sharer = shared.sharer_of(first);
     const int sharers = shared.sharer_of(last) - first_sharer + 1;
     const int place = sharer - first_sharer;
@@ -59,13 +61,13 @@ __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Share
         unsigned* const ticket = &tickets[first_sharer + begin + reach];
         // Of two it does not matter which is added to which: who finds the other's sums need not leave its own.
         if (threadIdx.x == 0) left = groups == 2 ? atomicAdd(ticket, 0) : 0;
-        __syncthreads();
+        sync_block();
         if (left == 0) {
             if (threadIdx.x < PART) leave_sums<PART>(sums, part(own));
             __threadfence();
-            __syncthreads();
+            sync_block();
             if (threadIdx.x == 0) left = atomicAdd(ticket, 1);
-            __syncthreads();
+            sync_block();
             if (left < groups - 1) return false;
         }
         __threadfence();
@@ -77,7 +79,7 @@ __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Share
                 for (int group = 1; group < groups; ++group) add_sums<PART>(sums, part(begin + group * reach));
             }
         }
-        __syncthreads();  // all have read `left`
+        sync_block();  // all have read `left`
         if (threadIdx.x == 0) *ticket = 0;
     }
     return true;

@@ -2,6 +2,7 @@
 // rows of one k.
 #pragma once
 
+#include <bundle.cuh>
 #include <load_matrix.cuh>
 
 #include "tile_io.cuh"
@@ -55,7 +56,7 @@ struct Transposition {
             for (int i = 0; i < BATCH; ++i) {
                 load_matrices(four[i], tile + taken + row_of(first + i) * DEPTH + k_of(first + i));
             }
-            if (MEETS && first == 0) __syncthreads();
+            if (MEETS && first == 0) sync_block();
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
                 // Four fours on, of four warps' next rows, is what `place` exchanges at an odd k: it must be exchanged back.

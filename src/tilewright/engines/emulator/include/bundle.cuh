@@ -1,0 +1,12 @@
+// Bundles: on the emulator, whose blocks share nothing wherever they run, every block is launched by itself.
+#pragma once
+
+#include <dynamic_shared.cuh>
+
+__forceinline__ unsigned block_number() { return blockIdx.x; }
+
+__forceinline__ void sync_block(SIMT_PLACE) { __syncthreads(file, line); }
+
+#define SHARED_OF_BLOCK(type, name) __shared__ type name
+
+#define DYNAMIC_SHARED_OF_BLOCK(type, name, size) DYNAMIC_SHARED(type, name)
