@@ -105,7 +105,7 @@ ORDERED_BY = {
 }
 """Rungs, with a file of theirs and a config in which all that orders accesses there is needed."""
 
-ORDERS = re.compile(r"__syncthreads\(\);|sync_block\(\);|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
+ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 
 def lines_that_order(name):

@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, BLOCKS / BUNDLE)
             stage ^= 1;
             transposition.run<PLACES == 1>(raw, As + (PLACES > 1 ? stage * BK * BM : 0));
         };
-        sync_block();  // the barrier is made, and the tile before has been read
+        sync_block<THREADS>();  // the barrier is made, and the tile before has been read
         // With k > 0 the others touch no memory before the first tile has come.
         if (threadIdx.x == 0 || K == 0) wait_for_grid_before();
         if (K > 0) {
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, BLOCKS / BUNDLE)
         keep(a_begin);
         keep(b_begin);
         for (int left = K > 0 ? to - from : 0; left > 0; --left) {
-            sync_block();  // the tile lies there, and every thread is done with the one before
+            sync_block<THREADS>();  // the tile lies there, and every thread is done with the one before
             if (threadIdx.x == 0 && left > 1) bring(to - left + 1);
 
             // Fours of rows stand in another order at each of four k (`Turn::place`): this thread's and those four places on,
@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, BLOCKS / BUNDLE)
             !add_parts<8, THREADS>(mine, shared, sharer, first, first + steps - 1, workspace, tickets)) {
             continue;
         }
-        if (!ALIGNED) sync_block();  // all have taken their sums: the tile takes the place of those
+        if (!ALIGNED) sync_block<THREADS>();  // all have taken their sums: the tile takes the place of those
         const auto row_of = [=](int i) {
             const int place = slice * ROWS + i;  // among the thread's rows
             return Turn::row(thread_row / 4 + place / 4 * LANES_M, place % 4);
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, BLOCKS / BUNDLE)
         store_results<!ALIGNED, BN, 4 * LANES_N>(C, ldc, M, N, tile_row, tile_col, row_of, thread_col,
                                                  alpha, mine, beta, raw);
         if (!ALIGNED) {
-            sync_block();
+            sync_block<THREADS>();
             store_tile<BM, BN, WARPS, 4>(C, ldc, M, N, tile_row, tile_col, raw, beta);
             fence_async_shared();  // the copy engine may write where the tile lay
         }

@@ -11,16 +11,18 @@
 #define BUNDLE 1  // in kernels that have no such parameter
 #endif
 
-// Which block of its bundle this is.
-__device__ __forceinline__ int place_in_bundle() { return BUNDLE > 1 ? threadIdx.y : 0; }
+// Which block of its bundle this is. The shuffle tells the compiler that a warp's threads have the same: else it tries
+// every address that it takes for a copy whether it is the same for all.
+__device__ __forceinline__ int place_in_bundle() { return BUNDLE > 1 ? __shfl_sync(0xffffffff, threadIdx.y, 0) : 0; }
 
 // What blockIdx.x is without bundles.
 __device__ __forceinline__ unsigned block_number() { return place_in_bundle() * gridDim.x + blockIdx.x; }
 
-// __syncthreads for the threads of this block.
+// __syncthreads for the threads of this block, which are THREADS.
+template <int THREADS>
 __device__ __forceinline__ void sync_block() {
     if (BUNDLE > 1) {
-        asm volatile("bar.sync %0, %1;" ::"r"(place_in_bundle() + 1), "r"(blockDim.x) : "memory");
+        asm volatile("bar.sync %0, %1;" ::"r"(place_in_bundle() + 1), "n"(THREADS) : "memory");
     } else {
         __syncthreads();
     }

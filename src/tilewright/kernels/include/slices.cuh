@@ -23,9 +23,9 @@ __device__ __forceinline__ void add_slices(float (&mine)[ROWS][COLS], const floa
         constexpr int SHARE = PART * ROWS * COLS;
         const int slice = threadIdx.x / PART;
         float* const place = shared + threadIdx.x % PART;
-        sync_block();
+        sync_block<COUNT * PART>();
         leave_sums<PART>(sums, place + slice * COUNT * SHARE);
-        sync_block();
+        sync_block<COUNT * PART>();
         take_sums<PART>(mine, place + slice * SHARE);
 #pragma unroll
         for (int other = 1; other < COUNT; ++other) add_sums<PART>(mine, place + (other * COUNT + slice) * SHARE);

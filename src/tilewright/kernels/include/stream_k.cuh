@@ -35,6 +35,7 @@ struct Shared {
 // Adds the sums that the first PART threads of a block have of a tile to those of the tile's other sharers. Says whether
 // the block now has the whole tile's; if not, it is done with the tile.
 //
+// PART: all threads where blocks come in bundles, which meet by their number.
 // first, last: the tile's first and last step, of the shared ones.
 // workspace: for every sharer, two parts of PART x ROWS x COLS sums: one of a tile that another sharer begins, and one
 // of the tile that it begins itself. A group leaves its sums in the part of the group's first sharer.
@@ -61,13 +62,13 @@ __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Share
         unsigned* const ticket = &tickets[first_sharer + begin + reach];
         // Of two it does not matter which is added to which: who finds the other's sums need not leave its own.
         if (threadIdx.x == 0) left = groups == 2 ? atomicAdd(ticket, 0) : 0;
-        sync_block();
+        sync_block<PART>();
         if (left == 0) {
             if (threadIdx.x < PART) leave_sums<PART>(sums, part(own));
             __threadfence();
-            sync_block();
+            sync_block<PART>();
             if (threadIdx.x == 0) left = atomicAdd(ticket, 1);
-            sync_block();
+            sync_block<PART>();
             if (left < groups - 1) return false;
         }
         __threadfence();
@@ -79,7 +80,7 @@ __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Share
                 for (int group = 1; group < groups; ++group) add_sums<PART>(sums, part(begin + group * reach));
             }
         }
-        sync_block();  // all have read `left`
+        sync_block<PART>();  // all have read `left`
         if (threadIdx.x == 0) *ticket = 0;
     }
     return true;

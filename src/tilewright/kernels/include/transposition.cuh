@@ -56,7 +56,7 @@ struct Transposition {
             for (int i = 0; i < BATCH; ++i) {
                 load_matrices(four[i], tile + taken + row_of(first + i) * DEPTH + k_of(first + i));
             }
-            if (MEETS && first == 0) sync_block();
+            if (MEETS && first == 0) sync_block<32 * WARPS>();
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
                 // Four fours on, of four warps' next rows, is what `place` exchanges at an odd k: it must be exchanged back.

@@ -5,6 +5,7 @@
 
 __forceinline__ unsigned block_number() { return blockIdx.x; }
 
+template <int THREADS>
 __forceinline__ void sync_block(SIMT_PLACE) { __syncthreads(file, line); }
 
 #define SHARED_OF_BLOCK(type, name) __shared__ type name
