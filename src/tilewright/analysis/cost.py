@@ -13,7 +13,6 @@ know of a kernel is for a calibration by measured times.
 
 import math
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import NamedTuple
 
 from tilewright.analysis.footprint import Footprint, footprint, join
@@ -58,18 +57,6 @@ class Cost:
     """Blocks that share a tile, where some do."""
 
 
-class _Meeting(Enum):
-    """Which blocks meet on a multiprocessor that holds all that it gets, where some have a tile of their own and some
-    share."""
-
-    BUNDLED = auto()
-    """As many of both kinds on each."""
-    SPREAD = auto()
-    """Nearly so, since blocks go to one multiprocessor after another; but some get one of their own too many."""
-    GATHERED = auto()
-    """Neighbours in the grid, as multiprocessors come free from the launch before: only of one kind."""
-
-
 class _Work(NamedTuple):
     """How a problem's tiles fall to blocks."""
 
@@ -77,6 +64,8 @@ class _Work(NamedTuple):
     """Blocks with a tile of their own."""
     sharers: int
     """Blocks that share tiles."""
+    without: int
+    """Blocks that find none to share."""
     share: float
     """Steps along k of each of these, or what takes as long."""
     parts: float
@@ -105,8 +94,7 @@ def predict(
     packed = _packed_bytes(kernel, problem)
     # For the first step of every chunk but one, as long as a step takes.
     waits = max(-(-problem.k // config["CHUNK"]) - 1, 0) if config.get("CHUNK") else 0
-    meeting = _Meeting.BUNDLED if kernel.bundle(config) > 1 else _Meeting.GATHERED if packed else _Meeting.SPREAD
-    cycles, idle = _cycles(needs, work, steps + waits, gpu.multiprocessors, meeting)
+    cycles, idle = _cycles(needs, work, steps + waits, gpu.multiprocessors, kernel.bundle(config), packed > 0)
     blocks_us = cycles / gpu.clock_mhz
     traffic_us = _traffic_us(needs, problem, gpu, tiles, work.parts)
     us = _LAUNCH_US + join(blocks_us, traffic_us)
@@ -128,14 +116,26 @@ def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps:
     if left and steps:
         sharers = min(wave, left * steps)
         begun = left / sharers if sharers % left else 0.0  # tiles within a range, before whose first step it waits anew
-        return _Work(tiles - left, sharers, -(-left * steps // sharers) + begun, sharers / left)
+        share = -(-left * steps // sharers) + begun
+        return _Work(tiles - left, sharers, wave - sharers, share, sharers / left)
     if not wave and blocks > tiles > 0 and steps > 1:
         parts = min(blocks // tiles, steps)
-        return _Work(0, tiles * parts, -(-steps // parts), parts)
-    return _Work(tiles, 0, 0, 1)
+        return _Work(0, tiles * parts, 0, -(-steps // parts), parts)
+    return _Work(tiles, 0, 0, 0, 1)
 
 
-def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int, meeting: _Meeting) -> tuple[float, float]:
+def _of_one(whole: int, sharers: int, without: int, multiprocessors: int, bundle: int) -> tuple[int, int]:
+    """Blocks with a tile of their own and sharers that a multiprocessor gets of so many, at most."""
+    if bundle == 1:
+        return -(-whole // multiprocessors), -(-sharers // multiprocessors)
+    bundles = -(-(whole + sharers + without) // bundle)
+    each, own = -(-bundles // multiprocessors), -(-whole // bundles)
+    return each * own, each * min(bundle - own, -(-sharers // bundles))
+
+
+def _cycles(
+    needs: Footprint, work: _Work, steps: int, multiprocessors: int, bundle: int, gather: bool
+) -> tuple[float, float]:
     """Of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of their own
     have work left."""
     held = needs.occupancy.blocks
@@ -143,9 +143,11 @@ def _cycles(needs: Footprint, work: _Work, steps: int, multiprocessors: int, mee
     cycles = full * _wave(needs, held, held * steps, steps)
     if not (rest or work.sharers):
         return cycles, 0.0
-    own, sharers = -(-rest // multiprocessors), -(-work.sharers // multiprocessors)
-    if not full and own and sharers and own + sharers <= held:
-        more = {_Meeting.BUNDLED: 0, _Meeting.SPREAD: 1, _Meeting.GATHERED: sharers}[meeting]
+    own, sharers = _of_one(rest, work.sharers, work.without, multiprocessors, bundle)
+    if not full and own and sharers and own + sharers <= held and bundle == 1:
+        # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where they
+        # begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
+        more = sharers if gather else 1
         own, sharers = own + more, sharers - more
     turns = -(-(own + sharers) // held)
     longest = steps + (turns - 1) * work.share if own else turns * work.share
