@@ -28,7 +28,7 @@ EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
 RANKED = Path("results/h200/tuning/ranked.jsonl")
 REGRETS = tuple(
     Path(f"results/h200/tuning/regret_{which}.json")
-    for which in ("first", "second", "third", "fourth", "fifth", "sixth")
+    for which in ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
 )
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
