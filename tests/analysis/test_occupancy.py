@@ -35,6 +35,13 @@ def test_each_limit_binds_where_it_should(capability, threads, registers, shared
     assert limit in held.limited_by
 
 
+@pytest.mark.parametrize(("bundle", "blocks"), [(1, 7), (2, 6), (3, 6), (4, 4), (8, 0)])
+def test_blocks_of_a_bundle_are_held_together_or_not_at_all(bundle, blocks):
+    held = occupancy(MULTIPROCESSORS[9, 0], 128, 64, bundle * 30 * 1024, bundle)
+    assert (held.blocks, held.warps_per_block) == (blocks, 4)
+    assert "shared memory" in held.limited_by
+
+
 def test_a_launch_is_refused_whose_registers_do_not_fit_all_partitions():
     # Nine warps of 7168 registers are 64512, but three of them in one partition do not fit its 16384.
     assert occupancy(MULTIPROCESSORS[9, 0], threads=9 * 32, registers=224, shared_bytes=0).blocks == 0

@@ -178,6 +178,20 @@ def test_a_multiprocessor_holds_no_more_blocks_than_its_share_where_all_run_at_o
     assert SHARED_BYTES // of_block == each
 
 
+@pytest.mark.parametrize(("bundle", "grid"), [(1, 352), (2, 176), (3, 118)])
+def test_blocks_of_a_bundle_are_one_to_the_driver(gpu, bundle, grid):
+    """Of 316 tiles 264 have a block each, and 88 share the rest."""
+    small = {"BM": 32, "BN": 64, "BK": 32, "SLICES": 4, "PLACES": 1, "UNROLL": 8, "WAVE": 88}
+    problem = Problem(2500, 200, 900)
+    config = tma_transposed.KERNEL.config({**small, "BLOCKS": bundle, "BUNDLE": bundle})
+    multiply(gpu.engine(), tma_transposed.KERNEL, problem, **config)
+    launch = tma_transposed.KERNEL.launch(problem, config)
+    blocks, block, shared_bytes, _, _ = fields(gpu.configs[-1])
+    assert (blocks, block) == ((grid, 1, 1), (launch.block[0], bundle, 1))
+    assert shared_bytes >= bundle * launch.shared_bytes
+    assert launch.grid == (352, 1, 1)
+
+
 def test_blocks_that_do_not_all_run_at_once_ask_for_what_they_need(gpu):
     problem = Problem(64 * 132 * 20, 64, 63)
     multiply(gpu.engine(), tma_transposed.KERNEL, problem)

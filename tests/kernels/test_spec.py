@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import Config, Specialization, parse_overrides
+from tilewright.kernels.spec import Config, Launch, Specialization, parse_overrides
 from tilewright.problem import Problem
 
 VECTORIZED = find("vectorized")
@@ -67,6 +67,12 @@ def test_one_block_is_launched_for_each_tile():
     launch = VECTORIZED.launch(Problem(257, 128, 1), VECTORIZED.config())
     assert (launch.grid, launch.block, launch.shared_bytes) == ((3, 1, 1), (256, 1, 1), 0)
     assert VECTORIZED.launch(Problem(0, 128, 1), VECTORIZED.config()).grid == (0, 1, 1)
+
+
+@pytest.mark.parametrize(("count", "blocks"), [(1, 7), (2, 4), (3, 3), (7, 1)])
+def test_bundles_stand_along_y(count, blocks):
+    launch = Launch((7, 1, 1), (128, 1, 1), 1000).bundled(count)
+    assert launch == Launch((blocks, 1, 1), (128, count, 1), count * 1000)
 
 
 def test_a_kernel_refuses_an_element_type_it_does_not_take():

@@ -65,6 +65,13 @@ def test_what_best_picked_counts_for_what_it_was(tmp_path, run):
     assert [entry.kernel for entry in table.entries] == ["coalesced"]
 
 
+def test_a_parameter_that_came_later_has_its_default(tmp_path, run):
+    kernel = find("tma_transposed")
+    before = {name: value for name, value in kernel.config().items() if name != "BUNDLE"}
+    _, table = merge.merge([run(kernel=kernel.name, config=before)], tmp_path / "table.json")
+    assert [entry.config for entry in table.entries] == [dict(kernel.config())]
+
+
 def test_a_journal_gives_its_fastest_and_the_fastest_of_every_kernel(tmp_path, run):
     journal = Journal(tmp_path / "journal.jsonl")
 
