@@ -59,6 +59,15 @@ USES = {
         ["float four[4]; load_matrices(four, reinterpret_cast<float*>(shared)); *shared = four[1];"],
     ),
     "register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),
+    "bundle.cuh": (
+        "sm_75",
+        [
+            "*out = place_in_bundle() + block_number();",
+            "sync_block<64>();",
+            "SHARED_OF_BLOCK(unsigned, one); one = inside; sync_block<64>(); *out = one;",
+            "DYNAMIC_SHARED_OF_BLOCK(unsigned, all, 64); all[threadIdx.x] = inside;",
+        ],
+    ),
     "dependent_launch.cuh": ("sm_75", ["wait_for_grid_before();", "let_grid_after_start();"]),
 }
 NEWER = {
@@ -72,7 +81,7 @@ CASES = [(header, use, arch) for header, (oldest, uses) in USES.items() for use 
 def compile_use(header, use, arch):
     element = "TensorMap" if header == "tensor_map.cuh" else "unsigned"
     source = KERNEL.format(header=header, statement=use, map=element)
-    return nvrtc.compile_source(source, "kernel.cu", "kernel", {}, arch)
+    return nvrtc.compile_source(source, "kernel.cu", "kernel", {"BUNDLE": 2}, arch)
 
 
 @pytest.mark.parametrize(("header", "use", "arch"), CASES)

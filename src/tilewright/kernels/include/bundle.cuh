@@ -11,8 +11,8 @@
 #define BUNDLE 1  // in kernels that have no such parameter
 #endif
 
-// Which block of its bundle this is. The shuffle tells the compiler that a warp's threads have the same: else it tries
-// every address that it takes for a copy whether it is the same for all.
+// Which block of its bundle this is. The shuffle tells the compiler that it is one number for a warp: else it loops over the
+// addresses that a warp's threads may have for the copy engine.
 __device__ __forceinline__ int place_in_bundle() { return BUNDLE > 1 ? __shfl_sync(0xffffffff, threadIdx.y, 0) : 0; }
 
 // What blockIdx.x is without bundles.

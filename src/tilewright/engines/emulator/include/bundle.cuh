@@ -3,6 +3,8 @@
 
 #include <dynamic_shared.cuh>
 
+__forceinline__ int place_in_bundle() { return 0; }
+
 __forceinline__ unsigned block_number() { return blockIdx.x; }
 
 template <int THREADS>
