@@ -154,7 +154,7 @@ def _cycles(
     # Most sharers end twice: what they have of one tile, and of the next.
     ends = needs.ends if sharers else 0.0
     last = _wave(needs, own + sharers, own * steps + sharers * work.share, longest)
-    idle, until = 0.0, work.share + 1  # for the last step of their share sharers wait longer, having begun anew
+    idle, until = 0.0, work.share + 1  # sharers wait about a step where they begin
     if own and turns == 1 and until < steps:
         idle = last - _wave(needs, own + sharers, (own + sharers) * until, until)
     return cycles + last + ends, idle
