@@ -16,16 +16,14 @@ from async_kernels import (
     matrices_as_the_manual_has_them,
     split_k_kernel,
 )
+from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
-from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import ConfigError, LaunchError
 from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.problem import Problem
 
-CAPABILITY = (0, 0) if cuda_unavailable() else resolve_engine("cuda").capability
 HAS_ASYNC_COPIES = [()] if CAPABILITY >= (8, 0) else []
-HAS_TENSOR_MAPS = [()] if CAPABILITY >= (9, 0) else []
 
 SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
                 float* C, int ldc)"""

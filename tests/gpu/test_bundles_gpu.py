@@ -2,14 +2,11 @@
 
 import pytest
 
-from tilewright.bench.verify import Operands, limit, poisoned
-from tilewright.engines.base import run
-from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from this_gpu import HAS_TENSOR_MAPS
+from tilewright.bench.verify import Operands, limit
+from tilewright.engines.base import poisoned, run
 from tilewright.kernels import tma_transposed
 from tilewright.problem import Problem
-
-CAPABILITY = (0, 0) if cuda_unavailable() else resolve_engine("cuda").capability
-HAS_TENSOR_MAPS = [()] if CAPABILITY >= (9, 0) else []
 
 SMALL = {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "PLACES": 1, "UNROLL": 16}
 LARGE = {"BM": 64, "BN": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "UNROLL": 16}

@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 from cuda.bindings import driver
 
+from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import poisoned, run
 from tilewright.engines.driver import check
-from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.kernels.tma_packed import KERNEL
 from tilewright.problem import Problem
 
-CAPABILITY = (0, 0) if cuda_unavailable() else resolve_engine("cuda").capability
-HAS_TENSOR_MAPS = [()] if CAPABILITY >= (9, 0) else []
 OVERLAPPING = [kernel for kernel in LADDER if kernel.overlaps and kernel.least_capability <= CAPABILITY]
 
 SHAPES = [

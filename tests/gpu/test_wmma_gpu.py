@@ -4,19 +4,18 @@ import numpy as np
 import pytest
 
 import tilewright
+from this_gpu import CAPABILITY
 from tilewright.bench.cublas import BEST, DEFAULT, CublasBaseline
 from tilewright.bench.measure import Choice
 from tilewright.bench.run import bench
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import DtypeError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel, Tile
 from tilewright.problem import Problem
 
-CAPABILITY = (0, 0) if cuda_unavailable() else resolve_engine("cuda").capability
 RUNGS = [
     (kernel, dtype, preset)
     for kernel in (find("wmma_tf32"), find("wmma_f16"))

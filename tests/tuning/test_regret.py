@@ -11,7 +11,7 @@ from tilewright.kernels import find
 from tilewright.problem import Problem
 from tilewright.tables.table import KEEP_WITHIN, Entry, Table
 from tilewright.tuning import regret
-from tilewright.tuning.regret import Choice, Regret, completed, draw, known, mean, regrets, words
+from tilewright.tuning.regret import Choice, Regret, draw, known, mean, regrets, words, words_now
 
 ENGINE = EmulatorEngine()
 
@@ -86,11 +86,11 @@ def test_there_must_be_something_to_draw(name, capsys):
     assert f"{name} must be at least 1, got 0" in capsys.readouterr().err
 
 
-def test_words_of_before_a_parameter_came_are_completed():
+def test_words_of_before_a_parameter_came_are_words_now():
     choice = Choice(find("tma_transposed"), find("tma_transposed").config())
     assert words(choice).endswith(",BUNDLE=1")
-    assert completed(words(choice).removesuffix(",BUNDLE=1")) == completed(words(choice)) == words(choice)
-    assert completed("coalesced:SHAPE=3") == "coalesced:SHAPE=3"
+    assert words_now(words(choice).removesuffix(",BUNDLE=1")) == words_now(words(choice)) == words(choice)
+    assert words_now("coalesced:SHAPE=3") == "coalesced:SHAPE=3"
 
 
 def test_the_mean_is_geometric():

@@ -21,7 +21,7 @@ from tilewright.select import select
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import Entry, Table, best_by_problem, file_name
 from tilewright.tuning.journal import Trial, read
-from tilewright.tuning.regret import Regret, completed, load, words
+from tilewright.tuning.regret import Regret, load, words, words_now
 
 TABLE = SHIPPED / file_name("NVIDIA H200")
 EXHAUSTIVE = Path("results/h200/tuning/exhaustive.jsonl")
@@ -172,7 +172,7 @@ def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
     major, minor = map(int, gpu["compute_capability"].split("."))
     pick = words(Choice(*select(Problem.parse(one.shape), (major, minor), gpu["name"])))
-    times_us = {completed(named): time_us for named, time_us in (one.times_us or {}).items()}
+    times_us = {words_now(named): time_us for named, time_us in (one.times_us or {}).items()}
     return times_us[pick] / min(times_us.values()) if pick in times_us else None
 
 

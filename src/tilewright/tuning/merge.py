@@ -6,13 +6,13 @@ tuning. A table that is there already is added to: entries of the same problem, 
 
 import argparse
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewright.bench.records import Record, Run
-from tilewright.errors import ConfigError, KernelNotFoundError, RecordsError, TilewrightError
-from tilewright.kernels import find
+from tilewright.errors import KernelNotFoundError, RecordsError, TilewrightError
+from tilewright.kernels import completed, find
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import Entry, Table, file_name
 from tilewright.tuning.journal import Trial, read, source_digest
@@ -73,7 +73,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
             k=record.k,
             dtype=record.dtype,
             kernel=record.picked or record.kernel,
-            config=_completed(record.picked or record.kernel, record.config),
+            config=dict(completed(record.picked or record.kernel, record.config)),
             gflops=record.gflops,
             baseline_gflops=record.baseline.gflops if record.baseline and record.baseline.gflops else None,
             error_ratio=record.error_ratio,
@@ -112,14 +112,6 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
         )
         for trial in chosen
     ]
-
-
-def _completed(kernel: str, config: Mapping[str, int]) -> dict[str, int]:
-    """A config with the defaults of parameters that its kernel did not have when it was measured."""
-    try:
-        return dict(find(kernel).config(config))
-    except (KernelNotFoundError, ConfigError):
-        return dict(config)  # of an older ladder
 
 
 def _exact(kernel: str) -> bool:

@@ -23,8 +23,8 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, KernelNotFoundError, RecordsError, TilewrightError
 from tilewright.files import save_json
-from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import parse_overrides
+from tilewright.kernels import LADDER, completed, find
+from tilewright.kernels.spec import Config, parse_overrides
 from tilewright.problem import Problem
 from tilewright.select import select
 from tilewright.tables import store
@@ -177,13 +177,10 @@ def words(choice: Choice) -> str:
     return f"{choice.kernel.name}:{choice.config}"
 
 
-def completed(named: str) -> str:
+def words_now(named: str) -> str:
     """The same words with the defaults of parameters that the kernel did not have when they were written."""
     kernel, _, config = named.partition(":")
-    try:
-        return words(Choice(find(kernel), find(kernel).config(parse_overrides(config))))
-    except (KernelNotFoundError, ConfigError):
-        return named  # of an older ladder
+    return f"{kernel}:{Config(completed(kernel, parse_overrides(config)))}"
 
 
 if __name__ == "__main__":
