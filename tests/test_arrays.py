@@ -25,7 +25,7 @@ from stand_ins import (
     torch_module,
 )
 from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchError
-from tilewright.operand import gpu_operand, host_operand
+from tilewright.arrays.operand import gpu_operand, host_operand
 
 front_door = sys.modules["tilewright.matmul"]
 arrays = sys.modules["tilewright.arrays"]

@@ -179,7 +179,7 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
     command = [
         sys.executable,
         "-c",
-        "from tilewright.cli import main; main()",
+        "from tilewright.cli.main import main; main()",
         "bench",
         "naive",
         "--engine",

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tilewright import cli_explain
 from tilewright.bench import ncu
-from tilewright.cli import app
+from tilewright.cli.main import app
 from tilewright.errors import EngineUnavailableError, GpuNotFoundError
 from tilewright.gpus import gpu_named
 

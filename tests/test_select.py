@@ -14,7 +14,7 @@ from tilewright import select as select_module
 from tilewright.errors import DtypeError, KernelNotFoundError
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.problem import DTYPES, Problem
-from tilewright.select import select
+from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tables.table import Entry
 
@@ -192,7 +192,7 @@ def test_it_loads_no_cuda():
     lines = (
         "import sys",
         "from tilewright.problem import Problem",
-        "from tilewright.select import select",
+        "from tilewright.select.selector import select",
         "assert 'pydantic' not in sys.modules",
         "select(Problem.parse('1000'), (9, 0), 'NVIDIA H200')",
         "assert not [name for name in sys.modules if name.split('.')[0] == 'cuda'], sys.modules",

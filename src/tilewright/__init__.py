@@ -1,6 +1,6 @@
 """Matrix multiplication on GPUs with kernels you can read, measure, explain and tune.
 
-`matmul(a, b)` multiplies arrays of NumPy, PyTorch, CuPy and JAX; `kernels()` lists the ladder of kernels that do it.
+`matmul(a, b)` multiplies arrays of NumPy, PyTorch, CuPy and JAX; `list_kernels()` lists the kernels that do it.
 """
 
 from tilewright.errors import (
@@ -14,9 +14,9 @@ from tilewright.errors import (
     ProblemError,
     TilewrightError,
 )
+from tilewright.front import matmul
 from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.matmul import matmul
 from tilewright.problem import Problem
 from tilewright.version import __version__
 
@@ -34,13 +34,11 @@ __all__ = [
     "ProblemError",
     "TilewrightError",
     "__version__",
-    "kernels",
+    "list_kernels",
     "matmul",
 ]
 
 
-# Stands in the place of the subpackage of the same name, whose import above is done: `import tilewright.kernels.spec`
-# and `from tilewright.kernels import LADDER` find it in sys.modules all the same.
-def kernels() -> tuple[Kernel, ...]:
-    """The ladder: every kernel, in the order of its rungs."""
+def list_kernels() -> tuple[Kernel, ...]:
+    """Every kernel, in the order of its rungs."""
     return LADDER

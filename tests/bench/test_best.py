@@ -12,7 +12,7 @@ from tilewright.bench.run import BEST, bench
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.problem import Problem
-from tilewright.select import select
+from tilewright.select.selector import select
 
 ENGINE = EmulatorEngine()
 

@@ -12,7 +12,8 @@ from cuda.bindings.driver import CUresult, CUstream
 from async_kernels import dump_kernel
 from tilewright.engines import cuda, cuda_executable, nvrtc, packing
 from tilewright.engines.base import CompileReport, Matrix, run
-from tilewright.kernels import LADDER, pack, split_k, tma_packed, tma_transposed
+from tilewright.kernels import LADDER
+from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
 from tilewright.problem import Problem
 
 OK = CUresult.CUDA_SUCCESS
@@ -132,7 +133,7 @@ def test_copies_follow_one_another():
     assert (step.a.pointer, step.a.rows, step.a.cols, step.a.ld) == (64, 13, 30, 32)
     assert (step.b.pointer, step.b.rows, step.b.cols, step.b.ld) == (64 + 4 * 13 * 32, 13, 7, 8)
     assert dict(step.config) | {"OF_A": 2, "OF_B": 1} == dict(step.config)
-    assert pack.KERNEL.launch(step.problem, step.config).grid == (1 + 1, 1, 1)
+    assert relayout.KERNEL.launch(step.problem, step.config).grid == (1 + 1, 1, 1)
 
 
 def test_with_no_terms_nothing_is_packed(gpu):
@@ -210,7 +211,7 @@ def test_what_the_driver_gets_is_made_once(gpu):
 
 
 def test_kernels_that_may_overlap_wait_and_those_that_pack_may():
-    kernels = [pack.KERNEL, *LADDER]
+    kernels = [relayout.KERNEL, *LADDER]
     overlapping = [kernel.name for kernel in kernels if kernel.overlaps]
     assert overlapping == [kernel.name for kernel in kernels if "wait_for_grid_before();" in kernel.source.read_text()]
     assert {kernel.name for kernel in LADDER if kernel.packs} <= set(overlapping)

@@ -5,7 +5,7 @@ import pytest
 from this_gpu import HAS_TENSOR_MAPS
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import poisoned, run
-from tilewright.kernels import tma_transposed
+from tilewright.kernels.library import tma_transposed
 from tilewright.problem import Problem
 
 SMALL = {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "PLACES": 1, "UNROLL": 16}

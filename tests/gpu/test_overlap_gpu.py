@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from cuda.bindings import driver
+from tilewright.kernels.tma_packed import KERNEL
 
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.bench.verify import Operands, limit
@@ -13,7 +14,6 @@ from tilewright.engines.base import poisoned, run
 from tilewright.engines.driver import check
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.kernels.tma_packed import KERNEL
 from tilewright.problem import Problem
 
 OVERLAPPING = [kernel for kernel in LADDER if kernel.overlaps and kernel.least_capability <= CAPABILITY]

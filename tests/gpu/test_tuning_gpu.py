@@ -4,7 +4,7 @@ import planted
 from tilewright.gpus import GPUS, find_gpu
 from tilewright.kernels import find
 from tilewright.problem import Problem
-from tilewright.select import select
+from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tuning import space
 from tilewright.tuning.journal import Journal

@@ -9,7 +9,7 @@ from tilewright.errors import ConfigError, DtypeError, LaunchError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Specialization
 from tilewright.problem import Problem
-from tilewright.select import select
+from tilewright.select.selector import select
 
 HALVES = ("float16", "bfloat16")
 WMMA = find("wmma_f16")

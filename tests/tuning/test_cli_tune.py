@@ -13,7 +13,7 @@ from tilewright import cli, cli_tune
 from tilewright.tables import store
 from tilewright.tuning.journal import read
 
-COMMAND = [sys.executable, "-c", "from tilewright.cli import main; main()", "tune"]
+COMMAND = [sys.executable, "-c", "from tilewright.cli.main import main; main()", "tune"]
 
 
 @pytest.fixture

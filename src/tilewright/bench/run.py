@@ -8,7 +8,7 @@ from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Record
 from tilewright.engines.base import Engine
 from tilewright.problem import Problem
-from tilewright.select import select
+from tilewright.select.selector import select
 
 BEST = "best"
 """Stands for what the selector picks for each problem."""

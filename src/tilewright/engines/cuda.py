@@ -26,7 +26,7 @@ from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.driver import Allocation, Current, check, unavailable
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
-from tilewright.kernels import pack
+from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel, Specialization, Workspace
 from tilewright.problem import Problem
 
@@ -133,7 +133,7 @@ class CudaEngine:
             return a, b
         memory, _ = self._workspaces.pointers(stream, Workspace(needed, tickets=1), "packing")
         step = packing.packing(kernel, a, b, memory)
-        run(self, pack.KERNEL, step.config, step.problem, a, b, step.target, stream)
+        run(self, relayout.KERNEL, step.config, step.problem, a, b, step.target, stream)
         return step.a, step.b
 
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.engines.base import Matrix
-from tilewright.kernels import pack
+from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
 from tilewright.problem import ITEM_BYTES, Problem
 
@@ -65,7 +65,7 @@ def _floats(shape: tuple[int, int]) -> int:
 
 @lru_cache
 def _config(of_a: int, of_b: int) -> Config:
-    return pack.KERNEL.config({"OF_A": of_a, "OF_B": of_b})
+    return relayout.KERNEL.config({"OF_A": of_a, "OF_B": of_b})
 
 
 @lru_cache(maxsize=1024)

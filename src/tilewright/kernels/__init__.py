@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tilewright.errors import ConfigError, KernelNotFoundError, nearest
-from tilewright.kernels import (
+from tilewright.kernels.ladder import (
     async_copy,
     autotuned,
     coalesced,
@@ -12,17 +12,14 @@ from tilewright.kernels import (
     naive,
     padded,
     shared_tiled,
-    skinny,
-    split_k,
     thread_tiled_1d,
     thread_tiled_2d,
-    tma_packed,
-    tma_transposed,
     vectorized,
     warptiled,
     wmma_f16,
     wmma_tf32,
 )
+from tilewright.kernels.library import skinny, split_k, tma_packed, tma_transposed
 from tilewright.kernels.spec import Kernel
 
 LADDER: tuple[Kernel, ...] = (

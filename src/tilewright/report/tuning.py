@@ -17,7 +17,7 @@ from tilewright.errors import RecordsError, TilewrightError
 from tilewright.problem import Problem
 from tilewright.report.performance import fill, table
 from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
-from tilewright.select import select
+from tilewright.select.selector import select
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import Entry, Table, best_by_problem, file_name
 from tilewright.tuning.journal import Trial, read

@@ -26,7 +26,7 @@ from tilewright.files import save_json
 from tilewright.kernels import LADDER, completed, find
 from tilewright.kernels.spec import Config, parse_overrides
 from tilewright.problem import Problem
-from tilewright.select import select
+from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tables.table import KEEP_WITHIN, Table
 from tilewright.tuning.compiling import CompilePool

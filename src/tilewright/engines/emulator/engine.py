@@ -19,7 +19,7 @@ from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel, fi
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
 from tilewright.engines.tensor_maps import TensorLayout, map_memory
 from tilewright.errors import ArrayError, LaunchError, ProblemError
-from tilewright.kernels import pack
+from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import Config, Kernel, Specialization, Workspace
 from tilewright.problem import Problem
 
@@ -173,7 +173,7 @@ class EmulatorEngine:
             return a, b
         memory = self.empty(1, needed // 4)
         step = packing.packing(kernel, a, b, memory.pointer)
-        run(self, pack.KERNEL, step.config, step.problem, a, b, step.target)
+        run(self, relayout.KERNEL, step.config, step.problem, a, b, step.target)
         return replace(step.a, owner=(a.owner, memory)), replace(step.b, owner=(b.owner, memory))
 
     def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.arrays import Library, library_of, type_name
+from tilewright.arrays.libraries import Library, library_of, type_name
+from tilewright.arrays.operand import HOST, Operand
 from tilewright.engines.base import Engine, Executable, Matrix
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, ProblemError
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import VECTOR_BYTES, Kernel, parse_overrides
-from tilewright.operand import HOST, Operand
 from tilewright.problem import RESULT_DTYPE, Problem
-from tilewright.select import select
+from tilewright.select.selector import select
 
 _Matrices = tuple[Matrix, Matrix, Matrix]
 _Rung = tuple[Kernel, tuple[tuple[str, int], ...]]

@@ -14,7 +14,7 @@ def _squares(problem: Problem, config: Config) -> int:
 
 KERNEL = Kernel(
     rung=0,
-    name="pack",
+    name="relayout",
     idea="copies of A and B with aligned rows, A perhaps transposed",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(

@@ -6,7 +6,8 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is t
 from pathlib import Path
 
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.kernels import tiling, warp_tiling
+from tilewright.kernels import tiling
+from tilewright.kernels.ladder import warp_tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
 
 _MOST_SHARED = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from tilewright.cli.terminal import notes
 from tilewright.report.html import page, sources
-from tilewright.terminal import notes
 
 
 def run_report(

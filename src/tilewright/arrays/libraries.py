@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import ArrayError
-from tilewright.operand import Operand, gpu_operand, host_operand, supported
 from tilewright.problem import ITEM_BYTES, RESULT_DTYPE
 
 LEGACY_STREAM = 0

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tilewright.bench import suites
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Record, Run
+from tilewright.cli.terminal import EngineName, Shapes, Suites, notes, out
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
@@ -21,7 +22,6 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import DTYPES, Problem
 from tilewright.report.tables import bench_table
 from tilewright.tables import store
-from tilewright.terminal import EngineName, Shapes, Suites, notes, out
 from tilewright.tuning import merge, search, space
 from tilewright.tuning.journal import Journal, Trial, default_path
 from tilewright.tuning.search import Search, Settings

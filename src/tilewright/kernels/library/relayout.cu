@@ -65,7 +65,7 @@ __device__ __forceinline__ void move_square(const float* X, int ld, int rows, in
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    pack(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
+    relayout(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
          int ldc) {
     wait_for_grid_before();
     let_grid_after_start();  // it starts when the last block here has, so it takes no place from one

@@ -17,11 +17,12 @@ from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, Choice
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
-from tilewright.cli_check import run_check
-from tilewright.cli_explain import run_explain
-from tilewright.cli_report import run_report
-from tilewright.cli_sass import run_sass
-from tilewright.cli_tune import run_tune
+from tilewright.cli.check import run_check
+from tilewright.cli.explain import run_explain
+from tilewright.cli.report import run_report
+from tilewright.cli.sass import run_sass
+from tilewright.cli.terminal import EngineName, Shapes, Suites, notes, out
+from tilewright.cli.tune import run_tune
 from tilewright.engines import cache
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, cuda_unavailable, resolve_engine
@@ -30,7 +31,6 @@ from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Problem
 from tilewright.report.tables import baseline_kernels_table, bench_table, info_table, kernel_table, ladder_table
-from tilewright.terminal import EngineName, Shapes, Suites, notes, out
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
 GPU_SAMPLES, EMULATOR_SAMPLES = 10, 1

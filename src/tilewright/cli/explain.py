@@ -7,6 +7,7 @@ import typer
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
 from tilewright.bench import ncu
+from tilewright.cli.terminal import notes, out
 from tilewright.engines.registry import present_gpu
 from tilewright.files import save_json
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
@@ -16,7 +17,6 @@ from tilewright.problem import DTYPES, Problem
 from tilewright.report import explain_tables as tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
-from tilewright.terminal import notes, out
 
 SHAPE = "4096x4096x4096"
 GPU = "H200"

@@ -6,7 +6,8 @@ Sources: the FastCuda GEMM guide, version 4; SGEMM_CUDA, kernel 11, has the idea
 from pathlib import Path
 
 from tilewright.gpus import STATIC_SHARED_LIMIT
-from tilewright.kernels import tiling, warp_tiling
+from tilewright.kernels import tiling
+from tilewright.kernels.ladder import warp_tiling
 from tilewright.kernels.spec import Constraint, Kernel
 
 KERNEL = Kernel(

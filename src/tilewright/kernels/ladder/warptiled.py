@@ -5,7 +5,8 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 
 from pathlib import Path
 
-from tilewright.kernels import tiling, warp_tiling
+from tilewright.kernels import tiling
+from tilewright.kernels.ladder import warp_tiling
 from tilewright.kernels.spec import Kernel
 
 KERNEL = Kernel(

@@ -5,7 +5,8 @@ Sources: the PTX ISA manual's ldmatrix; the paper named in `stream_k` for sharin
 
 from pathlib import Path
 
-from tilewright.kernels import stream_k, tiling
+from tilewright.kernels import tiling
+from tilewright.kernels.library import stream_k
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox, Tile
 
 

@@ -6,7 +6,8 @@ de Geijn, 2008); CUTLASS for visiting a thread's tile in serpentine; the paper n
 
 from pathlib import Path
 
-from tilewright.kernels import stream_k, tiling
+from tilewright.kernels import tiling
+from tilewright.kernels.library import stream_k
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
 
 

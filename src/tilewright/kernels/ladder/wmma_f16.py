@@ -5,7 +5,8 @@ Source: the FastCuda GEMM guide, version 6.
 
 from pathlib import Path
 
-from tilewright.kernels import fragments, tiling
+from tilewright.kernels import tiling
+from tilewright.kernels.ladder import fragments
 from tilewright.kernels.spec import Kernel
 
 KERNEL = Kernel(

@@ -13,12 +13,12 @@ from rich.table import Table
 
 from tilewright.bench import suites
 from tilewright.bench.verify import Operands, limit
+from tilewright.cli.terminal import Shapes, Suites, notes, out
 from tilewright.engines.emulator import Checked, check, load_runtime, worker_count
 from tilewright.errors import DtypeError
 from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Problem
-from tilewright.terminal import Shapes, Suites, notes, out
 
 DEFAULT_SHAPES = ("256x256x128", "131x77x45")
 DEFAULT_BETAS = (0.0, 0.5)

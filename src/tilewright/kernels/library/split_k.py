@@ -5,7 +5,8 @@ Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `st
 
 from pathlib import Path
 
-from tilewright.kernels import stream_k, tiling
+from tilewright.kernels import tiling
+from tilewright.kernels.library import stream_k
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
 
 _PAD = 4

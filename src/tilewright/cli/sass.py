@@ -9,6 +9,7 @@ import typer
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.register_banks import bank_reads
+from tilewright.cli.terminal import out
 from tilewright.engines.registry import present_gpu
 from tilewright.errors import ConfigError
 from tilewright.files import save_json
@@ -17,7 +18,6 @@ from tilewright.kernels import resolve
 from tilewright.kernels.spec import Config, Kernel, Specialization, parse_overrides
 from tilewright.problem import DTYPES, Problem
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
-from tilewright.terminal import out
 
 SHAPE = "4096x4096x4096"
 ARCH = "sm_90a"

@@ -1,0 +1,1 @@
+"""(problem, GPU) -> (kernel, config)."""
