@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from tilewright import cli
 from tilewright.bench.cublas import CublasBaseline
+from tilewright.cli import main
 from tilewright.engines.base import run
 from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.kernels import find
@@ -72,7 +72,7 @@ def test_bench_shows_and_records_them(baseline, tmp_path, monkeypatch, capsys):
     arguments = ["bench", "warptiled", "--shape", "1024", "--samples", "2", "--show-baseline-kernel"]
     monkeypatch.setattr(sys, "argv", ["tilewright", *arguments, "--json", str(path)])
     with pytest.raises(SystemExit):
-        cli.main()
+        main.main()
     (record,) = json.loads(path.read_text())["records"]
     printed = "".join(capsys.readouterr().out.split())
     assert record["baseline"]["kernels"]
