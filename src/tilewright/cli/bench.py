@@ -20,7 +20,7 @@ from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, EngineUnavailableError
 from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
@@ -69,14 +69,15 @@ def run_bench(
 
     The exit status is 0 only if every result was right.
     """
-    takers = [kernel for kernel in LADDER if dtype is None or dtype in kernel.dtypes]
+    takers = [kernel for kernel in LADDER if dtype is None or dtype in kernel.takes.factors]
     named = [name if name == BEST else resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
     overrides = parse_overrides(config)
     if overrides and BEST in named:
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
     for kernel, preset in (one for one in named if not isinstance(one, str)):
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
-    problems = suites.problems(shape or [], suite or [], dtype or DTYPES[0], alpha, beta)
+    scalars = Scalars.checked(alpha, beta)
+    problems = suites.problems(shape or [], suite or [], dtype or DTYPES[0])
     where = resolve_engine(engine)
     emulated = where.capability is None
     choices: list[Choice | str] = []
@@ -85,19 +86,20 @@ def run_bench(
             choices.append(one)
         else:
             kernel, preset = one
-            needed = kernel.capability_for(dtype or kernel.dtypes[0])
-            if not kernels and where.capability is not None and where.capability < needed:
+            capability = where.capability
+            if not kernels and capability and not kernel.runs_on(capability, dtype or kernel.takes.factors[0]):
                 continue  # where none is named, it is all rungs that the GPU can run
             choices.append(Choice(kernel, kernel.config({**preset, **overrides}, capability=where.capability)))
     if not problems:
-        problems = suites.problems([EMULATOR_SHAPE if emulated else GPU_SHAPE], [], dtype or DTYPES[0], alpha, beta)
+        problems = suites.problems([EMULATOR_SHAPE if emulated else GPU_SHAPE], [], dtype or DTYPES[0])
     samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
     out.print(_headline(where), highlight=False)
     if show_baseline_kernel and emulated:
         notes.print(
             "[yellow]no baseline kernel:[/] without a GPU the baseline is NumPy, which runs none", soft_wrap=True
         )
-    records = _measure(where, _by_dtype(choices, problems, dtype), samples, show_baseline_kernel, json_path)
+    tasks = _by_dtype(choices, problems, dtype)
+    records = _measure(where, tasks, samples, scalars, show_baseline_kernel, json_path)
     wrong = [record for record in records if not record.verified]
     for record in wrong:
         notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
@@ -108,14 +110,17 @@ def _by_dtype(choices: list[Choice | str], problems: list[Problem], dtype: str |
     """What to run on problems of one element type each: the given one, or the first that a kernel takes."""
     tasks: dict[str, list[Choice | str]] = {}
     for choice in choices:
-        taken = DTYPES if isinstance(choice, str) else choice.kernel.dtypes
+        taken = DTYPES if isinstance(choice, str) else choice.kernel.takes.factors
         first = next(known for known in DTYPES if known in taken)
         tasks.setdefault(dtype or first, []).append(choice)
-    return [(chosen, [replace(problem, dtype=kind) for problem in problems]) for kind, chosen in tasks.items()]
+    return [
+        (chosen, [replace(problem, arithmetic=Arithmetic(kind)) for problem in problems])
+        for kind, chosen in tasks.items()
+    ]
 
 
 def _measure(
-    engine: Engine, tasks: list[_Task], samples: int, name_kernels: bool, json_path: Path | None
+    engine: Engine, tasks: list[_Task], samples: int, scalars: Scalars, name_kernels: bool, json_path: Path | None
 ) -> list[Record]:
     """Run the bench with a progress bar; tables and records come out problem by problem."""
     records: list[Record] = []
@@ -127,7 +132,13 @@ def _measure(
             progress.update(task, description=what, completed=done, total=total)
 
         run_one = partial(
-            bench, engine, samples=samples, library=_library(engine), name_kernels=name_kernels, on_step=on_step
+            bench,
+            engine,
+            samples=samples,
+            library=_library(engine),
+            scalars=scalars,
+            name_kernels=name_kernels,
+            on_step=on_step,
         )
         runs = [run_one(*one) for one in tasks]
         for measured in itertools.chain.from_iterable(runs):
