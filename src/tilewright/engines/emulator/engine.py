@@ -204,7 +204,8 @@ class EmulatorEngine:
             "workspace": memory.ctypes.data if workspace.bytes else 0,
             "tickets": tickets.ctypes.data if workspace.bytes else 0,
         }
-        arguments = bytearray(step.arguments)
+        arguments = _memory(len(step.arguments))  # aligned as any parameter is
+        arguments[:] = np.frombuffer(step.arguments, np.uint8)
         for offset, kind, source, shift in step.slots:
             if kind == "scalar":
                 struct.pack_into("=f", arguments, offset, getattr(scalars, source))
@@ -212,7 +213,7 @@ class EmulatorEngine:
                 struct.pack_into("=Q", arguments, offset, addresses[source] + shift if addresses[source] else 0)
         shape = shape_of(kernel.arguments)
         values = [
-            (ctypes.c_ubyte * size).from_buffer_copy(arguments[offset : offset + size])
+            (ctypes.c_ubyte * size).from_buffer(arguments.data, offset)
             for offset, size in zip(shape.offsets, shape.sizes, strict=True)
         ]
         arrays = [*_arrays(launch, addresses, scalars), *_shared(memory, tickets, workspace)]
