@@ -91,7 +91,7 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert status == 0
     assert "33x34x35, bfloat16" in out
     records = json.loads(path.read_text())["records"]
-    takers = [kernel.name for kernel in LADDER if "bfloat16" in kernel.dtypes]
+    takers = [kernel.name for kernel in LADDER if "bfloat16" in kernel.takes.factors]
     assert [(record["kernel"], record["dtype"]) for record in records] == [(name, "bfloat16") for name in takers]
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 1

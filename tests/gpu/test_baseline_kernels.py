@@ -35,7 +35,7 @@ def test_a_kernel_of_our_own_is_named_and_not_run(engine):
         run(engine, kernel, config, problem, a, b, c, stream)
         run(engine, kernel, config, problem, a, b, c, stream)
 
-    engine.compile(kernel, config, kernel.specialize(problem, config, (a.pointer, b.pointer, c.pointer)))
+    engine.compile(kernel, config, kernel.variant(problem, config, (a.pointer, b.pointer, c.pointer)))
     with engine.current:
         launched = captured_kernels(work, engine.stream)
     geometry = kernel.launch(problem, config)
