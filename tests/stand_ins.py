@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.engines.base import CompileReport, Matrix
-from tilewright.kernels.spec import Config, Kernel, Launch, Specialization
+from tilewright.kernels.spec import Config, Kernel, Launch
+from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem
 
 
@@ -28,11 +29,11 @@ class NumPyEngine:
 
     def __init__(self, capability: tuple[int, int] | None) -> None:
         self.capability = capability
-        self.compiled: list[tuple[Kernel, Config, Specialization]] = []
+        self.compiled: list[tuple[Kernel, Config, Variant]] = []
         self.streams: list[Any] = []
         self.uploads = self.synchronized = 0
 
-    def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> SimpleNamespace:
+    def compile(self, kernel: Kernel, config: Config, specialization: Variant) -> SimpleNamespace:
         self.compiled.append((kernel, config, specialization))
         report = CompileReport(None, None, None)
         return SimpleNamespace(kernel=kernel, config=config, specialization=specialization, report=report)
@@ -42,13 +43,13 @@ class NumPyEngine:
     ) -> None:
         geometry = executable.kernel.launch(problem, executable.config)
         assert isinstance(geometry, Launch)
-        assert executable.specialization == executable.kernel.specialize(
+        assert executable.variant == executable.kernel.variant(
             problem, executable.config, (a.pointer, b.pointer, c.pointer)
         )
         self.streams.append(stream)
         if problem.m and problem.n:
-            target = _at(c, problem.ldc)
-            factors = (_at(a, problem.lda), _at(b, problem.ldb))
+            target = _at(c, problem.d.ld)
+            factors = (_at(a, problem.a.ld), _at(b, problem.b.ld))
             product = problem.alpha * np.matmul(*(factor.astype(np.float32) for factor in factors))
             target[...] = product + problem.beta * target if problem.beta else product
 

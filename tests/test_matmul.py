@@ -167,7 +167,7 @@ def test_a_call_like_an_earlier_one_is_not_prepared_again():
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_every_rung_on_the_emulator(kernel):
-    a, b = (factor.astype(kernel.dtypes[0]) for factor in (draw(37, 21, "gap"), draw(21, 66, "columns")))
+    a, b = (factor.astype(kernel.takes.factors[0]) for factor in (draw(37, 21, "gap"), draw(21, 66, "columns")))
     c = draw(37, 66)
     result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=2.0, kernel=kernel.name, engine="emulator")
     check(result, reference(a, b, 0.5, 2.0, c), 21 * (100 if kernel.precision else 1))
