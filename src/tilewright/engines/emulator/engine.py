@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from tilewright.engines import packing, tensor_maps
 from tilewright.engines.base import CompileReport, Executable, Matrix, Work, run
 from tilewright.engines.emulator import host
-from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel, find_compiler
+from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
+from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.tensor_maps import TensorLayout, map_memory
 from tilewright.errors import ArrayError, LaunchError, ProblemError
 from tilewright.kernels.library import relayout

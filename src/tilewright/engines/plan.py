@@ -1,0 +1,50 @@
+"""Plan: everything that is decided of a product before its pointers are known."""
+
+from typing import Any, NamedTuple
+
+
+class Slot(NamedTuple):
+    """What is only known when a call comes, in a step's parameters."""
+
+    offset: int
+    """Byte of the parameters at which it lies."""
+    kind: str
+    """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, whose address is replaced. 'scalar': a float."""
+    source: str
+    """A, B, C, D, bias, workspace, tickets or relayout, whose address it is; or alpha or beta."""
+    shift: int = 0
+    """Bytes that are added to the address."""
+
+
+class Step(NamedTuple):
+    """One launch of a plan."""
+
+    function: Any
+    """What the engine launches: on a GPU the address of a CUfunction."""
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    overlaps: bool
+    """Whether it may begin while the launch before it on the stream ends."""
+    arguments: bytes
+    """The kernel's parameters, as a template."""
+    slots: tuple[Slot, ...]
+
+
+class Needs(NamedTuple):
+    """Memory that a plan's launches need besides the operands, in bytes; and counters that are 0 before and after."""
+
+    workspace_bytes: int = 0
+    tickets: int = 0
+    relayout_bytes: int = 0
+
+
+class Memory(NamedTuple):
+    """Memory that a launch may use besides the operands: addresses, each with its size. 0 where there is none."""
+
+    workspace: int = 0
+    workspace_bytes: int = 0
+    tickets: int = 0
+    ticket_count: int = 0
+    relayout: int = 0
+    relayout_bytes: int = 0
