@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -85,15 +84,17 @@ struct LaunchConfig {
 
 constexpr int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 constexpr int NOT_CAPTURING = 0;
-constexpr size_t MAP_BYTES = 128;
-constexpr size_t MAP_ALIGNMENT = 64;
 void* const PARAMETERS_POINTER = reinterpret_cast<void*>(1);
 void* const PARAMETERS_SIZE = reinterpret_cast<void*>(2);
 constexpr uintptr_t PER_THREAD_STREAM = 2;  // a handle that stands for another stream in every thread
 
+struct alignas(128) TensorMap {
+    char bytes[128];
+};
+
 struct Driver {
     int (*launch)(const LaunchConfig*, void* function, void** parameters, void** extra);
-    int (*replace_address)(void* map, void* address);
+    int (*replace_address)(TensorMap* map, void* address);
     int (*capture_info)(void* stream, int* status, uint64_t* id, void** graph, const void*** nodes,
                         const void** edges, size_t* count);
     int (*current)(void** context);
@@ -303,25 +304,21 @@ struct Slot {
     size_t offset;
     int source;
     int64_t shift;
-    uint64_t written = 0;  // the address that a map has now; 0 if it was never replaced
-};
-
-struct Free {
-    void operator()(void* memory) const { std::free(memory); }
+    TensorMap map = {};    // as it was written last: parameters need not lie on the boundary that the driver asks for
+    uint64_t written = 0;  // the map's address; 0 if it was never replaced
 };
 
 struct Step {
     LaunchConfig config = {};
     LaunchAttribute overlap = {};
     void* function = nullptr;
-    std::unique_ptr<char, Free> parameters;  // on a boundary that tensor maps may lie on
-    size_t size = 0;
+    std::vector<char> parameters;
     std::vector<Slot> slots;
 
     // Writes what a call brings into the parameters.
     int fill(const Driver& driver, const Values& values) {
         for (Slot& slot : slots) {
-            char* const target = parameters.get() + slot.offset;
+            char* const target = parameters.data() + slot.offset;
             if (slot.kind == Slot::SCALAR) {
                 std::memcpy(target, &values.scalars[slot.source], sizeof(float));
                 continue;
@@ -330,8 +327,9 @@ struct Step {
             if (slot.kind == Slot::POINTER) {
                 std::memcpy(target, &value, sizeof value);
             } else if (slot.written != value) {
-                const int status = driver.replace_address(target, reinterpret_cast<void*>(value));
+                const int status = driver.replace_address(&slot.map, reinterpret_cast<void*>(value));
                 if (status != 0) return status;
+                std::memcpy(target, &slot.map, sizeof slot.map);
                 slot.written = value;
             }
         }
@@ -340,7 +338,8 @@ struct Step {
 
     int launch(const Driver& driver, void* stream) {
         config.stream = stream;
-        void* extra[] = {PARAMETERS_POINTER, parameters.get(), PARAMETERS_SIZE, &size, nullptr};
+        size_t size = parameters.size();
+        void* extra[] = {PARAMETERS_POINTER, parameters.data(), PARAMETERS_SIZE, &size, nullptr};
         return driver.launch(&config, function, nullptr, extra);
     }
 };
@@ -381,19 +380,21 @@ bool read_slot(PyObject* tuple, Step& step) {
         return int(std::find(names, names + count, name) - names);
     };
     Slot slot = {Slot::POINTER, size_t(offset), index(ADDRESS_NAMES, ADDRESSES), shift};
-    size_t size = sizeof(uint64_t), alignment = 1;
+    size_t size = sizeof(uint64_t);
     int sources = ADDRESSES;
     if (kind == std::string("map")) {
-        slot.kind = Slot::MAP, size = MAP_BYTES, alignment = MAP_ALIGNMENT;
+        slot.kind = Slot::MAP, size = sizeof(TensorMap);
     } else if (kind == std::string("scalar")) {
         slot.kind = Slot::SCALAR, size = sizeof(float), sources = 2, slot.source = index(SCALAR_NAMES, 2);
     } else if (kind != std::string("pointer")) {
         return PyErr_Format(PyExc_ValueError, "a slot is a pointer, a map or a scalar, got '%s'", kind), false;
     }
     if (slot.source == sources) return PyErr_Format(PyExc_ValueError, "no %s comes from '%s'", kind, source), false;
-    if (offset < 0 || size_t(offset) + size > step.size || offset % alignment != 0) {
-        return PyErr_Format(PyExc_ValueError, "no %s fits at byte %zd of %zu", kind, offset, step.size), false;
+    if (offset < 0 || size_t(offset) + size > step.parameters.size()) {
+        PyErr_Format(PyExc_ValueError, "no %s fits at byte %zd of %zu", kind, offset, step.parameters.size());
+        return false;
     }
+    if (slot.kind == Slot::MAP) std::memcpy(&slot.map, step.parameters.data() + offset, sizeof slot.map);
     step.slots.push_back(slot);
     return true;
 }
@@ -416,11 +417,8 @@ bool read_step(PyObject* tuple, Plan& plan) {
         config.attributes = &step->overlap;
         config.attribute_count = 1;
     }
-    step->size = size_t(PyBytes_GET_SIZE(arguments));
-    const size_t room = (step->size / MAP_ALIGNMENT + 1) * MAP_ALIGNMENT;
-    step->parameters.reset(static_cast<char*>(std::aligned_alloc(MAP_ALIGNMENT, room)));
-    if (!step->parameters) return PyErr_NoMemory(), false;
-    std::memcpy(step->parameters.get(), PyBytes_AS_STRING(arguments), step->size);
+    const char* bytes = PyBytes_AS_STRING(arguments);
+    step->parameters.assign(bytes, bytes + PyBytes_GET_SIZE(arguments));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
         if (!read_slot(PyTuple_GET_ITEM(slots, i), *step)) return false;
     }
@@ -519,7 +517,7 @@ public:
         unsigned long long context;
         int scaled, swapped = 0;
         auto plan = std::make_shared<Plan>();
-        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOO$O!O!KOOp|p", const_cast<char**>(names),
+        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|p", const_cast<char**>(names),
                                          &arrays.objects[A], &arrays.objects[B], &arrays.objects[C],
                                          &arrays.objects[OUT], &arrays.objects[BIAS], &options, &PyTuple_Type, &steps,
                                          &PyTuple_Type, &needs, &context, &memory, &result, &scaled, &swapped)) {
