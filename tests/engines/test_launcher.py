@@ -142,6 +142,18 @@ def test_steps_are_launched_in_order_with_memory(driver, product):
     assert driver.launches[1].parameters == struct.pack("3Q", 0x1000, 0x2000, 0x3000)
 
 
+def test_what_is_not_needed_is_null(driver, product):
+    a, b = factors()
+    slots = tuple(Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "tickets", "relayout")))
+    step = STEP._replace(slots=slots, arguments=bytes(24))
+    for i in range(3):
+        product.remember(a, b, steps=(step,), needs=Needs(*(int(i == one) for one in range(3))), options=i)
+        product(a, b, options=i)
+        assert struct.unpack("3Q", driver.launches[i].parameters) == tuple(
+            0x1000 * (i + 1) * (i == one) for one in range(3)
+        )
+
+
 def test_maps_are_patched(driver, product):
     a, b = factors()
     template = bytes(range(64)) + b"a" * 128 + b"b" * 128

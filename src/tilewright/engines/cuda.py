@@ -24,6 +24,7 @@ from tilewright.engines import nvrtc, packing
 from tilewright.engines.base import Executable, Matrix, Work, run
 from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.driver import Allocation, Current, check, unavailable
+from tilewright.engines.plan import Needs
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.kernels.library import relayout
@@ -121,17 +122,24 @@ class CudaEngine:
             )
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
-            workspace = () if call.workspace is None else self._workspaces.pointers(on, call.workspace)
+            workspace = () if call.workspace is None else self._workspace(on, call.workspace)
             if executable.kernel.packs and problem.k > 0:
                 a, b = self._packed(executable.kernel, a, b, on)
             executable.start(call, on, a, b, c, workspace)
+
+    def _workspace(self, stream: Stream, needed: Workspace) -> tuple[int, int]:
+        """Addresses of a workspace and its tickets for a launch on a stream; 0 where none is needed."""
+        if needed.bytes == 0:
+            return 0, 0
+        memory = self._workspaces.memory(int(stream.handle), Needs(needed.bytes, needed.tickets))
+        return memory.workspace, memory.tickets
 
     def _packed(self, kernel: Kernel, a: Matrix, b: Matrix, stream: Any) -> tuple[Matrix, Matrix]:
         """Start making the copies of A and B that a kernel which packs is launched with."""
         needed = packing.needed_bytes(kernel, a, b)
         if not needed:
             return a, b
-        memory, _ = self._workspaces.pointers(stream, Workspace(needed, tickets=1), "packing")
+        memory = self._workspaces.memory(int(stream.handle), Needs(relayout_bytes=needed)).relayout
         step = packing.packing(kernel, a, b, memory)
         run(self, relayout.KERNEL, step.config, step.problem, a, b, step.target, stream)
         return step.a, step.b
@@ -264,9 +272,8 @@ class CudaEngine:
     def _record(self, work: Work, launches: int) -> Graph:
         """A graph of runs, one after the other."""
         builder = self.device.create_graph_builder().begin_building()
-        with self._workspaces.captured(builder.stream, replayed_on=self.stream):
-            for run in range(launches):
-                work(run, builder.stream)
+        for launch in range(launches):
+            work(launch, builder.stream)
         graph = builder.end_building().complete()
         graph.upload(self.stream)
         return graph

@@ -712,9 +712,10 @@ private:
             if (!ask_for_memory(plan, handle, memory)) return false;
             if (capture == NOT_CAPTURING) memories_[owner] = memory;
         }
-        values.addresses[FROM_WORKSPACE] = memory.workspace;
-        values.addresses[FROM_TICKETS] = memory.tickets;
-        values.addresses[FROM_RELAYOUT] = memory.relayout;
+        // A kernel that asks for nothing is passed null, whatever the stream has.
+        if (plan.needed.workspace_bytes != 0) values.addresses[FROM_WORKSPACE] = memory.workspace;
+        if (plan.needed.ticket_count != 0) values.addresses[FROM_TICKETS] = memory.tickets;
+        if (plan.needed.relayout_bytes != 0) values.addresses[FROM_RELAYOUT] = memory.relayout;
         return true;
     }
 
