@@ -14,7 +14,7 @@ setup(
             "tilewright.engines._launcher",
             [SOURCE.as_posix()],
             define_macros=[("LAUNCHER_SOURCE", f'"{digest}"')],
-            extra_compile_args=["-std=c++17", "-fvisibility=hidden"],
+            extra_compile_args=["-std=c++17", "-fvisibility=hidden", "-g0"],
             optional=True,
         )
     ]
