@@ -1,19 +1,15 @@
 """Workspaces: what a launch gets besides its operands, and kernels whose blocks work together through it."""
 
-import contextlib
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cuda.bindings.driver import CUstreamCaptureMode
 from emulator_helpers import launch
 
 from async_kernels import split_k_kernel
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines import workspaces
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import ConfigError, LaunchError
 from tilewright.kernels.spec import Kernel, Workspace
 from tilewright.problem import Problem
@@ -92,70 +88,3 @@ def test_atomic_inc_wraps_at_its_limit(before, after):
     cells = np.array([before], np.uint32)
     launch('extern "C" __global__ void kernel(unsigned* cells) { atomicInc(cells, 5); }', cells)
     assert cells[0] == after
-
-
-# The cuda engine's book-keeping, with memory that only counts.
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    """A GPU's workspaces; .allocated are the sizes of what they allocated, .modes the capture modes they asked for."""
-    log = SimpleNamespace(allocated=[], modes=[], zeroed=[])
-
-    def allocate(current, size):
-        assert log.modes[-1] == "relaxed"
-        log.allocated.append(size)
-        return SimpleNamespace(pointer=1000 * len(log.allocated))
-
-    def exchange(mode):
-        log.modes.append("relaxed" if mode == CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED else mode)
-        return (0, "before")
-
-    monkeypatch.setattr(workspaces, "Allocation", allocate)
-    monkeypatch.setattr(workspaces, "check", lambda result: result[-1] if result else None)
-    monkeypatch.setattr(workspaces, "cuThreadExchangeStreamCaptureMode", exchange)
-    monkeypatch.setattr(workspaces, "cuMemsetD32Async", lambda *args: log.zeroed.append(args[:3]) or (0,))
-    device = SimpleNamespace(create_stream=lambda: SimpleNamespace(handle=99, sync=lambda: None))
-    log.workspaces = Workspaces(device, contextlib.nullcontext())
-    return log
-
-
-def stream(handle):
-    return SimpleNamespace(handle=handle)
-
-
-def test_a_stream_keeps_its_workspace(gpu):
-    first = gpu.workspaces.pointers(stream(7), Workspace(100, 3))
-    assert gpu.workspaces.pointers(stream(7), Workspace(80, 3)) == first
-    assert gpu.workspaces.pointers(stream(8), Workspace(100, 3)) != first
-    assert gpu.allocated == [100, 12, 100, 12]
-    assert gpu.zeroed == [(2000, 0, 3), (4000, 0, 3)]
-    assert gpu.modes == ["relaxed", "before"] * 2
-
-
-def test_it_grows_to_twice_its_size_at_least(gpu):
-    gpu.workspaces.pointers(stream(7), Workspace(100, 3))
-    grown = gpu.workspaces.pointers(stream(7), Workspace(101, 1))
-    assert gpu.allocated[2:] == [200, 12]
-    assert gpu.workspaces.pointers(stream(7), Workspace(150, 2)) == grown
-    gpu.workspaces.pointers(stream(7), Workspace(100, 50))
-    assert gpu.allocated[4:] == [200, 200]
-    assert gpu.zeroed[-1][1:] == (0, 50)
-
-
-def test_a_captured_stream_uses_that_of_the_one_it_is_replayed_on(gpu):
-    own = gpu.workspaces.pointers(stream(1), Workspace(100, 3))
-    with gpu.workspaces.captured(stream(9), replayed_on=stream(1)):
-        assert gpu.workspaces.pointers(stream(9), Workspace(100, 3)) == own
-    assert gpu.workspaces.pointers(stream(9), Workspace(100, 3)) != own
-
-
-def test_workspaces_of_two_purposes_do_not_meet(gpu):
-    assert gpu.workspaces.pointers(stream(7), Workspace(100, 3)) != gpu.workspaces.pointers(
-        stream(7), Workspace(100, 3), "packing"
-    )
-
-
-def test_nothing_is_allocated_for_nothing(gpu):
-    assert gpu.workspaces.pointers(stream(7), Workspace(0, 0)) == (0, 0)
-    assert gpu.allocated == []

@@ -27,11 +27,11 @@ from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, unavailable
 from tilewright.engines.launch_arguments import encode
-from tilewright.engines.plan import Needs, Plan, Pointers, Step
+from tilewright.engines.plan import Memory, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, jobs
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
-from tilewright.kernels.spec import Config, Kernel, Workspace
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import Order, Problem, Scalars
 
@@ -144,17 +144,16 @@ class CudaEngine:
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
             needs = plan.needs
-            workspace, tickets = self._workspaces.pointers(on, Workspace(needs.workspace_bytes, needs.tickets))
-            relayout, _ = self._workspaces.pointers(on, Workspace(needs.relayout_bytes, 1), "relayout")
+            memory = self._workspaces.memory(int(on.handle), needs) if any(needs) else Memory()
             addresses = {
                 "A": pointers.a,
                 "B": pointers.b,
                 "C": pointers.c or pointers.d,
                 "D": pointers.d,
                 "bias": pointers.bias,
-                "workspace": workspace,
-                "tickets": tickets,
-                "relayout": relayout,
+                "workspace": memory.workspace if needs.workspace_bytes else 0,
+                "tickets": memory.tickets if needs.tickets else 0,
+                "relayout": memory.relayout,
             }
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))
@@ -280,9 +279,8 @@ class CudaEngine:
     def _record(self, work: Work, launches: int) -> Graph:
         """A graph of runs, one after the other."""
         builder = self.device.create_graph_builder().begin_building()
-        with self._workspaces.captured(builder.stream, replayed_on=self.stream):
-            for run in range(launches):
-                work(run, builder.stream)
+        for launch in range(launches):
+            work(index, builder.stream)
         graph = builder.end_building().complete()
         graph.upload(self.stream)
         return graph

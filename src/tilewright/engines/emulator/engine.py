@@ -17,8 +17,9 @@ from tilewright.engines import tensor_maps
 from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
 from tilewright.engines.base import CompileReport, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.emulator import host
-from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel, find_compiler
+from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
+from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, jobs
 from tilewright.engines.tensor_maps import TensorLayout
