@@ -139,7 +139,15 @@ class EmulatorEngine:
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
         return executable
 
-    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+    def plan(
+        self,
+        kernel: Kernel,
+        config: Config,
+        problem: Problem,
+        addresses: Addresses = Addresses(),
+        *,
+        capturing: bool = False,
+    ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
         Raises:
@@ -173,6 +181,10 @@ class EmulatorEngine:
         arguments, slots = pack(kernel, problem, workers, sources, maps)
         launch = _Launch(executable, problem, sources, workspace)
         return Step(launch, grid, block, shared_bytes, kernel.overlaps, arguments, slots)
+
+    def capturing(self, stream: Any) -> bool:
+        """Never: a launch has ended when it returns."""
+        return False
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         """Run the launches of a plan; they have ended on return.
