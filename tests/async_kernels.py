@@ -16,7 +16,7 @@ extern "C" __global__ void dump(int M, int N, int K, float alpha, const __grid_c
         barrier_init(&barrier, 1);
         fence_barrier_init();
         barrier_expect_bytes(&barrier, BYTES);
-        load_tile(tile, &A, static_cast<int>(beta), static_cast<int>(alpha), &barrier);
+        load_tile(tile, &A, static_cast<int>(beta), static_cast<int>(alpha), 0, &barrier);
     }
     __syncthreads();
     barrier_wait(&barrier, 0);

@@ -1,4 +1,4 @@
-"""What a tensor map describes, for both engines: a matrix in memory, and the box of it that one load brings."""
+"""What a tensor map describes, for both engines: matrices in memory, and the box of one that a load moves."""
 
 import ctypes
 from typing import Any, NamedTuple
@@ -17,13 +17,17 @@ class TensorLayout(NamedTuple):
     """All that a tensor map says."""
 
     pointer: int
-    """Address of element (0, 0)."""
+    """Address of element (0, 0) of the first matrix."""
     rows: int
     cols: int
     row_stride: int
     """Bytes from one row to the next."""
     dtype: str
     box: TensorBox
+    matrices: int = 1
+    """Of the batch."""
+    matrix_stride: int = 0
+    """Bytes from one matrix to the next, a multiple of `VECTOR_BYTES`; of no use where there is one."""
 
     @property
     def item_bytes(self) -> int:
