@@ -18,7 +18,8 @@ from typing import NamedTuple
 from tilewright.analysis.footprint import Footprint, footprint, join
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import ITEM_BYTES, Problem
 
 _LAUNCH_US = 1.27
@@ -83,14 +84,14 @@ def predict(
         gpu: where.
         report: the compiler's; without one, registers and shared memory are estimated from the tiles.
     """
-    needs = footprint(kernel, config, gpu, kernel.specialize(problem, config, (0, 0, 0)), report)
+    needs = footprint(kernel, config, gpu, kernel.variant(problem, config), report)
     held = needs.occupancy.blocks
     if not held:
         return None
     tile = needs.tile
     tiles = -(-problem.m // tile.m) * -(-problem.n // tile.n)
     steps = -(-problem.k // tile.k)
-    work = _divide(kernel, config, problem, tiles, steps)
+    work = _divide(kernel, config, problem, tiles, steps, gpu.multiprocessors)
     packed = _packed_bytes(kernel, problem)
     # For the first step of every chunk but one, as long as a step takes.
     waits = max(-(-problem.k // config["CHUNK"]) - 1, 0) if config.get("CHUNK") else 0
@@ -109,8 +110,8 @@ def predict(
     return Cost(us, blocks_us, traffic_us, blocks / held, blocks, work.parts)
 
 
-def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps: int) -> _Work:
-    blocks = kernel.grid(problem, config)
+def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps: int, multiprocessors: int) -> _Work:
+    blocks = kernel.grid(problem, config, multiprocessors)
     wave = config.get("WAVE", 0)
     left = tiles % wave if wave else 0
     if left and steps:
@@ -167,18 +168,18 @@ def _wave(needs: Footprint, blocks: int, steps: float, longest: float) -> float:
 
 def _packed_bytes(kernel: Kernel, problem: Problem) -> int:
     """That packing reads and writes: A and B where their rows are not aligned, and A where it is to be transposed."""
-    if not kernel.packs:
+    if kernel.relayouts is None:
         return 0
     item = ITEM_BYTES[problem.dtype]
-    of_a = problem.m if kernel.packs == "transposed" or problem.lda * item % VECTOR_BYTES else 0
-    of_b = problem.n if problem.ldb * item % VECTOR_BYTES else 0
+    of_a = problem.m if kernel.relayouts == ("column", "row") or problem.a.ld * item % VECTOR_BYTES else 0
+    of_b = problem.n if problem.b.ld * item % VECTOR_BYTES else 0
     return 2 * item * problem.k * (of_a + of_b)
 
 
 def _traffic_us(needs: Footprint, problem: Problem, gpu: Gpu, tiles: int, parts: float) -> float:
     tile, m, n, k = needs.tile, problem.m, problem.n, problem.k
     size = ITEM_BYTES[problem.dtype]
-    result = 4 * m * n * (2 if problem.beta else 1)
+    result = ITEM_BYTES[problem.result] * m * n
     through_l2 = size * tiles * (tile.m + max(tile.n, _LINE_BYTES // size)) * k + result
     least = size * k * (m + n)
     from_dram = float(least)

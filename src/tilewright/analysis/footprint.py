@@ -12,7 +12,8 @@ from typing import NamedTuple
 from tilewright.analysis.occupancy import Occupancy, occupancy
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu, Multiprocessor
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel, Specialization, Tile
+from tilewright.kernels.spec import Config, Kernel, Tile
+from tilewright.kernels.takes import VECTOR_BYTES, Variant
 from tilewright.problem import ITEM_BYTES
 
 _WARP = 32
@@ -115,7 +116,7 @@ class Footprint:
 
 @lru_cache(maxsize=8192)
 def footprint(
-    kernel: Kernel, config: Config, gpu: Gpu, guards: Specialization, report: CompileReport | None = None
+    kernel: Kernel, config: Config, gpu: Gpu, guards: Variant, report: CompileReport | None = None
 ) -> Footprint:
     """What a kernel with a config asks of a GPU; registers are estimated where there is no report."""
     sm = gpu.multiprocessor
@@ -129,13 +130,13 @@ def footprint(
 
 
 def _staging(
-    kernel: Kernel, config: Config, sm: Multiprocessor, guards: Specialization, room: Occupancy, spill_bytes: int
+    kernel: Kernel, config: Config, sm: Multiprocessor, guards: Variant, room: Occupancy, spill_bytes: int
 ) -> Footprint:
     tile, (rows, cols) = kernel.tile(config), fragment(kernel, config)
     warps = room.warps_per_block
-    width = VECTOR_BYTES // ITEM_BYTES[guards.dtype] if kernel.vectorized else 1
+    width = VECTOR_BYTES // ITEM_BYTES[guards.factors] if kernel.vectorized else 1
     loads = (rows + cols) / width
-    rate = _TENSOR_RATE.get(kernel.precision or guards.dtype, 1)
+    rate = _TENSOR_RATE.get(kernel.precision or guards.factors, 1)
     # Cycles of a multiprocessor for one k of one warp.
     lanes = rows * cols * _WARP / (sm.lanes * rate)
     issue = (rows * cols / rate + loads) / sm.partitions
@@ -161,7 +162,7 @@ def _staging(
 
 
 def _copying(
-    kernel: Kernel, config: Config, sm: Multiprocessor, guards: Specialization, room: Occupancy, spill_bytes: int
+    kernel: Kernel, config: Config, sm: Multiprocessor, guards: Variant, room: Occupancy, spill_bytes: int
 ) -> Footprint:
     tile, (rows, cols) = kernel.tile(config), fragment(kernel, config)
     warps, slices = room.warps_per_block, config.get("SLICES", 1)
@@ -172,7 +173,7 @@ def _copying(
     lone = join(_spread(warps, sm.partitions) * fed, loads * _WIDE_LATENCY)
     of_a, of_b = tile.m * tile.k / _WARP, tile.n * tile.k / _WARP
     if kernel.tensor_maps:
-        copying = (of_a + of_b) * _COPY_BOX + of_a * (_TRANSPOSITION if kernel.packs == "aligned" else 0)
+        copying = (of_a + of_b) * _COPY_BOX + of_a * (_TRANSPOSITION if kernel.relayouts == (None, None) else 0)
     elif "SLICES" in config:  # A is transposed on its way
         if guards.aligned:
             copying = of_a * _COPY_4 + of_b * _COPY_16 / 4
@@ -259,9 +260,7 @@ class _Needs(NamedTuple):
     """Of a bundle."""
 
 
-def _needs(
-    kernel: Kernel, config: Config, sm: Multiprocessor, guards: Specialization, report: CompileReport | None
-) -> _Needs:
+def _needs(kernel: Kernel, config: Config, sm: Multiprocessor, guards: Variant, report: CompileReport | None) -> _Needs:
     """What the compiler says of a kernel; without a report, what its results, fragments and tiles come to."""
     dynamic, tile = kernel.bundle(config) * kernel.shared_bytes(config), kernel.tile(config)
     if report is not None and report.registers is not None:

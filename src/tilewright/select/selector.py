@@ -15,8 +15,9 @@ from tilewright.analysis.gaussian_process import GaussianProcess
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.kernels.spec import Config, Kernel, rows_aligned
-from tilewright.problem import ITEM_BYTES, Problem
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Addresses, all_aligned
+from tilewright.problem import ITEM_BYTES, Arithmetic, Problem
 from tilewright.tables.cover import does_for, fewest
 
 if TYPE_CHECKING:
@@ -111,12 +112,8 @@ class _Knowledge:
     shapes: tuple[_Shape, ...]
 
 
-_Addresses = tuple[int, int, int]
-"""Base addresses of A, B and C, as far as they tell what 16-byte alignment they have."""
-
-
 def select(
-    problem: Problem, capability: tuple[int, int] | None, device: str = "", addresses: _Addresses = (0, 0, 0)
+    problem: Problem, capability: tuple[int, int] | None, device: str = "", addresses: Addresses = Addresses()
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
@@ -136,12 +133,12 @@ def select(
     Raises:
         DtypeError: no kernel multiplies this element type on this GPU.
     """
-    return _select(problem, capability, device, (addresses[0] % 16, addresses[1] % 16, addresses[2] % 16))
+    return _select(problem, capability, device, Addresses(*(address % 16 for address in addresses)))
 
 
 @lru_cache(maxsize=4096)
 def _select(
-    problem: Problem, capability: tuple[int, int] | None, device: str, addresses: _Addresses
+    problem: Problem, capability: tuple[int, int] | None, device: str, addresses: Addresses
 ) -> tuple[Kernel, Config]:
     if capability is None:
         return _for_emulator(problem)
@@ -151,7 +148,7 @@ def _select(
         raise DtypeError(
             f"no kernel takes {problem.dtype} operands like these on compute capability {capability[0]}.{capability[1]}"
         )
-    aligned = rows_aligned(problem) and not any(addresses)
+    aligned = all_aligned(problem) and not any(addresses)
     known = _tabled(device, problem.dtype)
     for shape in known.shapes:
         if _sizes(shape.problem) == _sizes(problem) and shape.place.aligned == aligned:
@@ -293,8 +290,8 @@ def _shapes(tables: Iterable["Table"], dtype: str) -> tuple[_Shape, ...]:
                 measured.setdefault(sizes, []).append(known)
         for sizes, of_shape in measured.items():
             of_shape.sort(key=lambda known: (not known.accurate, known.time_us))
-            problem = Problem(*sizes, dtype)
-            shapes[sizes] = _Shape(problem, _place(problem, rows_aligned(problem)), gpu, tuple(of_shape))
+            problem = Problem(*sizes, Arithmetic(dtype))
+            shapes[sizes] = _Shape(problem, _place(problem, all_aligned(problem)), gpu, tuple(of_shape))
     return tuple(shapes.values())
 
 
@@ -314,13 +311,12 @@ def _config(kernel: Kernel, values: frozenset[tuple[str, int]]) -> Config:
     return kernel.config(dict(values))
 
 
-def _takes(kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: _Addresses) -> bool:
+def _takes(kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: Addresses) -> bool:
     """Whether a kernel may be picked: it runs on the GPU, takes the operands, and rounds nothing."""
     return (
-        problem.dtype in kernel.dtypes
+        kernel.refusal(problem, addresses) is None
         and kernel.precision is None
-        and capability >= kernel.capability_for(problem.dtype)
-        and kernel.takes_rows(problem, addresses)
+        and kernel.runs_on(capability, problem.dtype)
     )
 
 
@@ -344,9 +340,11 @@ def _for_emulator(problem: Problem) -> tuple[Kernel, Config]:
         kernel, overrides = resolve(name)
         config = kernel.config(overrides)
         tile = kernel.tile(config)
-        if problem.dtype in kernel.dtypes and problem.m >= tile.m and problem.n >= tile.n:
+        if kernel.refusal(problem) is None and problem.m >= tile.m and problem.n >= tile.n:
             return kernel, config
     kernel, overrides = next(
-        (kernel, {}) for kernel in (resolve(_SMALLEST)[0], *reversed(LADDER)) if problem.dtype in kernel.dtypes
+        (kernel, {})
+        for kernel in (resolve(_SMALLEST)[0], *reversed(LADDER))
+        if kernel.refusal(problem) is None and kernel.precision is None
     )
     return kernel, kernel.config(overrides)

@@ -36,8 +36,8 @@ class Trial(BaseModel):
     n: int
     k: int
     dtype: str
-    alpha: float
-    beta: float
+    alpha: float = 1.0
+    beta: float = 0.0
     outcome: Outcome
     time_us: float | None = None
     """Median of the samples; of one short sample where it was stopped."""
@@ -113,7 +113,7 @@ class Journal:
 
     def of(self, device: str, kernels: dict[str, str], problem: Problem) -> list[Trial]:
         """The trials of a problem on a device, of kernels by name whose sources still have these digests."""
-        wanted = (problem.m, problem.n, problem.k, problem.dtype, problem.alpha, problem.beta)
+        wanted = (problem.m, problem.n, problem.k, problem.dtype, 1.0, 0.0)
         return [
             trial
             for trial in self._trials

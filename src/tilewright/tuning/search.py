@@ -254,8 +254,6 @@ class Search:
             n=problem.n,
             k=problem.k,
             dtype=problem.dtype,
-            alpha=problem.alpha,
-            beta=problem.beta,
             outcome=outcome,
             note=note[:2000],
             at_s=round(self._before_s + time.monotonic() - self._start, 4),
@@ -288,6 +286,6 @@ def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[in
     for kernel in kernels:
         with contextlib.suppress(TilewrightError):
             kernel.check(problem)
-            if kernel.precision is None and (capability is None or kernel.capability_for(problem.dtype) <= capability):
+            if kernel.precision is None and (capability is None or kernel.runs_on(capability, problem.dtype)):
                 found.setdefault(kernel.source, kernel)
     return list(found.values())

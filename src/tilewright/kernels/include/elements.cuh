@@ -23,25 +23,36 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
     return __float2bfloat16_rn(x);
 }
 
-// Four neighbouring elements, at a multiple of their size in bytes, by one load.
-__device__ __forceinline__ void load_quad(float* to, const float* from) {
-    const float4 quad = *reinterpret_cast<const float4*>(from);
-    to[0] = quad.x;
-    to[1] = quad.y;
-    to[2] = quad.z;
-    to[3] = quad.w;
-}
+template <int BYTES>
+struct Bits;
+template <>
+struct Bits<2> {
+    using type = unsigned short;
+};
+template <>
+struct Bits<4> {
+    using type = unsigned;
+};
+template <>
+struct Bits<8> {
+    using type = uint2;
+};
+template <>
+struct Bits<16> {
+    using type = uint4;
+};
 
-template <typename T>
-__device__ __forceinline__ void load_quad(float* to, const T* from) {
-    static_assert(sizeof(T) == 2, "four elements are 8 bytes");
-    const uint2 bits = *reinterpret_cast<const uint2*>(from);
-    const T* const quad = reinterpret_cast<const T*>(&bits);
+// COUNT neighbouring elements, 2 to 16 bytes at a multiple of their size, by one load.
+template <int COUNT, typename T>
+__device__ __forceinline__ void load_run(float* to, const T* from) {
+    using Run = typename Bits<COUNT * sizeof(T)>::type;
+    const Run bits = *reinterpret_cast<const Run*>(from);
+    const T* const run = reinterpret_cast<const T*>(&bits);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) to[i] = to_float(quad[i]);
+    for (int i = 0; i < COUNT; ++i) to[i] = to_float(run[i]);
 }
 
-// The way back, by one store.
+// Four neighbouring elements by one store, at a multiple of their size.
 __device__ __forceinline__ void store_quad(float* to, const float* from) {
     *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
 }

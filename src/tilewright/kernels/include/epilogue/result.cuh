@@ -58,7 +58,7 @@ struct Result {
             float quad[] = {alpha * sums[0], alpha * sums[1], alpha * sums[2], alpha * sums[3]};
             if (beta != 0.0f) {
                 float old[4];
-                load_quad(old, c);
+                load_run<4>(old, c);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) quad[i] += beta * old[i];
             }
