@@ -18,6 +18,17 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64},
         {"BM": 32, "BN": 32, "BK": 32, "WM": 16, "WN": 16},
     ],
+    "split_k": [
+        {"WORKERS": 1},
+        {"BM": 32, "BN": 128, "BK": 64, "K_SLICES": 2, "TM": 8, "STAGES": 2, "WORKERS": 2},
+        {"BM": 16, "BN": 32, "TN": 4, "K_SLICES": 4, "MIN_BLOCKS": 4},
+    ],
+    "skinny": [
+        {},
+        {"TM": 2, "TN": 4, "THREADS_N": 8, "GROUPS": 4, "DEPTH": 8, "AHEAD": 0},
+        {"TM": 4, "TN": 2, "THREADS_N": 1, "GROUPS": 4, "AHEAD": 0},
+        {"TM": 4, "TN": 3, "THREADS_N": 1, "THREADS_M": 8, "GROUPS": 4},
+    ],
 }
 FORMS = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
 KERNELS = [find(name) for name in CONFIGS]
