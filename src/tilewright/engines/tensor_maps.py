@@ -41,17 +41,19 @@ def layouts(kernel: Kernel, config: Config, problem: Problem) -> dict[str, Tenso
     """
     if kernel.tensor_maps is None or problem.k == 0:
         return {}
-    box_a, box_b = kernel.tensor_maps(config)
+    box_a, box_b = kernel.tensor_maps(config, problem.layout)
     return {
-        "A": _layout(problem.a, problem.m, problem.k, problem.dtype, box_a),
-        "B": _layout(problem.b, problem.k, problem.n, problem.dtype, box_b),
+        "A": _layout(problem, problem.a, problem.m, problem.k, box_a),
+        "B": _layout(problem, problem.b, problem.k, problem.n, box_b),
     }
 
 
-def _layout(layout: Layout, rows: int, cols: int, dtype: str, box: TensorBox) -> TensorLayout:
-    box.check(ITEM_BYTES[dtype])
+def _layout(problem: Problem, layout: Layout, rows: int, cols: int, box: TensorBox) -> TensorLayout:
+    item = ITEM_BYTES[problem.dtype]
+    box.check(item)
     count, length = layout.lines(rows, cols)
-    stride = layout.ld * ITEM_BYTES[dtype]
+    stride = layout.ld * item
     if count == 1:  # it is of no use then, and need not be what a map takes
         stride = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
-    return TensorLayout(_ADDRESS, count, length, stride, dtype, box)
+    matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, 0)
+    return TensorLayout(_ADDRESS, count, length, stride, problem.dtype, box, matrices, matrix_stride)
