@@ -16,7 +16,7 @@ extern "C" __global__ void dump(int M, int N, int K, float alpha, const __grid_c
         barrier_init(&barrier, 1);
         fence_barrier_init();
         barrier_expect_bytes(&barrier, BYTES);
-        load_tile(tile, &A, static_cast<int>(beta), static_cast<int>(alpha), &barrier);
+        load_tile(tile, &A, static_cast<int>(beta), static_cast<int>(alpha), 0, &barrier);
     }
     __syncthreads();
     barrier_wait(&barrier, 0);
@@ -37,7 +37,7 @@ def dump_kernel(folder):
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
-        tensor_maps=lambda config: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
+        tensor_maps=lambda config, layout: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
         needs_alignment=True,
         least_capability=(9, 0),
     )

@@ -29,7 +29,7 @@ def faulty(name):
         block=lambda config: (256, 1, 1),
         blocks=lambda problem, config: blocks_of_tile * tiles_of(problem),
         workspace_bytes=(lambda problem, config: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
-        tensor_maps=(lambda config: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
+        tensor_maps=(lambda config, layout: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
         needs_alignment=name in TENSOR_MAPS,
         overlaps=name in OVERLAPPING,
     )

@@ -52,7 +52,7 @@ extern "C" __global__ void kernel(const __grid_constant__ TensorMap map, float* 
     const int self = threadIdx.x;
 """
 MAKE = "if (self == 0) { barrier_init(&barrier, 1); fence_barrier_init(); }"
-LOAD = "if (self == 0) { barrier_expect_bytes(&barrier, 1024); load_tile(tile, &map, 0, 0, &barrier); }"
+LOAD = "if (self == 0) { barrier_expect_bytes(&barrier, 1024); load_tile(tile, &map, 0, 0, 0, &barrier); }"
 MEET = "__syncthreads();"
 WAIT = "barrier_wait(&barrier, 0);"
 READ = "for (int i = self; i < 256; i += 64) to[i] = tile[i];"
@@ -94,13 +94,13 @@ def test_a_tile_that_nobody_waits_for_is_an_error():
 
 
 def test_bytes_that_nobody_announced():
-    arrive = "if (self == 0) { load_tile(tile, &map, 0, 0, &barrier); barrier_arrive(&barrier); }"
+    arrive = "if (self == 0) { load_tile(tile, &map, 0, 0, 0, &barrier); barrier_arrive(&barrier); }"
     with pytest.raises(LaunchError, match="nobody has waited for a tile"):
         run(MAKE, arrive, MEET, WAIT, READ)
 
 
 def test_no_arrival_at_all():
-    load = "if (self == 0) load_tile(tile, &map, 0, 0, &barrier);"
+    load = "if (self == 0) load_tile(tile, &map, 0, 0, 0, &barrier);"
     with pytest.raises(LaunchError, match="1 of 1 arrivals and -1024 bytes of its phase 0 are missing"):
         run(MAKE, load, MEET, WAIT, READ)
 
@@ -116,7 +116,7 @@ def test_too_few_bytes_announced():
 
 
 def test_the_phase_ends_with_the_bytes_announced_though_more_are_coming():
-    second = "if (self == 0) load_tile(tile + 256, &map, 0, 0, &barrier);"
+    second = "if (self == 0) load_tile(tile + 256, &map, 0, 0, 0, &barrier);"
     late = READ.replace("tile[i]", "tile[256 + i]")
     with pytest.raises(LaunchError, match="nobody has waited for a tile"):
         run(MAKE, LOAD, second, MEET, WAIT, late)
@@ -125,7 +125,7 @@ def test_the_phase_ends_with_the_bytes_announced_though_more_are_coming():
 
 
 def test_bytes_may_be_announced_after_the_load():
-    load = "if (self == 0) { load_tile(tile, &map, 0, 0, &barrier); barrier_expect_bytes(&barrier, 1024); }"
+    load = "if (self == 0) { load_tile(tile, &map, 0, 0, 0, &barrier); barrier_expect_bytes(&barrier, 1024); }"
     np.testing.assert_array_equal(run(MAKE, load, MEET, WAIT, READ), TILE.ravel())
 
 
@@ -193,11 +193,21 @@ def test_a_swizzle_needs_the_boundary_at_which_its_pattern_begins():
 def test_elements_of_two_bytes_make_the_columns_to_begin_at_twice_as_far_apart():
     memory = ENGINE.upload(TILE)
     halves = TensorLayout(memory.pointer, 8, 64, 128, "float16", TensorBox(8, 64, 0))
-    right, wrong = (LOAD.replace("0, 0, &barrier", f"{col}, 0, &barrier") for col in (8, 12))
+    right, wrong = (LOAD.replace("0, 0, 0, &barrier", f"{col}, 0, 0, &barrier") for col in (8, 12))
     moved = np.pad(TILE[:, 4:], ((0, 0), (0, 4)))
     np.testing.assert_array_equal(run_on(halves, MAKE, right, MEET, WAIT, READ), moved.ravel())
     with pytest.raises(LaunchError, match="a multiple of 8, the elements in 16 bytes, got 12"):
         run_on(halves, MAKE, wrong)
+
+
+@pytest.mark.parametrize("matrix", [0, 1, 2, 3, -1])
+def test_a_box_is_of_one_matrix_of_the_batch(matrix):
+    batch = np.stack([TILE, TILE + 1000, TILE + 2000])
+    memory = ENGINE.upload(np.pad(batch.reshape(3, 256), ((0, 0), (0, 12))))  # matrices 1072 bytes apart
+    layout = TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32), matrices=3, matrix_stride=1072)
+    load = LOAD.replace("0, 0, 0, &barrier", f"0, 0, {matrix}, &barrier")
+    expected = batch[matrix] if 0 <= matrix < 3 else np.zeros((8, 32))
+    np.testing.assert_array_equal(run_on(layout, MAKE, load, MEET, WAIT, READ), expected.ravel())
 
 
 # What a map can say.

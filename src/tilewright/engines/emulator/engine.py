@@ -31,7 +31,7 @@ from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
 
-_MAP = struct.Struct("=Qq6i")
+_MAP = struct.Struct("=Qqq7i")
 """Of the fields of struct TensorMap in abi.hpp."""
 
 MULTIPROCESSORS = 4
@@ -353,8 +353,9 @@ def tensor_map(layout: TensorLayout | None) -> bytes:
     memory = bytearray(MAP_BYTES)
     if layout is not None:
         box = layout.box
-        extents = (layout.rows, layout.cols, box.rows, box.cols, layout.item_bytes, box.swizzle)
-        _MAP.pack_into(memory, 0, layout.pointer, layout.row_stride, *extents)
+        strides = (layout.row_stride, layout.matrix_stride)
+        extents = (layout.rows, layout.cols, layout.matrices, box.rows, box.cols)
+        _MAP.pack_into(memory, 0, layout.pointer, *strides, *extents, layout.item_bytes, box.swizzle)
     return bytes(memory)
 
 
