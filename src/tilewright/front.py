@@ -20,7 +20,7 @@ from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.problem import DTYPES, ITEM_BYTES, Arithmetic, Epilogue, Problem, Scalars, Side
 from tilewright.select.selector import select
-from tilewright.shapes import Formulation, View, formulate, result_shape
+from tilewright.shapes import Formulation, View, formulate, result_shape, size
 
 _MOST_PLANS = 4096
 """Products whose plans are kept; all are dropped when there are more."""
@@ -194,7 +194,7 @@ class _Call(NamedTuple):
         stream = library.stream(a)
         operands: dict[str, Operand | None] = {}
         for name, array in arrays.items():
-            if array is None:
+            if array is None and name not in ("a", "b"):
                 operands[name] = None
                 continue
             if library_of(name, array) is not library:
@@ -263,6 +263,9 @@ class _Call(NamedTuple):
                     f"{operand.argument} must have the result's element type {result}: got {operand.dtype}"
                 )
         _, shape = result_shape(a.shape, b.shape)
+        for operand in (c, out):
+            if operand is not None and operand.shape != shape:
+                raise ArrayError(f"{operand.argument} must be {size(shape)} as a @ b is, got {size(operand.shape)}")
         if bias is not None:
             m = a.shape[-2] if len(a.shape) > 1 else 1
             n = b.shape[-1] if len(b.shape) > 1 else 1
@@ -448,6 +451,8 @@ def _has_gaps(bias: Operand) -> bool:
 def _through_engine(call: _Call, engine: Engine, target: Operand) -> None:
     """Copy host arrays to the engine's memory, multiply there, and copy the result back."""
     batch, shape = result_shape(call.a.shape, call.b.shape)
+    if 0 in shape:
+        return
     rung = call.request.rung
     columns = rung is None or "T" in "".join(rung[0].takes.layouts)
     a, b = (host.uploaded(engine, operand, batch, columns) for operand in (call.a, call.b))

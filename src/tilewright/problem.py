@@ -3,7 +3,7 @@
 D[i] = activation(alpha * A[i] @ B[i] + beta * C[i] + bias)        i from 0 to batch - 1
 """
 
-import math
+import numbers
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -145,7 +145,7 @@ class Scalars(NamedTuple):
             ProblemError: one is not a real number.
         """
         for name, value in (("alpha", alpha), ("beta", beta)):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+            if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
                 raise ProblemError(f"{name} must be a number, got {value!r}")
         return cls(float(alpha), float(beta))
 

@@ -63,13 +63,13 @@ def result_shape(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, ...], t
             raise ArrayError(f"{name} must be a vector, a matrix or a batch of matrices, got a scalar")
     inner = b[-2] if len(b) > 1 else b[0]
     if a[-1] != inner:
-        raise ArrayError(f"b must have {a[-1]} rows, as a has columns: got b of {_size(b)}, and a of {_size(a)}")
+        raise ArrayError(f"b must have {a[-1]} rows, as a has columns: got b of {size(b)}, and a of {size(a)}")
     batch_a, batch_b = tuple(a[:-2]), tuple(b[:-2])
     length = max(len(batch_a), len(batch_b))
     batch = []
     for one, other in zip(_fill(batch_a, length), _fill(batch_b, length), strict=True):
         if one != other and 1 not in (one, other):
-            raise ArrayError(f"batches must be equal or 1 in each dimension: got a of {_size(a)}, and b of {_size(b)}")
+            raise ArrayError(f"batches must be equal or 1 in each dimension: got a of {size(a)}, and b of {size(b)}")
         batch.append(other if one == 1 else one)
     rows, cols = a[-2:-1], b[-1:] if len(b) > 1 else ()
     return tuple(batch), (*batch, *rows, *cols)
@@ -90,8 +90,8 @@ def formulate(
 
     Args:
         a, b: factors, as `numpy.matmul` takes them.
-        out: where the result goes; None for a new row-major array.
-        c: what is added, None for nothing.
+        out: of the result's shape, where the result goes; None for a new row-major array.
+        c: of the result's shape, what is added; None for nothing.
         bias: the side of the result that it belongs to.
         arithmetic, activation: as in a Problem.
         row_major: whether only row-major operands will do; others are copied.
@@ -100,9 +100,6 @@ def formulate(
         ArrayError: the arrays do not fit each other.
     """
     batch, shape = result_shape(a.shape, b.shape)
-    for name, view in (("c", c), ("out", out)):
-        if view is not None and view.shape != shape:
-            raise ArrayError(f"{name} must be {_size(shape)} as a @ b is, got {_size(view.shape)}")
     m = a.shape[-2] if len(a.shape) > 1 else 1
     n = b.shape[-1] if len(b.shape) > 1 else 1
     k, count = a.shape[-1], math.prod(batch)
@@ -217,7 +214,7 @@ def _fill(batch: tuple[int, ...], length: int) -> tuple[int, ...]:
     return (1,) * (length - len(batch)) + tuple(batch)
 
 
-def _size(shape: Sequence[int]) -> str:
+def size(shape: Sequence[int]) -> str:
     """A shape as text: '3 x 4', of a batch '8 of 3 x 4'."""
     matrix = " x ".join(map(str, shape[-2:])) if len(shape) > 1 else f"{shape[0]} elements" if shape else "1 element"
     return matrix if len(shape) < 3 else f"{' x '.join(map(str, shape[:-2]))} of {matrix}"

@@ -208,9 +208,9 @@ class EmulatorEngine:
         arguments[:] = np.frombuffer(step.arguments, np.uint8)
         for offset, kind, source, shift in step.slots:
             if kind == "scalar":
-                struct.pack_into("=f", arguments, offset, getattr(scalars, source))
+                struct.pack_into("=f", arguments.data, offset, getattr(scalars, source))
             else:  # a tensor map begins with its address too
-                struct.pack_into("=Q", arguments, offset, addresses[source] + shift if addresses[source] else 0)
+                struct.pack_into("=Q", arguments.data, offset, addresses[source] + shift if addresses[source] else 0)
         shape = shape_of(kernel.arguments)
         values = [
             (ctypes.c_ubyte * size).from_buffer(arguments.data, offset)
