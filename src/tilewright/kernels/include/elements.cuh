@@ -1,0 +1,68 @@
+// Elements of a matrix in memory, of type float, __half or __nv_bfloat16, and the floats that are computed with.
+#pragma once
+
+#include <half.cuh>  // in brackets: the emulator has one of its own
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(__half x) { return __half2float(x); }
+__device__ __forceinline__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+// The element nearest to a float; of two that are equally near, the even one.
+template <typename T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+    return x;
+}
+template <>
+__device__ __forceinline__ __half from_float<__half>(float x) {
+    return __float2half_rn(x);
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+
+template <int BYTES>
+struct Bits;
+template <>
+struct Bits<2> {
+    using type = unsigned short;
+};
+template <>
+struct Bits<4> {
+    using type = unsigned;
+};
+template <>
+struct Bits<8> {
+    using type = uint2;
+};
+template <>
+struct Bits<16> {
+    using type = uint4;
+};
+
+// COUNT neighbouring elements, 2 to 16 bytes at a multiple of their size, by one load.
+template <int COUNT, typename T>
+__device__ __forceinline__ void load_run(float* to, const T* from) {
+    using Run = typename Bits<COUNT * sizeof(T)>::type;
+    const Run bits = *reinterpret_cast<const Run*>(from);
+    const T* const run = reinterpret_cast<const T*>(&bits);
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) to[i] = to_float(run[i]);
+}
+
+// Four neighbouring elements by one store, at a multiple of their size.
+__device__ __forceinline__ void store_quad(float* to, const float* from) {
+    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
+}
+
+template <typename T>
+__device__ __forceinline__ void store_quad(T* to, const float* from) {
+    static_assert(sizeof(T) == 2, "four elements are 8 bytes");
+    uint2 bits;
+    T* const quad = reinterpret_cast<T*>(&bits);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) quad[i] = from_float<T>(from[i]);
+    *reinterpret_cast<uint2*>(to) = bits;
+}
