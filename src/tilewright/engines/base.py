@@ -205,9 +205,8 @@ def matrix_at(pointer: int, array: NDArray[Any], ld: int, order: Order, owner: A
 
 def array_of(lines: NDArray[Any], matrix: Matrix) -> NDArray[Any]:
     """The array that a matrix's lines are: their memory's order made rows and columns again."""
-    count, length = matrix.lines
-    batch = 1 if matrix.batch is None else matrix.batch
-    stacked = lines.reshape(batch, count // max(batch, 1), length)
+    sizes = (matrix.rows, matrix.cols) if matrix.order == "row" else (matrix.cols, matrix.rows)
+    stacked = lines.reshape(1 if matrix.batch is None else matrix.batch, *sizes)
     array = stacked if matrix.order == "row" else stacked.swapaxes(1, 2)
     return np.ascontiguousarray(array[0] if matrix.batch is None else array)
 
