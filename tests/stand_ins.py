@@ -11,74 +11,79 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.engines.base import CompileReport, Matrix
-from tilewright.kernels.spec import Config, Kernel, Launch, Specialization
-from tilewright.problem import Problem
+from tilewright import host
+from tilewright.engines.base import Matrix, matrix_at, memory_lines
+from tilewright.engines.plan import Needs, Plan, Pointers
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Addresses
+from tilewright.problem import Layout, Problem, Scalars
 
 
 class NumPyEngine:
     """An engine whose kernels all compute with NumPy; it notes what it is asked for.
 
-    Like a GPU it gets bare addresses, so that a wrong one, or a wrong leading dimension, gives a wrong result.
+    Like a GPU it gets bare addresses, so that a wrong one, or a wrong layout, gives a wrong result.
     """
 
     name = "numpy"
     device_name = "NumPy"
     cache_bytes = 0
+    multiprocessors = 4
 
     def __init__(self, capability: tuple[int, int] | None) -> None:
         self.capability = capability
-        self.compiled: list[tuple[Kernel, Config, Specialization]] = []
+        self.planned: list[Plan] = []
         self.streams: list[Any] = []
         self.uploads = self.synchronized = 0
 
-    def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> SimpleNamespace:
-        self.compiled.append((kernel, config, specialization))
-        report = CompileReport(None, None, None)
-        return SimpleNamespace(kernel=kernel, config=config, specialization=specialization, report=report)
+    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+        kernel.check(problem, addresses)
+        executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
+        plan = Plan(problem, kernel, config, executable, (), Needs())
+        self.planned.append(plan)
+        return plan
 
-    def launch(
-        self, executable: SimpleNamespace, problem: Problem, a: Matrix, b: Matrix, c: Matrix, stream: Any = None
-    ) -> None:
-        geometry = executable.kernel.launch(problem, executable.config)
-        assert isinstance(geometry, Launch)
-        assert executable.specialization == executable.kernel.specialize(
-            problem, executable.config, (a.pointer, b.pointer, c.pointer)
-        )
+    def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
+        problem = plan.problem
         self.streams.append(stream)
-        if problem.m and problem.n:
-            target = _at(c, problem.ldc)
-            factors = (_at(a, problem.lda), _at(b, problem.ldb))
-            product = problem.alpha * np.matmul(*(factor.astype(np.float32) for factor in factors))
-            target[...] = product + problem.beta * target if problem.beta else product
+        a = _at(pointers.a, problem.a, problem.m, problem.k, problem.batch, problem.dtype)
+        b = _at(pointers.b, problem.b, problem.k, problem.n, problem.batch, problem.dtype)
+        d = _at(pointers.d, problem.d, problem.m, problem.n, problem.batch, problem.result)
+        result = scalars.alpha * np.matmul(a.astype(np.float32), b.astype(np.float32))
+        if scalars.beta:
+            c = _at(pointers.c or pointers.d, problem.addend, problem.m, problem.n, problem.batch, problem.result)
+            result = result + scalars.beta * c.astype(np.float32)
+        if problem.epilogue.bias:
+            shape = (1, problem.n) if problem.epilogue.bias == "row" else (problem.m, 1)
+            result = result + _at(pointers.bias, Layout(ld=shape[1]), *shape, 1, problem.result)[0].astype(np.float32)
+        d[...] = host.apply(problem.epilogue.activation, result)
 
-    def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
+    def upload(self, array: NDArray[Any], ld: int = 0, order: str = "row") -> Matrix:
         self.uploads += 1
-        rows, cols = array.shape
-        ld = ld or max(cols, 1)
-        memory = np.full((rows, ld), np.nan, array.dtype)
-        memory[:, :cols] = array
-        return Matrix(memory.ctypes.data, rows, cols, ld, str(array.dtype), memory)
+        lines = memory_lines(array, ld, order).copy()
+        return matrix_at(lines.ctypes.data, array, lines.shape[1], order, lines)
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         memory = np.full((rows, cols), np.nan, dtype)
         return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
-        return _at(matrix, matrix.ld).copy()
+        return matrix.owner.copy()
 
     def synchronize(self) -> None:
         self.synchronized += 1
 
 
-def _at(matrix: Matrix, ld: int) -> NDArray[Any]:
-    kind = np.dtype(matrix.dtype)
-    if 0 in (matrix.rows, matrix.cols):
-        return np.empty((matrix.rows, matrix.cols), kind)
-    elements = (matrix.rows - 1) * ld + matrix.cols
-    memory = np.ctypeslib.as_array((ctypes.c_ubyte * (elements * kind.itemsize)).from_address(matrix.pointer))
-    strides = (kind.itemsize * ld, kind.itemsize)
-    return np.lib.stride_tricks.as_strided(memory.view(kind), (matrix.rows, matrix.cols), strides)
+def _at(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str) -> NDArray[Any]:
+    """The matrices that lie at an address."""
+    kind = np.dtype(dtype)
+    elements = layout.extent(rows, cols, batch)
+    if not elements:
+        return np.empty((batch, rows, cols), kind)
+    memory = np.ctypeslib.as_array((ctypes.c_ubyte * (elements * kind.itemsize)).from_address(pointer))
+    far, near = kind.itemsize * layout.ld, kind.itemsize
+    strides = (kind.itemsize * (layout.batch_stride or 0), *((far, near) if layout.order == "row" else (near, far)))
+    return np.lib.stride_tricks.as_strided(memory.view(kind), (batch, rows, cols), strides)
 
 
 class Exporter:
@@ -124,7 +129,8 @@ class StandardArray(Exporter):
         def empty(shape: tuple[int, int], *, dtype: str, device: int) -> StandardArray:
             return StandardArray(np.full(shape, np.nan, dtype), device)
 
-        return SimpleNamespace(empty=empty, from_dlpack=StandardArray, float32="float32")
+        types = {name: name for name in ("float32", "float16", "bfloat16")}
+        return SimpleNamespace(empty=empty, from_dlpack=StandardArray, **types)
 
 
 class CudaArray:
@@ -171,6 +177,7 @@ def cupy_module(stream: int) -> ModuleType:
 
     module.empty = lambda shape, dtype: CuPyArray(np.full(shape, np.nan, dtype), devices[-1])
     module.ascontiguousarray = lambda array: CuPyArray(np.ascontiguousarray(array.values), devices[-1])
+    module.broadcast_to = lambda array, shape: CuPyArray(np.broadcast_to(array.values, shape), devices[-1])
     module.cuda = SimpleNamespace(
         Device=current, get_current_stream=lambda device: SimpleNamespace(ptr=stream + device)
     )
@@ -214,6 +221,9 @@ class Tensor:
     def stride(self) -> tuple[int, ...]:
         return tuple(step // self.values.itemsize for step in self.values.strides)
 
+    def expand(self, shape: tuple[int, ...]) -> "Tensor":
+        return Tensor(np.broadcast_to(self.values, shape), f"{self.device.type}:{self.device.index}")
+
     def contiguous(self) -> "Tensor":
         return Tensor(np.ascontiguousarray(self.values), f"{self.device.type}:{self.device.index}")
 
@@ -237,7 +247,8 @@ def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
         tensor.version += 1
 
     module.strided = "strided"
-    module.float32, module.int16 = "torch.float32", "torch.int16"
+    for name in ("float32", "float16", "bfloat16", "int16"):
+        setattr(module, name, f"torch.{name}")
     module.empty = empty
     module.is_grad_enabled = lambda: grad
     module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=stream + device.index))

@@ -25,10 +25,11 @@ from stand_ins import (
     torch_module,
 )
 from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchError
+from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import gpu_operand, host_operand
 
-front_door = sys.modules["tilewright.matmul"]
-arrays = sys.modules["tilewright.arrays"]
+front_door = sys.modules["tilewright.front"]
+protocols = sys.modules["tilewright.arrays.protocols"]
 
 STREAM = 4096
 """Handle of the stream that the stand-ins say is current on GPU 0; on the others it is so much higher."""
@@ -39,7 +40,7 @@ def gpus(monkeypatch):
     """Two GPUs, 0 and 1, for arrays that say they lie there."""
     engines = {0: NumPyEngine((9, 0)), 1: NumPyEngine((9, 0))}
     monkeypatch.setattr(front_door, "_gpu", engines.get)
-    monkeypatch.setattr(arrays, "resolve_engine", lambda _: engines[0])
+    monkeypatch.setattr(protocols, "resolve_engine", lambda _: engines[0])
     return engines
 
 
@@ -108,7 +109,7 @@ def test_bfloat16_through_dlpack_is_read_in_place():
     a, out = Exporter(whole[2:7, 3:10]), Exporter(np.full((5, 3), np.nan, np.float32))
     tilewright.matmul(a, Exporter(B.astype("bfloat16")[::-1]), out=out)
     check(out.values, A.astype("bfloat16").astype(np.float32) @ B.astype("bfloat16").astype(np.float32)[::-1])
-    where = arrays._OTHER.read("a", a, 0)
+    where = library_of("a", a).read("a", a, 0)
     assert (where.pointer, where.strides, where.dtype) == (a.values.ctypes.data, (24, 2), "bfloat16")
 
 
@@ -212,7 +213,7 @@ def test_a_library_that_follows_the_array_api_standard_is_asked_for_new_arrays(g
 
 
 def test_the_memory_of_a_jax_result_on_a_gpu_is_the_engines_own(gpus):
-    jax = arrays.library_of("a", JaxArray(A, device=0))
+    jax = library_of("a", JaxArray(A, device=0))
     result = jax.new(jax.read("a", JaxArray(A, device=0), 0), 5, 3, gpus[0])
     assert (result.shape, result.strides, result.dtype, result.device) == ((5, 3), (12, 4), "float32", 0)
     assert result.pointer == result.array.pointer
@@ -312,14 +313,14 @@ def test_an_array_on_a_gpu_of_a_machine_without_one(monkeypatch, array):
     def no_gpu(engine):
         raise EngineUnavailableError(f"the {engine} engine cannot run here: no driver")
 
-    monkeypatch.setattr(arrays, "resolve_engine", no_gpu)
+    monkeypatch.setattr(protocols, "resolve_engine", no_gpu)
     with pytest.raises(EngineUnavailableError, match="the cuda engine cannot run here: no driver"):
         tilewright.matmul(array, array, out=array)
 
 
 @pytest.mark.parametrize("stream", [None, 1, 2, 4096])
 def test_the_stream_that_an_interface_names(stream):
-    library = arrays.library_of("a", CudaArray(A, stream))
+    library = library_of("a", CudaArray(A, stream))
     assert library.stream(CudaArray(A, stream)) == (stream or 0)
     assert library.waits(CudaArray(A, stream)) is (stream is None)
 

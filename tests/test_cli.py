@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright import cli
+from tilewright.cli import bench, main
 from tilewright.kernels import LADDER, find
 
 
@@ -23,7 +23,7 @@ def tilewright(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["tilewright", *arguments])
         status = 0
         try:
-            cli.main()
+            main.main()
         except SystemExit as stop:
             status = stop.code or 0
         printed = capsys.readouterr()
@@ -91,7 +91,7 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert status == 0
     assert "33x34x35, bfloat16" in out
     records = json.loads(path.read_text())["records"]
-    takers = [kernel.name for kernel in LADDER if "bfloat16" in kernel.dtypes]
+    takers = [kernel.name for kernel in LADDER if "bfloat16" in kernel.takes.factors]
     assert [(record["kernel"], record["dtype"]) for record in records] == [(name, "bfloat16") for name in takers]
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 1
@@ -118,7 +118,7 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
     right = find("coalesced")
     source = tmp_path / right.source.name
     source.write_text(right.source.read_text().replace("k < K", "k < K - 1"))
-    monkeypatch.setattr(cli, "resolve", lambda name: (replace(right, name=name, source=source), {}))
+    monkeypatch.setattr(bench, "resolve", lambda name: (replace(right, name=name, source=source), {}))
     status, out, err = tilewright("bench", "broken", "--shape", "32", "--engine", "emulator")
     assert status == 1
     assert "WRONG" in out
@@ -200,5 +200,5 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
 
 
 def test_no_command_loads_cuda_before_it_needs_it():
-    check = "import sys, tilewright.cli; assert not [name for name in sys.modules if name.split('.')[0] == 'cuda']"
+    check = "import sys, tilewright.cli.main; assert not [name for name in sys.modules if name.split('.')[0] == 'cuda']"
     subprocess.run([sys.executable, "-c", check], check=True)

@@ -6,11 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from faulty import faulty
-from tilewright import cli, cli_check
+from tilewright.cli import check, main
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.app, ["check", *map(str, arguments)], env={"COLUMNS": "200"})
+    return CliRunner().invoke(main.app, ["check", *map(str, arguments)], env={"COLUMNS": "200"})
 
 
 def text(result):
@@ -25,7 +25,7 @@ def test_a_right_kernel_passes():
 
 
 def test_a_faulty_kernel_is_shown_with_its_faults(monkeypatch):
-    monkeypatch.setattr(cli_check, "resolve", lambda name: (faulty(name), {}))
+    monkeypatch.setattr(check, "resolve", lambda name: (faulty(name), {}))
     result = run("past_the_last_row", "--shape", "24x39x35", "--beta", 0)
     assert result.exit_code == 1
     assert "0 past_the_last_row faulty" in text(result)
@@ -38,7 +38,7 @@ def test_a_faulty_kernel_is_shown_with_its_faults(monkeypatch):
 
 
 def test_a_wrong_result_is_a_fault_too(monkeypatch):
-    monkeypatch.setattr(cli_check, "limit", lambda problem, precision: 0.0)
+    monkeypatch.setattr(check, "limit", lambda problem, precision: 0.0)
     result = run("naive", "--shape", "8x8x8", "--beta", 1)
     assert result.exit_code == 1
     assert re.search(r"wrong result 8x8x8, beta 1 the relative error against float64 is \d\.\de-\d\d", text(result))
@@ -61,6 +61,6 @@ def test_what_cannot_be_is_refused(arguments, message):
 
 def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     checked = []
-    monkeypatch.setattr(cli_check, "_run", lambda chosen, problems, dtype: checked.extend(chosen) or iter(()))
+    monkeypatch.setattr(check, "_run", lambda chosen, problems, dtype: checked.extend(chosen) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
     assert {kernel.name for kernel, _ in checked} == {"wmma_f16"}

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tilewright import cli_explain
 from tilewright.bench import ncu
+from tilewright.cli import explain as command
 from tilewright.cli.main import app
 from tilewright.errors import EngineUnavailableError, GpuNotFoundError
 from tilewright.gpus import gpu_named
@@ -16,7 +16,7 @@ RUNNER = CliRunner()
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(cli_explain, "present_gpu", lambda: None)
+    monkeypatch.setattr(command, "present_gpu", lambda: None)
 
 
 def explain(*arguments):
@@ -93,5 +93,5 @@ def test_what_it_cannot_do_it_says(monkeypatch):
 
 
 def test_this_machines_gpu_comes_first(monkeypatch):
-    monkeypatch.setattr(cli_explain, "_present_gpu", lambda: gpu_named("L4"))
+    monkeypatch.setattr(command, "_present_gpu", lambda: gpu_named("L4"))
     assert "on one L4" in explain("naive", "--shape", "64").output

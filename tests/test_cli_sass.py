@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from tilewright import cli, cli_sass
+from tilewright.cli import main
+from tilewright.cli import sass as command
 from tilewright.engines import disassembler
 from tilewright.errors import EngineUnavailableError
 
@@ -19,7 +20,7 @@ def sass(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["tilewright", "sass", *arguments])
         status = 0
         try:
-            cli.main()
+            main.main()
         except SystemExit as stop:
             status = stop.code or 0
         printed = capsys.readouterr()
@@ -40,7 +41,7 @@ def test_it_shows_mix_widths_and_main_loop(sass):
 
 
 def test_without_a_gpu_code_is_made_for_hopper(sass, monkeypatch):
-    monkeypatch.setattr(cli_sass, "present_gpu", lambda: None)
+    monkeypatch.setattr(command, "present_gpu", lambda: None)
     _, out, _ = sass("naive")
     assert " for sm_90a: float32" in out
 

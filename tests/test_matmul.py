@@ -123,7 +123,7 @@ def test_a_gpu_multiplies_where_there_is_one(monkeypatch):
     monkeypatch.setattr(front_door, "resolve_engine", {"auto": gpu}.get)
     a, b = draw(5, 7), draw(7, 3)
     check(tilewright.matmul(a, b), reference(a, b), 7)
-    assert len(gpu.compiled) == 1
+    assert len(gpu.planned) == 1
 
 
 @pytest.mark.parametrize("named", [{"kernel": "shared_tiled"}, {"engine": "emulator"}])
@@ -133,7 +133,7 @@ def test_the_emulator_runs_where_a_kernel_or_it_is_named(monkeypatch, named):
     a, b = draw(5, 7), draw(7, 3)
     check(tilewright.matmul(a, b, **named), reference(a, b), 7)
     assert asked == [named.get("engine", "auto")]
-    assert len(emulator.compiled) == 1
+    assert len(emulator.planned) == 1
 
 
 @pytest.mark.parametrize("kernel", [find("vectorized"), "vectorized", "6", 6])
@@ -141,35 +141,39 @@ def test_the_emulator_runs_where_a_kernel_or_it_is_named(monkeypatch, named):
 def test_kernels_and_configs_in_every_form(kernel, config):
     engine = NumPyEngine(None)
     tilewright.matmul(draw(5, 7), draw(7, 3), kernel=kernel, config=config, engine=engine)
-    assert engine.compiled[0][:2] == (find("vectorized"), find("vectorized").config({"BM": 64}))
+    assert (engine.planned[0].kernel, engine.planned[0].config) == (
+        find("vectorized"),
+        find("vectorized").config({"BM": 64}),
+    )
 
 
 def test_a_preset_and_what_differs_from_it():
     engine = NumPyEngine(None)
     tilewright.matmul(draw(5, 7), draw(7, 3), kernel="vectorized:fastcuda_v3", config="BK=32", engine=engine)
     preset = find("vectorized").presets["fastcuda_v3"]
-    assert engine.compiled[0][1] == find("vectorized").config({**preset, "BK": 32})
+    assert engine.planned[0].config == find("vectorized").config({**preset, "BK": 32})
 
 
 def test_what_was_tuned_for_a_gpu_is_used_on_it():
     engine = NumPyEngine((8, 0))
     tilewright.matmul(draw(5, 7), draw(7, 3), kernel="autotuned", engine=engine)
-    assert engine.compiled[0][1] == find("autotuned").config(capability=(8, 0))
+    assert engine.planned[0].config == find("autotuned").config(capability=(8, 0))
 
 
 def test_a_call_like_an_earlier_one_is_not_prepared_again():
     engine = NumPyEngine(None)
     for _ in range(3):
         tilewright.matmul(draw(5, 8), draw(8, 4), engine=engine)
-    assert len(engine.compiled) == 1
+    assert len(engine.planned) == 1
     assert len(engine.streams) == 3
 
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_every_rung_on_the_emulator(kernel):
-    a, b = (factor.astype(kernel.dtypes[0]) for factor in (draw(37, 21, "gap"), draw(21, 66, "columns")))
+    a, b = (factor.astype(kernel.takes.factors[0]) for factor in (draw(37, 21, "gap"), draw(21, 66, "columns")))
     c = draw(37, 66)
-    result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=2.0, kernel=kernel.name, engine="emulator")
+    options = {"kernel": kernel.name, "engine": "emulator", "out_dtype": "float32"}
+    result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=2.0, **options)
     check(result, reference(a, b, 0.5, 2.0, c), 21 * (100 if kernel.precision else 1))
 
 
@@ -186,10 +190,37 @@ REFUSED = {
     "inner dimensions": (
         {"b": draw(6, 3)},
         ArrayError,
-        "b must have as many rows as a has columns: got b of 6 x 3, and a of 5 x 7",
+        "b must have 7 rows, as a has columns: got b of 6 x 3, and a of 5 x 7",
     ),
-    "vector": ({"a": A[0]}, ArrayError, "a must be a matrix, with 2 dimensions; got 1, shape (7,)"),
-    "batch": ({"b": B[None]}, ArrayError, "b must be a matrix, with 2 dimensions; got 3, shape (1, 7, 3)"),
+    "vector": (
+        {"a": A[0, :6]},
+        ArrayError,
+        "b must have 6 rows, as a has columns: got b of 7 x 3, and a of 6 elements",
+    ),
+    "batches": (
+        {"a": np.stack([A] * 2), "b": np.stack([B] * 3)},
+        ArrayError,
+        "batches must be equal or 1 in each dimension: got a of 2 of 5 x 7, and b of 3 of 7 x 3",
+    ),
+    "bias length": ({"bias": A[0]}, ArrayError, "bias must have 3 elements, or 5 x 1, got shape (7,)"),
+    "bias type": ({"bias": B[0].astype("f2")}, DtypeError, "bias must have the result's element type float32: got flo"),
+    "activation": ({"activation": "geluu"}, ProblemError, "got 'geluu'; did you mean 'gelu'?"),
+    "out_dtype": ({"out_dtype": "float64"}, DtypeError, "out_dtype must be one of float32, float16, bfloat16, got 'f"),
+    "out and out_dtype": (
+        {"out": np.empty((5, 3), "f4"), "out_dtype": "float16"},
+        DtypeError,
+        "out must have the result's element type float16: got float32",
+    ),
+    "bias of a rung": (
+        {"kernel": "naive", "bias": B[0]},
+        ProblemError,
+        "naive has no bias and no activation, got bias",
+    ),
+    "batch of a rung": (
+        {"kernel": "naive", "a": np.stack([A] * 2), "b": np.stack([B] * 2)},
+        ProblemError,
+        "naive computes one product at a time, got a batch of 2",
+    ),
     "scalar": ({"c": np.float32(1)}, ArrayError, "c must be an array of NumPy, CuPy, PyTorch or JAX"),
     "list": ({"a": A.tolist()}, ArrayError, "got list"),
     "none": ({"b": None}, ArrayError, "got NoneType"),
@@ -197,10 +228,9 @@ REFUSED = {
     "mixed": (
         {"b": B.astype("f8")},
         DtypeError,
-        "b has element type float64; matmul takes float32, float16, bfloat16 for a and b, and float32 for c and out",
+        "b has element type float64; matmul takes float32, float16, bfloat16: pass b.astype('float32')",
     ),
     "half and float": ({"a": A.astype("f2")}, DtypeError, "b must have the element type of a: got float32, and fl"),
-    "half out": ({"out": np.empty((5, 3), "f2")}, DtypeError, "out has element type float16"),
     "half for a kernel of floats": (
         {"a": A.astype("f2"), "b": B.astype("f2"), "kernel": "naive"},
         DtypeError,
@@ -209,7 +239,7 @@ REFUSED = {
     "float for a kernel of halves": ({"kernel": 14}, DtypeError, "wmma_f16 takes float16, bfloat16, got float32"),
     "integers": ({"b": B.astype("i4")}, DtypeError, "b has element type int32"),
     "complex": ({"a": A.astype("c8")}, DtypeError, "a has element type complex64"),
-    "half": ({"c": C.astype("f2"), "beta": 1}, DtypeError, "c has element type float16"),
+    "half": ({"c": C.astype("f2"), "beta": 1}, DtypeError, "c must have the result's element type float32: got flo"),
     "byte order": ({"a": A.astype(">f4")}, DtypeError, "a has element type >f4"),
     "structured": ({"a": A.view([("x", "f4")])}, DtypeError, "a has element type [('x', '<f4')]"),
     "objects": ({"a": A.astype(object)}, DtypeError, "a has element type object"),

@@ -5,22 +5,22 @@ import math
 import pytest
 
 from tilewright.errors import DtypeError, ProblemError
-from tilewright.problem import Problem
+from tilewright.problem import Layout, Problem
 
 
 def test_rows_touch_where_no_leading_dimension_is_given():
     problem = Problem(2, 3, 5)
-    assert (problem.lda, problem.ldb, problem.ldc) == (5, 3, 3)
+    assert (problem.a.ld, problem.b.ld, problem.d.ld) == (5, 3, 3)
 
 
 def test_leading_dimensions_of_empty_rows_are_one():
     problem = Problem(2, 0, 0)
-    assert (problem.lda, problem.ldb, problem.ldc) == (1, 1, 1)
+    assert (problem.a.ld, problem.b.ld, problem.d.ld) == (1, 1, 1)
 
 
 def test_leading_dimensions_that_are_given_stay():
-    problem = Problem(2, 3, 5, lda=7, ldb=4, ldc=3)
-    assert (problem.lda, problem.ldb, problem.ldc) == (7, 4, 3)
+    problem = Problem(2, 3, 5, a=Layout(ld=7), b=Layout(ld=4), d=Layout(ld=3))
+    assert (problem.a.ld, problem.b.ld, problem.d.ld) == (7, 4, 3)
 
 
 @pytest.mark.parametrize(

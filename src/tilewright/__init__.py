@@ -14,7 +14,7 @@ from tilewright.errors import (
     ProblemError,
     TilewrightError,
 )
-from tilewright.front import matmul
+from tilewright.front import ProductPlan, matmul, plan
 from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
@@ -32,10 +32,12 @@ __all__ = [
     "LaunchError",
     "Problem",
     "ProblemError",
+    "ProductPlan",
     "TilewrightError",
     "__version__",
     "list_kernels",
     "matmul",
+    "plan",
 ]
 
 

@@ -1,69 +1,201 @@
-"""Problem: one matrix product, C = alpha * A @ B + beta * C, and its validation."""
+"""Problem: a matrix product, or a batch of them, as kernels compute it; and the words it is made of.
 
-import math
+D[i] = activation(alpha * A[i] @ B[i] + beta * C[i] + bias)        i from 0 to batch - 1
+"""
+
+import numbers
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
-from tilewright.errors import DtypeError, ProblemError
+from tilewright.errors import DtypeError, ProblemError, nearest
 
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-"""Element types that the ladder multiplies, and the size of an element."""
+"""Element types of matrices, and the size of an element."""
 
 DTYPES = tuple(ITEM_BYTES)
 
-RESULT_DTYPE = "float32"
-"""Element type of C, whatever A and B hold."""
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
+"""Functions that an epilogue may apply to each element, as PyTorch defines them."""
+
+LAYOUTS = ("NN", "NT", "TN", "TT")
+"""Orders of A and of B: N for row-major, T for column-major (stored transposed)."""
 
 _LARGEST = 2**31 - 2**12  # kernels count in 32-bit integers, up to a tile past the end
+_LARGEST_STRIDE = 2**62
+
+Order = Literal["row", "column"]
+Side = Literal["row", "column"]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What a product is computed in; sums are taken in float32.
+
+    factors: element type of A and B.
+    result: element type of D, C and the bias.
+
+    Raises:
+        DtypeError: a type is none of `DTYPES`.
+    """
+
+    factors: str = "float32"
+    result: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("dtype", self.factors), ("out_dtype", self.result)):
+            if dtype not in ITEM_BYTES:
+                raise DtypeError(f"{name} must be one of {', '.join(DTYPES)}, got {dtype!r}")
+
+    def __str__(self) -> str:
+        return self.factors if self.result == "float32" else f"{self.factors}->{self.result}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the elements of a matrix lie, or of the matrices of a batch.
+
+    order: 'row' where the elements of a row are neighbours, 'column' where those of a column are.
+    ld: elements from one row (or column) to the next; 0 for rows without gaps.
+    batch_stride: elements from one matrix of a batch to the next, 0 where one matrix serves the whole batch; None for
+        matrices without gaps.
+    """
+
+    order: Order = "row"
+    ld: int = 0
+    batch_stride: int | None = None
+
+    def lines(self, rows: int, cols: int) -> tuple[int, int]:
+        """How many lines of neighbours a rows x cols matrix has, and how long they are."""
+        return (rows, cols) if self.order == "row" else (cols, rows)
+
+    def complete(self, name: str, rows: int, cols: int, batch: int) -> "Layout":
+        """The same layout with its numbers filled in.
+
+        Raises:
+            ProblemError: one is negative, too small or near 2**31.
+        """
+        count, length = self.lines(rows, cols)
+        ld = self.ld or max(length, 1)
+        if ld < max(length, 1):
+            line = "row" if self.order == "row" else "column"
+            raise ProblemError(f"ld{name} must be at least the {line} length {max(length, 1)}, got {ld}")
+        _in_range(f"ld{name}", ld, _LARGEST)
+        stride = ld * count if self.batch_stride is None else self.batch_stride
+        if batch == 1:
+            stride = 0
+        _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
+        return self if (ld, stride) == (self.ld, self.batch_stride) else Layout(self.order, ld, stride)
+
+    @property
+    def transposed(self) -> "Layout":
+        """The same memory, read as the transposed matrix."""
+        return Layout("column" if self.order == "row" else "row", self.ld, self.batch_stride)
+
+    def extent(self, rows: int, cols: int, batch: int) -> int:
+        """Elements from the first of the first matrix to the last of the last, both included."""
+        if 0 in (rows, cols, batch):
+            return 0
+        count, length = self.lines(rows, cols)
+        return (batch - 1) * (self.batch_stride or 0) + (count - 1) * self.ld + length
+
+    def aligned(self, item_bytes: int, width: int) -> bool:
+        """Whether every line starts at a multiple of width bytes where the first of the first matrix does."""
+        return (self.ld | (self.batch_stride or 0)) * item_bytes % width == 0
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What happens to sums on their way out, besides alpha and beta * C.
+
+    bias: None, 'row' (n values, one for each column of D: a row is added to every row), or 'column' (m values).
+    activation: None or one of `ACTIVATIONS`, applied last.
+
+    Raises:
+        ProblemError: the activation is unknown; the message gives the nearest.
+    """
+
+    bias: Side | None = None
+    activation: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.activation is not None and self.activation not in ACTIVATIONS:
+            known = nearest(str(self.activation), ACTIVATIONS)
+            raise ProblemError(f"activation must be None or a known function, got {self.activation!r}{known}")
+        if self.bias not in (None, "row", "column"):
+            raise ProblemError(f"bias must be None, 'row' or 'column', got {self.bias!r}")
+
+    def __str__(self) -> str:
+        bias = {None: [], "row": ["bias"], "column": ["column_bias"]}[self.bias]
+        return "+".join([*bias, *([self.activation] if self.activation else [])])
+
+
+class Scalars(NamedTuple):
+    """Numbers that a launch is given: they are no part of a Problem, and the same code serves all."""
+
+    alpha: float = 1.0
+    beta: float = 0.0
+
+    @classmethod
+    def checked(cls, alpha: Any, beta: Any) -> "Scalars":
+        """Scalars from what a caller gave.
+
+        Raises:
+            ProblemError: one is not a real number.
+        """
+        for name, value in (("alpha", alpha), ("beta", beta)):
+            if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
+                raise ProblemError(f"{name} must be a number, got {value!r}")
+        return cls(float(alpha), float(beta))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """C = alpha * A @ B + beta * C, with A of m x k, B of k x n and C of m x n elements, all row-major.
+    """D = activation(alpha * A @ B + beta * C + bias), for each matrix of a batch.
 
-    dtype is the element type of A and B; sums are taken, and C is kept, in float32 for all of them.
-    A leading dimension is the distance, in elements, from one row to the next; 0 stands for rows that
-    touch. Any size may be 0. With beta = 0, C is written without being read.
+    A has m x k elements, B k x n, C and D m x n; any size may be 0. A and B may be row- or column-major, C and D are
+    row-major: a column-major product is that of the transposed factors in the other order. Sums are float32. With
+    beta = 0, C is not read; with alpha = 0, neither are A and B.
+
+    Args:
+        m, n, k: sizes.
+        arithmetic: element types; a text stands for factors of this type with a float32 result.
+        batch: products to compute.
+        a, b, d: layouts, without gaps if left out. c: that of d if left out.
+        epilogue: bias and activation.
 
     Raises:
-        ProblemError: a size or leading dimension is negative, too small for its rows or near
-            2**31, or a scalar is not a number.
-        DtypeError: dtype is none of `DTYPES`.
+        ProblemError: a size, leading dimension or stride is negative, too small or near 2**31, or C or D column-major.
+        DtypeError: an element type is none of `DTYPES`.
     """
 
     m: int
     n: int
     k: int
-    dtype: str = "float32"
-    alpha: float = 1.0
-    beta: float = 0.0
-    lda: int = 0
-    ldb: int = 0
-    ldc: int = 0
+    arithmetic: Arithmetic = Arithmetic()
+    batch: int = 1
+    a: Layout = Layout()
+    b: Layout = Layout()
+    d: Layout = Layout()
+    c: Layout | None = None
+    epilogue: Epilogue = Epilogue()
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k", "lda", "ldb", "ldc"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ProblemError(f"{name} must be an integer, got {value!r}")
-            if not 0 <= value <= _LARGEST:
-                raise ProblemError(f"{name} must be from 0 to {_LARGEST}, got {value}")
-        for name, columns in (("lda", self.k), ("ldb", self.n), ("ldc", self.n)):
-            tight = max(columns, 1)
-            value = getattr(self, name)
-            if value == 0:
-                object.__setattr__(self, name, tight)
-            elif value < tight:
-                raise ProblemError(f"{name} must be at least the row length {tight}, got {value}")
-        for name in ("alpha", "beta"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
-                raise ProblemError(f"{name} must be a number, got {value!r}")
-        if self.dtype not in DTYPES:
-            raise DtypeError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        if isinstance(self.arithmetic, str):
+            object.__setattr__(self, "arithmetic", Arithmetic(self.arithmetic))
+        m, n, k, batch = self.m, self.n, self.k, self.batch
+        for name, value in (("m", m), ("n", n), ("k", k), ("batch", batch)):
+            _in_range(name, value, _LARGEST)
+        for name, rows, cols in (("a", m, k), ("b", k, n), ("d", m, n)):
+            object.__setattr__(self, name, getattr(self, name).complete(name, rows, cols, batch))
+        c = self.d if self.c is None else self.c.complete("c", m, n, batch)
+        object.__setattr__(self, "c", c)
+        if self.d.order != "row" or c.order != "row":
+            raise ProblemError("c and d must be row-major: multiply the transposed factors in the other order")
 
     @classmethod
-    def parse(cls, shape: str, **fields: object) -> "Problem":
+    def parse(cls, shape: str, **fields: Any) -> "Problem":
         """Read 'MxNxK' (or a single number for a square), as in '4096x4096x4096'.
 
         Raises:
@@ -73,18 +205,80 @@ class Problem:
         if match is None:
             raise ProblemError(f"shape must read MxNxK, as in 4096x4096x4096, got {shape!r}")
         m, n, k = (int(size or match[1]) for size in match.groups())
-        return cls(m, n, k, **fields)  # type: ignore[arg-type]
+        return cls(m, n, k, **fields)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.m, self.n, self.k, self.arithmetic, self.batch, self.a, self.b, self.d, self.epilogue))
+
+    @property
+    def dtype(self) -> str:
+        """Element type of A and B."""
+        return self.arithmetic.factors
+
+    @property
+    def result(self) -> str:
+        """Element type of D, C and the bias."""
+        return self.arithmetic.result
+
+    @property
+    def addend(self) -> Layout:
+        """Layout of C."""
+        return self.c or self.d
+
+    @property
+    def layout(self) -> str:
+        """Orders of A and B, as one of `LAYOUTS`."""
+        return "".join("N" if operand.order == "row" else "T" for operand in (self.a, self.b))
 
     @property
     def shape(self) -> str:
-        """The sizes as text: 'MxNxK'."""
-        return f"{self.m}x{self.n}x{self.k}"
+        """The sizes as text: 'MxNxK'; of a batch, '8 of MxNxK'."""
+        sizes = f"{self.m}x{self.n}x{self.k}"
+        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
+
+    @property
+    def case(self) -> str:
+        """Orders, element types and epilogue as text: 'NT float16->float16 bias+gelu'."""
+        return " ".join(filter(None, (self.layout, str(self.arithmetic), str(self.epilogue))))
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the product: 2 * m * n * k."""
-        return 2 * self.m * self.n * self.k
+        """Floating-point operations of the products: 2 * batch * m * n * k."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether D has no elements."""
+        return 0 in (self.m, self.n, self.batch)
+
+    @property
+    def without_products(self) -> "Problem":
+        """The same with k = 0: what alpha = 0 makes of it."""
+        return replace(self, k=0, a=Layout(), b=Layout())
 
     def gflops(self, time_us: float) -> float:
         """GFLOP/s of a run that took time_us microseconds."""
         return self.flops / time_us / 1e3 if time_us > 0 else 0.0
+
+
+def orders(layout: str) -> tuple[Layout, Layout]:
+    """Layouts of A and B without gaps, of the orders that 'NN', 'NT', 'TN' or 'TT' says.
+
+    Raises:
+        ProblemError: the text is none of these.
+    """
+    if layout not in LAYOUTS:
+        raise ProblemError(f"layout must be one of {', '.join(LAYOUTS)}, A's order then B's, got {layout!r}")
+    a, b = (Layout("row" if order == "N" else "column") for order in layout)
+    return a, b
+
+
+def _in_range(name: str, value: Any, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ProblemError(f"{name} must be an integer, got {value!r}")
+    if not 0 <= value <= most:
+        raise ProblemError(f"{name} must be from 0 to {most}, got {value}")

@@ -12,7 +12,7 @@ from tilewright.engines import nvrtc
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
-from tilewright.kernels.spec import Specialization
+from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem
 from tilewright.tables import store
 
@@ -32,7 +32,7 @@ def test_it_tells_the_measured_times_of_rungs_2_to_10(request):
         if not 2 <= kernel.rung <= 10:
             continue
         problem = Problem(record.m, record.n, record.k)
-        guards = Specialization(edges=record.m == 4092, aligned=kernel.vectorized)
+        guards = Variant(edges=record.m == 4092, aligned=kernel.vectorized)
         report = nvrtc.compile(kernel, kernel.config(record.config), guards, "sm_90a").report
         predicted = predict(kernel, kernel.config(record.config), problem, H200, report).us
         errors.append(abs(math.log(predicted / record.time_us.median)))
@@ -105,12 +105,12 @@ def test_bundles_that_leave_multiprocessors_without_any_take_longer():
 
 
 def test_without_a_report_it_estimates_and_agrees_with_one():
-    report = nvrtc.compile(WARPTILED, WARPTILED.config(), Specialization(False, True), "sm_90a").report
+    report = nvrtc.compile(WARPTILED, WARPTILED.config(), Variant(False, True), "sm_90a").report
     assert cost(WARPTILED, "4096").us == pytest.approx(cost(WARPTILED, "4096", report=report).us, rel=0.2)
 
 
 def test_waves_and_tail():
-    guards = Specialization(False, True)
+    guards = Variant(False, True)
     held = footprint(WARPTILED, WARPTILED.config(), H200, guards).occupancy.blocks * H200.multiprocessors
     full, one_more = (cost(WARPTILED, f"{64 * blocks}x128x8192") for blocks in (held, held + 1))
     assert full.waves == 1

@@ -6,10 +6,10 @@ from tilewright.analysis.footprint import footprint, fragment, wavefronts
 from tilewright.engines import nvrtc
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
-from tilewright.kernels.spec import Specialization
+from tilewright.kernels.takes import Variant
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
-PLAIN = Specialization(edges=False, aligned=True)
+PLAIN = Variant(edges=False, aligned=True)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,7 @@ def test_copies_of_unaligned_rows_take_longer():
     for name in ("async_copy", "split_k"):
         kernel = find(name)
         aligned, unaligned = (
-            footprint(kernel, kernel.config(), H200, Specialization(edges=False, aligned=aligned))
-            for aligned in (True, False)
+            footprint(kernel, kernel.config(), H200, Variant(edges=False, aligned=aligned)) for aligned in (True, False)
         )
         assert unaligned.busy > aligned.busy
 
@@ -118,7 +117,7 @@ def test_registers_are_bounded_by_the_blocks_that_a_multiprocessor_shall_hold(bl
 def test_as_many_blocks_are_expected_to_fit_as_the_compiler_lets(name, config):
     """An estimate of four, where three fit, made 2976x448x1024 a sixth slower than it might have been."""
     kernel = find(name)
-    config, guards = kernel.config(config), Specialization(edges=True, aligned=True)
+    config, guards = kernel.config(config), Variant(edges=True, aligned=True)
     report = nvrtc.compile(kernel, config, guards, "sm_90a").report
     estimate, compiled = (footprint(kernel, config, H200, guards, said).occupancy for said in (None, report))
     assert estimate.blocks == compiled.blocks

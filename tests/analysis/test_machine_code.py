@@ -7,14 +7,14 @@ from tilewright.analysis.machine_code import machine_code
 from tilewright.errors import CompileError
 from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import Specialization
+from tilewright.kernels.takes import Variant
 
 HOPPER = "sm_90a"
 
 
 def code_of(name, arch=HOPPER, edges=False, **overrides):
     kernel = find(name)
-    specialization = Specialization(edges, kernel.vectorized and not edges, kernel.dtypes[0])
+    specialization = Variant(edges, kernel.vectorized and not edges, kernel.takes.factors[0])
     return machine_code(kernel, kernel.config(overrides), specialization, arch)
 
 

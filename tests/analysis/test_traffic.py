@@ -10,8 +10,8 @@ from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.traffic import count
 from tilewright.analysis.widths import shared_widths
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import Specialization
-from tilewright.problem import Problem
+from tilewright.kernels.takes import Variant
+from tilewright.problem import Layout, Problem
 
 PROFILED = {
     "6-vectorized": ("vectorized", {}),
@@ -33,7 +33,7 @@ def test_shared_memory_agrees_with_nsight_compute_at_2048(file, request):
         theirs = {row["Metric Name"]: int(row["Metric Value"].replace(",", "")) for row in csv.DictReader(lines)}
     kernel, overrides = find(PROFILED[file][0]), PROFILED[file][1]
     config = kernel.config(overrides)
-    code = machine_code(kernel, config, Specialization(edges=False, aligned=True), "sm_90a")
+    code = machine_code(kernel, config, Variant(edges=False, aligned=True), "sm_90a")
     groups = count(kernel, config, Problem.parse("2048"), shared_widths(code.instructions)).groups
     loads, stores = groups["shared_load"], groups["shared_store"]
     assert loads.requests == theirs["smsp__inst_executed_op_shared_ld.sum"]
@@ -49,10 +49,18 @@ def test_shared_memory_agrees_with_nsight_compute_at_2048(file, request):
 
 SAMPLED = [
     ("naive", {"BLOCK_X": 16, "BLOCK_Y": 16}, Problem(70, 45, 60)),
-    ("naive", {"BLOCK_X": 16, "BLOCK_Y": 8, "X_ALONG_N": 1}, Problem(70, 45, 61, lda=67, ldb=45, ldc=50)),
+    (
+        "naive",
+        {"BLOCK_X": 16, "BLOCK_Y": 8, "X_ALONG_N": 1},
+        Problem(70, 45, 61, a=Layout(ld=67), b=Layout(ld=45), d=Layout(ld=50)),
+    ),
     ("shared_tiled", {"TILE": 16}, Problem(80, 64, 112, beta=0.5)),
-    ("thread_tiled_1d", {"BM": 32, "BN": 32, "BK": 8, "TM": 4}, Problem(100, 75, 90, ldb=77)),
-    ("vectorized", {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4}, Problem(96, 160, 100, lda=104, ldb=164)),
+    ("thread_tiled_1d", {"BM": 32, "BN": 32, "BK": 8, "TM": 4}, Problem(100, 75, 90, b=Layout(ld=77))),
+    (
+        "vectorized",
+        {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
+        Problem(96, 160, 100, a=Layout(ld=104), b=Layout(ld=164)),
+    ),
     ("double_buffered", {}, Problem(130, 300, 130)),
     ("async_copy", {}, Problem(70, 140, 200)),
     ("wmma_f16", {}, Problem(130, 300, 200, dtype="float16")),
@@ -86,7 +94,9 @@ def test_the_coalesced_kernel_touches_a_quarter_of_the_sectors_by_column():
 
 
 def test_rows_off_a_sectors_boundary_cost_more():
-    aligned, off = (counted("coalesced", Problem(32, 64, 64, ldb=ldb)).groups["global_load"] for ldb in (64, 65))
+    aligned, off = (
+        counted("coalesced", Problem(32, 64, 64, b=Layout(ld=ldb))).groups["global_load"] for ldb in (64, 65)
+    )
     assert aligned.requests == off.requests
     assert off.sectors - aligned.sectors == 32 * 2 * 64 * 7 // 8, "seven rows of B in eight begin within a sector"
 
@@ -154,7 +164,7 @@ def test_what_cannot_be_counted_as_operations():
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in LADDER if kernel.rung < 13], ids=lambda kernel: kernel.name)
 def test_a_launch_of_4096_takes_few_blocks(kernel):
-    found = count(kernel, kernel.config(), replace(Problem.parse("4096"), dtype=kernel.dtypes[0]))
+    found = count(kernel, kernel.config(), replace(Problem.parse("4096"), dtype=kernel.takes.factors[0]))
     assert found.exact
     assert found.blocks_run <= 12
     assert found.operations.ffma == 4096**3

@@ -4,7 +4,7 @@ from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.sass import Instruction, SourceLine
 from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.kernels import find
-from tilewright.kernels.spec import Specialization
+from tilewright.kernels.takes import Variant
 
 HERE, THERE = SourceLine("kernel.cu", 3), SourceLine("kernel.cu", 4)
 
@@ -31,7 +31,7 @@ def test_the_widest_of_each_line():
 def test_a_loop_unrolled_by_two_merges_two_words():
     """Rung 5 unrolls the loop over k by two: of A, where k runs along the row, that makes 8 bytes; of B 16."""
     kernel = find("thread_tiled_2d")
-    code = machine_code(kernel, kernel.config(), Specialization(edges=False, aligned=False), "sm_90a")
+    code = machine_code(kernel, kernel.config(), Variant(edges=False, aligned=False), "sm_90a")
     widths = shared_widths(code.instructions)
     lines = kernel.source.read_text().splitlines()
     by_array = {name: next(i for i, line in enumerate(lines, 1) if f"= {name}[" in line) for name in ("As", "Bs")}

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from tilewright import cli
 from tilewright.bench.measure import Choice
 from tilewright.bench.records import Run
 from tilewright.bench.run import BEST, bench
+from tilewright.cli import main
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.problem import Problem
@@ -34,7 +34,7 @@ def test_the_command_line_takes_it_and_records_are_read_back(monkeypatch, capsys
     arguments = ["tilewright", "bench", "best", "naive", "--shape", "8", "--engine", "emulator", "--json", str(path)]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        main.main()
     assert not stop.value.code
     assert "best: coalesced" in capsys.readouterr().out
     first, second = json.loads(path.read_text())["records"]
@@ -46,6 +46,6 @@ def test_the_command_line_takes_it_and_records_are_read_back(monkeypatch, capsys
 def test_a_config_for_it_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tilewright", "bench", "best", "--config", "BM=64", "--engine", "emulator"])
     with pytest.raises(SystemExit) as stop:
-        cli.main()
+        main.main()
     assert stop.value.code == 1
     assert "--config needs kernels whose parameters it sets" in " ".join(capsys.readouterr().err.split())

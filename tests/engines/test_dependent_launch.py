@@ -102,9 +102,9 @@ def gpu(monkeypatch):
 
 def multiply(engine, kernel, problem, on=None, **overrides):
     """Launch a kernel on operands that are nowhere."""
-    a = Matrix(1 << 12, problem.m, problem.k, problem.lda, problem.dtype)
-    b = Matrix(1 << 13, problem.k, problem.n, problem.ldb, problem.dtype)
-    c = Matrix(1 << 14, problem.m, problem.n, problem.ldc, "float32")
+    a = Matrix(1 << 12, problem.m, problem.k, problem.a.ld, problem.dtype)
+    b = Matrix(1 << 13, problem.k, problem.n, problem.b.ld, problem.dtype)
+    c = Matrix(1 << 14, problem.m, problem.n, problem.d.ld, "float32")
     return run(engine, kernel, kernel.config(overrides), problem, a, b, c, on)
 
 

@@ -71,7 +71,7 @@ def test_a_right_kernel_is_not_blamed():
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize(("shape", "beta"), [((256, 256, 256), 0.5), ((67, 45, 37), 0.0)], ids=["aligned", "odd"])
 def test_the_ladder_has_no_faults(kernel, shape, beta):
-    problem = Problem(*shape, kernel.dtypes[0], alpha=1.5, beta=beta)
+    problem = Problem(*shape, kernel.takes.factors[0], alpha=1.5, beta=beta)
     operands = Operands.draw(problem)
     checked = check(kernel, kernel.config(), problem, operands.a, operands.b, operands.c)
     assert checked.findings == []
@@ -122,7 +122,7 @@ def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(name, number, tmp_pa
     shutil.copy(kernel.source, tmp_path)
     (tmp_path / source.name).write_text("\n".join(lines))  # in the kernel's own folder it comes before the true header
     faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
-    operands = Operands.draw(Problem(131, 77, 205, kernel.dtypes[0]))
+    operands = Operands.draw(Problem(131, 77, 205, kernel.takes.factors[0]))
     found = check(
         faulty_kernel, kernel.config(overrides), operands.problem, operands.a, operands.b, operands.c
     ).findings

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tilewright.engines.emulator.counting import MemoryCounter, Operands, OperationCounter, Tally
-from tilewright.kernels.spec import Constraint, Kernel, Parameter, Specialization, Tile
+from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem
 
 SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
@@ -52,7 +53,7 @@ def operands(counter, m, n, k):
 
 
 def memory(one, config, m=1, n=32, k=1, blocks=None):
-    counter = MemoryCounter(one, one.config(config), Specialization(edges=False, aligned=False))
+    counter = MemoryCounter(one, one.config(config), Variant(edges=False, aligned=False))
     return counter.count(Problem(m, n, k), operands(counter, m, n, k), blocks)
 
 
@@ -186,7 +187,7 @@ extern "C" __global__ void probe SIGNATURE {
 
 def test_operations(tmp_path):
     one = kernel(tmp_path, OPERATIONS)
-    counter = OperationCounter(one, one.config(), Specialization(edges=False, aligned=False))
+    counter = OperationCounter(one, one.config(), Variant(edges=False, aligned=False))
     matrices = operands(counter, 1, 32, 1)
     for _ in range(2):  # counts do not add up from launch to launch
         assert counter.count(Problem(1, 32, 1), matrices, None) == (3 * 32 + 8, 4 * 32, 2 * 32)

@@ -10,8 +10,9 @@ from tilewright.engines.base import Matrix, poisoned, run
 from tilewright.engines.emulator import EmulatorEngine, launch_source
 from tilewright.errors import ArrayError, CompileError, LaunchError, ProblemError
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel, Specialization
-from tilewright.problem import DTYPES, Problem
+from tilewright.kernels.spec import Kernel
+from tilewright.kernels.takes import Variant
+from tilewright.problem import DTYPES, Layout, Problem
 
 NAIVE, VECTORIZED = find("naive"), find("vectorized")
 
@@ -66,7 +67,7 @@ def test_arrays_that_are_no_matrix(engine):
 
 @pytest.mark.parametrize("kernel", [NAIVE, VECTORIZED], ids=lambda kernel: kernel.name)
 def test_a_product(engine, kernel):
-    problem = Problem(37, 29, 11, alpha=0.5, beta=2.0, lda=12, ldb=32, ldc=29)
+    problem = Problem(37, 29, 11, alpha=0.5, beta=2.0, a=Layout(ld=12), b=Layout(ld=32), d=Layout(ld=29))
     random = np.random.default_rng(1)
     a, b, c = (random.random(shape, dtype=np.float32) for shape in ((37, 11), (11, 29), (37, 29)))
     matrices = engine.upload(a, 12), engine.upload(b, 32), engine.upload(c)
@@ -88,15 +89,15 @@ def test_no_depth_gives_beta_times_c_and_no_elements_launch_nothing(engine):
 
 def test_static_shared_memory_is_reported(engine):
     config = VECTORIZED.config({"BM": 64, "BN": 32, "BK": 16, "TM": 4, "TN": 4})
-    report = engine.compile(VECTORIZED, config, Specialization(edges=False, aligned=True)).report
+    report = engine.compile(VECTORIZED, config, Variant(edges=False, aligned=True)).report
     assert report.shared_bytes == 4 * 16 * (64 + 32)
 
 
 def test_a_kernel_is_compiled_once(engine):
     config = NAIVE.config()
-    first = engine.compile(NAIVE, config, Specialization(edges=True, aligned=False))
-    assert engine.compile(NAIVE, config, Specialization(edges=True, aligned=False)) is first
-    assert engine.compile(NAIVE, config, Specialization(edges=False, aligned=False)) is not first
+    first = engine.compile(NAIVE, config, Variant(edges=True, aligned=False))
+    assert engine.compile(NAIVE, config, Variant(edges=True, aligned=False)) is first
+    assert engine.compile(NAIVE, config, Variant(edges=False, aligned=False)) is not first
 
 
 def own_kernel(path, text, **fields):
@@ -122,13 +123,21 @@ def test_a_kernel_of_ones_own_with_dynamic_shared_memory(engine, tmp_path):
     kernel = own_kernel(tmp_path / "mine.cu", text, shared_bytes=lambda config: 60 * 1024)
     ones = np.ones((2, 64), dtype=np.float32)
     a, b, c = engine.upload(ones, 70), engine.upload(ones, 80), engine.upload(ones, 90)
-    run(engine, kernel, kernel.config(), Problem(2, 64, 2, alpha=2.0, beta=0.25, lda=70, ldb=80, ldc=90), a, b, c)
+    run(
+        engine,
+        kernel,
+        kernel.config(),
+        Problem(2, 64, 2, alpha=2.0, beta=0.25, a=Layout(ld=70), b=Layout(ld=80), d=Layout(ld=90)),
+        a,
+        b,
+        c,
+    )
     expected = 2 * 70 + 80 + 0.25 + 90 + 2 + 2 + 6400 + 2
     np.testing.assert_array_equal(engine.download(c)[0, :32], expected)
 
 
 def test_errors_name_the_kernel(engine, tmp_path):
-    config, specialization = NAIVE.config(), Specialization(edges=False, aligned=False)
+    config, specialization = NAIVE.config(), Variant(edges=False, aligned=False)
     broken = own_kernel(tmp_path / "broken.cu", 'extern "C" __global__ void broken() { oops; }')
     with pytest.raises(CompileError, match=r"(?s)broken.cu does not compile.*oops"):
         engine.compile(broken, config, specialization)
@@ -144,14 +153,14 @@ def test_errors_name_the_kernel(engine, tmp_path):
 
 def test_code_without_the_guards_that_the_operands_need(engine):
     config = VECTORIZED.config({"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4})
-    executable = engine.compile(VECTORIZED, config, Specialization(edges=False, aligned=True))
+    executable = engine.compile(VECTORIZED, config, Variant(edges=False, aligned=True))
     whole = engine.upload(np.ones((32, 32), dtype=np.float32))
     shifted = Matrix(whole.pointer + 4, 32, 28, 32, "float32", whole.owner)
     c = engine.upload(poisoned(32, 32))
     with pytest.raises(LaunchError, match=r"vectorized: compiled for .*edges=False.* operands are .*edges=True"):
-        engine.launch(executable, Problem(32, 31, 32, ldb=32, ldc=32), whole, whole, c)
+        engine.launch(executable, Problem(32, 31, 32, b=Layout(ld=32), d=Layout(ld=32)), whole, whole, c)
     with pytest.raises(LaunchError, match=r"vectorized: compiled for .*aligned=True.* operands are .*aligned=False"):
-        engine.launch(executable, Problem(32, 32, 24, lda=32), shifted, whole, c)
+        engine.launch(executable, Problem(32, 32, 24, a=Layout(ld=32)), shifted, whole, c)
     engine.launch(executable, Problem(32, 32, 32), whole, whole, c)
     np.testing.assert_array_equal(engine.download(c), 32)
 

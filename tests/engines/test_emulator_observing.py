@@ -51,7 +51,7 @@ def test_an_engine_asks_its_watcher_before_each_launch():
     kernel, problem = find("split_k"), Problem(40, 100, 30, beta=1)
     config = kernel.config({"WAVE": 3})
     a, b, c = (engine.upload(np.ones(shape, np.float32)) for shape in ((40, 30), (30, 100), (40, 100)))
-    executable = engine.compile(kernel, config, kernel.specialize(problem, config, (a.pointer, b.pointer, c.pointer)))
+    executable = engine.compile(kernel, config, kernel.variant(problem, config, (a.pointer, b.pointer, c.pointer)))
     engine.launch(executable, problem, a, b, c)
     (facts,) = seen
     assert [(one.name, one.written) for one in facts.arrays] == [
@@ -101,7 +101,7 @@ def test_shared_memory_counts_without_the_room_between_variables():
 def shared_tiled():
     kernel = find("shared_tiled")
     config = kernel.config()
-    return kernel, config, kernel.specialize(Problem(32, 32, 32), config, (0, 0, 0))
+    return kernel, config, kernel.variant(Problem(32, 32, 32), config, (0, 0, 0))
 
 
 def test_without_binutils_a_message_says_where_to_get_it(monkeypatch, tmp_path):

@@ -11,7 +11,7 @@ from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.tensor_maps import TensorLayout, layouts
 from tilewright.errors import ConfigError, LaunchError
 from tilewright.kernels.spec import TensorBox
-from tilewright.problem import Problem
+from tilewright.problem import Layout, Problem
 
 ENGINE = EmulatorEngine()
 MATRIX = np.arange(1, 50 * 44 + 1, dtype=np.float32).reshape(50, 44)
@@ -230,14 +230,15 @@ def small_box(kernel):
 
 
 @pytest.mark.parametrize(
-    ("problem", "shift"), [(Problem(8, 8, 8, lda=9), 0), (Problem(8, 8, 8, ldb=10), 0), (Problem(8, 8, 8), 4)]
+    ("problem", "shift"),
+    [(Problem(8, 8, 8, a=Layout(ld=9)), 0), (Problem(8, 8, 8, b=Layout(ld=10)), 0), (Problem(8, 8, 8), 4)],
 )
 def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, shift):
     kernel = dump_kernel(tmp_path)
     a, b, c = (ENGINE.upload(np.zeros((8, 12), np.float32)) for _ in range(3))
     shifted = type(a)(a.pointer + shift, 8, 8, 12, "float32", a.owner)
     config = small_box(kernel)
-    executable = ENGINE.compile(kernel, config, kernel.specialize(problem, config, (0, 0, 0)))
+    executable = ENGINE.compile(kernel, config, kernel.variant(problem, config))
     with pytest.raises(LaunchError, match="needs rows of A and B that start at multiples of 16 bytes"):
         ENGINE.launch(executable, problem, shifted, b, c)
     assert not kernel.takes_rows(problem, (shifted.pointer, b.pointer, c.pointer))

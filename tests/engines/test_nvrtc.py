@@ -10,7 +10,8 @@ from cuda.bindings import nvrtc as bindings
 
 from tilewright.engines import cache, nvrtc
 from tilewright.errors import CompileError, EngineUnavailableError
-from tilewright.kernels.spec import Config, Kernel, Parameter, Specialization, Tile
+from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
+from tilewright.kernels.takes import Variant
 
 ARCHS = ("sm_75", "sm_80", "sm_89", "sm_90a", "sm_120")
 
@@ -106,7 +107,7 @@ def test_a_kernel_is_compiled_with_its_config_and_specialization(tmp_path):
         block=lambda _: (32, 1, 1),
     )
     for edges, aligned in ((False, False), (True, False), (True, True)):
-        cubin = nvrtc.compile(kernel, Config({"BM": 64}), Specialization(edges, aligned), "sm_80")
+        cubin = nvrtc.compile(kernel, Config({"BM": 64}), Variant(edges, aligned), "sm_80")
         assert cubin.entry == "named"
         assert cubin.report.shared_bytes == 4 * 64 * (1 + edges + 2 * aligned)
 
@@ -116,13 +117,13 @@ def test_ptx_of_a_kernel(tmp_path):
     source.write_text('extern "C" __global__ void named(float* x) { x[BM + 2 * EDGES + ALIGNED] = 1; }')
     parameters = (Parameter("BM", 32, (32,), ""),)
     kernel = Kernel(1, "other", "", source, parameters, lambda _: Tile(1, 1, 1), lambda _: (32, 1, 1))
-    text = nvrtc.ptx(kernel, Config({"BM": 64}), Specialization(edges=True, aligned=True), "sm_90a")
+    text = nvrtc.ptx(kernel, Config({"BM": 64}), Variant(edges=True, aligned=True), "sm_90a")
     assert ".target sm_90a" in text and ".entry named(" in text
     assert f"+{4 * 67}]" in text
     assert text.endswith("\n") and "\0" not in text
     source.write_text("int broken = ;")
     with pytest.raises(CompileError) as caught:
-        nvrtc.ptx(kernel, Config({"BM": 64}), Specialization(edges=True, aligned=True), "sm_90a")
+        nvrtc.ptx(kernel, Config({"BM": 64}), Variant(edges=True, aligned=True), "sm_90a")
     assert "named.cu does not compile for sm_90a -DBM=64 -DEDGES=1 -DALIGNED=1\n" in str(caught.value)
     assert "named.cu(1): error: expected an expression" in str(caught.value)
 

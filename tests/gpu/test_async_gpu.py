@@ -21,7 +21,7 @@ from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
 from tilewright.errors import ConfigError, LaunchError
 from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.problem import Problem
+from tilewright.problem import Layout, Problem
 
 HAS_ASYNC_COPIES = [()] if CAPABILITY >= (8, 0) else []
 
@@ -142,9 +142,13 @@ def test_rows_off_a_16_byte_boundary_are_refused(engine, tmp_path, _):
     config = kernel.config({"ROWS": 8, "COLS": 8, "BYTES": 256})
     a = engine.upload(np.zeros((8, 12), np.float32))
     shifted = type(a)(a.pointer + 4, 8, 8, 12, "float32", a.owner)
-    problem = Problem(8, 8, 8, lda=12, ldb=12)
-    executable = engine.compile(kernel, config, kernel.specialize(problem, config, (0, 0, 0)))
-    for operands, wrong in (((shifted, a), problem), ((a, shifted), problem), ((a, a), Problem(8, 8, 8, lda=9))):
+    problem = Problem(8, 8, 8, a=Layout(ld=12), b=Layout(ld=12))
+    executable = engine.compile(kernel, config, kernel.variant(problem, config))
+    for operands, wrong in (
+        ((shifted, a), problem),
+        ((a, shifted), problem),
+        ((a, a), Problem(8, 8, 8, a=Layout(ld=9))),
+    ):
         with pytest.raises(LaunchError, match="needs rows of A and B that start at multiples of 16 bytes"):
             engine.launch(executable, wrong, *operands, a)
 
@@ -156,7 +160,7 @@ def test_a_launch_with_maps_takes_microseconds(engine, tmp_path, _):
     a = engine.upload(np.zeros((8, 8), np.float32))
     c = engine.upload(np.zeros((8, 8), np.float32))
     problem = Problem(8, 8, 8)
-    executable = engine.compile(kernel, config, kernel.specialize(problem, config, (0, 0, 0)))
+    executable = engine.compile(kernel, config, kernel.variant(problem, config))
     best = float("inf")
     for _repeat in range(20):
         start = time.perf_counter()
@@ -171,7 +175,7 @@ def test_a_gpu_too_old_is_named(engine, make_kernel):
     kernel = make_kernel("turns", TURNS, least_capability=(99, 0))
     problem = Problem(1, 4, 4)
     with pytest.raises(ConfigError, match=r"turns .* needs a GPU of compute capability 99.0 or newer for float32, got"):
-        engine.compile(kernel, kernel.config(), kernel.specialize(problem, kernel.config(), (0, 0, 0)))
+        engine.compile(kernel, kernel.config(), kernel.variant(problem, kernel.config()))
 
 
 def test_matrices_come_as_the_model_has_them(engine, tmp_path):

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from tilewright import cli
 from tilewright.bench.cublas import CublasBaseline
+from tilewright.cli import main
 from tilewright.engines.base import run
 from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.kernels import find
@@ -35,7 +35,7 @@ def test_a_kernel_of_our_own_is_named_and_not_run(engine):
         run(engine, kernel, config, problem, a, b, c, stream)
         run(engine, kernel, config, problem, a, b, c, stream)
 
-    engine.compile(kernel, config, kernel.specialize(problem, config, (a.pointer, b.pointer, c.pointer)))
+    engine.compile(kernel, config, kernel.variant(problem, config, (a.pointer, b.pointer, c.pointer)))
     with engine.current:
         launched = captured_kernels(work, engine.stream)
     geometry = kernel.launch(problem, config)
@@ -72,7 +72,7 @@ def test_bench_shows_and_records_them(baseline, tmp_path, monkeypatch, capsys):
     arguments = ["bench", "warptiled", "--shape", "1024", "--samples", "2", "--show-baseline-kernel"]
     monkeypatch.setattr(sys, "argv", ["tilewright", *arguments, "--json", str(path)])
     with pytest.raises(SystemExit):
-        cli.main()
+        main.main()
     (record,) = json.loads(path.read_text())["records"]
     printed = "".join(capsys.readouterr().out.split())
     assert record["baseline"]["kernels"]

@@ -7,14 +7,14 @@ import pytest
 
 from tilewright.bench.cublas import BEST, DEFAULT, CublasBaseline
 from tilewright.engines.base import Matrix, poisoned
-from tilewright.problem import Problem
+from tilewright.problem import Layout, Problem
 
 PROBLEMS = [
     Problem(512, 512, 512),
     Problem(1000, 300, 777),
     Problem(33, 65, 17, alpha=-1.5, beta=0.5),
-    Problem(128, 192, 256, alpha=2.0, beta=-1.0, lda=260, ldb=200, ldc=196),
-    Problem(127, 63, 255, beta=1.0, lda=301, ldb=77, ldc=65),
+    Problem(128, 192, 256, alpha=2.0, beta=-1.0, a=Layout(ld=260), b=Layout(ld=200), d=Layout(ld=196)),
+    Problem(127, 63, 255, beta=1.0, a=Layout(ld=301), b=Layout(ld=77), d=Layout(ld=65)),
     Problem(1, 4096, 64),
     Problem(4096, 1, 64),
 ]
@@ -32,7 +32,7 @@ def operands(problem, random):
 
 
 def upload(engine, problem, a, b, c):
-    return engine.upload(a, problem.lda), engine.upload(b, problem.ldb), engine.upload(c, problem.ldc)
+    return engine.upload(a, problem.a.ld), engine.upload(b, problem.b.ld), engine.upload(c, problem.d.ld)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.shape)
@@ -42,7 +42,7 @@ def test_a_product_is_right_to_fp32(engine, baseline, problem, name):
     a, b, c = operands(problem, np.random.default_rng(0))
     sets = [upload(engine, problem, a, b, c) for _ in range(3)]
     work = baseline.works(problem, sets)[name]
-    fresh = engine.upload(c if problem.beta else poisoned(*c.shape), problem.ldc)
+    fresh = engine.upload(c if problem.beta else poisoned(*c.shape), problem.d.ld)
     sets[1] = (*sets[1][:2], fresh)
     with engine.current:
         work(4, engine.stream)
@@ -64,7 +64,7 @@ def test_both_are_timed_in_one_run(engine, baseline):
 
 
 def test_operands_off_the_usual_alignment(engine, baseline):
-    problem = Problem(100, 99, 98, lda=101, ldb=101, ldc=101)
+    problem = Problem(100, 99, 98, a=Layout(ld=101), b=Layout(ld=101), d=Layout(ld=101))
     a, b, c = operands(problem, np.random.default_rng(0))
     matrices = [
         Matrix(whole.pointer + 4, whole.rows, whole.cols - 1, whole.ld, "float32", owner=whole.owner)

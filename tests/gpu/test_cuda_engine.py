@@ -14,8 +14,9 @@ from tilewright.engines.base import Matrix, poisoned, run
 from tilewright.engines.cuda import CudaEngine
 from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel, Specialization, Tile
-from tilewright.problem import DTYPES, Problem
+from tilewright.kernels.spec import Kernel, Tile
+from tilewright.kernels.takes import Variant
+from tilewright.problem import DTYPES, Layout, Problem
 
 SIGNATURE = """(
   int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc
@@ -79,7 +80,7 @@ def draw(random, rows, cols):
 
 
 def unguarded(engine, kernel):
-    return engine.compile(kernel, kernel.config(), Specialization(edges=False, aligned=False))
+    return engine.compile(kernel, kernel.config(), Variant(edges=False, aligned=False))
 
 
 # Memory
@@ -161,10 +162,10 @@ def test_memory_lives_as_long_as_its_matrix(engine):
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-0.5, 2.0)])
 @pytest.mark.parametrize("gap", [0, 3])
 def test_a_product_is_right(engine, random, m, n, k, alpha, beta, gap):
-    problem = Problem(m, n, k, alpha=alpha, beta=beta, lda=k + gap, ldb=n + gap, ldc=n + gap)
+    problem = Problem(m, n, k, alpha=alpha, beta=beta, a=Layout(ld=k + gap), b=Layout(ld=n + gap), d=Layout(ld=n + gap))
     a, b, c = draw(random, m, k), draw(random, k, n), draw(random, m, n) if beta else poisoned(m, n)
     kernel = find("naive")
-    operands = engine.upload(a, problem.lda), engine.upload(b, problem.ldb), engine.upload(c, problem.ldc)
+    operands = engine.upload(a, problem.a.ld), engine.upload(b, problem.b.ld), engine.upload(c, problem.d.ld)
     run(engine, kernel, kernel.config(), problem, *operands)
     expected = alpha * a.astype(np.float64) @ b + (beta * c if beta else 0)
     np.testing.assert_allclose(engine.download(operands[2]), expected, rtol=1e-4, atol=1e-4)
@@ -195,7 +196,7 @@ def test_large_dynamic_shared_memory(engine, make_kernel):
 
 def test_compiled_once(engine):
     kernel = find("naive")
-    specialization = Specialization(edges=True, aligned=False)
+    specialization = Variant(edges=True, aligned=False)
     first = engine.compile(kernel, kernel.config(), specialization)
     assert engine.compile(kernel, kernel.config(), specialization) is first
     assert first.report.registers > 0
@@ -220,7 +221,9 @@ def test_launch_on_another_stream(engine, copy_kernel, random, as_given):
         stream = engine.device.create_stream()
     array = draw(random, 2048, 2048)
     a, c = engine.upload(array), engine.upload(poisoned(2048, 2048))
-    engine.launch(unguarded(engine, copy_kernel), Problem(2048, 2048, 1, lda=2048), a, a, c, stream=as_given(stream))
+    engine.launch(
+        unguarded(engine, copy_kernel), Problem(2048, 2048, 1, a=Layout(ld=2048)), a, a, c, stream=as_given(stream)
+    )
     with engine.current:
         stream.sync()
     np.testing.assert_array_equal(engine.download(c), array)
@@ -229,14 +232,14 @@ def test_launch_on_another_stream(engine, copy_kernel, random, as_given):
 def test_launch_on_the_default_stream(engine, copy_kernel, random):
     array = draw(random, 64, 64)
     a, c = engine.upload(array), engine.upload(poisoned(64, 64))
-    engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1, lda=64), a, a, c, stream=0)
+    engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1, a=Layout(ld=64)), a, a, c, stream=0)
     np.testing.assert_array_equal(engine.download(c), array)
 
 
 def test_what_is_no_stream_is_refused(engine, copy_kernel):
     a = engine.upload(np.zeros((32, 32), np.float32))
     with pytest.raises(LaunchError, match=r"stream must be None.*got str"):
-        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1, lda=32), a, a, a, stream="7")
+        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1, a=Layout(ld=32)), a, a, a, stream="7")
 
 
 def test_a_thread_keeps_its_context(engine, copy_kernel, random):
@@ -247,7 +250,7 @@ def test_a_thread_keeps_its_context(engine, copy_kernel, random):
         contexts.append(int(driver.cuCtxGetCurrent()[1]))
         CudaEngine()
         a, c = engine.upload(array), engine.upload(poisoned(64, 64))
-        engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1, lda=64), a, a, c)
+        engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1, a=Layout(ld=64)), a, a, c)
         results.append(engine.download(c))
         contexts.append(int(driver.cuCtxGetCurrent()[1]))
 
@@ -286,14 +289,14 @@ def test_a_geometry_that_a_gpu_refuses(engine, make_kernel, geometry, message):
 
 def test_code_that_does_not_fit_the_operands(engine):
     kernel = find("vectorized")
-    executable = engine.compile(kernel, kernel.config(), Specialization(edges=False, aligned=True))
+    executable = engine.compile(kernel, kernel.config(), Variant(edges=False, aligned=True))
     tile = kernel.tile(kernel.config())
     a = engine.upload(np.zeros((tile.m, tile.n), np.float32))
     askew = Matrix(a.pointer + 4, a.rows, a.cols, a.ld, a.dtype)
     with pytest.raises(LaunchError, match="without bounds checks"):
         engine.launch(executable, Problem(tile.m - 1, tile.n, tile.k), a, a, a)
     with pytest.raises(LaunchError, match="lda and ldb must be multiples of 4"):
-        engine.launch(executable, Problem(tile.m, tile.n, tile.k, ldb=tile.n + 1), a, a, a)
+        engine.launch(executable, Problem(tile.m, tile.n, tile.k, b=Layout(ld=tile.n + 1)), a, a, a)
     with pytest.raises(LaunchError, match="multiples of 16 bytes"):
         engine.launch(executable, Problem(tile.m, tile.n, tile.k), a, askew, a)
 
@@ -322,7 +325,7 @@ for use in (engine.synchronize, lambda: engine.download(nowhere)):
 
 
 def copy_work(engine, kernel, sets, size):
-    executable, problem = unguarded(engine, kernel), Problem(size, size, 1, lda=size)
+    executable, problem = unguarded(engine, kernel), Problem(size, size, 1, a=Layout(ld=size))
 
     def work(index, stream):
         a, c = sets[index % len(sets)]
@@ -377,7 +380,7 @@ def test_a_work_that_fails_leaves_the_engine_usable(engine, copy_kernel):
     def fails_in_capture(_, stream):
         if stream is not engine.stream:
             raise LaunchError("on purpose")
-        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1, lda=32), a, a, a, stream)
+        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1, a=Layout(ld=32)), a, a, a, stream)
 
     with pytest.raises(LaunchError, match="on purpose"):
         engine.time([fails_in_capture], 3)
@@ -387,7 +390,7 @@ def test_a_work_that_fails_leaves_the_engine_usable(engine, copy_kernel):
 def test_a_launch_is_cheap(engine, copy_kernel):
     """Host time of a launch; cuda.core alone takes about 3 microseconds."""
     a = engine.upload(np.zeros((32, 32), np.float32))
-    executable, problem = unguarded(engine, copy_kernel), Problem(32, 32, 1, lda=32)
+    executable, problem = unguarded(engine, copy_kernel), Problem(32, 32, 1, a=Layout(ld=32))
     best = float("inf")
     for _ in range(20):
         start = time.perf_counter()

@@ -92,7 +92,7 @@ def test_arrays_of_every_library(library, sizes):
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_every_rung(library, kernel):
-    a, b = (factor.astype(kernel.dtypes[0]) for factor in (draw(130, 67), draw(67, 141)))
+    a, b = (factor.astype(kernel.takes.factors[0]) for factor in (draw(130, 67), draw(67, 141)))
     result = library.get(tilewright.matmul(library.put(a), library.put(b), kernel=kernel.name))
     check(result, reference(a, b), 1e-3 if kernel.precision else 1e-5)
 

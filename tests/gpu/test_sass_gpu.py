@@ -2,7 +2,7 @@
 
 import sys
 
-from tilewright import cli
+from tilewright.cli import main
 from tilewright.gpus import limits
 
 
@@ -10,7 +10,7 @@ def test_the_present_gpu_is_what_code_is_made_for(engine, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setattr(sys, "argv", ["tilewright", "sass", "coalesced"])
     try:
-        cli.main()
+        main.main()
     except SystemExit as stop:
         assert not stop.code
     assert f" for {limits(engine.capability).arch}: float32" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from tilewright.problem import Problem
 RUNGS = [
     (kernel, dtype, preset)
     for kernel in (find("wmma_tf32"), find("wmma_f16"))
-    for dtype in kernel.dtypes
+    for dtype in kernel.takes.factors
     for preset in ("", *kernel.presets)
     if kernel.capability_for(dtype) <= CAPABILITY
 ]
@@ -53,7 +53,7 @@ def test_a_product_is_right(engine, kernel, dtype, preset, shape, alpha, beta, g
     m, n, k = shape
     problem = Problem(m, n, k, dtype, alpha, beta, *(max(length, 1) + gap for length in (k, n, n)))
     operands = Operands.draw(problem)
-    lds = (problem.lda, problem.ldb, problem.ldc)
+    lds = (problem.a.ld, problem.b.ld, problem.d.ld)
     a, b, c = (engine.upload(array, ld) for array, ld in zip((operands.a, operands.b, operands.c), lds, strict=True))
     run(engine, kernel, kernel.config(kernel.preset(preset) if preset else {}), problem, a, b, c)
     assert operands.error(engine.download(c)) <= limit(problem, kernel.precision)

@@ -7,7 +7,7 @@ from tilewright.engines.base import poisoned, run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import ConfigError, DtypeError, LaunchError
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import Specialization
+from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem
 from tilewright.select.selector import select
 
@@ -21,14 +21,14 @@ WMMA = find("wmma_f16")
 )
 def test_a_row_of_halves_is_aligned_at_8_elements_and_one_of_c_at_4(ld, aligned):
     problem = Problem(128, 128, 64, "float16", **ld)
-    assert WMMA.specialize(problem, WMMA.config(), (0, 0, 0)) == Specialization(False, aligned, "float16")
+    assert WMMA.variant(problem, WMMA.config()) == Variant(False, aligned, "float16")
 
 
 def test_the_macro_says_which_of_several_types_it_is():
     config = WMMA.config()
-    macros = [WMMA.defines(config, Specialization(False, True, dtype))["BFLOAT16"] for dtype in HALVES]
+    macros = [WMMA.defines(config, Variant(False, True, dtype))["BFLOAT16"] for dtype in HALVES]
     assert macros == [0, 1]
-    assert "BFLOAT16" not in find("naive").defines(find("naive").config(), Specialization(False, False))
+    assert "BFLOAT16" not in find("naive").defines(find("naive").config(), Variant(False, False))
 
 
 def test_tensor_cores_that_take_bfloat16_came_with_8_0():

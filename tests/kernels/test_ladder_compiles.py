@@ -5,7 +5,7 @@ import pytest
 from tilewright.engines import nvrtc
 from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import LADDER
-from tilewright.kernels.spec import Specialization
+from tilewright.kernels.takes import Variant
 
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
@@ -13,7 +13,7 @@ CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9,
 CASES = [
     (kernel, dtype, arch)
     for kernel in LADDER
-    for dtype in kernel.dtypes
+    for dtype in kernel.takes.factors
     for arch, capability in CAPABILITIES.items()
     if capability >= kernel.capability_for(dtype)
 ]
@@ -23,11 +23,11 @@ CASES = [
 def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch):
     config = kernel.config(capability=CAPABILITIES[arch])
     specializations = [
-        Specialization(edges=False, aligned=kernel.vectorized, dtype=dtype),
-        Specialization(edges=True, aligned=False, dtype=dtype),
+        Variant(edges=False, aligned=kernel.vectorized, dtype=dtype),
+        Variant(edges=True, aligned=False, dtype=dtype),
     ]
     if kernel.vectorized:
-        specializations.append(Specialization(edges=True, aligned=True, dtype=dtype))
+        specializations.append(Variant(edges=True, aligned=True, dtype=dtype))
     for specialization in specializations:
         report = nvrtc.compile(kernel, config, specialization, arch).report
         assert report.spill_bytes == 0, f"{config} {specialization}: {report}"
@@ -41,7 +41,7 @@ def test_every_preset_compiles(kernel, preset):
     config = kernel.config(kernel.preset(preset))
     arch = next(arch for arch, capability in CAPABILITIES.items() if capability >= max(kernel.least_capability, (8, 0)))
     for edges in (False, True):
-        specialization = Specialization(edges=edges, aligned=not edges, dtype=kernel.dtypes[0])
+        specialization = Variant(edges=edges, aligned=not edges, dtype=kernel.takes.factors[0])
         assert nvrtc.compile(kernel, config, specialization, arch).report.registers
 
 

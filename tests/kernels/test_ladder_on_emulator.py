@@ -9,7 +9,7 @@ from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Problem
+from tilewright.problem import Layout, Problem
 
 ENGINE = EmulatorEngine()
 # Primes, one, nothing, just under, at and just over the sides of tiles.
@@ -65,7 +65,7 @@ CONFIGS = {
 }
 # A kernel that takes several element types is run with another one for each of its configs.
 CASES = [
-    (kernel, overrides, kernel.dtypes[index % len(kernel.dtypes)])
+    (kernel, overrides, kernel.takes.factors[index % len(kernel.takes.factors)])
     for kernel, configs in ((find(name), configs) for name, configs in CONFIGS.items())
     for index, overrides in enumerate(configs)
 ]
@@ -74,9 +74,9 @@ CASES = [
 def multiply(kernel, overrides, problem):
     """Run a kernel on random operands; the error, and C with whatever lies between its rows."""
     operands = Operands.draw(problem)
-    a = ENGINE.upload(operands.a, ld=problem.lda)
-    b = ENGINE.upload(operands.b, ld=problem.ldb)
-    c = ENGINE.upload(operands.c, ld=problem.ldc)
+    a = ENGINE.upload(operands.a, ld=problem.a.ld)
+    b = ENGINE.upload(operands.b, ld=problem.b.ld)
+    c = ENGINE.upload(operands.c, ld=problem.d.ld)
     run(ENGINE, kernel, kernel.config(overrides), problem, a, b, c)
     return operands.error(ENGINE.download(c))
 
@@ -103,7 +103,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, dtype):
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_nothing_between_the_rows_is_touched(kernel):
-    problem = Problem(33, 29, 17, kernel.dtypes[0], ldc=40)
+    problem = Problem(33, 29, 17, kernel.takes.factors[0], d=Layout(ld=40))
     operands = Operands.draw(problem)
     memory = np.full((33, 40), 7, np.float32)
     c = ENGINE.upload(memory)
@@ -116,7 +116,7 @@ def test_nothing_between_the_rows_is_touched(kernel):
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_operands_off_a_16_byte_boundary_are_right(kernel):
-    problem = Problem(64, 64, 32, kernel.dtypes[0], lda=33, ldb=65, ldc=65)
+    problem = Problem(64, 64, 32, kernel.takes.factors[0], a=Layout(ld=33), b=Layout(ld=65), d=Layout(ld=65))
     operands = Operands.draw(problem)
     shifted = []
     for array, ld in ((operands.a, 33), (operands.b, 65), (operands.c, 65)):

@@ -6,8 +6,9 @@ import pytest
 
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import Config, Launch, Specialization, parse_overrides
-from tilewright.problem import Problem
+from tilewright.kernels.spec import Config, Launch, parse_overrides
+from tilewright.kernels.takes import Variant
+from tilewright.problem import Layout, Problem
 
 VECTORIZED = find("vectorized")
 
@@ -51,16 +52,16 @@ def test_tuned_values_are_used_where_they_were_measured():
 @pytest.mark.parametrize(
     ("problem", "pointers", "expected"),
     [
-        (Problem(256, 128, 64), (0, 0, 0), Specialization(edges=False, aligned=True)),
-        (Problem(256, 128, 64), (4, 0, 0), Specialization(edges=False, aligned=False)),
-        (Problem(256, 128, 64, ldb=130), (0, 0, 0), Specialization(edges=False, aligned=False)),
-        (Problem(255, 128, 64), (0, 0, 0), Specialization(edges=True, aligned=True)),
-        (Problem(256, 127, 64), (0, 0, 0), Specialization(edges=True, aligned=False)),
-        (Problem(256, 128, 68), (0, 0, 0), Specialization(edges=True, aligned=True)),
+        (Problem(256, 128, 64), (0, 0, 0), Variant(edges=False, aligned=True)),
+        (Problem(256, 128, 64), (4, 0, 0), Variant(edges=False, aligned=False)),
+        (Problem(256, 128, 64, b=Layout(ld=130)), (0, 0, 0), Variant(edges=False, aligned=False)),
+        (Problem(255, 128, 64), (0, 0, 0), Variant(edges=True, aligned=True)),
+        (Problem(256, 127, 64), (0, 0, 0), Variant(edges=True, aligned=False)),
+        (Problem(256, 128, 68), (0, 0, 0), Variant(edges=True, aligned=True)),
     ],
 )
 def test_guards_are_compiled_in_only_where_the_operands_need_them(problem, pointers, expected):
-    assert VECTORIZED.specialize(problem, VECTORIZED.config(), pointers) == expected
+    assert VECTORIZED.variant(problem, VECTORIZED.config(), pointers) == expected
 
 
 def test_one_block_is_launched_for_each_tile():

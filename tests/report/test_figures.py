@@ -142,7 +142,7 @@ def test_the_excerpt_keeps_rows_as_they_lie_and_the_last_tile_as_full():
     kernel = find("vectorized")
     config, problem = excerpt(kernel, kernel.config(), Problem(4095, 4092, 4096))
     assert (problem.m, problem.n, problem.k) == (128 + 127, 256 + 124, 8)
-    assert (problem.lda, problem.ldb, problem.ldc) == (4096, 4092, 4092)
+    assert (problem.a.ld, problem.b.ld, problem.d.ld) == (4096, 4092, 4092)
     small = Problem(5, 6, 7)
     assert excerpt(kernel, config, small) == (config, small)
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tilewright import cli
 from tilewright.bench.records import Error, Run
+from tilewright.cli import main
 from tilewright.errors import LibraryError, RecordsError
 from tilewright.report.html import page, rows
 from tilewright.report.html.sources import Inputs, Source, load
@@ -40,7 +40,7 @@ def tilewright(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["tilewright", *map(str, arguments)])
         status = 0
         try:
-            cli.main()
+            main.main()
         except SystemExit as stop:
             status = stop.code or 0
         return status, " ".join(capsys.readouterr().err.split())

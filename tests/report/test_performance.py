@@ -13,42 +13,69 @@ def records(make_record):
     """Two rungs at 4096, and at 128 one square and one that is none."""
 
     def make(rung, size, gflops, k=None):
-        return make_record(
-            kernel=f"rung{rung}", rung=rung, config={"BM": 64}, m=size, n=size, k=k or size, gflops=gflops
-        )
+        sizes = {"m": size, "n": size, "k": k or size, "gflops": gflops, "ratio": gflops / 2469.0}
+        return make_record(kernel=f"rung{rung}", rung=rung, config={"BM": 64}, **sizes)
 
     return [make(1, 4096, 500.0), make(2, 4096, 6000.0), make(1, 128, 10.0), make(2, 128, 20.0, k=64)]
 
 
-def test_the_headline_stands_beside_cublas_and_the_worklog(records):
+ENVIRONMENT = {"date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
+
+
+def test_the_headline_stands_next_to_cublas_and_the_worklog(records):
     lines = performance.headline(records).splitlines()
-    assert lines[2] == "| 1 | `rung1` | BM=64 | 500 | 50.0% | 502 |"
-    assert lines[-1].startswith("|  | cuBLAS 13.1.0 |  | 2,469 | 100.0% |")
+    assert lines[2] == "| 1 | `rung1` | BM=64 | 500.0 | 2,469 | 20.3% | 502 |"
+    assert lines[-1] == "|  | cuBLAS |  |  |  |  | 50,058 |"
+
+
+def test_each_row_of_the_headline_has_cublas_of_its_own_run(records, make_record):
+    slower = Baseline(name="cuBLASLt", version="13", time_us=Times(min=1, median=1), gflops=2400.0)
+    sizes = {"m": 4096, "n": 4096, "k": 4096, "gflops": 2568.0, "ratio": 1.07}
+    other = make_record(kernel="rung3", rung=3, config={}, baseline=slower, **sizes)
+    rows = performance.headline([*records, other]).splitlines()[2:]
+    assert "| 2,469 | 243.0% |" in rows[1]
+    assert rows[2] == "| 3 | `rung3` |  | 2,568 | 2,400 | 107.0% | 9,174 |"
+
+
+def test_a_ratio_of_another_run_is_refused(records, make_record):
+    mixed = make_record(m=4096, n=4096, k=4096, gflops=54945.0, ratio=1.107)
+    with pytest.raises(RecordsError, match=r"ratio 1.1070 of naive at 4096x4096x4096 .* must come from one run"):
+        performance.headline([mixed])
 
 
 def test_sizes_have_squares_first_and_gaps_where_nothing_was_measured(records):
-    lines = performance.sizes(records).splitlines()
-    assert [line.split(" | ")[0] for line in lines[2:]] == ["| 128x128x128", "| 4096x4096x4096", "| 128x128x64"]
-    assert lines[2].split(" | ")[1:3] == ["10", ""]
-    assert "50.0%" in performance.sizes(records, ratios=True)
+    lines = performance.sizes([Run(environment=ENVIRONMENT, records=records)]).splitlines()
+    assert lines[0] == "In float32, run of 2026-11-21, revision abc1234:"
+    assert [line.split(" | ")[0] for line in lines[4:]] == ["| 128x128x128", "| 4096x4096x4096", "| 128x128x64"]
+    assert lines[4] == "| 128x128x128 | 10.00 (0.4%) |  | 2,469 |"
 
 
-def test_a_rung_in_another_arithmetic_stands_beside_cublas_in_it(records, make_record):
-    def other(rung, kernel, percent, gflops, **changes):
+def test_every_run_has_a_table_of_sizes_of_its_own(records):
+    text = performance.sizes([Run(environment=ENVIRONMENT, records=half) for half in (records[::2], records[1::2])])
+    heads = [line for line in text.splitlines() if line.startswith("| m x n x k")]
+    assert heads == ["| m x n x k | 1 rung1 | cuBLAS |", "| m x n x k | 2 rung2 | cuBLAS |"]
+
+
+def test_a_table_of_sizes_refuses_two_runs_of_cublas(records, make_record):
+    other = Baseline(name="cuBLASLt", version="13", time_us=Times(min=1, median=1), gflops=2400.0)
+    mixed = make_record(kernel="rung3", rung=3, m=128, n=128, k=128, gflops=1200.0, baseline=other)
+    with pytest.raises(RecordsError, match="the rungs at 128x128x128 were measured next to different runs of cuBLAS"):
+        performance.sizes([Run(environment=ENVIRONMENT, records=[*records, mixed])])
+
+
+def test_a_rung_in_another_arithmetic_stands_next_to_cublas_in_it(records, make_record):
+    def other(rung, kernel, gflops, **changes):
         baseline = Baseline(name="cuBLASLt", version="13", time_us=Times(min=1, median=1), gflops=gflops)
         sizes = {"m": 4096, "n": 4096, "k": 4096, "gflops": gflops / 4}
-        return make_record(kernel=kernel, rung=rung, ratio=percent / 100, baseline=baseline, **sizes, **changes)
+        return make_record(kernel=kernel, rung=rung, config={}, ratio=0.25, baseline=baseline, **sizes, **changes)
 
-    wmma = [other(13, "tf32", 25, 400000.0, precision="tf32"), other(14, "half", 24, 700000.0, dtype="float16")]
+    wmma = [other(13, "tf32", 400000.0, precision="tf32"), other(14, "half", 700000.0, dtype="float16")]
     lines = performance.headline([*wmma, *records]).splitlines()
-    assert "| 25.0% |" in lines[4] and "| 24.0% |" in lines[5]
-    assert lines[6].startswith("|  | cuBLAS 13.1.0 |  | 2,469 | 100.0% | 50,058 |")
-    assert lines[7:] == [
-        "|  | cuBLASLt 13, tf32 |  | 400,000 | 100.0% |  |",
-        "|  | cuBLASLt 13, float16 |  | 700,000 | 100.0% |  |",
-    ]
-    row = next(line for line in performance.sizes([*wmma, *records]).splitlines() if "4096x4096x4096" in line)
-    assert row == "| 4096x4096x4096 | 500 | 6,000 | 100,000 | 175,000 | 2,469 |"
+    assert lines[4] == "| 13 | `tf32` |  | 100,000 | 400,000 (tf32) | 25.0% |  |"
+    assert lines[5] == "| 14 | `half` |  | 175,000 | 700,000 (float16) | 25.0% |  |"
+    text = performance.sizes([Run(environment=ENVIRONMENT, records=[*wmma, *records])])
+    assert "| 4096x4096x4096 | 100,000 (25.0%) | 400,000 (tf32) |" in text
+    assert "| 4096x4096x4096 | 500.0 (20.3%) | 6,000 (243.0%) | 2,469 |" in text
 
 
 def test_a_plot_has_a_line_for_each_arithmetic_of_cublas(tmp_path, records, make_record):

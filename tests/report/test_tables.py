@@ -32,7 +32,8 @@ def test_an_emulator_record_shows_no_speed_and_says_why(make_record):
 def test_records_of_two_precisions_show_two_baselines_and_limits(make_record):
     time = Times(min=1.0, median=1000.0)
     other = Baseline(name="cuBLAS TF32", version="13.1.0", time_us=time, gflops=9999.0)
-    rounded = {"kernel": "wmma_tf32", "error": Error(relative_frobenius=2e-4, limit=5e-4), "ratio": 0.25}
+    rounded = {"kernel": "wmma_tf32", "error": Error(relative_frobenius=2e-4, limit=5e-4)}
+    rounded |= {"gflops": 2500.0, "ratio": 2500 / 9999}
     text = printed(make_record(), make_record(baseline=other, **rounded))
     assert "of baseline" in text
     assert "50.0% (cuBLAS)" in text and "25.0% (cuBLAS TF32)" in text

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
 from tilewright.kernels import LADDER, find
 from tilewright.report.worklog import __main__ as command
@@ -43,15 +44,19 @@ def make_counted(kernel="naive", **changes):
 
 @pytest.fixture
 def facts(make_record):
-    """Two rungs that were measured and counted, and one that was only picked."""
-    shape = {"m": 4096, "n": 4096, "k": 4096}
-    records = [
-        make_record(kernel="naive", rung=1, gflops=500.0, ratio=0.01, **shape),
-        make_record(kernel="coalesced", rung=2, gflops=6000.0, ratio=0.125, **shape),
-        make_record(kernel="best", picked="skinny", rung=17, m=1, n=4096, k=4096, gflops=1700.0, ratio=0.95),
-    ]
+    """Two rungs that were measured in one run and counted, one of another run, and one that was only picked."""
+
+    def measured(gflops, baseline_gflops, **changes):
+        beside = Baseline(name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=baseline_gflops)
+        sizes = {"m": 4096, "n": 4096, "k": 4096, "gflops": gflops, "ratio": gflops / baseline_gflops}
+        return make_record(**(sizes | {"baseline": beside} | changes))
+
+    first = [measured(500.0, 48000.0, kernel="naive"), measured(6000.0, 48000.0, kernel="coalesced", rung=2)]
+    second = [measured(9000.0, 45000.0, kernel="shared_tiled", rung=3)]
+    picked = [measured(1710.0, 1800.0, kernel="best", picked="skinny", rung=17, m=1)]
+    runs = [Run(environment={}, records=records) for records in (first, second, picked)]
     counts = [make_counted("naive"), make_counted("coalesced", requested_bytes=1024, registers=32)]
-    return Facts(records, {one.kernel: one for one in counts})
+    return Facts(runs, {one.kernel: one for one in counts})
 
 
 # Slots.
@@ -136,12 +141,23 @@ def test_counters_stand_beside_those_of_the_rung_before(facts):
 
 def test_measured_tables_compare_and_leave_out_what_was_not_measured(facts):
     lines = facts.measured("coalesced", "naive").splitlines()
-    assert lines[0] == "| m x n x k | 1 naive | 2 coalesced, GFLOP/s | times | of cuBLAS |"
-    assert lines[2:] == ["| 4096x4096x4096 | 500 | 6,000 | 12.00 | 12.5% |"]
-    assert facts.measured("naive", "-").splitlines()[2] == "| 4096x4096x4096 | 500 | 1.0% |"
-    assert facts.measured("skinny", "-").splitlines()[2] == "| 1x4096x4096 | 1,700 | 95.0% |"
+    heads = "| m x n x k | 1 naive, GFLOP/s | 2 coalesced, GFLOP/s | times | cuBLAS, same run | of cuBLAS |"
+    assert lines[0] == heads
+    assert lines[2:] == ["| 4096x4096x4096 | 500.0 | 6,000 | 12.00 | 48,000 | 12.5% |"]
+    assert facts.measured("naive", "-").splitlines()[2] == "| 4096x4096x4096 | 500.0 | 48,000 | 1.0% |"
+    assert facts.measured("skinny", "-").splitlines()[2] == "| 1x4096x4096 | 1,710 | 1,800 | 95.0% |"
     assert facts.measured("vectorized", "-").startswith("No run of this rung is among the records")
     assert (facts.times("naive", "coalesced"), facts.share("skinny")) == ("12", "95%")
+
+
+def test_speeds_of_two_runs_are_not_divided(facts):
+    lines = facts.measured("shared_tiled", "coalesced").splitlines()
+    cublas = "cuBLAS, same run | of cuBLAS"
+    assert lines[0] == f"| m x n x k | 2 coalesced, GFLOP/s | {cublas} | 3 shared_tiled, GFLOP/s | {cublas} |"
+    assert lines[2:] == ["| 4096x4096x4096 | 6,000 | 48,000 | 12.5% | 9,000 | 45,000 | 20.0% |"]
+    message = "coalesced at 4096x4096x4096 and shared_tiled at 4096x4096x4096 were measured in different runs"
+    with pytest.raises(RecordsError, match=message):
+        facts.times("coalesced", "shared_tiled")
 
 
 def test_the_longest_of_the_least_times_is_bold(facts):
@@ -185,7 +201,7 @@ def checkout(tmp_path, monkeypatch, request):
 
 @pytest.fixture
 def worklog(checkout):
-    return pages.Worklog(Facts(Facts.load_records(), counted.load(command.COUNTS)))
+    return pages.Worklog(Facts(Facts.load_runs(), counted.load(command.COUNTS)))
 
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
@@ -218,7 +234,7 @@ def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, nam
     monkeypatch.chdir(request.config.rootpath)
     kernel = find(name)
     committed = counted.load(command.COUNTS)[name]
-    now = counted.counted(kernel, Facts(Facts.load_records(), {}).config(kernel), problem_of(kernel))
+    now = counted.counted(kernel, Facts(Facts.load_runs(), {}).config(kernel), problem_of(kernel))
     assert (now.groups, now.ffma, now.requested_bytes) == (
         committed.groups,
         committed.ffma,

@@ -126,6 +126,6 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     for one in table.entries:
         kernel = find(one.kernel)
         assert one.config == kernel.config(one.config)
-        assert one.dtype in kernel.dtypes
+        assert one.dtype in kernel.takes.factors
         assert kernel.precision is None
         assert kernel.capability_for(one.dtype) <= table.capability

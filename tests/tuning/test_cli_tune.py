@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from tilewright import cli, cli_tune
+from tilewright.cli import main
+from tilewright.cli import tune as command
 from tilewright.tables import store
 from tilewright.tuning.journal import read
 
@@ -26,7 +27,7 @@ def tune(monkeypatch, capsys, tmp_path):
         monkeypatch.setattr(sys, "argv", ["tilewright", "tune", *always, *arguments])
         status = 0
         try:
-            cli.main()
+            main.main()
         except SystemExit as stop:
             status = stop.code or 0
         printed = capsys.readouterr()
@@ -101,8 +102,8 @@ def test_records_that_a_gpu_gave_are_saved_to_the_users_table(tune, tmp_path, mo
     """With an engine that says it is a GPU, but for the worker."""
     monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
     saved = []
-    monkeypatch.setattr(cli_tune.store, "save", lambda *what: saved.append(what) or tmp_path)
-    engine = cli_tune.resolve_engine("emulator")
+    monkeypatch.setattr(command.store, "save", lambda *what: saved.append(what) or tmp_path)
+    engine = command.resolve_engine("emulator")
     monkeypatch.setattr(engine, "capability", (9, 0))
     monkeypatch.setattr(engine, "device_name", "NVIDIA X")
     status, _, err = tune("coalesced", "--shape", "32", "--save")

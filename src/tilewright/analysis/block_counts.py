@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
@@ -16,7 +15,7 @@ from tilewright.engines.emulator import symbols
 from tilewright.engines.emulator.counting import MemoryCounter, MemoryCounts, Operands, OperationCounter, Site
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import RESULT_DTYPE, Problem
+from tilewright.problem import Problem, Scalars
 
 OPERATIONS, TILES = "operations", "tiles"
 """Kinds of what is counted besides accesses: `traffic.Operations`, and bytes that tensor maps bring."""
@@ -38,21 +37,28 @@ class BlockCounts:
 
     Args:
         kernel, config, problem: what is launched.
-        widths: see `traffic.count`.
+        widths, scalars, multiprocessors: see `traffic.count`.
 
     Raises:
         EngineUnavailableError: there is no working C++ compiler.
     """
 
     def __init__(
-        self, kernel: Kernel, config: Config, problem: Problem, widths: Mapping[SourceLine | None, Widths] | None
+        self,
+        kernel: Kernel,
+        config: Config,
+        problem: Problem,
+        widths: Mapping[SourceLine | None, Widths] | None,
+        scalars: Scalars,
+        multiprocessors: int,
     ) -> None:
         self.kernel, self.config, self.problem, self.widths = kernel, config, problem, widths
-        specialization = kernel.specialize(problem, config, (0, 0, 0))
+        variant = kernel.variant(problem, config)
+        self.scalars = Scalars(1.0, 2.0 if scalars.beta else 0.0)
         self.computes = kernel.precision is None and problem.dtype == "float32"
         self.fragments = False
-        self._memory = MemoryCounter(kernel, config, specialization)
-        self._operations = OperationCounter(kernel, config, specialization) if self.computes else None
+        self._memory = MemoryCounter(kernel, config, variant, multiprocessors)
+        self._operations = OperationCounter(kernel, config, variant, multiprocessors) if self.computes else None
 
     def whole(self) -> Counts:
         """Of all blocks."""
@@ -99,17 +105,16 @@ class BlockCounts:
 
     def _run(self, problem: Problem, blocks: Sequence[int] | None) -> tuple[Counts, NDArray[np.float32]]:
         """Counts of these blocks, and C."""
-        problem = replace(problem, beta=2.0 if problem.beta else 0.0)
-        a = _zeros(problem.m, problem.k, problem.lda, problem.dtype)
-        b = _zeros(problem.k, problem.n, problem.ldb, problem.dtype)
-        c = _zeros(problem.m, problem.n, problem.ldc, RESULT_DTYPE)
+        a = _zeros(problem.m, problem.k, problem.a.ld, problem.dtype)
+        b = _zeros(problem.k, problem.n, problem.b.ld, problem.dtype)
+        c = _zeros(problem.m, problem.n, problem.d.ld, problem.result)
         result: NDArray[np.float32] = c.owner[: problem.m, : problem.n]
         result[:] = _UNWRITTEN
-        memory = self._memory.count(problem, Operands(a, b, c), blocks)
+        memory = self._memory.count(problem, Operands(a, b, c, self.scalars), blocks)
         self.fragments = self.fragments or memory.fragments > 0
         counts = self._of_memory(memory)
         if self._operations is not None:
-            operations = self._operations.count(problem, Operands(a, b, c), blocks)
+            operations = self._operations.count(problem, Operands(a, b, c, self.scalars), blocks)
             counts.update({(None, OPERATIONS, name): value for name, value in operations._asdict().items()})
         return counts, result
 

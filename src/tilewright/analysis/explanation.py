@@ -16,8 +16,9 @@ from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.engines.base import CompileReport
 from tilewright.errors import EngineUnavailableError
 from tilewright.gpus import COMPUTE_CAPABILITIES, Gpu, limits
-from tilewright.kernels.spec import Config, Kernel, Specialization
-from tilewright.problem import Problem
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Variant
+from tilewright.problem import Problem, Scalars
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ class Explanation:
     kernel: Kernel
     config: Config
     problem: Problem
+    scalars: Scalars
     gpu: Gpu
-    specialization: Specialization
+    variant: Variant
     arch: str
     """What the code was compiled for."""
     report: CompileReport
@@ -95,7 +97,12 @@ class Explanation:
 
 
 def explain(
-    kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, measured: Measured | None = None
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    gpu: Gpu,
+    measured: Measured | None = None,
+    scalars: Scalars = Scalars(),
 ) -> Explanation:
     """Explain a launch.
 
@@ -103,6 +110,7 @@ def explain(
         kernel, config, problem: what is launched; base addresses are taken for aligned.
         gpu: where.
         measured: what the launch took there, if that is known.
+        scalars: alpha and beta.
 
     Raises:
         DtypeError, LaunchError: the kernel does not take the problem.
@@ -124,29 +132,30 @@ def explain(
         capability = oldest
     kernel.check_capability(capability, problem.dtype)
     arch = limits(capability).arch
-    specialization = kernel.specialize(problem, config, (0, 0, 0))
-    report = nvrtc.compile(kernel, config, specialization, arch).report
+    variant = kernel.variant(problem, config)
+    report = nvrtc.compile(kernel, config, variant, arch).report
     code: MachineCode | None = None
     widths: Mapping[SourceLine | None, Widths] | None = None
     try:
-        code = machine_code(kernel, config, specialization, arch)
+        code = machine_code(kernel, config, variant, arch)
         widths = shared_widths(code.instructions)
     except EngineUnavailableError as error:
         notes.append(f"shared accesses are counted as the source makes them, merged or not: {error}")
-    traffic = counting.count(kernel, config, problem, widths)
+    traffic = counting.count(kernel, config, problem, widths, scalars=scalars, multiprocessors=gpu.multiprocessors)
     notes += traffic.notes
     notes += _merged(traffic)
     bundle, dynamic, static = kernel.bundle(config), kernel.shared_bytes(config), report.shared_bytes or 0
     threads = kernel.threads(config)
     held = occupancy(gpu.multiprocessor, threads, report.registers or 0, bundle * dynamic + static, bundle)
-    blocks = kernel.launch(problem, config).grid[0] if problem.m and problem.n else 0
-    moves = moved(problem, traffic)
+    blocks = 0 if problem.is_empty else kernel.grid(problem, config, gpu.multiprocessors)
+    moves = moved(problem, traffic, scalars)
     return Explanation(
         kernel=kernel,
         config=config,
         problem=problem,
+        scalars=scalars,
         gpu=gpu,
-        specialization=specialization,
+        variant=variant,
         arch=arch,
         report=report,
         shared_bytes=dynamic + static // bundle,
@@ -252,13 +261,13 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "m": problem.m,
         "n": problem.n,
         "k": problem.k,
-        "alpha": problem.alpha,
-        "beta": problem.beta,
+        "alpha": one.scalars.alpha,
+        "beta": one.scalars.beta,
         "dtype": problem.dtype,
         "gpu": one.gpu.name,
         "arch": one.arch,
-        "edges": one.specialization.edges,
-        "aligned": one.specialization.aligned,
+        "edges": one.variant.edges,
+        "aligned": one.variant.aligned,
         **groups,
         "ffma": operations.ffma if operations else None,
         "fmul": operations.fmul if operations else None,

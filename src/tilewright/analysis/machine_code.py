@@ -7,7 +7,8 @@ from tilewright.analysis.control_flow import main_loop
 from tilewright.analysis.sass import Instruction
 from tilewright.engines import disassembler
 from tilewright.engines.base import CompileReport
-from tilewright.kernels.spec import Config, Kernel, Specialization
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Variant
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class MachineCode:
     """Registers, spills and static shared memory."""
 
 
-def machine_code(kernel: Kernel, config: Config, specialization: Specialization, arch: str) -> MachineCode:
+def machine_code(kernel: Kernel, config: Config, variant: Variant, arch: str) -> MachineCode:
     """Compile a kernel for an architecture such as 'sm_90a', or take it from the cache, and disassemble it.
 
     Raises:
@@ -30,6 +31,6 @@ def machine_code(kernel: Kernel, config: Config, specialization: Specialization,
     """
     from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
-    cubin = nvrtc.compile(kernel, config, specialization, arch)
+    cubin = nvrtc.compile(kernel, config, variant, arch)
     code = sass.parse(disassembler.disassemble(cubin.code), cubin.entry)
     return MachineCode(tuple(code), main_loop(code), cubin.report)

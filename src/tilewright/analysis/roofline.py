@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tilewright.analysis.traffic import SECTOR_BYTES, WAVEFRONT_BYTES, Traffic
 from tilewright.gpus import Gpu
-from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
+from tilewright.problem import ITEM_BYTES, Problem, Scalars
 
 ARITHMETIC, MEMORY, L2, SHARED = "arithmetic", "memory", "L2", "shared memory"
 
@@ -80,16 +80,17 @@ class Roofline:
         return max(times, key=times.__getitem__)
 
 
-def least_bytes(problem: Problem) -> tuple[int, int]:
+def least_bytes(problem: Problem, scalars: Scalars = Scalars()) -> tuple[int, int]:
     """Bytes that any implementation must read and write, each element once."""
-    result = ITEM_BYTES[RESULT_DTYPE] * problem.m * problem.n
-    factors = ITEM_BYTES[problem.dtype] * problem.k * (problem.m + problem.n)
-    return factors + (result if problem.beta else 0), result
+    result = ITEM_BYTES[problem.result] * problem.batch * problem.m * problem.n
+    of_a, of_b = (problem.batch if operand.batch_stride else 1 for operand in (problem.a, problem.b))
+    factors = ITEM_BYTES[problem.dtype] * problem.k * (of_a * problem.m + of_b * problem.n)
+    return factors + (result if scalars.beta else 0), result
 
 
-def moved(problem: Problem, traffic: Traffic) -> Bytes:
+def moved(problem: Problem, traffic: Traffic, scalars: Scalars = Scalars()) -> Bytes:
     """What a launch moves."""
-    read, written = least_bytes(problem)
+    read, written = least_bytes(problem, scalars)
     requested = SECTOR_BYTES * traffic.global_sectors + traffic.tile_bytes
     return Bytes(read, written, requested, WAVEFRONT_BYTES * traffic.shared_wavefronts)
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
+from tilewright.problem import ITEM_BYTES, Problem
 
 SECTOR_BYTES = 32
 
-_RESULT_BYTES = ITEM_BYTES[RESULT_DTYPE]
+_RESULT_BYTES = ITEM_BYTES["float32"]
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Plan:
 def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
     """What to run of a kernel each of whose blocks computes a tile of C."""
     tile, item = kernel.tile(config), ITEM_BYTES[problem.dtype]
-    rows = _Axis(problem.m, tile.m, (problem.lda * item, problem.ldc * _RESULT_BYTES))
+    rows = _Axis(problem.m, tile.m, (problem.a.ld * item, problem.d.ld * _RESULT_BYTES))
     cols = _Axis(problem.n, tile.n, (item, _RESULT_BYTES))
     small = replace(problem, m=rows.fewest, n=cols.fewest)
     kinds = tuple(
         BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
     )
     step = -(-max(config.get("CHUNK", 0), 1) // tile.k) * tile.k  # what is done every CHUNK of k is part of a step
-    depths = _depths(problem.k, step, (item, problem.ldb * item), (config.get("STAGES", 1) + 1) * tile.k)
+    depths = _depths(problem.k, step, (item, problem.b.ld * item), (config.get("STAGES", 1) + 1) * tile.k)
     return Plan(small, rows.small_tiles, cols.small_tiles, kinds, depths)
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Counts
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
+from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 
 SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128
@@ -112,7 +113,13 @@ PIPES = ("global_load", "global_store", "shared_load", "shared_store", "async_co
 
 
 def count(
-    kernel: Kernel, config: Config, problem: Problem, widths: Mapping[SourceLine | None, Widths] | None = None
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    widths: Mapping[SourceLine | None, Widths] | None = None,
+    *,
+    scalars: Scalars = Scalars(),
+    multiprocessors: int = MULTIPROCESSORS,
 ) -> Traffic:
     """Count a launch of a kernel, all blocks of it or as many as tell the rest.
 
@@ -120,6 +127,8 @@ def count(
         kernel, config, problem: what is launched; base addresses are taken for aligned.
         widths: how wide the GPU's compiler made the shared accesses (`widths.shared_widths`); without, they are
             counted as the source makes them.
+        scalars: alpha and beta; with beta = 0, C is not read.
+        multiprocessors: of the GPU, among which some kernels divide their work.
 
     Raises:
         EngineUnavailableError: there is no working C++ compiler.
@@ -127,23 +136,23 @@ def count(
     """
     kernel.check(problem)
     notes = []
-    if kernel.packs:
-        notes.append("without the kernel that packs A and B beforehand")
-    tile, blocks = kernel.tile(config), kernel.launch(problem, config).grid[0] if problem.m and problem.n else 0
+    if kernel.relayouts:
+        notes.append("without the relayout of A and B beforehand")
+    tile, blocks = kernel.tile(config), 0 if problem.is_empty else kernel.grid(problem, config, multiprocessors)
     work = -(-problem.m // tile.m) * -(-problem.n // tile.n) * tile.m * tile.n * problem.k
     may_share = kernel.workspace_bytes is not None
     whole = work <= (_SHARED_WORK if may_share else _WHOLE)
     unshared = False
     if may_share and not whole and "WAVE" in config:
-        workspace = kernel.workspace(problem, config)
-        if workspace is not None and workspace.bytes:
+        workspace = kernel.workspace(problem, config, multiprocessors)
+        if workspace.bytes:
             unshared = True
             notes.append(
                 f"as if each tile had a block of its own (WAVE=0): that blocks share the last tiles moves up to "
                 f"{2 * workspace.bytes:,} bytes of partial sums besides"
             )
         config, may_share = Config({**config, "WAVE": 0}), False
-    counting = BlockCounts(kernel, config, problem, widths)
+    counting = BlockCounts(kernel, config, problem, widths, scalars, multiprocessors)
     if not blocks:
         total, run, exact = Counts(), 0, True
     elif whole:

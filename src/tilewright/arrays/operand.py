@@ -1,24 +1,22 @@
-"""Operand: a matrix that a caller gave, and where its elements lie."""
+"""Operand: an array that a caller gave, and where its elements lie."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.engines.base import Matrix
-from tilewright.errors import ArrayError, DtypeError
-from tilewright.problem import DTYPES, ITEM_BYTES, RESULT_DTYPE
+from tilewright.errors import DtypeError
+from tilewright.problem import DTYPES, ITEM_BYTES
+from tilewright.shapes import View
 
 HOST = -1
 """Device of arrays in the host's memory; GPUs count from 0."""
 
-_FACTORS = ("a", "b")
-"""The arguments that may have any of the element types; the others are results, or added to them."""
-
 
 class Operand(NamedTuple):
-    """A matrix that a caller gave: where its elements lie."""
+    """An array that a caller gave: where its elements lie."""
 
     argument: str
     """Its name among the arguments of `matmul`, for messages."""
@@ -27,34 +25,34 @@ class Operand(NamedTuple):
     host: NDArray[Any] | None
     """A NumPy view of it; None on a GPU."""
     pointer: int
-    """Address of element (0, 0)."""
-    shape: tuple[int, int]
-    strides: tuple[int, int]
-    """Bytes from one row and one column to the next; as if row-major along an axis of one element or none."""
+    """Address of its first element."""
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """Bytes from one element to the next along each axis; 0 along an axis of one element or none."""
     dtype: str
     device: int
     """The GPU's number, or HOST."""
     read_only: bool
 
     @property
-    def row_major(self) -> bool:
-        """Whether the elements of a row touch and rows do not overlap: what kernels take."""
+    def view(self) -> View:
+        """Shape, and strides in elements."""
         item = ITEM_BYTES[self.dtype]
-        row, col = self.strides
-        return col == item and row >= self.shape[1] * item and row % item == 0
-
-    @property
-    def matrix(self) -> Matrix:
-        """The operand as engines take it; it must be row-major."""
-        rows, cols = self.shape
-        ld = max(self.strides[0] // ITEM_BYTES[self.dtype], 1)
-        return Matrix(self.pointer, rows, cols, ld, self.dtype, self.array)
+        whole = all(stride % item == 0 for stride in self.strides)
+        return View(self.shape, tuple(stride // item for stride in self.strides) if whole else None)
 
     @property
     def elements_overlap(self) -> bool:
         """Whether some of its elements share memory, as in a broadcast array, so that it cannot be written."""
-        (near, near_count), (far, _) = sorted(zip(map(abs, self.strides), self.shape, strict=True))
-        return 0 not in self.shape and (near < ITEM_BYTES[self.dtype] or far < near * near_count)
+        if 0 in self.shape:
+            return False
+        end = ITEM_BYTES[self.dtype]
+        axes = sorted((abs(stride), count) for stride, count in zip(self.strides, self.shape, strict=True) if count > 1)
+        for stride, count in axes:  # enough for what slicing and transposing make
+            if stride < end:
+                return True
+            end = stride * (count - 1) + end
+        return False
 
     def is_same(self, other: "Operand") -> bool:
         """Whether both are the same elements in the same order."""
@@ -64,20 +62,28 @@ class Operand(NamedTuple):
         """Whether an element of one shares memory with an element of the other. Views side by side do not."""
         low, high = self._bounds()
         other_low, other_high = other._bounds()
-        return low < other_high and other_low < high and np.shares_memory(self._addresses(), other._addresses())
+        if low >= other_high or other_low >= high:
+            return False
+        try:
+            return np.shares_memory(self._addresses(), other._addresses(), max_work=_MOST_WORK)  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:
+            return True
 
     def _bounds(self) -> tuple[int, int]:
         """The first address that the elements lie at, and the one past the last; both 0 if there are none."""
-        rows, cols = self.shape
-        if rows == 0 or cols == 0:
+        if 0 in self.shape:
             return 0, 0
-        down, across = (rows - 1) * self.strides[0], (cols - 1) * self.strides[1]
-        low = self.pointer + min(down, 0) + min(across, 0)
-        return low, self.pointer + max(down, 0) + max(across, 0) + ITEM_BYTES[self.dtype]
+        reaches = [(count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True)]
+        low = self.pointer + sum(min(reach, 0) for reach in reaches)
+        return low, self.pointer + sum(max(reach, 0) for reach in reaches) + ITEM_BYTES[self.dtype]
 
     def _addresses(self) -> NDArray[Any]:
         """A NumPy array of the same addresses, for comparing them: a GPU's memory cannot be read through it."""
         return np.asarray(_ArrayInterface(self))
+
+
+_MOST_WORK = 1_000_000
+"""Steps of the exact comparison of addresses, after which two arrays are taken to overlap."""
 
 
 class _ArrayInterface:
@@ -91,30 +97,33 @@ class _ArrayInterface:
         }
 
 
-def supported(argument: str, dtype: str) -> str:
-    """The element type, if kernels take it for this argument.
+def supported(argument: str, dtype: str, convert: str = "{}.astype('float32')") -> str:
+    """The element type, if there are kernels for it.
+
+    Args:
+        argument: what has the type.
+        dtype: its name.
+        convert: how the library converts an array, which stands for {}.
 
     Raises:
-        DtypeError: they do not.
+        DtypeError: there are none; the message says which there are, and how to convert.
     """
-    if dtype not in (DTYPES if argument in _FACTORS else (RESULT_DTYPE,)):
+    if dtype not in DTYPES:
         raise DtypeError(
-            f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)} for a and b, "
-            f"and {RESULT_DTYPE} for c and out"
+            f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}: pass {convert.format(argument)}"
         )
     return dtype
 
 
-def host_operand(argument: str, array: Any, view: NDArray[Any]) -> Operand:
+def host_operand(argument: str, array: Any, view: NDArray[Any], convert: str = "{}.astype('float32')") -> Operand:
     """The operand that a NumPy view of an array shows.
 
     Raises:
-        ArrayError: it is no matrix.
         DtypeError: the element type is not supported.
     """
-    dtype = supported(argument, str(view.dtype))
-    shape, strides = _matrix(argument, view.shape, view.strides, dtype)
-    return Operand(argument, array, view, view.ctypes.data, shape, strides, dtype, HOST, not view.flags.writeable)
+    dtype = supported(argument, str(view.dtype), convert)
+    strides = _normal(view.shape, view.strides)
+    return Operand(argument, array, view, view.ctypes.data, view.shape, strides, dtype, HOST, not view.flags.writeable)
 
 
 def gpu_operand(
@@ -127,22 +136,13 @@ def gpu_operand(
     device: int,
     read_only: bool = False,
 ) -> Operand:
-    """The operand of an array on a GPU; strides are in bytes, dtype is a supported one.
-
-    Raises:
-        ArrayError: it is no matrix.
-    """
-    matrix_shape, matrix_strides = _matrix(argument, shape, strides, dtype)
-    return Operand(argument, array, None, pointer, matrix_shape, matrix_strides, dtype, device, read_only)
+    """The operand of an array on a GPU; strides are in bytes, dtype is a supported one."""
+    sizes = tuple(shape)
+    return Operand(argument, array, None, pointer, sizes, _normal(sizes, strides), dtype, device, read_only)
 
 
-def _matrix(
-    argument: str, shape: Sequence[int], strides: Sequence[int], dtype: str
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Shape and strides of a matrix; strides that no element depends on are those of a row-major one."""
-    if len(shape) != 2:
-        raise ArrayError(f"{argument} must be a matrix, with 2 dimensions; got {len(shape)}, shape {tuple(shape)}")
-    rows, cols = shape
-    row, col = strides
-    item = ITEM_BYTES[dtype]
-    return (rows, cols), (row if rows > 1 and cols else cols * item, col if cols > 1 and rows else item)
+def _normal(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides, those that no element depends on being 0."""
+    if 0 in shape:
+        return (0,) * len(shape)
+    return tuple(stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True))

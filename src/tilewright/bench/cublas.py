@@ -5,7 +5,6 @@ float16 and bfloat16 with sums and results in fp32.
 """
 
 import contextlib
-import dataclasses
 import importlib
 import weakref
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import Allocation
 from tilewright.errors import EngineUnavailableError
-from tilewright.problem import RESULT_DTYPE, Problem
+from tilewright.problem import Problem, Scalars
 
 DEFAULT, BEST = "cuBLAS", "cuBLASLt"
 """Names of the two works: cublasGemmEx, and the best algorithm of cuBLASLt's heuristics. TF32 has its name added."""
@@ -87,7 +86,9 @@ class CublasBaseline:
         self._engine = engine
         self._workspace = Allocation(engine.current, WORKSPACE_BYTES)
 
-    def works(self, problem: Problem, sets: OperandSets, precision: str | None = None) -> Mapping[str, Work]:
+    def works(
+        self, problem: Problem, sets: OperandSets, precision: str | None = None, scalars: Scalars = Scalars()
+    ) -> Mapping[str, Work]:
         """What to time beside a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
 
         cuBLASLt's algorithms are compared here, on these operands: what is in the sets' C is lost.
@@ -103,8 +104,8 @@ class CublasBaseline:
         if not (problem.m and problem.n and problem.k):
             return {}
         suffix = f" {precision.upper()}" if precision else ""
-        works = {DEFAULT + suffix: self._default(problem, sets, precision)}
-        best = self._best(problem, sets, precision)
+        works = {DEFAULT + suffix: self._default(problem, sets, precision, scalars)}
+        best = self._best(problem, sets, precision, scalars)
         if best is not None:
             works[BEST + suffix] = best
         return works
@@ -119,38 +120,37 @@ class CublasBaseline:
             found = captured_kernels(work, self._engine.stream)
         return [LaunchedKernel(**kernel._asdict()) for kernel in found]
 
-    def _default(self, problem: Problem, sets: OperandSets, precision: str | None) -> Work:
+    def _default(self, problem: Problem, sets: OperandSets, precision: str | None, scalars: Scalars) -> Work:
         """cublasGemmEx, which chooses an algorithm by itself."""
         cublas, handle, workspace = self._cublas, self._handle, self._workspace.pointer
-        m, n, k, lda, ldb, ldc = (problem.m, problem.n, problem.k, problem.lda, problem.ldb, problem.ldc)
-        plain, scalars, kinds = cublas.Operation.N, _Scalars(problem), _Arithmetic.of(problem, precision)
+        m, n, k, lda, ldb, ldc = (problem.m, problem.n, problem.k, problem.a.ld, problem.b.ld, problem.d.ld)
+        plain, numbers, kinds = cublas.Operation.N, _Scalars(scalars), _Arithmetic.of(problem, precision)
 
         def work(run: int, stream: Any) -> None:
             a, b, c = sets[run % len(sets)]
             cublas.set_stream(handle, int(stream.handle))
             cublas.set_workspace(handle, workspace, WORKSPACE_BYTES)  # set_stream takes it away
             cublas.gemm_ex(
-                *(handle, plain, plain, n, m, k, scalars.alpha, b.pointer, kinds.factors, ldb),
-                *(a.pointer, kinds.factors, lda, scalars.beta, c.pointer, _TYPES[RESULT_DTYPE], ldc),
+                *(handle, plain, plain, n, m, k, numbers.alpha, b.pointer, kinds.factors, ldb),
+                *(a.pointer, kinds.factors, lda, numbers.beta, c.pointer, _TYPES[problem.result], ldc),
                 *(kinds.compute, _ALGORITHM),
             )
 
         return work
 
-    def _best(self, problem: Problem, sets: OperandSets, precision: str | None) -> Work | None:
+    def _best(self, problem: Problem, sets: OperandSets, precision: str | None, scalars: Scalars) -> Work | None:
         """The fastest algorithm of cuBLASLt's heuristics that runs and agrees with cublasGemmEx."""
         arithmetic = _Arithmetic.of(problem, precision)
         product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets, arithmetic)
-        algorithms = [algorithm for algorithm in product.algorithms if self._runs(product.work(algorithm, problem))]
+        algorithms = [algorithm for algorithm in product.algorithms if self._runs(product.work(algorithm, scalars))]
         if not algorithms:
             return None
-        works = [product.work(algorithm, problem) for algorithm in algorithms]
+        works = [product.work(algorithm, scalars) for algorithm in algorithms]
         times = self._engine.time(works, SAMPLES, rotation=len(sets))
-        plain = dataclasses.replace(problem, alpha=1.0, beta=0.0)
-        expected = self.result(self._default(plain, sets, precision), sets)
+        expected = self.result(self._default(problem, sets, precision, Scalars()), sets)
         agreement = max(AGREEMENT, 2 * limit(problem, precision))
         for index in sorted(range(len(works)), key=lambda index: min(times[index])):
-            difference = self.result(product.work(algorithms[index], plain), sets) - expected
+            difference = self.result(product.work(algorithms[index], Scalars()), sets) - expected
             if np.linalg.norm(difference) <= agreement * np.linalg.norm(expected):
                 return works[index]
         return None
@@ -174,8 +174,8 @@ class CublasBaseline:
 class _Scalars:
     """Addresses of alpha and beta in host memory."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._values = np.array([problem.alpha, problem.beta], dtype=np.float32)
+    def __init__(self, scalars: Scalars) -> None:
+        self._values = np.array(scalars, dtype=np.float32)
         self.alpha: int = self._values.ctypes.data
         self.beta = self.alpha + self._values.itemsize
 
@@ -194,13 +194,13 @@ class _LtProduct:
     ) -> None:
         self._lt, self._handle, self._workspace, self._sets = lt, handle, workspace, sets
         with contextlib.ExitStack() as created:
-            self._operation = lt.matmul_desc_create(arithmetic.compute, _TYPES[RESULT_DTYPE])
+            self._operation = lt.matmul_desc_create(arithmetic.compute, _TYPES[problem.result])
             created.callback(lt.matmul_desc_destroy, self._operation)
             self._layouts = []
             for kind, rows, cols, ld in (
-                (arithmetic.factors, problem.m, problem.k, problem.lda),
-                (arithmetic.factors, problem.k, problem.n, problem.ldb),
-                (_TYPES[RESULT_DTYPE], problem.m, problem.n, problem.ldc),
+                (arithmetic.factors, problem.m, problem.k, problem.a.ld),
+                (arithmetic.factors, problem.k, problem.n, problem.b.ld),
+                (_TYPES[problem.result], problem.m, problem.n, problem.d.ld),
             ):
                 layout = lt.matrix_layout_create(kind, cols, rows, ld)  # by columns, so transposed
                 created.callback(lt.matrix_layout_destroy, layout)
@@ -208,16 +208,16 @@ class _LtProduct:
             self.algorithms = self._heuristics()
             weakref.finalize(self, created.pop_all().close).atexit = False
 
-    def work(self, algorithm: NDArray[Any], problem: Problem) -> Work:
-        """The product by one algorithm, with alpha and beta of this problem."""
-        lt, handle, workspace, scalars = self._lt, self._handle, self._workspace, _Scalars(problem)
+    def work(self, algorithm: NDArray[Any], scalars: Scalars) -> Work:
+        """The product by one algorithm."""
+        lt, handle, workspace, numbers = self._lt, self._handle, self._workspace, _Scalars(scalars)
         layout_a, layout_b, layout_c = self._layouts
 
         def work(run: int, stream: Any) -> None:
             a, b, c = self._sets[run % len(self._sets)]
             lt.matmul(
-                *(handle, self._operation, scalars.alpha, b.pointer, layout_b, a.pointer, layout_a),
-                *(scalars.beta, c.pointer, layout_c, c.pointer, layout_c),
+                *(handle, self._operation, numbers.alpha, b.pointer, layout_b, a.pointer, layout_a),
+                *(numbers.beta, c.pointer, layout_c, c.pointer, layout_c),
                 *(algorithm.ctypes.data, workspace, WORKSPACE_BYTES, int(stream.handle)),
             )
 

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from tilewright.bench.records import Baseline, Error, LaunchedKernel, Record, Times
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.base import Engine, Executable, Matrix, Work, run
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
-from tilewright.problem import Problem
+from tilewright.engines.base import Engine, Matrix, Work, run
+from tilewright.engines.plan import Plan, Pointers
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.problem import Problem, Scalars
 
 _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 kB
 
@@ -42,7 +44,13 @@ class BaselineLibrary(Protocol):
 
     version: str
 
-    def works(self, problem: Problem, sets: Sequence[OperandSet], precision: str | None = None) -> Mapping[str, Work]:
+    def works(
+        self,
+        problem: Problem,
+        sets: Sequence[OperandSet],
+        precision: str | None = None,
+        scalars: Scalars = Scalars(),
+    ) -> Mapping[str, Work]:
         """Ways to compute the product, by name; the fastest is the baseline. Empty where the library has none.
 
         Their factors are rounded to this precision (see `Kernel.precision`), and the names are others for each.
@@ -62,6 +70,7 @@ def measure(
     *,
     samples: int,
     library: BaselineLibrary | None,
+    scalars: Scalars = Scalars(),
     name_kernels: bool = False,
     on_step: OnStep = lambda what, done, total: None,
 ) -> list[Record]:
@@ -77,28 +86,31 @@ def measure(
         problem: what to compute; leading dimensions are the tight ones.
         samples: timed samples of each choice and baseline.
         library: what to compare with.
+        scalars: alpha and beta.
         name_kernels: whether the records name the kernels that the baseline launches.
         on_step: called after every verification and every sample.
 
     Raises:
         DtypeError, CompileError, LaunchError: a choice cannot be run.
     """
-    operands = Operands.draw(problem)
+    operands = Operands.draw(problem, scalars)
     sets = operand_sets(engine, operands)
     precisions = dict.fromkeys(kernel.precision for kernel, _ in choices)
-    rivals_by_precision = {named: library.works(problem, sets, named) if library else {} for named in precisions}
+    rivals_by_precision = {
+        named: library.works(problem, sets, named, scalars) if library else {} for named in precisions
+    }
     rivals = {name: work for works in rivals_by_precision.values() for name, work in works.items()}
     total = len(choices) + samples * (len(choices) + len(rivals))
     done = itertools.count(1)
 
-    executables, errors = [], []
+    plans, errors = [], []
     for kernel, config in choices:
-        executable, error = verify(engine, kernel, config, operands)
-        executables.append(executable)
+        plan, error = verify(engine, kernel, config, operands)
+        plans.append(plan)
         errors.append(error)
         on_step(f"{problem.shape}: verified {kernel.name}", next(done), total)
 
-    works = [work_on(engine, executable, problem, sets) for executable in executables]
+    works = [work_on(engine, plan, sets, scalars) for plan in plans]
     times = [
         Times.of(sampled)
         for sampled in engine.time(
@@ -114,7 +126,7 @@ def measure(
         for precision, named in rivals_by_precision.items()
     }
     return [
-        _record(engine, choice, problem, time, error, baselines[choice.kernel.precision])
+        _record(engine, choice, operands, time, error, baselines[choice.kernel.precision])
         for choice, time, error in zip(choices, times[: len(works)], errors, strict=True)
     ]
 
@@ -132,7 +144,7 @@ def _baseline(
         return None
     name = min(works, key=lambda way: times[way].median)
     # With another beta, C is not what it was: the runs have added to it again and again.
-    result = library.result(works[name], sets) if operands.problem.beta == 0 else None
+    result = library.result(works[name], sets) if operands.scalars.beta == 0 else None
     error = math.nan if result is None else operands.error(result)
     return Baseline(
         name=name,
@@ -144,18 +156,19 @@ def _baseline(
     )
 
 
-def verify(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> tuple[Executable, float]:
-    """Run a kernel once; what was run, and its relative error."""
+def verify(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> tuple[Plan, float]:
+    """Run a kernel once; its plan, and its relative error."""
     a, b, c = (engine.upload(array) for array in (operands.a, operands.b, operands.c))
-    executable = run(engine, kernel, config, operands.problem, a, b, c)
-    return executable, operands.error(engine.download(c))
+    plan = run(engine, kernel, config, operands.problem, a, b, c, operands.scalars)
+    return plan, operands.error(engine.download(c))
 
 
-def work_on(engine: Engine, executable: Executable, problem: Problem, sets: Sequence[OperandSet]) -> Work:
-    """Launches of a problem, each on the next set of operands."""
+def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Scalars = Scalars()) -> Work:
+    """Runs of a plan, each on the next set of operands."""
+    pointers = [Pointers(*(matrix.pointer for matrix in operands)) for operands in sets]
 
     def work(index: int, stream: object) -> None:
-        engine.launch(executable, problem, *sets[index % len(sets)], stream)
+        engine.start(plan, pointers[index % len(sets)], scalars, stream)
 
     return work
 
@@ -183,8 +196,9 @@ def _copies(engine: Engine, array: NDArray[Any], count: int) -> list[Matrix]:
 
 
 def _record(
-    engine: Engine, choice: Choice, problem: Problem, time: Times, error: float, baseline: Baseline | None
+    engine: Engine, choice: Choice, operands: Operands, time: Times, error: float, baseline: Baseline | None
 ) -> Record:
+    problem, scalars = operands.problem, operands.scalars
     allowed = limit(problem, choice.kernel.precision)
     return Record(
         kernel=choice.kernel.name,
@@ -193,8 +207,8 @@ def _record(
         m=problem.m,
         n=problem.n,
         k=problem.k,
-        alpha=problem.alpha,
-        beta=problem.beta,
+        alpha=scalars.alpha,
+        beta=scalars.beta,
         dtype=problem.dtype,
         engine=engine.name,
         time_us=time,

@@ -20,7 +20,7 @@ from tilewright.engines.registry import cuda_unavailable
 from tilewright.errors import EngineUnavailableError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
+from tilewright.problem import Arithmetic, Problem, Scalars
 
 _INSTALLED = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
 
@@ -105,14 +105,14 @@ class Launch:
     beta: float = 0.0
 
     @classmethod
-    def of(cls, kernel: Kernel, config: Config, problem: Problem) -> "Launch":
+    def of(cls, kernel: Kernel, config: Config, problem: Problem, scalars: Scalars = Scalars()) -> "Launch":
         """The launch of a problem whose rows touch."""
-        return cls(kernel.name, dict(config), problem.shape, problem.dtype, problem.alpha, problem.beta)
+        return cls(kernel.name, dict(config), problem.shape, problem.dtype, *scalars)
 
     @property
     def problem(self) -> Problem:
         """What is computed."""
-        return Problem.parse(self.shape, dtype=self.dtype, alpha=self.alpha, beta=self.beta)
+        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype))
 
 
 class Row(NamedTuple):

@@ -10,7 +10,7 @@ from tilewright.bench.ncu import Launch
 from tilewright.engines.base import run
 from tilewright.engines.cuda import CudaEngine
 from tilewright.kernels import find
-from tilewright.problem import RESULT_DTYPE
+from tilewright.problem import Scalars
 
 
 def main() -> None:
@@ -21,8 +21,8 @@ def main() -> None:
         kernel, problem = find(launch.kernel), launch.problem
         a = engine.upload(np.zeros((problem.m, problem.k), dtype=problem.dtype))
         b = engine.upload(np.zeros((problem.k, problem.n), dtype=problem.dtype))
-        c = engine.upload(np.zeros((problem.m, problem.n), dtype=RESULT_DTYPE))
-        run(engine, kernel, kernel.config(launch.config), problem, a, b, c)
+        c = engine.upload(np.zeros((problem.m, problem.n), dtype=problem.result))
+        run(engine, kernel, kernel.config(launch.config), problem, a, b, c, Scalars(launch.alpha, launch.beta))
         engine.synchronize()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from tilewright.bench.measure import OperandSet
 from tilewright.bench.records import LaunchedKernel
 from tilewright.engines.base import Work
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 
 
 class NumpyBaseline:
@@ -15,7 +15,13 @@ class NumpyBaseline:
 
     version = np.__version__
 
-    def works(self, problem: Problem, sets: Sequence[OperandSet], precision: str | None = None) -> Mapping[str, Work]:
+    def works(
+        self,
+        problem: Problem,
+        sets: Sequence[OperandSet],
+        precision: str | None = None,
+        scalars: Scalars = Scalars(),
+    ) -> Mapping[str, Work]:
         """One way: numpy.matmul, on random operands of the problem's sizes, whatever the sets and precision are."""
         random = np.random.default_rng(0)
         a = random.random((problem.m, problem.k), dtype=np.float32)
@@ -25,10 +31,10 @@ class NumpyBaseline:
 
         def work(index: int, stream: object) -> None:
             np.matmul(a, b, out=product)
-            if problem.alpha != 1:
-                np.multiply(product, problem.alpha, out=product)
-            if problem.beta:
-                np.add(product, problem.beta * c, out=product)
+            if scalars.alpha != 1:
+                np.multiply(product, scalars.alpha, out=product)
+            if scalars.beta:
+                np.add(product, scalars.beta * c, out=product)
 
         return {"NumPy": work}
 

@@ -7,7 +7,7 @@ from tilewright.bench.measure import BaselineLibrary, Choice, OnStep
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Record
 from tilewright.engines.base import Engine
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 from tilewright.select.selector import select
 
 BEST = "best"
@@ -36,6 +36,7 @@ def bench(
     *,
     samples: int,
     library: BaselineLibrary | None,
+    scalars: Scalars = Scalars(),
     name_kernels: bool = False,
     on_step: OnStep = lambda what, done, total: None,
 ) -> Iterator[list[Record]]:
@@ -54,7 +55,14 @@ def bench(
             choice.kernel.check(problem)
     for problem, chosen in zip(problems, picked, strict=True):
         records = measure.measure(
-            engine, chosen, problem, samples=samples, library=library, name_kernels=name_kernels, on_step=on_step
+            engine,
+            chosen,
+            problem,
+            samples=samples,
+            library=library,
+            scalars=scalars,
+            name_kernels=name_kernels,
+            on_step=on_step,
         )
         yield [
             record.model_copy(update={"kernel": BEST, "picked": record.kernel}) if choice == BEST else record

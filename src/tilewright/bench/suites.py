@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib import resources
 
 from tilewright.errors import SuiteNotFoundError, nearest
-from tilewright.problem import Problem
+from tilewright.problem import Arithmetic, Problem
 
 
 @lru_cache
@@ -16,7 +16,7 @@ def shapes() -> dict[str, tuple[tuple[int, int, int], ...]]:
     return {name: tuple((m, n, k) for m, n, k in sizes) for name, sizes in json.loads(text)["suites"].items()}
 
 
-def suite(name: str, dtype: str = "float32", alpha: float = 1.0, beta: float = 0.0) -> list[Problem]:
+def suite(name: str, dtype: str = "float32") -> list[Problem]:
     """The problems of a suite.
 
     Raises:
@@ -24,17 +24,15 @@ def suite(name: str, dtype: str = "float32", alpha: float = 1.0, beta: float = 0
     """
     if name not in shapes():
         raise SuiteNotFoundError(f"no suite is called {name!r}{nearest(name, shapes())}")
-    return [Problem(m, n, k, dtype, alpha, beta) for m, n, k in shapes()[name]]
+    return [Problem(m, n, k, Arithmetic(dtype)) for m, n, k in shapes()[name]]
 
 
-def problems(
-    sizes: Iterable[str], names: Iterable[str], dtype: str = "float32", alpha: float = 1.0, beta: float = 0.0
-) -> list[Problem]:
+def problems(sizes: Iterable[str], names: Iterable[str], dtype: str = "float32") -> list[Problem]:
     """Problems by their sizes, 'MxNxK', and those of suites by their names.
 
     Raises:
         ProblemError, DtypeError: sizes do not parse, or no such problem can be.
         SuiteNotFoundError: no suite has one of the names.
     """
-    of_sizes = [Problem.parse(text, dtype=dtype, alpha=alpha, beta=beta) for text in sizes]
-    return of_sizes + [problem for name in names for problem in suite(name, dtype, alpha, beta)]
+    of_sizes = [Problem.parse(text, arithmetic=Arithmetic(dtype)) for text in sizes]
+    return of_sizes + [problem for name in names for problem in suite(name, dtype)]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.engines.base import poisoned
-from tilewright.problem import RESULT_DTYPE, Problem
+from tilewright.problem import Problem, Scalars
 
 _TF32_INPUTS = 2.0**-11 * math.sqrt(2 / 7)
 """Relative error of a product of random operands that were rounded to TF32: see `limit`."""
@@ -33,9 +33,10 @@ class Operands:
     a: NDArray[Any]
     b: NDArray[Any]
     c: NDArray[np.float32]
+    scalars: Scalars = Scalars()
 
     @classmethod
-    def draw(cls, problem: Problem, seed: int = 0) -> "Operands":
+    def draw(cls, problem: Problem, scalars: Scalars = Scalars(), seed: int = 0) -> "Operands":
         """Draw operands; the same seed gives the same ones."""
         random = np.random.default_rng(seed)
 
@@ -44,13 +45,14 @@ class Operands:
 
         m, n, k = problem.m, problem.n, problem.k
         a, b = uniform(m, k, problem.dtype), uniform(k, n, problem.dtype)
-        return cls(problem, a, b, uniform(m, n, RESULT_DTYPE) if problem.beta else poisoned(m, n))
+        return cls(problem, a, b, uniform(m, n, problem.result) if scalars.beta else poisoned(m, n), scalars)
 
     @cached_property
     def reference(self) -> NDArray[np.float64]:
         """alpha * a @ b + beta * c in float64, of the rounded operands."""
-        product = self.problem.alpha * (self.a.astype(np.float64) @ self.b.astype(np.float64))
-        return product + self.problem.beta * self.c if self.problem.beta else product
+        alpha, beta = self.scalars
+        product: NDArray[np.float64] = alpha * (self.a.astype(np.float64) @ self.b.astype(np.float64))
+        return product + beta * self.c if beta else product
 
     def error(self, result: NDArray[np.float32]) -> float:
         """Relative Frobenius norm ||result - reference|| / ||reference||; NaN where the result holds one."""

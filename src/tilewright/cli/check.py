@@ -18,7 +18,7 @@ from tilewright.engines.emulator import Checked, check, load_runtime, worker_cou
 from tilewright.errors import DtypeError
 from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 
 DEFAULT_SHAPES = ("256x256x128", "131x77x45")
 DEFAULT_BETAS = (0.0, 0.5)
@@ -29,6 +29,7 @@ class _Outcome:
     """What came of one kernel on one problem."""
 
     problem: Problem
+    scalars: Scalars
     checked: Checked
     error: float
     """Relative, against float64."""
@@ -74,35 +75,37 @@ def run_check(
     overrides = parse_overrides(config)
     named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in LADDER]
     if not kernels and dtype is not None:
-        named = [(kernel, preset) for kernel, preset in named if dtype in kernel.dtypes]
+        named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
     for kernel, _ in chosen:
-        if dtype is not None and dtype not in kernel.dtypes:
-            raise DtypeError(f"{kernel.name} takes {', '.join(kernel.dtypes)}, got {dtype}")
+        if dtype is not None and dtype not in kernel.takes.factors:
+            raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
     shapes = shape or ([] if suite else list(DEFAULT_SHAPES))
     betas = DEFAULT_BETAS if beta is None else (beta,)
-    problems = [one for b in betas for one in suites.problems(shapes, suite or [], dtype or DTYPES[0], alpha, b)]
+    problems = suites.problems(shapes, suite or [], dtype or DTYPES[0])
+    cases = [(problem, Scalars.checked(alpha, b)) for b in betas for problem in problems]
     started = time.monotonic()
     faulty = 0
     load_runtime()  # compiled before several want it
-    for kernel, setting, outcomes in _run(chosen, problems, dtype):
+    for kernel, setting, outcomes in _run(chosen, cases, dtype):
         faulty += not _show(kernel, setting, outcomes)
     out.print(_summary(len(chosen), faulty, time.monotonic() - started), highlight=False)
     raise typer.Exit(1 if faulty else 0)
 
 
 def _run(
-    chosen: list[tuple[Kernel, Config]], problems: list[Problem], dtype: str | None
+    chosen: list[tuple[Kernel, Config]], cases: list[tuple[Problem, Scalars]], dtype: str | None
 ) -> Iterator[tuple[Kernel, Config, list[_Outcome]]]:
     """Check kernels side by side, and give their outcomes in their order."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=notes, transient=True) as progress, ThreadPoolExecutor(worker_count()) as workers:
-        task = progress.add_task("checking", total=len(chosen) * len(problems))
+        task = progress.add_task("checking", total=len(chosen) * len(cases))
 
         def outcomes(kernel: Kernel, config: Config) -> list[_Outcome]:
             results = []
-            for problem in problems:
-                results.append(_check(kernel, config, replace(problem, dtype=dtype or kernel.dtypes[0])))
+            for problem, scalars in cases:
+                typed = replace(problem, arithmetic=Arithmetic(dtype or kernel.takes.factors[0]))
+                results.append(_check(kernel, config, typed, scalars))
                 progress.advance(task)
             return results
 
@@ -114,11 +117,11 @@ def _run(
             workers.shutdown(cancel_futures=True)
 
 
-def _check(kernel: Kernel, config: Config, problem: Problem) -> _Outcome:
-    operands = Operands.draw(problem)
-    checked = check(kernel, config, problem, operands.a, operands.b, operands.c)
+def _check(kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> _Outcome:
+    operands = Operands.draw(problem, scalars)
+    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars)
     error = operands.error(checked.result)
-    return _Outcome(problem, checked, error, error <= limit(problem, kernel.precision))
+    return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))
 
 
 def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
@@ -133,7 +136,7 @@ def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
         for fault, what, seen in _faults(outcomes):
             first = seen[0].problem
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
-            table.add_row(fault, f"{first.shape}, beta {first.beta:g}{others}", what)
+            table.add_row(fault, f"{first.shape}, beta {seen[0].scalars.beta:g}{others}", what)
         out.print(table, highlight=False)
     return clean
 

@@ -13,7 +13,7 @@ from tilewright.files import save_json
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 from tilewright.report import explain_tables as tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
@@ -59,17 +59,18 @@ def run_explain(
     """
     chosen, preset = resolve(kernel)
     where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
-    problem = Problem.parse(shape, dtype=dtype or chosen.dtypes[0], alpha=alpha, beta=beta)
+    problem = Problem.parse(shape, arithmetic=Arithmetic(dtype or chosen.takes.factors[0]))
+    scalars = Scalars.checked(alpha, beta)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if with_ncu:
         ncu.check_available()
     if figure_path:
         figure.check(figure_path)
-    explained = explain(chosen, values, problem, where, find_measured(chosen, values, problem, where))
+    explained = explain(chosen, values, problem, where, find_measured(chosen, values, problem, where), scalars)
     facts = to_json(explained)
     _show(explained)
     if with_ncu:
-        (counted,) = ncu.profile([ncu.Launch.of(chosen, values, problem)])
+        (counted,) = ncu.profile([ncu.Launch.of(chosen, values, problem, scalars)])
         rows = ncu.compare(facts, counted)
         out.print(tables.comparison_table([(row.name, row.ours, row.theirs) for row in rows]))
         facts["ncu"] = counted

@@ -15,8 +15,9 @@ from tilewright.errors import ConfigError
 from tilewright.files import save_json
 from tilewright.gpus import limits
 from tilewright.kernels import resolve
-from tilewright.kernels.spec import Config, Kernel, Specialization, parse_overrides
-from tilewright.problem import DTYPES, Problem
+from tilewright.kernels.spec import Config, Kernel, parse_overrides
+from tilewright.kernels.takes import Variant
+from tilewright.problem import DTYPES, Arithmetic, Problem
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 SHAPE = "4096x4096x4096"
@@ -59,23 +60,21 @@ def run_sass(
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
     capability = _capability(target)
-    problem = Problem.parse(shape, dtype=dtype or chosen.dtypes[0])
+    problem = Problem.parse(shape, arithmetic=Arithmetic(dtype or chosen.takes.factors[0]))
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
-    specialization = chosen.specialize(problem, values, (0, 0, 0))
+    variant = chosen.variant(problem, values)
     if show_ptx:
         from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
-        out.print(nvrtc.ptx(chosen, values, specialization, target), markup=False, highlight=False, soft_wrap=True)
+        out.print(nvrtc.ptx(chosen, values, variant, target), markup=False, highlight=False, soft_wrap=True)
         return
-    code = machine_code(chosen, values, specialization, target)
+    code = machine_code(chosen, values, variant, target)
     shared = chosen.shared_bytes(values)
     if json_path:
-        save_json(json_path, _facts(chosen, values, specialization, target, code), f"the counts to {json_path}")
-    out.print(
-        f"[bold]{chosen.name}[/] {values} for {target}: {_guards(specialization)}", highlight=False, soft_wrap=True
-    )
+        save_json(json_path, _facts(chosen, values, variant, target, code), f"the counts to {json_path}")
+    out.print(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(variant)}", highlight=False, soft_wrap=True)
     out.print(summary(code, shared), highlight=False, soft_wrap=True)
     out.print(mix_table(code))
     out.print(widths_table(code))
@@ -98,15 +97,13 @@ def _capability(arch: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _guards(specialization: Specialization) -> str:
-    edges = "with guards for edges" if specialization.edges else "without guards, since tiles divide the matrices"
-    rows = "rows are aligned" if specialization.aligned else "rows need not be aligned"
-    return f"{specialization.dtype}, {edges}; {rows}"
+def _guards(variant: Variant) -> str:
+    edges = "with guards for edges" if variant.edges else "without guards, since tiles divide the matrices"
+    rows = "rows are aligned" if variant.aligned else "rows need not be aligned"
+    return f"{variant.factors}, {edges}; {rows}"
 
 
-def _facts(
-    kernel: Kernel, config: Config, specialization: Specialization, arch: str, code: MachineCode
-) -> dict[str, Any]:
+def _facts(kernel: Kernel, config: Config, variant: Variant, arch: str, code: MachineCode) -> dict[str, Any]:
     """What the JSON file holds. Counts are by purpose and opcode, widths by kind and bytes."""
 
     def parts(instructions: tuple[Any, ...]) -> dict[str, Any]:
@@ -126,9 +123,9 @@ def _facts(
         "kernel": kernel.name,
         "config": dict(config),
         "arch": arch,
-        "dtype": specialization.dtype,
-        "edges": specialization.edges,
-        "aligned": specialization.aligned,
+        "dtype": variant.factors,
+        "edges": variant.edges,
+        "aligned": variant.aligned,
         "registers": code.report.registers,
         "spill_bytes": code.report.spill_bytes,
         "shared_bytes": (code.report.shared_bytes or 0) + kernel.shared_bytes(config),

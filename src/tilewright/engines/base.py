@@ -8,26 +8,38 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.kernels.spec import Config, Kernel, Specialization
-from tilewright.problem import Problem
+from tilewright.engines.plan import Plan, Pointers
+from tilewright.errors import ArrayError, ProblemError
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Addresses, Variant
+from tilewright.problem import Order, Problem, Scalars
 
 ENGINES = ("cuda", "emulator")
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A row-major matrix in memory that an engine's kernels can reach."""
+    """A matrix in memory that an engine's kernels can reach, or as many matrices as a batch has."""
 
     pointer: int
     """Address of element (0, 0)."""
     rows: int
     cols: int
     ld: int
-    """Elements from one row to the next."""
+    """Elements from one row to the next, or from one column to the next where the order is 'column'."""
     dtype: str
     """NumPy's name of the element type; 'bfloat16' is that of ml_dtypes."""
     owner: Any = field(default=None, repr=False, compare=False)
     """Whatever keeps the memory alive."""
+    order: Order = "row"
+    batch: int | None = None
+    """Matrices, each behind the one before; None for a single one, whose array has two dimensions."""
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Rows (columns, by the order) of all matrices together, and the elements of one."""
+        count, length = (self.rows, self.cols) if self.order == "row" else (self.cols, self.rows)
+        return count * (1 if self.batch is None else self.batch), length
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,7 @@ class Executable(Protocol):
 
     kernel: Kernel
     config: Config
-    specialization: Specialization
+    variant: Variant
     report: CompileReport
 
 
@@ -64,33 +76,50 @@ class Engine(Protocol):
     """The GPU's or the CPU's product name."""
     capability: tuple[int, int] | None
     """Compute capability, None where there is no GPU."""
+    multiprocessors: int
+    """Of the GPU; on the emulator, for how many it makes geometries."""
     cache_bytes: int
     """Size of the last-level cache that operands are rotated through."""
 
-    def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> Executable:
+    def compile(self, kernel: Kernel, config: Config, variant: Variant) -> Executable:
         """Compile a kernel, or take it from the cache (in memory, then on disk).
 
         Raises:
             CompileError: the compiler refuses the source; its message is in the error.
         """
 
-    def launch(
-        self, executable: Executable, problem: Problem, a: Matrix, b: Matrix, c: Matrix, stream: Any = None
-    ) -> None:
-        """Start C = alpha * A @ B + beta * C; c is overwritten. Nothing is launched where C has no elements.
+    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+        """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
+
+        Args:
+            kernel, config: what runs.
+            problem: what it computes.
+            addresses: of the operands, or what they leave when divided by 16.
 
         Raises:
-            LaunchError: the geometry is one that a GPU refuses, or the kernel failed.
+            DtypeError, LaunchError, ProblemError: the kernel does not take the problem, or the geometry is one that a
+                GPU refuses.
+            CompileError: the compiler refuses the source; its message is in the error.
         """
 
-    def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
-        """Copy a 2-D host array to the engine's memory, with ld elements a row (0: no gap)."""
+    def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
+        """Start the launches of a plan of this engine. alpha is not 0: that is a problem with k = 0.
+
+        Raises:
+            LaunchError: the driver refuses a launch, or the kernel failed.
+            MemoryError: the plan needs a workspace, and the memory is full.
+        """
+
+    def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
+        """Copy a host array of 2 dimensions, or of 3 (a batch), to the engine's memory, with ld elements a row (or
+        column, by the order; 0: no gap); the gaps hold NaN.
+        """
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         """Memory for a row-major matrix without gaps; nothing was written to it, so its elements are undefined."""
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
-        """Copy a matrix back to a new host array, after all work started on the engine has ended."""
+        """Copy a matrix, or a batch, to a new host array, after all work started on the engine has ended."""
 
     def synchronize(self) -> None:
         """Wait until all work that was started has ended; raise LaunchError if some of it failed."""
@@ -118,16 +147,57 @@ def run(
     problem: Problem,
     a: Matrix,
     b: Matrix,
-    c: Matrix,
+    d: Matrix,
+    scalars: Scalars = Scalars(),
+    *,
+    c: Matrix | None = None,
+    bias: Matrix | None = None,
     stream: Any = None,
-) -> Executable:
-    """Compile a kernel for these operands and launch it; returns what was launched."""
-    pointers = (a.pointer, b.pointer, c.pointer)
-    kernel.check(problem, pointers)
-    specialization = kernel.specialize(problem, config, pointers)
-    executable = engine.compile(kernel, config, specialization)
-    engine.launch(executable, problem, a, b, c, stream)
-    return executable
+) -> Plan:
+    """Plan a problem for these operands and start it; returns the plan. C is D, updated in place, if left out."""
+    if scalars.alpha == 0:
+        problem = problem.without_products
+    pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]))
+    engine.start(plan, pointers, scalars, stream)
+    return plan
+
+
+def memory_lines(array: NDArray[Any], ld: int, order: Order) -> NDArray[Any]:
+    """A host array of 2 or 3 dimensions as it lies in memory: lines of ld elements, the gaps holding NaN.
+
+    Raises:
+        ArrayError: it has another number of dimensions.
+        ProblemError: ld is smaller than a line.
+    """
+    if array.ndim not in (2, 3):
+        raise ArrayError(f"array must be a matrix or a batch of matrices, got {array.ndim} dimensions")
+    lines = array if order == "row" else array.swapaxes(-1, -2)
+    length = lines.shape[-1]
+    ld = ld or max(length, 1)
+    if ld < length:
+        raise ProblemError(f"ld must be at least the row length {length}, got {ld}")
+    if ld == length:
+        return np.ascontiguousarray(lines).reshape(-1, ld)
+    memory = np.full((*lines.shape[:-1], ld), np.nan, dtype=array.dtype)
+    memory[..., :length] = lines
+    return memory.reshape(-1, ld)
+
+
+def matrix_at(pointer: int, array: NDArray[Any], ld: int, order: Order, owner: Any) -> Matrix:
+    """The matrix that an array becomes in an engine's memory."""
+    batch = array.shape[0] if array.ndim == 3 else None
+    rows, cols = array.shape[-2:]
+    return Matrix(pointer, rows, cols, ld, array.dtype.name, owner, order, batch)
+
+
+def array_of(lines: NDArray[Any], matrix: Matrix) -> NDArray[Any]:
+    """The array that a matrix's lines are: their memory's order made rows and columns again."""
+    count, length = matrix.lines
+    batch = 1 if matrix.batch is None else matrix.batch
+    stacked = lines.reshape(batch, count // max(batch, 1), length)
+    array = stacked if matrix.order == "row" else stacked.swapaxes(1, 2)
+    return np.ascontiguousarray(array[0] if matrix.batch is None else array)
 
 
 def poisoned(rows: int, cols: int, dtype: str = "float32") -> NDArray[Any]:

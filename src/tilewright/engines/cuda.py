@@ -20,15 +20,20 @@ from cuda.core.graph import Graph
 from numpy.typing import NDArray
 
 from tilewright import gpus
-from tilewright.engines import nvrtc, packing
-from tilewright.engines.base import Executable, Matrix, Work, run
+from tilewright.engines import nvrtc, tensor_maps
+from tilewright.engines.arguments import pack
+from tilewright.engines.base import Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.cuda_executable import CudaExecutable
+from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, unavailable
+from tilewright.engines.launch_arguments import encode
+from tilewright.engines.plan import Needs, Plan, Pointers, Step
+from tilewright.engines.relayouts import Job, jobs
 from tilewright.engines.workspaces import Workspaces
-from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
-from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel, Specialization, Workspace
-from tilewright.problem import Problem
+from tilewright.errors import EngineUnavailableError, LaunchError
+from tilewright.kernels.spec import Config, Kernel, Workspace
+from tilewright.kernels.takes import Addresses, Variant
+from tilewright.problem import Order, Problem, Scalars
 
 WARM_UP_S = 0.1
 """Works run untimed for this long before the first sample: an idle GPU takes a while to raise its clocks."""
@@ -70,96 +75,106 @@ class CudaEngine:
         self.name = "cuda"
         self.device_name = self.device.name
         self.capability: tuple[int, int] | None = (major, minor)
+        self.multiprocessors = self.device.properties.multiprocessor_count
         self.cache_bytes = self.device.properties.l2_cache_size
         self.arch = gpus.limits((major, minor)).arch
         self._workspaces = Workspaces(self.device, self.current)
-        self._executables: dict[tuple[Kernel, Config, Specialization], CudaExecutable] = {}
+        self._executables: dict[tuple[Kernel, Config, Variant], CudaExecutable] = {}
 
-    def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> CudaExecutable:
+    def compile(self, kernel: Kernel, config: Config, variant: Variant) -> CudaExecutable:
         """Compile a kernel for this GPU, or take it from the cache (in memory, then on disk).
 
         Raises:
             CompileError: the compiler refuses the source; its message is in the error.
             ConfigError: the kernel needs a newer GPU.
         """
-        key = (kernel, config, specialization)
+        key = (kernel, config, variant)
         executable = self._executables.get(key)
         if executable is None:
             assert self.capability is not None
-            kernel.check_capability(self.capability, specialization.dtype)
-            cubin = nvrtc.compile(kernel, config, specialization, self.arch)
+            kernel.check_capability(self.capability, variant.factors)
+            cubin = nvrtc.compile(kernel, config, variant, self.arch)
             with self.current:
-                executable = CudaExecutable(kernel, config, specialization, cubin, self.device)
+                executable = CudaExecutable(kernel, config, variant, cubin, self.device)
             self._executables[key] = executable
         return executable
 
-    def launch(
-        self, executable: Executable, problem: Problem, a: Matrix, b: Matrix, c: Matrix, stream: Any = None
-    ) -> None:
-        """Start C = alpha * A @ B + beta * C; c is overwritten. Nothing is launched where C has no elements.
+    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+        """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
+
+        Raises:
+            DtypeError, ProblemError: the kernel does not take the problem.
+            LaunchError: nor the operands' alignment, or the geometry is one that a GPU refuses.
+            ConfigError: the kernel needs another GPU.
+            CompileError: the compiler refuses the source; its message is in the error.
+        """
+        if problem.is_empty:
+            return Plan(problem, kernel, config, None, (), Needs())
+        found = jobs(kernel, config, problem, addresses)
+        executables = [self.compile(job.kernel, job.config, job.variant) for job in found.jobs]
+        steps = tuple(self._step(job, one) for job, one in zip(found.jobs, executables, strict=True))
+        last = found.jobs[-1]
+        workspace = last.kernel.workspace(last.problem, last.config, self.multiprocessors)
+        needs = Needs(workspace.bytes, workspace.tickets, found.relayout_bytes)
+        return Plan(problem, kernel, config, executables[-1], steps, needs, found.relaid)
+
+    def _step(self, job: Job, executable: CudaExecutable) -> Step:
+        kernel, config, problem = job.kernel, job.config, job.problem
+        maps = {name: encode(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
+        workers = config.get("WORKERS", 0) * self.multiprocessors
+        arguments, slots = pack(kernel, problem, workers, job.sources, maps)
+        grid, block, shared_bytes = executable.geometry(problem)
+        return Step(executable.handle, grid, block, shared_bytes, executable.overlaps, arguments, slots)
+
+    def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
+        """Start the launches of a plan.
 
         Args:
-            executable: from this engine's `compile`.
-            problem: sizes, scalars and leading dimensions.
-            a, b, c: operands in this GPU's memory; they must live until the work has ended.
+            plan: from this engine's `plan`.
+            pointers: of operands in this GPU's memory; they must live until the work has ended.
+            scalars: alpha, which is not 0, and beta.
             stream: None for the engine's own, an object with `__cuda_stream__`, or a stream's handle as an integer.
 
         Raises:
-            LaunchError: the geometry is one that a GPU refuses, the code does not fit the operands, or the
-                driver refuses the launch. A kernel that fails later shows in `synchronize` and `download`.
-            MemoryError: the kernel needs a workspace, and the GPU's memory is full.
+            LaunchError: the driver refuses a launch. A kernel that fails later shows in `synchronize` and `download`.
+            MemoryError: the plan needs a workspace, and the GPU's memory is full.
         """
-        if problem.m == 0 or problem.n == 0:
+        if not plan.steps:
             return
-        if not isinstance(executable, CudaExecutable):
-            raise LaunchError(f"executable must come from this engine's compile, got {type(executable).__name__}")
-        call = executable.call(problem)
-        if executable.specialization.aligned and (a.pointer | b.pointer | c.pointer) % VECTOR_BYTES:
-            raise LaunchError(
-                f"{executable.kernel.name} was compiled for operands at multiples of {VECTOR_BYTES} bytes, "
-                f"got {a.pointer:#x}, {b.pointer:#x} and {c.pointer:#x}"
-            )
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
-            workspace = () if call.workspace is None else self._workspaces.pointers(on, call.workspace)
-            if executable.kernel.packs and problem.k > 0:
-                a, b = self._packed(executable.kernel, a, b, on)
-            executable.start(call, on, a, b, c, workspace)
+            needs = plan.needs
+            workspace, tickets = self._workspaces.pointers(on, Workspace(needs.workspace_bytes, needs.tickets))
+            relayout, _ = self._workspaces.pointers(on, Workspace(needs.relayout_bytes, 1), "relayout")
+            addresses = {
+                "A": pointers.a,
+                "B": pointers.b,
+                "C": pointers.c or pointers.d,
+                "D": pointers.d,
+                "bias": pointers.bias,
+                "workspace": workspace,
+                "tickets": tickets,
+                "relayout": relayout,
+            }
+            for step in plan.steps:
+                launch(step, addresses, scalars, int(on.handle))
 
-    def _packed(self, kernel: Kernel, a: Matrix, b: Matrix, stream: Any) -> tuple[Matrix, Matrix]:
-        """Start making the copies of A and B that a kernel which packs is launched with."""
-        needed = packing.needed_bytes(kernel, a, b)
-        if not needed:
-            return a, b
-        memory, _ = self._workspaces.pointers(stream, Workspace(needed, tickets=1), "packing")
-        step = packing.packing(kernel, a, b, memory)
-        run(self, relayout.KERNEL, step.config, step.problem, a, b, step.target, stream)
-        return step.a, step.b
-
-    def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
-        """Copy a 2-D host array to the GPU, with ld elements a row (0: no gap); the gaps hold NaN.
+    def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
+        """Copy an array of 2 dimensions, or of 3 (a batch), to the GPU, with ld elements a row (or column, by the
+        order; 0: no gap); the gaps hold NaN.
 
         Raises:
-            ArrayError: the array is not 2-D.
+            ArrayError: it has another number of dimensions.
             ProblemError: ld is smaller than a row.
             MemoryError: the GPU's memory is full.
         """
-        if array.ndim != 2:
-            raise ArrayError(f"array must be 2-D, got {array.ndim}-D")
-        rows, cols = array.shape
-        ld = ld or max(cols, 1)
-        if ld < cols:
-            raise ProblemError(f"ld must be at least the row length {cols}, got {ld}")
-        host = np.ascontiguousarray(array)
-        if ld > cols:
-            host = np.full((rows, ld), np.nan, dtype=array.dtype)
-            host[:, :cols] = array
-        memory = Allocation(self.current, host.nbytes)
-        if host.nbytes:
+        lines = memory_lines(array, ld, order)
+        memory = Allocation(self.current, lines.nbytes)
+        if lines.nbytes:
             with self.current:
-                check(cuMemcpyHtoDAsync(memory.pointer, host.ctypes.data, host.nbytes, self.stream.handle))
+                check(cuMemcpyHtoDAsync(memory.pointer, lines.ctypes.data, lines.nbytes, self.stream.handle))
                 self.stream.sync()
-        return Matrix(memory.pointer, rows, cols, ld, array.dtype.name, owner=memory)
+        return matrix_at(memory.pointer, array, lines.shape[1], order, memory)
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         """Memory for a row-major matrix without gaps; nothing was written to it, so its elements are undefined.
@@ -171,20 +186,21 @@ class CudaEngine:
         return Matrix(memory.pointer, rows, cols, max(cols, 1), dtype, owner=memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
-        """Copy a matrix back to a new host array, after all work started on the GPU has ended.
+        """Copy a matrix, or a batch, to a new host array, after all work started on the GPU has ended.
 
         Raises:
             LaunchError: some of that work failed.
         """
         self.synchronize()
-        host = np.empty((matrix.rows, matrix.ld), dtype=matrix.dtype)
-        if matrix.rows and matrix.cols:
-            elements = (matrix.rows - 1) * matrix.ld + matrix.cols  # the memory may end with the last row's last one
+        count, length = matrix.lines
+        lines = np.empty((count, matrix.ld), dtype=matrix.dtype)
+        if count and length:
+            elements = (count - 1) * matrix.ld + length  # the memory may end with the last line's last one
             with self.current:
-                size = elements * host.itemsize
-                check(cuMemcpyDtoHAsync(host.ctypes.data, matrix.pointer, size, self.stream.handle))
+                size = elements * lines.itemsize
+                check(cuMemcpyDtoHAsync(lines.ctypes.data, matrix.pointer, size, self.stream.handle))
                 self.stream.sync()
-        return np.ascontiguousarray(host[:, : matrix.cols])
+        return array_of(lines[:, :length], matrix)
 
     def synchronize(self) -> None:
         """Wait until all work on the GPU, on any stream, has ended.

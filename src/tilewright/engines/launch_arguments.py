@@ -1,12 +1,7 @@
-"""Parameters of kernels that take tensor maps, laid out in memory as the driver takes them.
-
-cuda.core passes scalars and pointers, and a tensor map only as an object of its own that takes long to make.
-"""
+"""Tensor maps as the GPU takes them."""
 
 import ctypes
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from cuda.bindings.driver import (
     CUtensorMapDataType,
@@ -19,9 +14,9 @@ from cuda.bindings.driver import (
     cuuint64_t,
 )
 
+from tilewright.engines.arguments import MAP_BYTES
 from tilewright.engines.driver import check
-from tilewright.engines.tensor_maps import MAP_BYTES, TensorLayout, map_memory
-from tilewright.problem import Problem
+from tilewright.engines.tensor_maps import TensorLayout
 
 _DATA_TYPES = {
     "float32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
@@ -35,48 +30,6 @@ _SWIZZLES = {
     64: CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_64B,
     128: CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
 }
-
-
-class LaunchArguments:
-    """A kernel's parameters. They never change, so several threads may launch with them at the same time."""
-
-    def __init__(self, values: Sequence[Any]) -> None:
-        self._values = values
-        self._pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        self.address = ctypes.addressof(self._pointers)
-        """Of an array of pointers to the values."""
-
-
-def with_maps(
-    problem: Problem, layouts: tuple[TensorLayout, TensorLayout] | None, c: int, workspace: Sequence[int]
-) -> LaunchArguments:
-    """The parameters of a kernel that takes A and B as tensor maps.
-
-    Args:
-        problem: sizes, scalars and C's leading dimension.
-        layouts: what the maps say; None for blank ones.
-        c: address of C.
-        workspace: addresses that the kernel takes besides.
-
-    Raises:
-        LaunchError: the driver refuses a map.
-    """
-    maps = [map_memory(), map_memory()]
-    for memory, layout in zip(maps, layouts or (), strict=False):
-        memory[:] = encode(layout)
-    return LaunchArguments(
-        [
-            ctypes.c_int(problem.m),
-            ctypes.c_int(problem.n),
-            ctypes.c_int(problem.k),
-            ctypes.c_float(problem.alpha),
-            *maps,
-            ctypes.c_float(problem.beta),
-            ctypes.c_void_p(c),
-            ctypes.c_int(problem.ldc),
-            *map(ctypes.c_void_p, workspace),
-        ]
-    )
 
 
 @lru_cache(maxsize=1024)

@@ -21,7 +21,8 @@ from tilewright.engines import cache
 from tilewright.engines.base import CompileReport
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels import spec
-from tilewright.kernels.spec import Config, Kernel, Specialization
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Variant
 
 INCLUDE = Path(spec.__file__).parent / "include"
 """The headers that the kernels share."""
@@ -55,18 +56,18 @@ def version() -> tuple[int, int]:
     return major, minor
 
 
-def compile(kernel: Kernel, config: Config, specialization: Specialization, arch: str) -> Cubin:
+def compile(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Cubin:
     """Compile a kernel for an architecture such as 'sm_90a', or take it from the cache.
 
     Raises:
         CompileError: the compiler refuses the source; its message is in the error.
         EngineUnavailableError: NVRTC is not installed.
     """
-    defines = kernel.defines(config, specialization)
+    defines = kernel.defines(config, variant)
     return compile_source(kernel.source.read_text(), str(kernel.source), kernel.source.stem, defines, arch)
 
 
-def ptx(kernel: Kernel, config: Config, specialization: Specialization, arch: str) -> str:
+def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
     """The PTX that a kernel becomes on its way to the machine code of an architecture such as 'sm_90a'; not cached.
 
     Raises:
@@ -74,7 +75,7 @@ def ptx(kernel: Kernel, config: Config, specialization: Specialization, arch: st
         EngineUnavailableError: NVRTC is not installed.
     """
     version()  # raises where there is no NVRTC
-    options = _options(str(kernel.source), kernel.defines(config, specialization), arch, lineinfo=False)
+    options = _options(str(kernel.source), kernel.defines(config, variant), arch, lineinfo=False)
     flags = options.as_bytes("nvrtc", "ptx")
     # cuda.core asks the driver whether it could load the PTX, and fails where there is none.
     program = _value(nvrtc.nvrtcCreateProgram(kernel.source.read_bytes(), options.name.encode(), 0, None, None))
@@ -91,7 +92,7 @@ def ptx(kernel: Kernel, config: Config, specialization: Specialization, arch: st
     return text.rstrip(b"\0").decode()
 
 
-def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int], arch: str) -> Cubin:
+def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int | str], arch: str) -> Cubin:
     """Compile CUDA C++ that has an `extern "C"` kernel called entry, or take it from the cache.
 
     Args:
@@ -132,7 +133,7 @@ def parse_report(log: str, entry: str) -> CompileReport:
     )
 
 
-def _options(name: str, defines: Mapping[str, int], arch: str, lineinfo: bool) -> ProgramOptions:
+def _options(name: str, defines: Mapping[str, int | str], arch: str, lineinfo: bool) -> ProgramOptions:
     return ProgramOptions(
         name=name,
         arch=arch,

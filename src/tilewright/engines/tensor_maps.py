@@ -1,16 +1,13 @@
-"""What a tensor map describes, for both engines: a matrix in memory, and the box of it that one load brings."""
+"""What a tensor map describes, for both engines: matrices in memory, and the box of one that a load moves."""
 
-import ctypes
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tilewright.engines.base import Matrix
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel, TensorBox
-from tilewright.problem import ITEM_BYTES, Problem
+from tilewright.kernels.spec import Config, Kernel, TensorBox
+from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.problem import ITEM_BYTES, Layout, Problem
 
-MAP_BYTES = 128
-"""Size of a tensor map, as CUtensorMap."""
-
-_ALIGNMENT = 64
+_ADDRESS = 1 << 32
+"""What a template holds for an address: any multiple of 16 but 0."""
 
 
 class TensorLayout(NamedTuple):
@@ -31,35 +28,26 @@ class TensorLayout(NamedTuple):
         return ITEM_BYTES[self.dtype]
 
 
-def layouts(
-    kernel: Kernel, config: Config, problem: Problem, a: Matrix, b: Matrix
-) -> tuple[TensorLayout, TensorLayout] | None:
-    """What the maps of A and B say; None where these have no elements, which no map can say.
+def layouts(kernel: Kernel, config: Config, problem: Problem) -> dict[str, TensorLayout]:
+    """What the maps of A and B say, but for their addresses; none where the kernel takes no maps, or where A and B have
+    no elements, which no map can say.
 
     Raises:
         ConfigError: the kernel asks for a box that a GPU does not take.
-        LaunchError: rows of A or B are not aligned as tensor maps need.
     """
-    assert kernel.tensor_maps is not None
-    kernel.check(problem, (a.pointer, b.pointer, 0))
-    if problem.k == 0:
-        return None
+    if kernel.tensor_maps is None or problem.k == 0:
+        return {}
     box_a, box_b = kernel.tensor_maps(config)
-    return (
-        _layout(a, problem.dtype, box_a),
-        _layout(b, problem.dtype, box_b),
-    )
+    return {
+        "A": _layout(problem.a, problem.m, problem.k, problem.dtype, box_a),
+        "B": _layout(problem.b, problem.k, problem.n, problem.dtype, box_b),
+    }
 
 
-def map_memory() -> Any:
-    """A blank tensor map: a ctypes array of `MAP_BYTES` bytes, on the boundary that a map must lie on."""
-    memory = (ctypes.c_ubyte * (MAP_BYTES + _ALIGNMENT))()
-    return (ctypes.c_ubyte * MAP_BYTES).from_buffer(memory, -ctypes.addressof(memory) % _ALIGNMENT)
-
-
-def _layout(matrix: Matrix, dtype: str, box: TensorBox) -> TensorLayout:
+def _layout(layout: Layout, rows: int, cols: int, dtype: str, box: TensorBox) -> TensorLayout:
     box.check(ITEM_BYTES[dtype])
-    stride = matrix.ld * ITEM_BYTES[dtype]
-    if matrix.rows == 1:  # it is of no use then, and need not be what a map takes
+    count, length = layout.lines(rows, cols)
+    stride = layout.ld * ITEM_BYTES[dtype]
+    if count == 1:  # it is of no use then, and need not be what a map takes
         stride = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
-    return TensorLayout(matrix.pointer, matrix.rows, matrix.cols, stride, dtype, box)
+    return TensorLayout(_ADDRESS, count, length, stride, dtype, box)

@@ -1,20 +1,29 @@
-"""The vocabulary of the ladder: Kernel, Parameter, Constraint, Config, Specialization, Launch."""
+"""The vocabulary of the ladder: Kernel, Parameter, Constraint, Config, Variant, Launch."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, nearest
-from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
-
-VECTOR_BYTES = 16
-"""Width of the widest load a thread makes (float4), and so the alignment that it needs."""
+from tilewright.errors import ConfigError, KernelNotFoundError, TilewrightError, nearest
+from tilewright.gpus import limits
+from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
+from tilewright.problem import Layout, Order, Problem
 
 BFLOAT16 = "BFLOAT16"
-"""Macro of kernels that take several element types: 1 where A and B hold bfloat16, else 0."""
+"""Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
 
-_BFLOAT16_CAPABILITY = (8, 0)  # the first with tensor cores that take it
+RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_data", "lda", "B_data", "ldb", "beta", "D_data", "ldd")
+"""Of the course: `(M, N, K, alpha, A, lda, B, ldb, beta, C, ldc)`, C being updated in place."""
+
+LIBRARY_ARGUMENTS = ("sizes", "A", "B", "output", "workspace")
+"""Of the library's kernels, as structs of operands.cuh."""
+
+TMA_ARGUMENTS = ("sizes", "A_map", "B_map", "output", "workspace")
+"""The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where k = 0."""
+
+_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+_BIASES = {None: "no_bias", "row": "row_bias", "column": "column_bias"}
 
 
 class Config(Mapping[str, int]):
@@ -153,26 +162,6 @@ class Launch(NamedTuple):
         return Launch((-(-self.grid[0] // count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
 
 
-@dataclass(frozen=True)
-class Specialization:
-    """What is known of the operands when a kernel is compiled; it decides which guards the code carries.
-
-    edges: some tile reaches past the end of A, B or C, so loads and stores are bounds-checked.
-    aligned: every row of A, B and C starts at a multiple of 16 bytes, so whole float4s can be moved.
-    dtype: element type of A and B.
-    """
-
-    edges: bool
-    aligned: bool
-    dtype: str = "float32"
-
-
-def rows_aligned(problem: Problem) -> bool:
-    """Whether every row of A, B and C starts at a multiple of 16 bytes where the first of each does."""
-    item, result_item = ITEM_BYTES[problem.dtype], ITEM_BYTES[RESULT_DTYPE]
-    return (problem.lda * item | problem.ldb * item | problem.ldc * result_item) % VECTOR_BYTES == 0
-
-
 @dataclass(frozen=True, repr=False)
 class Kernel:
     """One rung of the ladder: a source, its parameters and constraints, and how it is launched."""
@@ -188,34 +177,31 @@ class Kernel:
     constraints: tuple[Constraint, ...] = ()
     vectorized: bool = False
     """Whether the source moves float4s, so that the operands' alignment matters to it."""
-    dtypes: tuple[str, ...] = ("float32",)
-    """Element types of A and B that it takes. C is float32."""
+    takes: Takes = Takes()
+    """The problems and GPUs that it takes."""
+    arguments: tuple[str, ...] = RUNG_ARGUMENTS
+    """Its parameters, by the names that engines/arguments.py lays out."""
     precision: str | None = None
     """What factors are rounded to before they are multiplied, as 'tf32'; None where they are taken as they come. A
     kernel that rounds is less exact than its element type lets expect, and runs only where it is named."""
-    least_capability: tuple[int, int] = (7, 5)
-    """Compute capability of the oldest GPU that it runs on; see `capability_for`."""
     shared_bytes: Callable[[Config], int] = lambda config: 0
     """Bytes of dynamic shared memory of a block."""
     tensor_maps: Callable[[Config], tuple[TensorBox, TensorBox]] | None = None
-    """Boxes of A and B that one load brings, where the source takes tensor maps. Its parameters are then
-    `(M, N, K, alpha, A, B, beta, C, ldc)`, the maps being `const __grid_constant__ TensorMap`, blank where k = 0."""
-    packs: Literal["", "aligned", "transposed"] = ""
-    """How A and B are handed to it, however they lie: with rows that start at multiples of 16 bytes, as tensor maps
-    need, and A transposed, k x m, or not. The engine makes such copies by the kernel `pack` before a launch, where the
-    operands do not lie so already."""
+    """Boxes of A and B that one load moves, where the source takes tensor maps."""
+    relayouts: tuple[Order | None, Order | None] | None = None
+    """The orders that it wants A and B in, None where it takes either; the rows (or columns) of both then start at
+    multiples of 16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not.
+    Without relayouts at all, operands that the kernel does not take are refused."""
     overlaps: bool = False
     """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
     it calls `wait_for_grid_before` before it touches memory."""
-    needs_alignment: bool = False
-    """Whether it only runs where every row of A and B starts at a multiple of 16 bytes, as tensor maps need."""
-    blocks: Callable[[Problem, Config], int] | None = None
-    """Blocks in the grid; None: one for each tile of C. There are more where several share the work on one."""
-    workspace_bytes: Callable[[Problem, Config], int] | None = None
-    """Bytes of memory that the blocks of a launch share, where the source asks for some. It then has two more
-    parameters at its end, `float* workspace, unsigned* tickets`: the memory, private to the launch, and a counter for
-    each block. The counters are 0 when a launch begins, and it must leave them so. Both are null where it asks for
-    0 bytes."""
+    blocks: Callable[[Problem, Config, int], int] | None = None
+    """Blocks in the grid on so many multiprocessors; None: one for each tile of D. There are more where several share
+    the work on one."""
+    workspace_bytes: Callable[[Problem, Config, int], int] | None = None
+    """Bytes of memory that the blocks of a launch share, on so many multiprocessors, where the source asks for some:
+    they are private to the launch. With them comes a counter for each block; the counters are 0 when a launch begins,
+    and it must leave them so. Both addresses are null where it asks for 0 bytes."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
@@ -273,80 +259,73 @@ class Kernel:
         x, y, z = self.block(config)
         return x * y * z
 
-    def check(self, problem: Problem, pointers: tuple[int, int, int] = (0, 0, 0)) -> None:
-        """Raise unless the kernel can run a problem with its operands, A, B and C, at these addresses.
-
-        Raises:
-            DtypeError: it does not take the element type.
-            LaunchError: it needs aligned rows, and those of A or B are not.
-        """
-        if problem.dtype not in self.dtypes:
-            raise DtypeError(f"{self.name} takes {', '.join(self.dtypes)}, got {problem.dtype}")
-        if not self.takes_rows(problem, pointers):
-            raise LaunchError(
-                f"{self.name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
-                f"{pointers[0]:#x} and {pointers[1]:#x}, and {problem.lda} and {problem.ldb} {problem.dtype} a row"
+    def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
+        """Why it does not take a problem with operands at these addresses, or copies of them; None where it does."""
+        if self.relayouts is not None:
+            a, b = (
+                layout if order is None else Layout(order)
+                for order, layout in zip(self.relayouts, (problem.a, problem.b), strict=True)
             )
+            problem, addresses = replace(problem, a=a, b=b), Addresses()
+        return self.takes.refusal(self.name, problem, addresses)
 
-    def takes_rows(self, problem: Problem, pointers: tuple[int, int, int]) -> bool:
-        """Whether rows of A and B, which begin at these addresses, lie as the kernel needs them."""
-        if not self.needs_alignment or problem.k == 0:
-            return True
-        item = ITEM_BYTES[problem.dtype]
-        a = pointers[0] % VECTOR_BYTES == 0 and (problem.m <= 1 or problem.lda * item % VECTOR_BYTES == 0)
-        b = pointers[1] % VECTOR_BYTES == 0 and (problem.k <= 1 or problem.ldb * item % VECTOR_BYTES == 0)
-        return a and b
+    def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
+        """Raise the refusal of a problem: DtypeError, LaunchError or ProblemError."""
+        if refusal := self.refusal(problem, addresses):
+            raise refusal
 
     def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
-        """Raise ConfigError unless the kernel runs on GPUs of a compute capability with this element type."""
-        needed = self.capability_for(dtype)
-        if capability < needed:
-            raise ConfigError(
-                f"{self.name} needs a GPU of compute capability {needed[0]}.{needed[1]} or newer for {dtype}, "
-                f"got {capability[0]}.{capability[1]}"
-            )
+        """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
+        arch = limits(capability).arch
+        if refusal := self.takes.refusal_of_gpu(self.name, capability, arch, dtype):
+            raise refusal
 
-    def capability_for(self, dtype: str) -> tuple[int, int]:
-        """Compute capability of the oldest GPU that it runs on with this element type."""
-        return max(self.least_capability, _BFLOAT16_CAPABILITY) if dtype == "bfloat16" else self.least_capability
+    def runs_on(self, capability: tuple[int, int], dtype: str) -> bool:
+        """Whether it runs on GPUs of a compute capability with factors of this type."""
+        return self.takes.refusal_of_gpu(self.name, capability, limits(capability).arch, dtype) is None
 
     def bundle(self, config: Config) -> int:
         """Blocks that start as one, on the same multiprocessor."""
         return config.get("BUNDLE", 1)
 
-    def launch(self, problem: Problem, config: Config) -> Launch:
+    def launch(self, problem: Problem, config: Config, multiprocessors: int) -> Launch:
         """Geometry of the launch, its blocks numbered along x, each for itself where they come in bundles.
 
         They are counted in one dimension because a grid has at most 65535 blocks along y.
         """
-        return Launch((self.grid(problem, config), 1, 1), self.block(config), self.shared_bytes(config))
+        grid = (self.grid(problem, config, multiprocessors), 1, 1)
+        return Launch(grid, self.block(config), self.shared_bytes(config))
 
-    def workspace(self, problem: Problem, config: Config) -> Workspace | None:
-        """What a launch needs besides its operands; None where the source has no parameters for it."""
-        if self.workspace_bytes is None:
-            return None
-        size = self.workspace_bytes(problem, config)
-        return Workspace(size, self.grid(problem, config) if size else 0)
+    def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:
+        """What a launch needs besides its operands."""
+        size = self.workspace_bytes(problem, config, multiprocessors) if self.workspace_bytes else 0
+        return Workspace(size, self.grid(problem, config, multiprocessors) if size else 0)
 
-    def grid(self, problem: Problem, config: Config) -> int:
-        """Blocks of a launch: one a tile of C, or as many as `blocks` says."""
-        if self.blocks is not None:
-            return self.blocks(problem, config)
+    def grid(self, problem: Problem, config: Config, multiprocessors: int) -> int:
+        """Blocks of a launch: one a tile of D, or what `blocks` says."""
+        return self.tiles(problem, config) if self.blocks is None else self.blocks(problem, config, multiprocessors)
+
+    def tiles(self, problem: Problem, config: Config) -> int:
+        """Tiles of D, of all matrices of a batch."""
         tile = self.tile(config)
-        return -(-problem.m // tile.m) * -(-problem.n // tile.n)
+        return problem.batch * -(-problem.m // tile.m) * -(-problem.n // tile.n)
 
-    def specialize(self, problem: Problem, config: Config, pointers: tuple[int, int, int]) -> Specialization:
-        """What the operands of a problem, A, B and C at these addresses, allow the code to leave out."""
+    def variant(self, problem: Problem, config: Config, addresses: Addresses = Addresses()) -> Variant:
+        """What the operands of a problem, at these addresses, allow the code to leave out."""
         tile = self.tile(config)
         edges = bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
-        if not self.vectorized:
-            return Specialization(edges, False, problem.dtype)
-        aligned = (pointers[0] | pointers[1] | pointers[2]) % VECTOR_BYTES == 0 and rows_aligned(problem)
-        return Specialization(edges, aligned, problem.dtype)
+        aligned = self.vectorized and all_aligned(problem, addresses)
+        return Variant(edges, aligned, problem.dtype, problem.result, problem.layout, problem.epilogue)
 
-    def defines(self, config: Config, specialization: Specialization) -> dict[str, int]:
+    def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with."""
-        macros = {**config, "EDGES": int(specialization.edges), "ALIGNED": int(specialization.aligned)}
-        if len(self.dtypes) > 1:
-            macros[BFLOAT16] = int(specialization.dtype == "bfloat16")
+        macros: dict[str, int | str] = {**config, "EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
+        if self.arguments == RUNG_ARGUMENTS:
+            if len(self.takes.factors) > 1:
+                macros[BFLOAT16] = int(variant.factors == "bfloat16")
+            return macros
+        macros |= {f"TRANSPOSED_{name}": int(order == "T") for name, order in zip("AB", variant.layout, strict=True)}
+        macros |= {"FACTOR": _TYPES[variant.factors], "RESULT": _TYPES[variant.result]}
+        macros["BIAS"] = _BIASES[variant.epilogue.bias]
+        macros["ACTIVATION"] = variant.epilogue.activation or "identity"
         return macros

@@ -26,7 +26,11 @@ _LEVELS = {MEMORY: "DRAM, the least possible", "L2": "L2, as requested", "shared
 def heading(explanation: Explanation) -> str:
     """Kernel, config, problem and GPU, in a line or two."""
     one, problem = explanation, explanation.problem
-    scalars = "" if problem.alpha == 1 and problem.beta == 0 else f", alpha {problem.alpha:g}, beta {problem.beta:g}"
+    scalars = (
+        ""
+        if one.scalars.alpha == 1 and one.scalars.beta == 0
+        else f", alpha {one.scalars.alpha:g}, beta {one.scalars.beta:g}"
+    )
     return (
         f"[bold]{one.kernel.name}[/] {one.config}\n{problem.shape}, {problem.dtype}{scalars}, on one {one.gpu.name}: "
         f"{one.waves.blocks:,} blocks of {one.threads} threads"

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tilewright.bench.records import Baseline, Record, Run
+from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.report import published, validation
 from tilewright.report.plots import plot_ladder
+from tilewright.report.ratios import baseline_speed, ratio, share, speed
 from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
@@ -43,8 +44,9 @@ SHARED_COUNTERS = {
 def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
-        run, emulated = Run.load(RECORDS), Run.load(EMULATED)
-        records, picked = [*run.records, *load(LATER_RUNGS)], Run.load(BEST).records
+        runs, emulated = load((RECORDS, *LATER_RUNGS)), Run.load(EMULATED)
+        run, picked = runs[0], Run.load(BEST).records
+        records = [record for one in runs for record in one.records]
         title = f"The ladder on one {run.environment['gpu']['name']}, fp32"
         plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
         sections = {
@@ -52,8 +54,7 @@ def main() -> int:
             "headline": headline(records),
             "best": best(picked),
             "emulator": terminal(emulated.records),
-            "sizes": sizes(records),
-            "ratios": sizes(records, ratios=True),
+            "sizes": sizes(runs),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
             "counters": counters(sorted(COUNTERS.glob("*.csv"))),
             "environment": environment(run),
@@ -66,13 +67,13 @@ def main() -> int:
     return 0
 
 
-def load(paths: Iterable[Path]) -> list[Record]:
-    """The records of several files.
+def load(paths: Iterable[Path]) -> list[Run]:
+    """The runs in several files.
 
     Raises:
         RecordsError: a file is missing or is none of records.
     """
-    return [record for path in paths for record in Run.load(path).records]
+    return [Run.load(path) for path in paths]
 
 
 def fill(page: str, sections: dict[str, str]) -> str:
@@ -86,10 +87,10 @@ def fill(page: str, sections: dict[str, str]) -> str:
 
 
 def headline(records: Sequence[Record]) -> str:
-    """Every rung at 4096 beside cuBLAS in the same arithmetic, and beside what the sources measured.
+    """Every rung at 4096 next to cuBLAS in the same run and arithmetic, and next to what the sources measured.
 
     Raises:
-        RecordsError: the records hold no run at 4096.
+        RecordsError: the records hold no run at 4096, or a ratio of another run.
     """
     chosen = sorted((record for record in records if record.shape == HEADLINE), key=lambda record: record.rung)
     if not chosen:
@@ -102,34 +103,32 @@ def headline(records: Sequence[Record]) -> str:
                 record.rung,
                 f"`{record.kernel}`",
                 ", ".join(f"{name}={value}" for name, value in record.config.items()),
-                f"{record.gflops:,.0f}",
-                f"{100 * record.ratio:.1f}%" if record.ratio else "",
+                speed(record.gflops),
+                baseline_speed(record),
+                share(record),
                 f"{theirs:,.0f}" if theirs else "",
             )
         )
-    baselines: dict[str, Baseline | None] = {}
-    for record in chosen:
-        baselines.setdefault(record.arithmetic, record.baseline)
-    for kind, baseline in baselines.items():
-        if baseline:
-            exact = kind == "float32"
-            name = f"{baseline.name} {baseline.version}" + ("" if exact else f", {kind}")
-            published_too = f"{published.GH200[0]:,.0f}" if exact else ""
-            rows.append(("", name, "", f"{baseline.gflops:,.0f}", "100.0%", published_too))
-    return table(("rung", "kernel", "config", "GFLOP/s", "of cuBLAS", "worklog, GH200"), rows, "rllrrr")
+    rows.append(("", "cuBLAS", "", "", "", "", f"{published.GH200[0]:,.0f}"))
+    heads = ("rung", "kernel", "config", "GFLOP/s", "cuBLAS, same run", "of cuBLAS", "worklog, GH200")
+    return table(heads, rows, "rllrrrr")
 
 
 def best(records: Sequence[Record]) -> str:
-    """What `matmul` picks for each problem, beside cuBLAS, in the order of the suites."""
+    """What `matmul` picks for each problem, next to cuBLAS, in the order of the suites.
+
+    Raises:
+        RecordsError: a ratio is of another run.
+    """
     places = {sizes: place for place, sizes in enumerate(chain.from_iterable(shapes().values()))}
     rows = [
         (
             record.shape,
             f"`{record.picked}`",
             ", ".join(f"{name}={value}" for name, value in record.config.items()),
-            f"{record.gflops:,.0f}",
-            f"{record.baseline.gflops:,.0f}" if record.baseline else "",
-            f"{record.ratio:.2f}" if record.ratio else "",
+            speed(record.gflops),
+            baseline_speed(record),
+            f"{value:.2f}" if (value := ratio(record)) else "",
             f"{record.error_ratio:.2f}" if record.error_ratio else "",
         )
         for record in sorted(records, key=lambda one: places.get((one.m, one.n, one.k), len(places)))
@@ -157,26 +156,42 @@ def terminal(records: Sequence[Record]) -> str:
     return "\n".join(("```", *lines, "```"))
 
 
-def sizes(records: Sequence[Record], ratios: bool = False) -> str:
-    """Every problem against every rung: GFLOP/s, or percent of cuBLAS in the same arithmetic."""
+def sizes(runs: Iterable[Run]) -> str:
+    """Every problem against every rung, a table for each run and arithmetic: GFLOP/s and percent of cuBLAS.
+
+    Raises:
+        RecordsError: rungs of one table were measured next to different runs of cuBLAS.
+    """
+    texts = []
+    for run in runs:
+        kinds = dict.fromkeys(record.arithmetic for record in run.records)
+        for kind in kinds:
+            records = [record for record in run.records if record.arithmetic == kind]
+            date = run.environment["date"][:10]
+            texts += [f"In {kind}, run of {date}, revision {run.environment['revision']}:", _sizes(records)]
+    return "\n\n".join(texts)
+
+
+def _sizes(records: Sequence[Record]) -> str:
+    """The table of one run in one arithmetic."""
     order = {record.shape: (record.m != record.n or record.n != record.k, record.m) for record in records}
     kernels = sorted({(record.rung, record.kernel) for record in records})
-    exact = [record for record in records if record.arithmetic == "float32"]
-    by_place = {(record.shape, record.rung): record for record in records}
-
-    def cell(shape: str, rung: int) -> str:
-        record = by_place.get((shape, rung))
-        if record is None:
-            return ""
-        return f"{100 * record.ratio:.1f}%" if ratios and record.ratio else f"{record.gflops:,.0f}"
-
     rows = []
     for shape in sorted(order, key=order.__getitem__):
-        baseline = next((record.baseline for record in exact if record.shape == shape), None)
-        last = f"{baseline.gflops:,.0f}" if baseline else ""
-        rows.append((shape, *(cell(shape, rung) for rung, _ in kernels), last))
-    heads = ("m x n x k", *(f"{rung} {name}" for rung, name in kernels), "cuBLAS, GFLOP/s")
+        by_rung = {record.rung: record for record in records if record.shape == shape}
+        baselines = {baseline_speed(record) for record in by_rung.values()}
+        if len(baselines) > 1:
+            raise RecordsError(f"the rungs at {shape} were measured next to different runs of cuBLAS: {baselines}")
+        rows.append((shape, *(_cell(by_rung.get(rung)) for rung, _ in kernels), *baselines))
+    heads = ("m x n x k", *(f"{rung} {name}" for rung, name in kernels), "cuBLAS")
     return table(heads, rows, "l" + "r" * (len(kernels) + 1))
+
+
+def _cell(record: Record | None) -> str:
+    if record is None:
+        return ""
+    of_baseline = share(record)
+    return f"{speed(record.gflops)} ({of_baseline})" if of_baseline else speed(record.gflops)
 
 
 def counters(files: Iterable[Path]) -> str:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from tilewright.bench.records import Record
 from tilewright.kernels.spec import Kernel
+from tilewright.report.ratios import share, speed
 
 
 def ladder_table(kernels: Iterable[Kernel]) -> Table:
@@ -72,7 +73,7 @@ def bench_table(records: Sequence[Record]) -> Table:
             duration(record.time_us.median),
         ]
         if not emulated:
-            cells.append(f"{record.gflops:,.0f}")
+            cells.append(speed(record.gflops))
             if baselines:
                 cells.append(_ratio(record, named=len(baselines) > 1))
         table.add_row(*cells)
@@ -80,7 +81,7 @@ def bench_table(records: Sequence[Record]) -> Table:
         error = f"{baseline.error:.1e}" if baseline.error is not None else ""
         cells = ["", baseline.name, f"version {baseline.version}", error, duration(baseline.time_us.median)]
         if not emulated:
-            cells += [f"{baseline.gflops:,.0f}", "100.0%"]
+            cells += [speed(baseline.gflops), "100.0%"]
         table.add_row(*cells, style="cyan")
     return table
 
@@ -114,9 +115,8 @@ def _caption(records: Sequence[Record]) -> str:
 
 def _ratio(record: Record, named: bool) -> str:
     """The share of the baseline's speed; with the baseline's name where a table has several."""
-    if not record.ratio or not record.baseline:
-        return ""
-    return f"{100 * record.ratio:.1f}%" + (f" ({record.baseline.name})" if named else "")
+    text = share(record)
+    return f"{text} ({record.baseline.name})" if text and named and record.baseline else text
 
 
 def _verdict(record: Record) -> Text:

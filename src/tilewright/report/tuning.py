@@ -16,6 +16,7 @@ from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.problem import Problem
 from tilewright.report.performance import fill, table
+from tilewright.report.ratios import quotient, speed
 from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
 from tilewright.select.selector import select
 from tilewright.tables.store import SHIPPED
@@ -69,9 +70,9 @@ def winners(entries: Sequence[Entry]) -> str:
                     entry.case,
                     f"`{entry.kernel}`",
                     _config(entry),
-                    f"{entry.gflops:,.0f}",
-                    f"{beside:,.0f}" if beside else "",
-                    f"{entry.gflops / beside:.2f}x" if beside else "",
+                    speed(entry.gflops),
+                    speed(beside) if beside else "",
+                    f"{quotient(entry.gflops, beside):.2f}x" if beside else "",
                     f"{entry.error_ratio:.2f}x" if entry.error_ratio is not None else "",
                 )
             )

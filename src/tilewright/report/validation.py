@@ -21,7 +21,7 @@ from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import save_json
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Problem
+from tilewright.problem import Arithmetic, Problem
 from tilewright.report.explain_tables import difference
 
 SHAPES = ("256x256x256", "197x131x67")
@@ -49,7 +49,11 @@ _EXACT = (
 def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> list[ncu.Launch]:
     """What is compared: the ladder's configs for GPUs of a compute capability."""
     return [
-        ncu.Launch.of(kernel, kernel.config(capability=capability), Problem.parse(shape, dtype=kernel.dtypes[0]))
+        ncu.Launch.of(
+            kernel,
+            kernel.config(capability=capability),
+            Problem.parse(shape, arithmetic=Arithmetic(kernel.takes.factors[0])),
+        )
         for kernel in LADDER
         if kernel.rung <= LAST_RUNG
         for shape in shapes

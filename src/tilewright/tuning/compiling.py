@@ -54,13 +54,13 @@ class CompilePool:
 
     def _report(self, choice: Choice) -> CompileReport | str:
         kernel, config = choice[:2]
-        specialization = kernel.specialize(self._problem, config, (0, 0, 0))
+        variant = kernel.variant(self._problem, config)
         try:
             if self._engine.capability is None:
-                return self._engine.compile(kernel, config, specialization).report
+                return self._engine.compile(kernel, config, variant).report
             from tilewright.engines import nvrtc  # noqa: PLC0415 its imports take the CUDA libraries
 
             arch = gpus.limits(self._engine.capability).arch
-            return nvrtc.compile(kernel, config, specialization, arch).report
+            return nvrtc.compile(kernel, config, variant, arch).report
         except CompileError as error:
             return str(error)

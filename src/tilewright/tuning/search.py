@@ -287,6 +287,6 @@ def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[in
     for kernel in kernels:
         with contextlib.suppress(TilewrightError):
             kernel.check(problem)
-            if kernel.precision is None and (capability is None or kernel.capability_for(problem.dtype) <= capability):
+            if kernel.precision is None and (capability is None or kernel.runs_on(capability, problem.dtype)):
                 found.setdefault((kernel.source, kernel.relayouts), kernel)
     return list(found.values())

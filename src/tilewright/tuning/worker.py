@@ -14,10 +14,12 @@ from tilewright.bench.measure import Choice, OperandSet, measure, operand_sets, 
 from tilewright.bench.records import Record, Times
 from tilewright.bench.run import baseline_library
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.base import Engine, Executable
+from tilewright.engines.base import Engine
+from tilewright.engines.plan import Plan
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import CompileError, EngineUnavailableError, TilewrightError
 from tilewright.kernels.spec import Kernel
+from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
 from tilewright.tuning.journal import Outcome
 
@@ -145,15 +147,15 @@ class _Bench:
 
     def _measure(self, job: Job) -> Answer:
         kernel, config = self._choice(job.named)
-        executable, error = verify(self.engine, kernel, config, self.operands)
+        plan, error = verify(self.engine, kernel, config, self.operands)
         allowed = limit(self.problem, kernel.precision)
         if not error <= allowed:
             return Answer("wrong", note=f"relative error {error:.1e}, right up to {allowed:.1e}")
-        short = self._short_sample(executable)
+        short = self._short_sample(plan)
         if job.incumbent and short > job.slack * self._incumbents_sample(job.incumbent):
             return Answer("stopped", short)
-        executables = [executable, *([self._executable(job.incumbent)] if job.incumbent else [])]
-        works = [work_on(self.engine, one, self.problem, self.sets) for one in executables]
+        plans = [plan, *([self._plan(job.incumbent)] if job.incumbent else [])]
+        works = [work_on(self.engine, one, self.sets) for one in plans]
         times = [Times.of(samples) for samples in self.engine.time(works, job.samples, rotation=len(self.sets))]
         if job.incumbent is None or times[0].median < times[1].median:
             self._incumbent = (job.named, short)
@@ -164,19 +166,19 @@ class _Bench:
         kernel = self.lookup(name)
         return Choice(kernel, kernel.config(values))
 
-    def _executable(self, named: Named) -> Executable:
+    def _plan(self, named: Named) -> Plan:
         kernel, config = self._choice(named)
-        pointers = (self.sets[0].a.pointer, self.sets[0].b.pointer, self.sets[0].c.pointer)
-        return self.engine.compile(kernel, config, kernel.specialize(self.problem, config, pointers))
+        addresses = Addresses(*(matrix.pointer for matrix in self.sets[0]))
+        return self.engine.plan(kernel, config, self.problem, addresses)
 
     def _incumbents_sample(self, incumbent: Named) -> float:
         if self._incumbent is None or self._incumbent[0] != incumbent:
-            self._incumbent = (incumbent, self._short_sample(self._executable(incumbent)))
+            self._incumbent = (incumbent, self._short_sample(self._plan(incumbent)))
         return self._incumbent[1]
 
-    def _short_sample(self, executable: Executable) -> float:
+    def _short_sample(self, plan: Plan) -> float:
         """Microseconds of a run by the host's clock."""
-        work = work_on(self.engine, executable, self.problem, self.sets)
+        work = work_on(self.engine, plan, self.sets)
 
         def seconds(runs: int) -> float:
             start = time.perf_counter()

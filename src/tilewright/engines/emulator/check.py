@@ -12,8 +12,9 @@ from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import Watch
 from tilewright.errors import LaunchError
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Kernel
-from tilewright.problem import Problem
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.problem import Layout, Problem, Scalars
 
 _BACKWARDS = 1
 _SHUFFLED = 20
@@ -32,7 +33,13 @@ class Checked:
 
 
 def check(
-    kernel: Kernel, config: Config, problem: Problem, a: NDArray[Any], b: NDArray[Any], c: NDArray[np.float32]
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    a: NDArray[Any],
+    b: NDArray[Any],
+    c: NDArray[Any],
+    scalars: Scalars = Scalars(),
 ) -> Checked:
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
@@ -44,7 +51,7 @@ def check(
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    session = _Session(kernel, config, problem, (a, b, c))
+    session = _Session(kernel, config, problem, (a, b, c), scalars)
     result, error = session.run(watched=True)
     findings = [finding for checker in session.checkers for finding in checker.findings()]
     if error and not findings:
@@ -66,27 +73,37 @@ def check(
 class _Session:
     """Runs one kernel on the same operands again and again."""
 
-    def __init__(self, kernel: Kernel, config: Config, problem: Problem, operands: tuple[NDArray[Any], ...]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        config: Config,
+        problem: Problem,
+        operands: tuple[NDArray[Any], ...],
+        scalars: Scalars,
+    ) -> None:
         self._kernel = kernel
         self._config = config
+        self._scalars = scalars
         self._engine = EmulatorEngine(CHECKED, self._watch)
         self._operands = operands
         gaps = [_gap(array) for array in operands]
         lds = [array.shape[1] + gap for array, gap in zip(operands, gaps, strict=True)]
-        self._problem = replace(problem, lda=lds[0], ldb=lds[1], ldc=lds[2])
+        self._problem = replace(problem, a=Layout(ld=lds[0]), b=Layout(ld=lds[1]), d=Layout(ld=lds[2]), c=None)
         self._matrices = [padded(array, ld) for array, ld in zip(operands, lds, strict=True)]
         self._watched = False
         self._schedule = 0
+        self._padded_at: dict[int, int] = {}
         self.checkers: list[Checker] = []
 
     def run(self, watched: bool, schedule: int = 0) -> tuple[NDArray[np.float32], str]:
         """C, and why the launch failed."""
         self._watched, self._schedule = watched, schedule
         a, b, _ = self._matrices
-        c = padded(self._operands[2], self._problem.ldc)
+        c = padded(self._operands[2], self._problem.d.ld)
+        self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c)}
         error = ""
         try:
-            run(self._engine, self._kernel, self._config, self._problem, a, b, c)
+            run(self._engine, self._kernel, self._config, self._problem, a, b, c, self._scalars)
         except LaunchError as failure:
             error = str(failure)
         return self._engine.download(c), error
@@ -95,7 +112,7 @@ class _Session:
         if not self._watched:
             return Watch(schedule=self._schedule)
         executable = facts.executable
-        checker = Checker(executable.program.library, arrays_of(facts), executable.kernel.overlaps)
+        checker = Checker(executable.program.library, arrays_of(facts, self._padded_at), executable.kernel.overlaps)
         self.checkers.append(checker)
         return Watch(checker)
 

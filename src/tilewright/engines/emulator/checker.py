@@ -1,9 +1,10 @@
 """The checker: an observer that finds races, accesses outside of arrays and reads of what nobody wrote."""
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,12 +167,17 @@ class Checker(Observer):
         )
 
 
-def arrays_of(facts: LaunchFacts) -> list[CheckedArray]:
-    """What a kernel may use in a launch. Nothing may write to A and B."""
+def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[CheckedArray]:
+    """What a kernel may use in a launch. Nothing may write to A, B and the bias.
+
+    Args:
+        facts: of the launch.
+        padded_at: bytes before and behind the array at an address that are nobody else's.
+    """
     arrays: dict[int, CheckedArray] = {}
     for name, matrix, written in ((one.name, one.matrix, one.written) for one in facts.arrays):
-        slack = matrix.owner.slack if isinstance(matrix.owner, Padded) else 0
-        arrays.setdefault(matrix.pointer, CheckedArray(name, matrix, name in ("A", "B"), written, slack))
+        slack = padded_at.get(matrix.pointer, 0)
+        arrays.setdefault(matrix.pointer, CheckedArray(name, matrix, name in ("A", "B", "bias"), written, slack))
     return list(arrays.values())
 
 

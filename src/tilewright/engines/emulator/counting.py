@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.compiler import CHECKED, Build
-from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
+from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
-from tilewright.kernels.spec import Config, Kernel, Specialization
-from tilewright.problem import Problem
+from tilewright.engines.plan import Pointers
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Variant
+from tilewright.problem import Problem, Scalars
 
 _RUNTIME = Path(__file__).parent / "runtime"
 
@@ -78,24 +80,26 @@ class _Counts(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Operands:
-    """A, B and C of a launch."""
+    """A, B and C of a launch, and its scalars."""
 
     a: Matrix
     b: Matrix
     c: Matrix
+    scalars: Scalars
 
 
 class _Counter:
-    """Runs blocks of a kernel, and not of the one that packs before it, in a build that lets them be counted."""
+    """Runs blocks of a kernel, and not of the relayout before it, in a build that lets them be counted."""
 
-    def __init__(self, build: Build, kernel: Kernel, config: Config, specialization: Specialization) -> None:
+    def __init__(self, build: Build, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int) -> None:
         self._watch = UNWATCHED
-        self.engine = EmulatorEngine(build, self._look)
-        self._executable = self.engine.compile(kernel, config, specialization)
+        self.engine = EmulatorEngine(build, self._look, multiprocessors)
+        self._executable = self.engine.compile(kernel, config, variant)
 
     def _run(self, problem: Problem, operands: Operands, watch: Watch) -> None:
         self._watch = watch
-        self.engine.launch(self._executable, problem, operands.a, operands.b, operands.c)
+        pointers = Pointers(operands.a.pointer, operands.b.pointer, operands.c.pointer)
+        self.engine.launch(self.engine.step(self._executable, problem), pointers, operands.scalars)
 
     def _look(self, facts: LaunchFacts) -> Watch:
         return self._watch if facts.executable is self._executable else UNWATCHED
@@ -108,8 +112,10 @@ class MemoryCounter(_Counter):
         EngineUnavailableError: there is no working C++ compiler.
     """
 
-    def __init__(self, kernel: Kernel, config: Config, specialization: Specialization) -> None:
-        super().__init__(CHECKED, kernel, config, specialization)
+    def __init__(
+        self, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int = MULTIPROCESSORS
+    ) -> None:
+        super().__init__(CHECKED, kernel, config, variant, multiprocessors)
 
     def count(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> MemoryCounts:
         """Run the blocks of these numbers, or all; C is overwritten.
@@ -135,8 +141,10 @@ class OperationCounter(_Counter):
         EngineUnavailableError: there is no working C++ compiler.
     """
 
-    def __init__(self, kernel: Kernel, config: Config, specialization: Specialization) -> None:
-        super().__init__(COUNTED, kernel, config, specialization)
+    def __init__(
+        self, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int = MULTIPROCESSORS
+    ) -> None:
+        super().__init__(COUNTED, kernel, config, variant, multiprocessors)
         library = ctypes.CDLL(str(self._executable.program.library))
         library.simt_operation_counts.restype = ctypes.POINTER(_Counts)
         self._counts = library.simt_operation_counts().contents

@@ -4,30 +4,39 @@ import ctypes
 import math
 import struct
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from tilewright.engines import packing, tensor_maps
-from tilewright.engines.base import CompileReport, Executable, Matrix, Work, run
+from tilewright.engines import tensor_maps
+from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
+from tilewright.engines.base import CompileReport, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel, find_compiler
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
-from tilewright.engines.tensor_maps import TensorLayout, map_memory
-from tilewright.errors import ArrayError, LaunchError, ProblemError
-from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import Config, Kernel, Specialization, Workspace
-from tilewright.problem import Problem
+from tilewright.engines.plan import Needs, Plan, Pointers, Step
+from tilewright.engines.relayouts import Job, jobs
+from tilewright.engines.tensor_maps import TensorLayout
+from tilewright.errors import LaunchError
+from tilewright.kernels.spec import Config, Kernel, Workspace
+from tilewright.kernels.takes import Addresses, Variant
+from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
 
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
 
 _MAP = struct.Struct("=Qq6i")
 """Of the fields of struct TensorMap in abi.hpp."""
+
+MULTIPROCESSORS = 4
+"""For how many multiprocessors geometries are made by default: few, so that blocks share tiles of small products."""
+
+_NOWHERE: Mapping[str, Source] = MappingProxyType({})
 
 _SAMPLE_S = 1e-3
 """A timed sample of a work lasts at least about this long."""
@@ -39,7 +48,7 @@ class EmulatorExecutable:
 
     kernel: Kernel
     config: Config
-    specialization: Specialization
+    variant: Variant
     report: CompileReport
     program: Program
 
@@ -49,8 +58,9 @@ class Array:
     """Memory that a launch is given."""
 
     name: str
-    """A, B, C, workspace or tickets."""
+    """A, B, C, D, bias, relayout, workspace or tickets."""
     matrix: Matrix
+    """As it lies in memory: rows of neighbours."""
     written: bool
     """Whether its elements have values when the launch begins: not the workspace, nor C where beta = 0."""
 
@@ -61,6 +71,7 @@ class LaunchFacts:
 
     executable: EmulatorExecutable
     problem: Problem
+    scalars: Scalars
     arrays: tuple[Array, ...]
     grid: Extents
     block: Extents
@@ -68,8 +79,17 @@ class LaunchFacts:
 
 
 Watcher = Callable[[LaunchFacts], Watch]
-"""Says of each launch how it is to be looked at. The kernel `pack`, which runs before kernels that pack, is a launch of
-its own."""
+"""Says of each launch how it is to be looked at. A relayout before a kernel is a launch of its own."""
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """What a step of a plan launches."""
+
+    executable: EmulatorExecutable
+    problem: Problem
+    sources: Mapping[str, Source]
+    workspace: Workspace
 
 
 class EmulatorEngine:
@@ -78,6 +98,7 @@ class EmulatorEngine:
     Args:
         build: how kernels are compiled. Observers see kernels of the CHECKED build only.
         watcher: asked before each launch.
+        multiprocessors: for how many of them geometries are made.
 
     Raises:
         EngineUnavailableError: there is no working C++ compiler; the message says how to get one.
@@ -86,113 +107,136 @@ class EmulatorEngine:
     name = "emulator"
     capability: tuple[int, int] | None = None
 
-    def __init__(self, build: Build = FAST, watcher: Watcher = lambda facts: UNWATCHED) -> None:
+    def __init__(
+        self,
+        build: Build = FAST,
+        watcher: Watcher = lambda facts: UNWATCHED,
+        multiprocessors: int = MULTIPROCESSORS,
+    ) -> None:
         find_compiler()
         self.build = build
         self.watcher = watcher
+        self.multiprocessors = multiprocessors
         self.device_name = host.cpu_name()
         self.cache_bytes = host.cache_bytes()
-        self._executables: dict[tuple[Kernel, Config, Specialization], EmulatorExecutable] = {}
+        self._executables: dict[tuple[Kernel, Config, Variant], EmulatorExecutable] = {}
 
-    def compile(self, kernel: Kernel, config: Config, specialization: Specialization) -> EmulatorExecutable:
+    def compile(self, kernel: Kernel, config: Config, variant: Variant) -> EmulatorExecutable:
         """Compile a kernel, or take it from the cache (in memory, then on disk).
 
         Raises:
             CompileError: the compiler refuses the source; its message is in the error.
             EngineUnavailableError: there is no working C++ compiler any more.
         """
-        key = (kernel, config, specialization)
+        key = (kernel, config, variant)
         executable = self._executables.get(key)
         if executable is None:
-            defines = kernel.defines(config, specialization)
+            defines = kernel.defines(config, variant)
             library = compile_kernel(kernel.source, kernel.source.stem, defines, self.build)
             program = load(library, kernel.name, self.build)
             report = CompileReport(registers=None, spill_bytes=None, shared_bytes=program.static_shared_bytes)
-            executable = self._executables[key] = EmulatorExecutable(kernel, config, specialization, report, program)
+            executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
         return executable
 
-    def launch(
-        self,
-        executable: Executable,
-        problem: Problem,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        stream: Any = None,
-    ) -> None:
-        """Compute C = alpha * A @ B + beta * C; c is overwritten. Nothing is launched where C has no elements.
+    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+        """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
         Raises:
-            LaunchError: the geometry is one that a GPU refuses, the code lacks guards that the operands need,
-                or the kernel failed.
+            DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
+            CompileError: the compiler refuses the source.
         """
-        if problem.m == 0 or problem.n == 0:
-            return
-        if not isinstance(executable, EmulatorExecutable):
-            raise LaunchError(f"executable must come from this engine's compile, got {type(executable).__name__}")
+        if problem.is_empty:
+            return Plan(problem, kernel, config, None, (), Needs())
+        found = jobs(kernel, config, problem, addresses)
+        steps = tuple(self._step(job) for job in found.jobs)
+        workspace = steps[-1].function.workspace
+        needs = Needs(workspace.bytes, workspace.tickets, found.relayout_bytes)
+        return Plan(problem, kernel, config, steps[-1].function.executable, steps, needs, found.relaid)
+
+    def _step(self, job: Job) -> Step:
+        return self.step(self.compile(job.kernel, job.config, job.variant), job.problem, job.sources)
+
+    def step(self, executable: EmulatorExecutable, problem: Problem, sources: Mapping[str, Source] = _NOWHERE) -> Step:
+        """A launch of a compiled kernel on a problem that the code has the guards for.
+
+        Args:
+            executable: from `compile`.
+            problem: what is computed.
+            sources: see `arguments.pack`.
+        """
         kernel, config = executable.kernel, executable.config
-        addresses = (a.pointer, b.pointer, c.pointer)
-        kernel.check(problem, addresses)
-        needed = kernel.specialize(problem, config, addresses)
-        built = executable.specialization
-        if needed.edges > built.edges or needed.aligned < built.aligned or needed.dtype != built.dtype:
-            raise LaunchError(f"{kernel.name}: compiled for {built}, but the operands are {needed}")
-        if kernel.packs and problem.k:
-            a, b = self._packed(kernel, a, b)
-        arguments = [
-            ctypes.c_int(problem.m),
-            ctypes.c_int(problem.n),
-            ctypes.c_int(problem.k),
-            ctypes.c_float(problem.alpha),
-            *_factors(kernel, config, problem, a, b),
-            ctypes.c_float(problem.beta),
-            ctypes.c_void_p(c.pointer),
-            ctypes.c_int(problem.ldc),
-        ]
-        workspace = kernel.workspace(problem, config) or Workspace(0, 0)
+        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors)
+        workspace = kernel.workspace(problem, config, self.multiprocessors)
+        maps = {name: tensor_map(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
+        workers = config.get("WORKERS", 0) * self.multiprocessors
+        arguments, slots = pack(kernel, problem, workers, sources, maps)
+        launch = _Launch(executable, problem, sources, workspace)
+        return Step(launch, grid, block, shared_bytes, kernel.overlaps, arguments, slots)
+
+    def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
+        """Run the launches of a plan; they have ended on return.
+
+        Raises:
+            LaunchError: the geometry is one that a GPU refuses, the operands are not aligned as those that the plan
+                was made for, or the kernel failed.
+        """
+        relayout = _memory(plan.needs.relayout_bytes)
+        for step in plan.steps:
+            self.launch(step, pointers, scalars, relayout.ctypes.data)
+
+    def launch(self, step: Step, pointers: Pointers, scalars: Scalars = Scalars(), relayout: int = 0) -> None:
+        """Run a step; relayout is the address of memory for copies of operands.
+
+        Raises:
+            LaunchError: as `start`.
+        """
+        launch: _Launch = step.function
+        kernel, problem, workspace = launch.executable.kernel, launch.problem, launch.workspace
         memory = _memory(workspace.bytes)
         tickets = np.zeros(workspace.tickets, dtype=np.uint32)
-        if kernel.workspace_bytes is not None:
-            pointers = (memory.ctypes.data, tickets.ctypes.data) if workspace.bytes else (None, None)
-            arguments += map(ctypes.c_void_p, pointers)
-        arrays = [Array("A", a, True), Array("B", b, True), Array("C", c, problem.beta != 0)]
-        if workspace.bytes:
-            floats, count = workspace.bytes // 4, workspace.tickets
-            arrays.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
-            arrays.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32"), True))
-        grid, block, shared_bytes = kernel.launch(problem, config)
-        watch = self.watcher(LaunchFacts(executable, problem, tuple(arrays), grid, block, shared_bytes))
-        executable.program.launch(grid, block, arguments, shared_bytes, watch)
+        addresses = {
+            "A": pointers.a,
+            "B": pointers.b,
+            "C": pointers.c or pointers.d,
+            "D": pointers.d,
+            "bias": pointers.bias,
+            "relayout": relayout,
+            "workspace": memory.ctypes.data if workspace.bytes else 0,
+            "tickets": tickets.ctypes.data if workspace.bytes else 0,
+        }
+        arguments = _memory(len(step.arguments))  # aligned as any parameter is
+        arguments[:] = np.frombuffer(step.arguments, np.uint8)
+        for offset, kind, source, shift in step.slots:
+            if kind == "scalar":
+                struct.pack_into("=f", arguments.data, offset, getattr(scalars, source))
+            else:  # a tensor map begins with its address too
+                struct.pack_into("=Q", arguments.data, offset, addresses[source] + shift if addresses[source] else 0)
+        shape = shape_of(kernel.arguments)
+        values = [
+            (ctypes.c_ubyte * size).from_buffer(arguments.data, offset)
+            for offset, size in zip(shape.offsets, shape.sizes, strict=True)
+        ]
+        arrays = [*_arrays(launch, addresses, scalars), *_shared(memory, tickets, workspace)]
+        facts = LaunchFacts(
+            launch.executable, problem, scalars, tuple(arrays), step.grid, step.block, step.shared_bytes
+        )
+        watch = self.watcher(facts)
+        launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch)
         if tickets.any() and watch.blocks is None:
             raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
 
-    def _packed(self, kernel: Kernel, a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
-        """Make the copies of A and B that a kernel which packs is launched with."""
-        needed = packing.needed_bytes(kernel, a, b)
-        if not needed:
-            return a, b
-        memory = self.empty(1, needed // 4)
-        step = packing.packing(kernel, a, b, memory.pointer)
-        run(self, relayout.KERNEL, step.config, step.problem, a, b, step.target)
-        return replace(step.a, owner=(a.owner, memory)), replace(step.b, owner=(b.owner, memory))
-
-    def upload(self, array: NDArray[Any], ld: int = 0) -> Matrix:
-        """Copy a 2-D array, with ld elements a row (0: no gap); the gaps hold NaN.
+    def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
+        """Copy an array of 2 dimensions, or of 3 (a batch), with ld elements a row (or column, by the order; 0: no
+        gap); the gaps hold NaN.
 
         Raises:
-            ArrayError: the array is not 2-D.
+            ArrayError: it has another number of dimensions.
             ProblemError: ld is smaller than a row.
         """
-        if array.ndim != 2:
-            raise ArrayError(f"array must be 2-D, got {array.ndim}-D")
-        rows, cols = array.shape
-        ld = ld or max(cols, 1)
-        if ld < cols:
-            raise ProblemError(f"ld must be at least the row length {cols}, got {ld}")
-        size = rows * ld * array.itemsize
-        memory = _memory(size)
-        memory[:size].view(array.dtype).reshape(rows, ld)[:, :cols] = array
-        return Matrix(memory.ctypes.data, rows, cols, ld, array.dtype.name, owner=memory)
+        lines = memory_lines(array, ld, order)
+        memory = _memory(lines.nbytes)
+        memory[: lines.nbytes].view(array.dtype).reshape(lines.shape)[:] = lines
+        return matrix_at(memory.ctypes.data, array, lines.shape[1], order, memory)
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         """Memory for a row-major matrix without gaps; its elements are NaN, as a GPU's may hold anything."""
@@ -200,14 +244,15 @@ class EmulatorEngine:
         return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, owner=memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
-        """Copy a matrix to a new array."""
-        result = np.empty((matrix.rows, matrix.cols), dtype=matrix.dtype)
-        if result.size:
-            elements = (matrix.rows - 1) * matrix.ld + matrix.cols  # the memory may end with the last row's last one
-            memory = (ctypes.c_ubyte * (elements * result.itemsize)).from_address(matrix.pointer)
-            strides = (matrix.ld * result.itemsize, result.itemsize)
-            result[:] = as_strided(np.frombuffer(memoryview(memory), result.dtype), result.shape, strides)
-        return result
+        """Copy a matrix, or a batch, to a new array."""
+        count, length = matrix.lines
+        lines = np.empty((count, length), dtype=matrix.dtype)
+        if lines.size:
+            elements = (count - 1) * matrix.ld + length  # the memory may end with the last line's last one
+            memory = (ctypes.c_ubyte * (elements * lines.itemsize)).from_address(matrix.pointer)
+            strides = (matrix.ld * lines.itemsize, lines.itemsize)
+            lines[:] = as_strided(np.frombuffer(memoryview(memory), lines.dtype), lines.shape, strides)
+        return array_of(lines, matrix)
 
     def synchronize(self) -> None:
         """Nothing: a launch has ended, and has reported its errors, when it returns."""
@@ -247,23 +292,57 @@ def _memory(size: int) -> NDArray[np.uint8]:
     return memory[start : start + max(size, 1)]
 
 
-def _factors(kernel: Kernel, config: Config, problem: Problem, a: Matrix, b: Matrix) -> list[Any]:
-    """A and B as the kernel takes them: pointers and leading dimensions, or tensor maps."""
-    if kernel.tensor_maps is None:
-        factors = ((a.pointer, problem.lda), (b.pointer, problem.ldb))
-        return [argument for pointer, ld in factors for argument in (ctypes.c_void_p(pointer), ctypes.c_int(ld))]
-    layouts = tensor_maps.layouts(kernel, config, problem, a, b)
-    return [tensor_map(None), tensor_map(None)] if layouts is None else [tensor_map(layout) for layout in layouts]
+def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> list[Array]:
+    """The operands of a launch, as they lie in memory."""
+    problem = launch.problem
+    m, n, k = problem.m, problem.n, problem.k
+    found = []
+    for name, layout, rows, cols, dtype, written in (
+        ("A", problem.a, m, k, problem.dtype, True),
+        ("B", problem.b, k, n, problem.dtype, True),
+        ("C", problem.addend, m, n, problem.result, scalars.beta != 0),
+        ("D", problem.d, m, n, problem.result, False),
+    ):
+        source, shift = launch.sources.get(name, (name, 0))
+        found += [
+            Array(name, matrix, written)
+            for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype)
+        ]
+    if problem.epilogue.bias:
+        length = n if problem.epilogue.bias == "row" else m
+        found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
+    return found
 
 
-def tensor_map(layout: TensorLayout | None) -> Any:
-    """A tensor map as the emulator's kernels take it, a ctypes array; None makes a blank one."""
-    memory = map_memory()
+def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str) -> list[Matrix]:
+    """The matrices of a batch as they lie in memory; as one where each is right behind the one before."""
+    count, length = layout.lines(rows, cols)
+    stride = layout.batch_stride or 0
+    if stride == count * layout.ld:
+        return [Matrix(pointer, batch * count, length, layout.ld, dtype)]
+    step = stride * ITEM_BYTES[dtype]
+    return [Matrix(pointer + index * step, count, length, layout.ld, dtype) for index in range(batch if stride else 1)]
+
+
+def _shared(memory: NDArray[np.uint8], tickets: NDArray[np.uint32], workspace: Workspace) -> list[Array]:
+    """The memory that the blocks of a launch share."""
+    if not workspace.bytes:
+        return []
+    floats, count = workspace.bytes // 4, workspace.tickets
+    return [
+        Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False),
+        Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32"), True),
+    ]
+
+
+def tensor_map(layout: TensorLayout | None) -> bytes:
+    """A tensor map as the emulator's kernels take it; None makes a blank one."""
+    memory = bytearray(MAP_BYTES)
     if layout is not None:
         box = layout.box
         extents = (layout.rows, layout.cols, box.rows, box.cols, layout.item_bytes, box.swizzle)
         _MAP.pack_into(memory, 0, layout.pointer, layout.row_stride, *extents)
-    return memory
+    return bytes(memory)
 
 
 def _seconds(work: Work, runs: range) -> float:

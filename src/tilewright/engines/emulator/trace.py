@@ -22,7 +22,7 @@ from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load
 from tilewright.engines.emulator.requests import WARP, Access, Event, Request, instructions
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
+from tilewright.problem import ITEM_BYTES, Problem
 
 _FIRST = 2**20
 """A's elements count up from here, B's down from its negative; a product of two is far outside of both."""
@@ -107,9 +107,9 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, w
         return Watch(tracers[-1])
 
     engine = EmulatorEngine(CHECKED, watch)
-    a = engine.upload(_numbered(problem.m, problem.k, problem.dtype, 1), problem.lda)
-    b = engine.upload(_numbered(problem.k, problem.n, problem.dtype, -1), problem.ldb)
-    c = engine.upload(np.zeros((problem.m, problem.n), dtype=RESULT_DTYPE), problem.ldc)
+    a = engine.upload(_numbered(problem.m, problem.k, problem.dtype, 1), problem.a.ld)
+    b = engine.upload(_numbered(problem.k, problem.n, problem.dtype, -1), problem.b.ld)
+    c = engine.upload(np.zeros((problem.m, problem.n), dtype=problem.result), problem.d.ld)
     run(engine, kernel, config, problem, a, b, c)
     seen = tracers[-1].report()
     matrices = {array.name: array.matrix for array in launches[-1].arrays if array.name in "ABC"}
@@ -118,9 +118,9 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, w
     grouped = instructions(map(Event._make, seen["events"]))
     lines = _lines(kernel, launches[-1].executable.program.library, grouped)
     requests = [_request(events, matrices, contents, lines) for events in grouped]
-    writers = np.full(problem.m * problem.ldc, -1, dtype=np.int64)
+    writers = np.full(problem.m * problem.d.ld, -1, dtype=np.int64)
     writers[: len(seen["writers"])] = seen["writers"]
-    writers = writers.reshape(problem.m, problem.ldc)[:, : problem.n]
+    writers = writers.reshape(problem.m, problem.d.ld)[:, : problem.n]
     names = {matrix.pointer: name for name, matrix in matrices.items()}
     return Trace(
         tuple(request for request in requests if request is not None),

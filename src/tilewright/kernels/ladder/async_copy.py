@@ -9,6 +9,7 @@ from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.ladder import warp_tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+from tilewright.kernels.takes import Takes
 
 _MOST_SHARED = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
 
@@ -46,5 +47,5 @@ KERNEL = Kernel(
     vectorized=True,
     overlaps=True,
     shared_bytes=_shared_bytes,
-    least_capability=(8, 0),
+    takes=Takes(least_capability=(8, 0)),
 )

@@ -1,7 +1,8 @@
 """What the rungs that multiply fragments (13 and 14) have in common: parameters, constraints, geometry."""
 
 from tilewright.gpus import STATIC_SHARED_LIMIT
-from tilewright.kernels.spec import VECTOR_BYTES, Config, Constraint, Parameter
+from tilewright.kernels.spec import Config, Constraint, Parameter
+from tilewright.kernels.takes import VECTOR_BYTES
 
 _LANES = 32
 _SIDE = 16

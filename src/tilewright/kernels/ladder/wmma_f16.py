@@ -8,6 +8,7 @@ from pathlib import Path
 from tilewright.kernels import tiling
 from tilewright.kernels.ladder import fragments
 from tilewright.kernels.spec import Kernel
+from tilewright.kernels.takes import Takes
 
 KERNEL = Kernel(
     rung=14,
@@ -19,6 +20,6 @@ KERNEL = Kernel(
     tile=tiling.tile,
     block=fragments.block,
     vectorized=True,
-    dtypes=("float16", "bfloat16"),
+    takes=Takes(factors=("float16", "bfloat16")),
     presets={"fastcuda_v6": {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64}},
 )

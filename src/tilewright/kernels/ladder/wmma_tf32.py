@@ -8,6 +8,7 @@ from pathlib import Path
 from tilewright.kernels import tiling
 from tilewright.kernels.ladder import fragments
 from tilewright.kernels.spec import Kernel
+from tilewright.kernels.takes import Takes
 
 KERNEL = Kernel(
     rung=13,
@@ -20,6 +21,6 @@ KERNEL = Kernel(
     block=fragments.block,
     vectorized=True,
     precision="tf32",
-    least_capability=(8, 0),
+    takes=Takes(least_capability=(8, 0)),
     presets={"fastcuda_v5": {"BM": 64, "BN": 64, "BK": 8, "WM": 16, "WN": 64}},
 )

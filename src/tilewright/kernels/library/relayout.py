@@ -6,7 +6,7 @@ from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 from tilewright.problem import Problem
 
 
-def _squares(problem: Problem, config: Config) -> int:
+def _squares(problem: Problem, config: Config, multiprocessors: int) -> int:
     """Those of A and of B, as far as they are copied."""
     along_m, along_n, along_k = (-(-size // config.SIDE) for size in (problem.m, problem.n, problem.k))
     return along_k * (along_m * bool(config.OF_A) + along_n * config.OF_B)

@@ -7,7 +7,7 @@ Multiplication on the GPU", Osama et al., 2023, in its simplest form: ranges of 
 from pathlib import Path
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.spec import RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
 from tilewright.problem import Problem
 
 _WARP = 32
@@ -36,15 +36,15 @@ def _tiles(problem: Problem, config: Config) -> int:
     return -(-problem.m // tile.m) * -(-problem.n // tile.n)
 
 
-def _blocks(problem: Problem, config: Config) -> int:
+def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     """As many blocks for each tile as run at a time."""
     tiles = _tiles(problem, config)
     return tiles * max(config.MULTIPROCESSORS * config.BLOCKS // max(tiles, 1), 1)
 
 
-def _workspace_bytes(problem: Problem, config: Config) -> int:
+def _workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
     """The sums of a block for each of those that share tiles."""
-    blocks = _blocks(problem, config)
+    blocks = _blocks(problem, config, multiprocessors)
     return blocks * _part(config) * tiling.FLOAT_BYTES if blocks > _tiles(problem, config) else 0
 
 
@@ -100,6 +100,7 @@ KERNEL = Kernel(
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
     overlaps=True,
+    arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,
     presets={

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tilewright.kernels import tiling
 from tilewright.kernels.library import stream_k
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+from tilewright.kernels.spec import RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.takes import Takes
 
 _PAD = 4
 _WARP = 32
@@ -94,7 +95,8 @@ KERNEL = Kernel(
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
     overlaps=True,
-    least_capability=(8, 0),
+    takes=Takes(least_capability=(8, 0)),
+    arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
     shared_bytes=_shared_bytes,
     blocks=stream_k.blocks,
     workspace_bytes=stream_k.workspace_bytes,

@@ -19,14 +19,14 @@ def parameter(default: int, values: tuple[int, ...]) -> Parameter:
     return Parameter("WAVE", default, values, what, least=0)
 
 
-def blocks(problem: Problem, config: Config) -> int:
+def blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     """Blocks in the grid: one a tile, and WAVE for those that are shared."""
     tiles = _tiles(problem, config)
     left = _left(tiles, config)
     return tiles - left + (config.WAVE if left else 0)
 
 
-def workspace_bytes(problem: Problem, config: Config) -> int:
+def workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
     """Two parts of a tile for each block that shares tiles."""
     shared = _left(_tiles(problem, config), config)
     return 2 * config.WAVE * config.BM * config.BN * tiling.FLOAT_BYTES if shared else 0

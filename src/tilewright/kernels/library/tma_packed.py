@@ -9,6 +9,7 @@ from pathlib import Path
 from tilewright.kernels import tiling
 from tilewright.kernels.library import stream_k
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
+from tilewright.kernels.takes import Takes
 
 
 def _shared_bytes(config: Config) -> int:
@@ -57,10 +58,11 @@ KERNEL = Kernel(
     tile=tiling.tile,
     block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
     vectorized=True,
-    least_capability=(9, 0),
+    takes=Takes(layouts=("TN",), least_capability=(9, 0)),
+    arguments=("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd", "sums", "tickets"),
     shared_bytes=_shared_bytes,
     tensor_maps=lambda config: (TensorBox(config.BK, config.BM), TensorBox(config.BK, config.BN)),
-    packs="transposed",
+    relayouts=("column", "row"),
     overlaps=True,
     blocks=stream_k.blocks,
     workspace_bytes=stream_k.workspace_bytes,

@@ -8,6 +8,7 @@ from pathlib import Path
 from tilewright.kernels import tiling
 from tilewright.kernels.library import stream_k
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox, Tile
+from tilewright.kernels.takes import Takes
 
 
 def _run(config: Config) -> int:
@@ -98,10 +99,11 @@ KERNEL = Kernel(
     tile=lambda config: Tile(m=config.BM, n=config.BN, k=config.BK),
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
-    least_capability=(9, 0),
+    takes=Takes(least_capability=(9, 0)),
+    arguments=("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd", "sums", "tickets"),
     shared_bytes=_shared_bytes,
     tensor_maps=lambda config: (TensorBox(config.BM, config.BK), TensorBox(config.BK, config.BN)),
-    packs="aligned",
+    relayouts=(None, None),
     overlaps=True,
     blocks=stream_k.blocks,
     workspace_bytes=stream_k.workspace_bytes,

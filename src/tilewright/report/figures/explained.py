@@ -63,10 +63,10 @@ def _others(explained: Explanation) -> Iterator[Point]:
     """The other rungs, with their own configs for the GPU, as far as they were measured."""
     problem, gpu = explained.problem, explained.gpu
     for kernel in LADDER:
-        if kernel.name == explained.kernel.name or kernel.precision or problem.dtype not in kernel.dtypes:
+        if kernel.name == explained.kernel.name or kernel.precision or problem.dtype not in kernel.takes.factors:
             continue
         config = kernel.config(capability=gpu.capability)
         measured = find_measured(kernel, config, problem, gpu)
-        if measured and gpu.capability >= kernel.capability_for(problem.dtype):
+        if measured and kernel.runs_on(gpu.capability, problem.dtype):
             requested = moved(problem, count(kernel, config, problem)).requested
             yield Point(kernel.rung, kernel.name, problem.flops / requested, measured.gflops)

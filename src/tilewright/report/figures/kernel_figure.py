@@ -12,7 +12,7 @@ from tilewright.engines.emulator.trace import Trace, trace
 from tilewright.errors import FigureError
 from tilewright.gpus import Gpu
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import ITEM_BYTES, RESULT_DTYPE, Problem
+from tilewright.problem import ITEM_BYTES, Problem
 from tilewright.report.figures.banks import bank_panel
 from tilewright.report.figures.coalescing import coalescing_panel, lane_legend
 from tilewright.report.figures.roofline import Point, roofline_panel
@@ -82,9 +82,9 @@ class KernelFigure:
         """One request of a warp to each of A, B and C."""
         problem = self.problem
         matrices = {
-            "A": (ITEM_BYTES[problem.dtype], problem.lda),
-            "B": (ITEM_BYTES[problem.dtype], problem.ldb),
-            "C": (ITEM_BYTES[RESULT_DTYPE], problem.ldc),
+            "A": (ITEM_BYTES[problem.dtype], problem.a.ld),
+            "B": (ITEM_BYTES[problem.dtype], problem.b.ld),
+            "C": (ITEM_BYTES[problem.result], problem.d.ld),
         }
         panels = []
         for name, (item, ld) in matrices.items():
@@ -114,7 +114,7 @@ class KernelFigure:
     def _tiles_in_words(self) -> str:
         tiles = {tile.array: tile for tile in reversed(self._trace.tiles)}
         boxes = " and ".join(f"{tile.rows} x {tile.cols} elements of {name}" for name, tile in sorted(tiles.items()))
-        packed = " (transposed before)" if self.kernel.packs == "transposed" else ""
+        packed = " (transposed before)" if self.kernel.relayouts == ("column", "row") else ""
         return f"A{packed} and B are brought by the copy engine, {boxes} at a time: no lane asks for them."
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.bench.records import Record, Run
 from tilewright.errors import DtypeError, ProblemError, RecordsError
 from tilewright.gpus import GPUS, Gpu, find_gpu
-from tilewright.problem import Problem
+from tilewright.problem import Arithmetic, Problem, Scalars
 from tilewright.tuning import journal
 from tilewright.tuning.journal import Trial
 
@@ -124,7 +124,8 @@ def problem_of(record: Record) -> Problem:
         ProblemError: its sizes or scalars are none that can be computed.
         DtypeError: its element type is not known.
     """
-    return Problem(record.m, record.n, record.k, record.dtype, record.alpha, record.beta)
+    Scalars.checked(record.alpha, record.beta)
+    return Problem(record.m, record.n, record.k, Arithmetic(record.dtype))
 
 
 def _numbers(record: Record) -> list[float]:

@@ -19,11 +19,11 @@ COUNTS = Path("results/emulator/counts.json")
 def main() -> int:
     """Make everything; returns the exit status."""
     try:
-        records = Facts.load_records()
-        facts = Facts(records, {})
+        runs = Facts.load_runs()
+        facts = Facts(runs, {})
         counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in LADDER]
         save(COUNTS, counts)
-        worklog = Worklog(Facts(records, {one.kernel: one for one in counts}))
+        worklog = Worklog(Facts(runs, {one.kernel: one for one in counts}))
         for path, text in (*worklog.figures(), *worklog.pages()):
             write_whole(path, text.encode())
     except (TilewrightError, OSError) as error:

@@ -83,7 +83,7 @@ def counted(kernel: Kernel, config: Config, problem: Problem) -> Counted:
         EngineUnavailableError: there is no C++ compiler, no NVRTC or no disassembler.
     """
     one = explain(kernel, config, problem, GPU)
-    code = machine_code(kernel, config, one.specialization, one.arch)
+    code = machine_code(kernel, config, one.variant, one.arch)
     return Counted(
         kernel=kernel.name,
         shape=problem.shape,

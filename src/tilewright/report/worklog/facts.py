@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
-from tilewright.bench.records import Record
+from tilewright.bench.records import Record, Run
 from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
+from tilewright.problem import Arithmetic, Problem
 from tilewright.report import performance
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
+from tilewright.report.ratios import baseline_speed, quotient, share, speed
 from tilewright.report.worklog.counted import GPU, Counted
 from tilewright.report.worklog.metrics import METRICS
 
@@ -28,21 +29,25 @@ _LIMITS = {
 }
 MEASURED_SHAPES = ("256x256x256", "1024x1024x1024", "4092x4092x4092", SHAPE, "8192x8192x8192")
 
+_BESIDE = ("cuBLAS, same run", "of cuBLAS")
+_Measured = tuple[Run, Record]
+"""A record, and the run that it is of."""
+
 
 class Facts:
     """All numbers of the worklog.
 
     Args:
-        records: of rungs, and of what `matmul` picks.
+        runs: of rungs, and of what `matmul` picks.
         counts: by kernel; those of a rung are needed when the words ask for them.
     """
 
-    def __init__(self, records: Sequence[Record], counts: Mapping[str, Counted]) -> None:
-        self.records, self.counts = records, counts
+    def __init__(self, runs: Sequence[Run], counts: Mapping[str, Counted]) -> None:
+        self.runs, self.counts = runs, counts
 
     @staticmethod
-    def load_records() -> list[Record]:
-        """The committed records.
+    def load_runs() -> list[Run]:
+        """The committed runs.
 
         Raises:
             RecordsError: a file is missing or is none of records.
@@ -51,9 +56,14 @@ class Facts:
 
     def find_record(self, kernel: str, shape: str) -> Record | None:
         """A rung's record at some sizes, its own before one where it was picked."""
-        at_shape = [record for record in self.records if record.shape == shape]
-        own = [record for record in at_shape if record.kernel == kernel]
-        picked = [record for record in at_shape if record.picked == kernel]
+        found = self._find(kernel, shape)
+        return found[1] if found else None
+
+    def _find(self, kernel: str, shape: str) -> _Measured | None:
+        """The same with the run that it is of."""
+        at_shape = [(run, record) for run in self.runs for record in run.records if record.shape == shape]
+        own = [found for found in at_shape if found[1].kernel == kernel]
+        picked = [found for found in at_shape if found[1].picked == kernel]
         return next(iter((*own, *picked)), None)
 
     def record(self, kernel: str, shape: str = "") -> Record:
@@ -62,8 +72,11 @@ class Facts:
         Raises:
             RecordsError: it is not.
         """
+        return self._measured(kernel, shape)[1]
+
+    def _measured(self, kernel: str, shape: str) -> _Measured:
         shape = shape or shape_of(kernel)
-        found = self.find_record(kernel, shape)
+        found = self._find(kernel, shape)
         if found is None:
             raise RecordsError(f"the worklog needs a record of {kernel} at {shape}")
         return found
@@ -77,22 +90,22 @@ class Facts:
 
     def gflops(self, kernel: str, shape: str = "") -> str:
         """How fast a rung was."""
-        return f"{self.record(kernel, shape).gflops:,.0f}"
+        return speed(self.record(kernel, shape).gflops)
 
     def share(self, kernel: str, shape: str = "") -> str:
         """Its share of cuBLAS's speed in the same run."""
-        ratio = self.record(kernel, shape).ratio
-        if ratio is None:
+        text = share(self.record(kernel, shape), decimals=0)
+        if not text:
             raise RecordsError(f"the record of {kernel} has no baseline")
-        return f"{100 * ratio:.0f}%"
+        return text
 
     def times(self, slower: str, faster: str, shape: str = "") -> str:
-        """How many times faster one rung was than another."""
-        return _times(self.record(faster, shape).gflops / self.record(slower, shape).gflops)
+        """How many times as fast one rung was as another."""
+        return _times(_ratio(self._measured(slower, shape), self._measured(faster, shape)))
 
     def times_at(self, kernel: str, slower: str, faster: str) -> str:
-        """How many times faster a rung was at one shape than at another."""
-        return _times(self.record(kernel, faster).gflops / self.record(kernel, slower).gflops)
+        """How many times as fast a rung was at one shape as at another."""
+        return _times(_ratio(self._measured(kernel, slower), self._measured(kernel, faster)))
 
     def error(self, kernel: str, shape: str = "") -> str:
         """Its relative error."""
@@ -121,29 +134,34 @@ class Facts:
         return performance.table(("", *heads), rows, "l" + "r" * len(heads))
 
     def measured(self, kernel: str, before: str) -> str:
-        """A table of GFLOP/s by size, beside the rung that it builds on; '-' for none."""
-        own = any(record.kernel == kernel for record in self.records)
-        picked = dict.fromkeys(record.shape for record in self.records if record.picked == kernel)
-        rows = []
-        for shape in MEASURED_SHAPES if own else picked:
-            record = self.find_record(kernel, shape)
-            if record is None:
-                continue
-            base = self.find_record(before, shape) if before != "-" else None
-            gained = f"{record.gflops / base.gflops:.2f}" if base else ""
-            share = f"{100 * record.ratio:.1f}%" if record.ratio else ""
-            rows.append((shape, f"{base.gflops:,.0f}" if base else "", f"{record.gflops:,.0f}", gained, share))
-        if not rows:
+        """A table of GFLOP/s by size, next to cuBLAS and to the rung that it builds on; '-' for none.
+
+        Where both rungs are of one run it says how many times as fast this one is. Speeds of different runs are not
+        divided: there the other rung has its own cuBLAS next to it.
+        """
+        own = any(record.kernel == kernel for run in self.runs for record in run.records)
+        picked = dict.fromkeys(record.shape for run in self.runs for record in run.records if record.picked == kernel)
+        shapes = MEASURED_SHAPES if own else picked
+        found = [(ours, self._find(before, shape)) for shape in shapes if (ours := self._find(kernel, shape))]
+        if not found:
             return (
                 f"No run of this rung is among the records; `tilewright bench {kernel}` makes one where there is a GPU."
             )
-        rung = find(kernel).rung
-        heads = ["m x n x k", f"{rung} {kernel}, GFLOP/s", "of cuBLAS"]
-        if before == "-":
-            return performance.table(heads, [(row[0], row[2], row[4]) for row in rows], "lrr")
-        heads[1:1] = [f"{find(before).rung} {before}"]
-        heads[3:3] = ["times"]
-        return performance.table(heads, rows, "lrrrr")
+        heads = ["m x n x k", f"{find(kernel).rung} {kernel}, GFLOP/s", *_BESIDE]
+        rows = [[ours[1].shape, *_beside_cublas(ours)] for ours, _ in found]
+        if before != "-":
+            base_head = f"{find(before).rung} {before}, GFLOP/s"
+            if all(base is None or base[0] is ours[0] for ours, base in found):
+                heads.insert(1, base_head)
+                heads.insert(3, "times")
+                for row, (ours, base) in zip(rows, found, strict=True):
+                    row.insert(1, speed(base[1].gflops) if base else "")
+                    row.insert(3, f"{_ratio(base, ours):.2f}" if base else "")
+            else:
+                heads[1:1] = [base_head, *_BESIDE]
+                for row, (_, base) in zip(rows, found, strict=True):
+                    row[1:1] = _beside_cublas(base) if base else ("", "", "")
+        return performance.table(heads, rows, "l" + "r" * (len(heads) - 1))
 
     def limits(self, kernel: str) -> str:
         """A table of the least times of a launch, the longest of them bold, beside what was measured."""
@@ -199,6 +217,26 @@ def _time(microseconds: float) -> str:
     return f"{microseconds / 1e3:.3g} ms" if microseconds >= 1e3 else f"{microseconds:.3g} us"
 
 
+def _beside_cublas(measured: _Measured) -> tuple[str, str, str]:
+    """Cells of a rung's speed, of cuBLAS's in the same run, and of its share of that."""
+    _, record = measured
+    return speed(record.gflops), baseline_speed(record), share(record)
+
+
+def _ratio(slower: _Measured, faster: _Measured) -> float:
+    """How many times as fast one measurement is as another.
+
+    Raises:
+        RecordsError: they are of different runs.
+    """
+    (run, slow), (other, fast) = slower, faster
+    if run is not other:
+        raise RecordsError(
+            f"{slow.kernel} at {slow.shape} and {fast.kernel} at {fast.shape} were measured in different runs"
+        )
+    return quotient(fast.gflops, slow.gflops)
+
+
 def _times(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
 
@@ -210,4 +248,4 @@ def shape_of(kernel: str) -> str:
 
 def problem_of(kernel: Kernel) -> Problem:
     """The problem at which a rung is looked at."""
-    return Problem.parse(shape_of(kernel.name), dtype=kernel.dtypes[0])
+    return Problem.parse(shape_of(kernel.name), arithmetic=Arithmetic(kernel.takes.factors[0]))

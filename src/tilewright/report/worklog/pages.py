@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 
+from tilewright import kernels
 from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.roofline import roofline_panel
 from tilewright.report.performance import table
+from tilewright.report.ratios import baseline_speed, share, speed
 from tilewright.report.worklog.facts import Facts, problem_of, shape_of
 from tilewright.report.worklog.template import Fill, excerpt, fill
 
@@ -21,6 +23,7 @@ TEXTS = FOLDER / "text"
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"
 _SOURCES = "../../src/tilewright/kernels"
+_KERNELS = Path(kernels.__file__).parent
 _CAPTIONS = {
     "coalescing": "which elements the lanes of a warp touch in one request, and the sectors that they lie in",
     "banks": "which bank of shared memory each lane asks, wavefront by wavefront",
@@ -113,10 +116,9 @@ class Worklog:
         rows = []
         for kernel in LADDER:
             record = self.facts.find_record(kernel.name, problem_of(kernel).shape)
-            speed = f"{record.gflops:,.0f}" if record else ""
-            share = f"{100 * record.ratio:.0f}%" if record and record.ratio else ""
-            rows.append((kernel.rung, f"[{kernel.name}]({page_name(kernel)})", kernel.idea, speed, share))
-        return table(("rung", "page", "the one idea", "GFLOP/s", "of cuBLAS"), rows, "rllrr")
+            measured = (speed(record.gflops), baseline_speed(record), share(record, 0)) if record else ("", "", "")
+            rows.append((kernel.rung, f"[{kernel.name}]({page_name(kernel)})", kernel.idea, *measured))
+        return table(("rung", "page", "the one idea", "GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "rllrrr")
 
 
 def page_name(kernel: Kernel) -> str:
@@ -144,10 +146,10 @@ def _index_figure(kind: str) -> str:
 def _code(kernel: Kernel, first: str, last: str, header: str = "") -> str:
     """Lines of the kernel's source, or of a header that it includes, and where they are."""
     name = kernel.source.name
-    whole = f"The whole kernel: [{name}]({_SOURCES}/{name})"
+    whole = f"The whole kernel: [{name}]({_SOURCES}/{kernel.source.relative_to(_KERNELS).as_posix()})"
     if not header:
         return f"{excerpt(kernel.source, first, last)}\n\n{whole}"
-    included = kernel.source.with_name("include") / header
+    included = _KERNELS / "include" / header
     return f"{excerpt(included, first, last)}\n\nFrom [{header}]({_SOURCES}/include/{header}). {whole}"
 
 

@@ -1,0 +1,83 @@
+"""What must be known of an array library to multiply its arrays, besides where their elements lie."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from tilewright.arrays.operand import Operand
+from tilewright.engines.base import Engine
+from tilewright.errors import ArrayError
+
+LEGACY_STREAM = 0
+"""Handle of CUDA's default stream: it waits for the other blocking streams, and they for it."""
+
+
+class Library(ABC):
+    """An array library, and what can be done with its arrays. It is never imported: an array of it can only come from
+    where it has been imported already.
+    """
+
+    immutable = False
+    """Whether its arrays cannot be written, so that there is no `out`."""
+
+    @abstractmethod
+    def read(self, argument: str, array: Any, stream: int) -> Operand:
+        """Find where an array lies; work on a GPU's stream will see all that was done to it before.
+
+        Raises:
+            ArrayError: it lies where no engine can reach it.
+            DtypeError: the element type is not supported.
+            EngineUnavailableError: it lies on a GPU, and this process can use none.
+        """
+
+    @abstractmethod
+    def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
+        """Memory for a row-major array where `like` lies; its elements are undefined. engine is None on the host.
+
+        Raises:
+            ArrayError: the library cannot be asked for new arrays.
+        """
+
+    def finish(self, result: Operand, like: Operand) -> Any:
+        """The array to return, once the memory from `new` holds the result."""
+        return result.array
+
+    def stream(self, array: Any) -> int:
+        """Handle of the stream that a caller expects work on this GPU array to go to."""
+        return LEGACY_STREAM
+
+    def waits(self, array: Any) -> bool:
+        """Whether a caller cannot know the stream, so that work must have ended on return."""
+        return False
+
+    def row_major(self, operand: Operand, shape: tuple[int, ...]) -> Operand:
+        """A row-major copy of a GPU array, broadcast to a shape.
+
+        Raises:
+            ArrayError: the library cannot be asked for copies.
+        """
+        raise ArrayError(
+            f"{operand.argument} must have rows or columns whose elements are neighbours, and matrices of a batch at "
+            f"one distance; got strides of {operand.strides} bytes, and a {type_name(operand.array)} cannot be copied "
+            "from here"
+        )
+
+    def copy(self, target: Operand, source: Operand) -> None:
+        """Copy the elements of one GPU array to another.
+
+        Raises:
+            ArrayError: the library cannot be asked for copies.
+        """
+        raise ArrayError(
+            f"{source.argument} and {target.argument} must be the same row- or column-major array, "
+            f"as a {type_name(source.array)} cannot be copied from here"
+        )
+
+    def written(self, array: Any) -> None:  # noqa: B027 - most libraries keep no account of it
+        """Tell the library that a kernel has written a GPU array."""
+
+
+def type_name(array: Any) -> str:
+    """What messages call an object: 'torch.Tensor', 'list'."""
+    kind = type(array)
+    library = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if library == "builtins" else f"{library}.{kind.__qualname__}"

@@ -1,0 +1,68 @@
+"""Tensors of PyTorch."""
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.arrays.library import LEGACY_STREAM, Library
+from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
+from tilewright.engines.base import Engine
+from tilewright.errors import ArrayError
+from tilewright.problem import ITEM_BYTES
+
+_CONVERT = "{}.to(torch.float32)"
+
+
+class Torch(Library):
+    """torch.Tensor. Its attributes are read, because a DLPack capsule costs a few microseconds a call."""
+
+    def read(self, argument: str, array: Any, stream: int) -> Operand:
+        torch = sys.modules["torch"]
+        if array.requires_grad and torch.is_grad_enabled():
+            raise ArrayError(
+                f"{argument} requires a gradient, and matmul records none: "
+                f"pass {argument}.detach(), or call matmul under torch.no_grad()"
+            )
+        if array.layout is not torch.strided:
+            raise ArrayError(f"{argument} must be a dense tensor, got one of layout {array.layout}")
+        if array.is_neg():
+            raise ArrayError(f"{argument} is a view that negates when it is read: pass {argument}.resolve_neg()")
+        dtype = supported(argument, str(array.dtype).removeprefix("torch."), _CONVERT)
+        device = array.device
+        if device.type == "cpu":
+            return host_operand(argument, array, _numpy_view(array.detach(), dtype))
+        if device.type != "cuda":
+            raise ArrayError(f"{argument} must lie on the host or an NVIDIA GPU, got device {device}")
+        item = ITEM_BYTES[dtype]
+        strides = [item * stride for stride in array.stride()]
+        return gpu_operand(argument, array, array.data_ptr(), array.shape, strides, dtype, device.index)
+
+    def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
+        torch = sys.modules["torch"]
+        array = torch.empty(shape, dtype=getattr(torch, dtype), device=like.array.device)
+        return self.read("out", array, LEGACY_STREAM)
+
+    def stream(self, array: Any) -> int:
+        return (
+            int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) if array.is_cuda else LEGACY_STREAM
+        )
+
+    def row_major(self, operand: Operand, shape: tuple[int, ...]) -> Operand:
+        return self.read(operand.argument, operand.array.expand(shape).contiguous(), LEGACY_STREAM)
+
+    def copy(self, target: Operand, source: Operand) -> None:
+        target.array.copy_(source.array)
+
+    def written(self, array: Any) -> None:
+        # So that backward() refuses to use a tensor that was saved for it and has changed since.
+        sys.modules["torch"].autograd.graph.increment_version(array)
+
+
+def _numpy_view(tensor: Any, dtype: str) -> NDArray[Any]:
+    """A NumPy view of a PyTorch tensor on the host; PyTorch gives none of bfloat16."""
+    if dtype != "bfloat16":
+        return tensor.numpy()  # type: ignore[no-any-return]
+    bits: NDArray[Any] = tensor.view(sys.modules["torch"].int16).numpy()
+    return bits.view(np.dtype(dtype))

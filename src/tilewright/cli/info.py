@@ -1,0 +1,31 @@
+"""The command line: `tilewright info`."""
+
+from tilewright import version
+from tilewright.bench.environment import environment
+from tilewright.cli.terminal import out
+from tilewright.engines import cache
+from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from tilewright.report.tables import info_table
+
+
+def run_info() -> None:
+    """Show what this machine offers: GPU or none, compilers, libraries, cache folder."""
+    engine = resolve_engine("auto")
+    facts = environment(engine)
+    gpu = facts.get("gpu")
+    libraries = facts["libraries"]
+    out.print(
+        info_table(
+            {
+                "tilewright": version.__version__,
+                "engine": f"{engine.name} ({engine.device_name})",
+                "GPU": gpu["name"] if gpu else f"none: {cuda_unavailable()}",
+                **{f"  {name}": str(value) for name, value in (gpu or {}).items() if name != "name"},
+                "CPU": f"{facts['cpu'].get('name', 'unknown')}, {facts['cpu'].get('cores', '?')} cores",
+                "C++ compiler": facts.get("compiler", "none: the emulator needs one (apt install g++)"),
+                "Python": facts["python"],
+                "libraries": ", ".join(f"{name} {number}" for name, number in libraries.items()),
+                "cache folder": str(cache.folder()),
+            }
+        )
+    )

@@ -1,0 +1,28 @@
+"""The command line: `tilewright list`."""
+
+from typing import Annotated
+
+import typer
+
+from tilewright.cli.terminal import out
+from tilewright.kernels import LADDER, resolve
+from tilewright.report.tables import kernel_table, ladder_table
+
+
+def run_list(
+    kernels: Annotated[list[str] | None, typer.Argument(metavar="[KERNEL]...", help="Names or rung numbers.")] = None,
+) -> None:
+    """Show the ladder: every rung, its idea, its parameters and their defaults.
+
+    With names, as in [bold]tilewright list warptiled[/], show each parameter's meaning and the constraints.
+    """
+    if not kernels:
+        out.print(ladder_table(LADDER))
+        return
+    for kernel, _ in map(resolve, kernels):
+        out.print(kernel_table(kernel))
+        for constraint in kernel.constraints:
+            out.print(f"  - {constraint.reason}", markup=False, highlight=False, soft_wrap=True)
+        for name, overrides in kernel.presets.items():
+            pairs = ",".join(f"{parameter}={value}" for parameter, value in overrides.items())
+            out.print(f"  {kernel.name}:{name} is {pairs}", highlight=False, soft_wrap=True)

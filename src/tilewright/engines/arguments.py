@@ -1,0 +1,137 @@
+"""A kernel's parameters as bytes, the same for both engines and the launcher: one template, and where in it lies what
+is only known when a call comes.
+"""
+
+import struct
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from tilewright.engines.plan import Slot
+from tilewright.kernels.spec import Kernel
+from tilewright.problem import Problem
+
+MAP_BYTES = 128
+"""Size of a tensor map, as CUtensorMap."""
+
+# A parameter: its members, each with its type (i: int, q: long long, f: float, p: pointer, t: tensor map) and what it
+# holds. Structs are those of kernels/include/operands.cuh. A pointer, a map and a float are filled in by the call.
+_PARAMETERS = {
+    "M": "i:m",
+    "N": "i:n",
+    "K": "i:k",
+    "alpha": "f:alpha",
+    "beta": "f:beta",
+    "A_data": "p:A",
+    "lda": "i:lda",
+    "B_data": "p:B",
+    "ldb": "i:ldb",
+    "D_data": "p:D",
+    "ldd": "i:ldd",
+    "sizes": "i:m i:n i:k i:batch i:workers i:step_a i:step_b",
+    "A": "p:A q:batch_stride_a i:lda",
+    "B": "p:B q:batch_stride_b i:ldb",
+    "A_map": "t:A",
+    "B_map": "t:B",
+    "output": "p:D p:C p:bias q:batch_stride_d q:batch_stride_c i:ldd i:ldc f:alpha f:beta",
+    "workspace": "p:workspace p:tickets",
+    "sums": "p:workspace",
+    "tickets": "p:tickets",
+}
+_SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
+_ALIGNMENTS = _SIZES | {"t": 64}
+_KINDS = {"p": "pointer", "f": "scalar", "t": "map"}
+
+
+class _Member(NamedTuple):
+    offset: int
+    type: str
+    what: str
+
+
+class Shape(NamedTuple):
+    """How a kernel's parameters lie in memory."""
+
+    offsets: tuple[int, ...]
+    """Of each parameter."""
+    sizes: tuple[int, ...]
+    """Bytes of each parameter."""
+    members: tuple[_Member, ...]
+    bytes: int
+
+
+class Source(NamedTuple):
+    """Where an address comes from when a call does: an operand's, or memory of the launch's own; and what is added."""
+
+    name: str
+    shift: int = 0
+
+
+def pack(
+    kernel: Kernel,
+    problem: Problem,
+    workers: int,
+    sources: Mapping[str, Source],
+    maps: Mapping[str, bytes],
+) -> tuple[bytes, tuple[Slot, ...]]:
+    """The parameters of a launch, but for what a call brings; and where that goes.
+
+    Args:
+        kernel: what is launched.
+        problem: its sizes, leading dimensions and strides.
+        workers: blocks that share tiles.
+        sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
+        maps: templates of tensor maps, for 'A' and 'B', where the kernel takes some.
+    """
+    shape = shape_of(kernel.arguments)
+    numbers = {
+        "m": problem.m,
+        "n": problem.n,
+        "k": problem.k,
+        "batch": problem.batch,
+        "workers": workers,
+        "step_a": int(bool(problem.a.batch_stride)),
+        "step_b": int(bool(problem.b.batch_stride)),
+        "lda": problem.a.ld,
+        "ldb": problem.b.ld,
+        "ldc": problem.addend.ld,
+        "ldd": problem.d.ld,
+        "batch_stride_a": problem.a.batch_stride or 0,
+        "batch_stride_b": problem.b.batch_stride or 0,
+        "batch_stride_c": problem.addend.batch_stride or 0,
+        "batch_stride_d": problem.d.batch_stride or 0,
+    }
+    template, slots = bytearray(shape.bytes), []
+    for offset, kind, what in shape.members:
+        if kind in "iq":
+            struct.pack_into(f"={kind}", template, offset, numbers[what])
+            continue
+        if kind == "t":
+            template[offset : offset + MAP_BYTES] = maps.get(what, bytes(MAP_BYTES))
+            if what not in maps:  # blank: the kernel uses no map where k = 0
+                continue
+        source = sources.get(what, Source(what))
+        slots.append(Slot(offset, _KINDS[kind], source.name, source.shift))
+    return bytes(template), tuple(slots)
+
+
+@lru_cache
+def shape_of(arguments: tuple[str, ...]) -> Shape:
+    """How parameters of these names lie in memory: as a C++ compiler lays out a struct of them."""
+    end, offsets, sizes, members = 0, [], [], []
+    for name in arguments:
+        fields = [field.split(":") for field in _PARAMETERS[name].split()]
+        alignment = max(_ALIGNMENTS[kind] for kind, _ in fields)
+        start = end = _round_up(end, alignment)
+        for kind, what in fields:
+            end = _round_up(end, _ALIGNMENTS[kind])
+            members.append(_Member(end, kind, what))
+            end += _SIZES[kind]
+        end = _round_up(end, alignment)
+        offsets.append(start)
+        sizes.append(end - start)
+    return Shape(tuple(offsets), tuple(sizes), tuple(members), end)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

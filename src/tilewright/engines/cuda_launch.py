@@ -1,0 +1,87 @@
+"""Launches the steps of a plan from Python, through the driver's own functions.
+
+Driver API: "Execution Control" (cuLaunchKernelEx, CU_LAUNCH_PARAM_BUFFER_POINTER), "Tensor Map Object Management"
+(cuTensorMapReplaceAddress).
+"""
+
+import ctypes
+import struct
+from collections.abc import Mapping
+from functools import lru_cache
+
+from cuda.bindings.driver import CUresult
+
+from tilewright.engines.driver import check
+from tilewright.engines.plan import Step
+from tilewright.problem import Scalars
+
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
+_MAP_ALIGNMENT = 64
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_int * 16))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: int) -> None:
+    """Launch a step on a stream; the GPU's context is current.
+
+    Args:
+        step: what to launch.
+        addresses: of operands and of the launch's own memory, by a slot's name for them.
+        scalars: alpha and beta.
+        stream: its handle.
+
+    Raises:
+        LaunchError: the driver refuses the launch.
+    """
+    driver = _driver()
+    memory = (ctypes.c_ubyte * (len(step.arguments) + _MAP_ALIGNMENT))()  # a tensor map lies on such a boundary
+    start = -ctypes.addressof(memory) % _MAP_ALIGNMENT
+    base = ctypes.addressof(memory) + start
+    ctypes.memmove(base, step.arguments, len(step.arguments))
+    for offset, kind, source, shift in step.slots:
+        if kind == "scalar":
+            struct.pack_into("=f", memory, start + offset, getattr(scalars, source))
+            continue
+        address = addresses[source] + shift if addresses[source] else 0
+        if kind == "pointer":
+            struct.pack_into("=Q", memory, start + offset, address)
+        else:
+            check((CUresult(driver.cuTensorMapReplaceAddress(base + offset, address)),))
+    overlap = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION)
+    overlap.value[0] = 1
+    count = int(step.overlaps)
+    config = _Config(step.grid, step.block, step.shared_bytes, stream, ctypes.pointer(overlap), count)
+    size = ctypes.c_size_t(len(step.arguments))
+    extra = (ctypes.c_void_p * 5)(_BUFFER_POINTER, base, _BUFFER_SIZE, ctypes.addressof(size), _END)
+    check((CUresult(driver.cuLaunchKernelEx(ctypes.byref(config), step.function, None, extra)),))
+
+
+@lru_cache
+def _driver() -> ctypes.CDLL:
+    driver = ctypes.CDLL("libcuda.so.1")
+    driver.cuLaunchKernelEx.argtypes = (
+        ctypes.POINTER(_Config),
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.POINTER(ctypes.c_void_p),
+    )
+    driver.cuTensorMapReplaceAddress.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    return driver

@@ -1,0 +1,75 @@
+"""Plan: everything that is decided of a product before its pointers are known."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import Problem
+
+if TYPE_CHECKING:
+    from tilewright.engines.base import Executable
+
+
+class Slot(NamedTuple):
+    """What is only known when a call comes, in a step's parameters."""
+
+    offset: int
+    """Byte of the parameters at which it lies."""
+    kind: str
+    """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, whose address is replaced. 'scalar': a float."""
+    source: str
+    """A, B, C, D, bias, workspace, tickets or relayout, whose address it is; or alpha or beta."""
+    shift: int = 0
+    """Bytes that are added to the address."""
+
+
+class Step(NamedTuple):
+    """One launch of a plan."""
+
+    function: Any
+    """What the engine launches: on a GPU the address of a CUfunction."""
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    overlaps: bool
+    """Whether it may begin while the launch before it on the stream ends."""
+    arguments: bytes
+    """The kernel's parameters, as a template."""
+    slots: tuple[Slot, ...]
+
+
+class Needs(NamedTuple):
+    """Memory that a plan's launches need besides the operands, in bytes; and counters that are 0 before and after."""
+
+    workspace_bytes: int = 0
+    tickets: int = 0
+    relayout_bytes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What an engine runs for a problem: launches in order, all but the pointers and scalars filled in.
+
+    It is right for operands that lie as the problem says and at addresses that, divided by 16, leave what those that
+    it was made for left.
+    """
+
+    problem: Problem
+    kernel: Kernel
+    config: Config
+    executable: "Executable | None"
+    """The compiled kernel; None where D has no elements, so that nothing is launched."""
+    steps: tuple[Step, ...]
+    needs: Needs
+    relaid: tuple[str, ...] = ()
+    """Operands, A or B, that are copied into another layout first."""
+
+
+class Pointers(NamedTuple):
+    """Addresses of a call's operands; 0 where there is none."""
+
+    a: int
+    b: int
+    d: int
+    c: int = 0
+    bias: int = 0

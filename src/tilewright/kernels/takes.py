@@ -1,0 +1,130 @@
+"""What a kernel takes: asked by engines, selector, tuner, bench and command line, and answered with a sentence."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright.errors import ConfigError, DtypeError, LaunchError, ProblemError, TilewrightError
+from tilewright.problem import ITEM_BYTES, LAYOUTS, Epilogue, Layout, Problem
+
+VECTOR_BYTES = 16
+"""Width of the widest load a thread makes (float4), and so the alignment that it needs."""
+
+_BFLOAT16_CAPABILITY = (8, 0)  # the first with tensor cores that take it
+
+
+class Addresses(NamedTuple):
+    """Base addresses of operands, or what they leave when divided by `VECTOR_BYTES`."""
+
+    a: int = 0
+    b: int = 0
+    d: int = 0
+    c: int = 0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is known of the operands when a kernel is compiled.
+
+    edges: some tile reaches past the end of A, B or D, so loads and stores are bounds-checked.
+    aligned: every row (or column) of A, B, C and D starts at a multiple of 16 bytes, so whole float4s can be moved.
+    factors, result: element types of A and B, and of C and D.
+    layout: orders of A and B, as in 'NT'.
+    epilogue: bias and activation.
+    """
+
+    edges: bool
+    aligned: bool
+    factors: str = "float32"
+    result: str = "float32"
+    layout: str = "NN"
+    epilogue: Epilogue = Epilogue()
+
+
+@dataclass(frozen=True)
+class Takes:
+    """The problems that a kernel takes, and the GPUs.
+
+    factors, results: element types of A and B; of C, D and bias.
+    layouts: orders of A and B.
+    batches: whether it takes more than one product.
+    epilogue: whether it takes a bias and an activation.
+    separate_c: whether C may be another array than D; else C is updated in place.
+    aligned: whether every row of A and B must start at a multiple of 16 bytes.
+    least_capability: compute capability of the oldest GPU.
+    architectures: the only ones it compiles for, as in 'sm_90a'; empty for all from least_capability on.
+    """
+
+    factors: tuple[str, ...] = ("float32",)
+    results: tuple[str, ...] = ("float32",)
+    layouts: tuple[str, ...] = ("NN",)
+    batches: bool = False
+    epilogue: bool = False
+    separate_c: bool = False
+    aligned: bool = False
+    least_capability: tuple[int, int] = (7, 5)
+    architectures: tuple[str, ...] = ()
+
+    def refusal(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
+        """Why the kernel of this name does not take a problem with operands at these addresses; None where it does."""
+        if problem.dtype not in self.factors:
+            return DtypeError(f"{name} takes {', '.join(self.factors)}, got {problem.dtype}")
+        if problem.result not in self.results:
+            return DtypeError(f"{name} makes {', '.join(self.results)}, got out_dtype {problem.result}")
+        if problem.layout not in self.layouts and problem.k:
+            return LaunchError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {problem.layout}")
+        if problem.batch > 1 and not self.batches:
+            return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
+        if problem.epilogue != Epilogue() and not self.epilogue:
+            return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
+        if self.aligned and not factors_aligned(problem, addresses):
+            return LaunchError(
+                f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
+                f"{addresses.a:#x} and {addresses.b:#x}, and {problem.a.ld} and {problem.b.ld} {problem.dtype} a row"
+            )
+        return None
+
+    def refusal_of_gpu(self, name: str, capability: tuple[int, int], arch: str, dtype: str) -> ConfigError | None:
+        """Why the kernel of this name does not run on a GPU with factors of this type; None where it does."""
+        needed = self.capability_for(dtype)
+        if capability < needed:
+            return ConfigError(
+                f"{name} needs a GPU of compute capability {needed[0]}.{needed[1]} or newer for {dtype}, "
+                f"got {capability[0]}.{capability[1]}"
+            )
+        if self.architectures and arch not in self.architectures:
+            return ConfigError(f"{name} runs on {', '.join(self.architectures)} alone, got {arch}")
+        return None
+
+    def capability_for(self, dtype: str) -> tuple[int, int]:
+        """Compute capability of the oldest GPU that it runs on with factors of this type."""
+        return max(self.least_capability, _BFLOAT16_CAPABILITY) if dtype == "bfloat16" else self.least_capability
+
+
+EVERYTHING = Takes(
+    results=tuple(ITEM_BYTES), layouts=LAYOUTS, batches=True, epilogue=True, separate_c=True, least_capability=(8, 0)
+)
+"""What the library's kernels for float32 take."""
+
+
+def lines_aligned(layout: Layout, rows: int, cols: int, dtype: str, address: int) -> bool:
+    """Whether every row of a matrix (or column, by its order) starts at a multiple of `VECTOR_BYTES`."""
+    count, _ = layout.lines(rows, cols)
+    strides = (layout.ld if count > 1 else 0) | (layout.batch_stride or 0)
+    return (strides * ITEM_BYTES[dtype] | address) % VECTOR_BYTES == 0
+
+
+def factors_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
+    """Whether every row of A and B (or column, by its order) starts at a multiple of `VECTOR_BYTES`."""
+    return problem.k == 0 or (
+        lines_aligned(problem.a, problem.m, problem.k, problem.dtype, addresses.a)
+        and lines_aligned(problem.b, problem.k, problem.n, problem.dtype, addresses.b)
+    )
+
+
+def all_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
+    """The same of A, B, C and D."""
+    return (
+        factors_aligned(problem, addresses)
+        and lines_aligned(problem.d, problem.m, problem.n, problem.result, addresses.d)
+        and lines_aligned(problem.addend, problem.m, problem.n, problem.result, addresses.c)
+    )
