@@ -75,7 +75,7 @@ FRAGMENTS = [
     ({"BN": 80}, "BN must be a multiple of WN"),
     ({"BM": 96, "WM": 24}, "WM must be a multiple of 16"),
     ({"BN": 96, "WN": 24}, "WN must be a multiple of 16"),
-    ({"BLOCKS": 5}, "BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024"),
+    ({"MIN_BLOCKS": 5}, "MIN_BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024"),
     ({"BK": 128}, "the tiles of A and B, and the results, must each take at most 49152 bytes"),
 ]
 VIOLATIONS["tma_packed"] = [

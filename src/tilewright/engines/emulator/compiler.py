@@ -270,7 +270,8 @@ def _spaced(assembly: str, spacing: int) -> str:
 
 
 def _texts(folder: Path, pattern: str) -> list[tuple[str, str]]:
-    return [(path.name, path.read_text(encoding="utf-8")) for path in sorted(folder.glob(pattern))]
+    files = sorted(folder.rglob(pattern))
+    return [(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")) for path in files]
 
 
 @contextlib.contextmanager

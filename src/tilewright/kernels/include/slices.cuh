@@ -1,33 +1,35 @@
-// The end of a tile whose k the parts of a block's threads, its slices, have divided among them.
+// The end of a tile whose k the slices of a block, groups of its threads, have divided among them.
 #pragma once
 
 #include <bundle.cuh>
 
-#include "parts.cuh"
+#include "partial_sums.cuh"
 
-// Adds up the sums of COUNT slices of PART threads. Of what a thread of every slice has sums for, the one of the first
-// gets the first ROWS rows, and so on: so all of them store results.
+// Reduces over SLICES slices of THREADS threads each: slice s ends up with the totals of rows s*ROWS to s*ROWS+ROWS-1 of
+// every thread's sums, so all threads store.
 //
-// `shared` has room for the sums of all threads; the block meets before they go there. A thread's own do too: if they
-// stayed, the compiler would choose the registers of all for this, and not for the multiply-adds.
-template <int COUNT, int PART, int ROWS, int COLS>
-__device__ __forceinline__ void add_slices(float (&mine)[ROWS][COLS], const float (&sums)[COUNT * ROWS][COLS],
+// `shared` has room for the sums of all threads; the block meets before they are stored. A thread's own pass through it
+// too: if they stayed in registers, the compiler would choose the registers of all for this, not for the multiply-adds.
+template <int SLICES, int THREADS, int ROWS, int COLS>
+__device__ __forceinline__ void add_slices(float (&totals)[ROWS][COLS], const float (&sums)[SLICES * ROWS][COLS],
                                            float* shared) {
-    if constexpr (COUNT == 1) {
+    if constexpr (SLICES == 1) {
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
 #pragma unroll
-            for (int j = 0; j < COLS; ++j) mine[i][j] = sums[i][j];
+            for (int j = 0; j < COLS; ++j) totals[i][j] = sums[i][j];
         }
     } else {
-        constexpr int SHARE = PART * ROWS * COLS;
-        const int slice = threadIdx.x / PART;
-        float* const place = shared + threadIdx.x % PART;
-        sync_block<COUNT * PART>();
-        leave_sums<PART>(sums, place + slice * COUNT * SHARE);
-        sync_block<COUNT * PART>();
-        take_sums<PART>(mine, place + slice * SHARE);
+        constexpr int ROWS_OF_SLICE = THREADS * ROWS * COLS;
+        const int slice = threadIdx.x / THREADS;
+        float* const own = shared + threadIdx.x % THREADS;
+        sync_block<SLICES * THREADS>();
+        store_sums<THREADS>(sums, own + slice * SLICES * ROWS_OF_SLICE);
+        sync_block<SLICES * THREADS>();
+        load_sums<THREADS>(totals, own + slice * ROWS_OF_SLICE);
 #pragma unroll
-        for (int other = 1; other < COUNT; ++other) add_sums<PART>(mine, place + (other * COUNT + slice) * SHARE);
+        for (int other = 1; other < SLICES; ++other) {
+            add_sums<THREADS>(totals, own + (other * SLICES + slice) * ROWS_OF_SLICE);
+        }
     }
 }

@@ -8,7 +8,7 @@
 
 #include <bundle.cuh>
 
-#include "parts.cuh"
+#include "partial_sums.cuh"
 
 // The tiles that blocks share.
 struct Shared {
@@ -64,7 +64,7 @@ __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Share
         if (threadIdx.x == 0) left = groups == 2 ? atomicAdd(ticket, 0) : 0;
         sync_block<PART>();
         if (left == 0) {
-            if (threadIdx.x < PART) leave_sums<PART>(sums, part(own));
+            if (threadIdx.x < PART) store_sums<PART>(sums, part(own));
             __threadfence();
             sync_block<PART>();
             if (threadIdx.x == 0) left = atomicAdd(ticket, 1);
@@ -76,7 +76,7 @@ __device__ __forceinline__ bool add_parts(float (&sums)[ROWS][COLS], const Share
             if (groups == 2) {
                 add_sums<PART>(sums, part(own == begin ? begin + reach : begin));
             } else {
-                take_sums<PART>(sums, part(begin));
+                load_sums<PART>(sums, part(begin));
                 for (int group = 1; group < groups; ++group) add_sums<PART>(sums, part(begin + group * reach));
             }
         }

@@ -35,7 +35,7 @@ union Shared {
     float results[THREADS / 32][16][WN + RESULTS_PAD];  // once the tiles are done with
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : BLOCKS)  // guards take registers of their own
+extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : MIN_BLOCKS)  // guards take registers of their own
     wmma_f16(int M, int N, int K, float alpha, const Element* A, int lda, const Element* B, int ldb, float beta, float* C,
              int ldc) {
     __shared__ __align__(128) Shared shared;

@@ -39,7 +39,7 @@ __device__ __forceinline__ float4 to_tf32(float4 four) {
                        wmma::__float_to_tf32(four.w));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : BLOCKS)  // guards take registers of their own
+extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : MIN_BLOCKS)  // guards take registers of their own
     wmma_tf32(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C,
               int ldc) {
     __shared__ __align__(128) Shared shared;

@@ -5,8 +5,7 @@ Source: the FastCuda GEMM guide, version 5.
 
 from pathlib import Path
 
-from tilewright.kernels import tiling
-from tilewright.kernels.ladder import fragments
+from tilewright.kernels import fragments, tiling
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Takes
 
@@ -15,7 +14,7 @@ KERNEL = Kernel(
     name="wmma_tf32",
     idea="tensor cores through fragments: factors rounded to TF32, sums in float32",
     source=Path(__file__).with_suffix(".cu"),
-    parameters=fragments.parameters(bm=128, bn=128, bk=16, wm=64, wn=32, blocks=2),
+    parameters=fragments.parameters(bm=128, bn=128, bk=16, wm=64, wn=32, min_blocks=2),
     constraints=fragments.constraints(depth=8, item=4, pad_a=4, pad_b=8),
     tile=tiling.tile,
     block=fragments.block,

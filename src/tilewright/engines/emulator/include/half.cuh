@@ -34,7 +34,7 @@ __forceinline__ float float_from_half(std::uint16_t bits) {
     const std::uint32_t exponent = bits >> 10 & 0x1f;
     const std::uint32_t mantissa = bits & 0x3ff;
     if (exponent == 0x1f) return bit_cast<float>(mantissa ? 0x7fffffffu : sign | 0x7f800000u);
-    if (exponent == 0) return bit_cast<float>(sign | bit_cast<std::uint32_t>(float(mantissa) * 0x1p-24f));
+    if (exponent == 0) return bit_cast<float>(sign | bit_cast<std::uint32_t>(float(float(mantissa) * 0x1p-24f)));
     return bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 

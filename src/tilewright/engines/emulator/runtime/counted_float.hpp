@@ -62,6 +62,7 @@ class Float {
     friend Float operator+(Float a, const Product& b) { return b.plus(a.value_); }
     friend Float operator+(const Product& a, Float b) { return a.plus(b.value_); }
     friend Float operator-(Float a) { return -a.value_; }
+    friend Float operator/(Float a, Float b) { return a.value_ / b.value_; }  // many instructions: none of those counted
     friend constexpr bool operator==(Float a, Float b) { return a.value_ == b.value_; }
     friend constexpr bool operator!=(Float a, Float b) { return a.value_ != b.value_; }
     friend constexpr bool operator<(Float a, Float b) { return a.value_ < b.value_; }
@@ -80,6 +81,10 @@ Product::operator Float() const {
 inline Float operator+(const Product& a, const Product& b) { return Float(a) + b; }
 
 }  // namespace simt
+
+// Of many instructions too.
+inline simt::Float expf(simt::Float x) { return expf(x.value()); }
+inline simt::Float erff(simt::Float x) { return erff(x.value()); }
 
 inline simt::Float fmaf(simt::Float a, simt::Float b, simt::Float c) { return a * b + c; }
 

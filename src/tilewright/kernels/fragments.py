@@ -1,4 +1,4 @@
-"""What the rungs that multiply fragments (13 and 14) have in common: parameters, constraints, geometry."""
+"""What kernels that multiply fragments have in common: parameters, constraints, geometry."""
 
 from tilewright.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels.spec import Config, Constraint, Parameter
@@ -22,7 +22,7 @@ def block(config: Config) -> tuple[int, int, int]:
     return (threads(config), 1, 1)
 
 
-def parameters(bm: int, bn: int, bk: int, wm: int, wn: int, blocks: int) -> tuple[Parameter, ...]:
+def parameters(bm: int, bn: int, bk: int, wm: int, wn: int, min_blocks: int) -> tuple[Parameter, ...]:
     """The sizes of block and warp tiles, and how many blocks share a multiprocessor, with these defaults."""
     return (
         Parameter("BM", bm, (32, 64, 128, 256), "rows of C that a block computes"),
@@ -31,31 +31,40 @@ def parameters(bm: int, bn: int, bk: int, wm: int, wn: int, blocks: int) -> tupl
         Parameter("WM", wm, (16, 32, 64), "rows of C that a warp computes"),
         Parameter("WN", wn, (16, 32, 64), "columns of C that a warp computes"),
         Parameter(
-            "BLOCKS", blocks, (1, 2, 3), "blocks that a multiprocessor is to have registers for where tiles divide C"
+            "MIN_BLOCKS",
+            min_blocks,
+            (1, 2, 3),
+            "blocks that a multiprocessor is to have registers for where tiles divide C",
         ),
     )
 
 
-def shared_bytes(config: Config, item: int, pad_a: int, pad_b: int) -> int:
+def shared_bytes(config: Config, item: int, pad_a: int, pad_b: int, every_order: bool = False) -> int:
     """Bytes of shared memory: the padded tiles of A and B, or the results where they take more.
 
     Args:
         config: the kernel's.
         item: bytes of an element of A and B.
-        pad_a, pad_b: elements that a row of each tile is padded by.
+        pad_a, pad_b: elements that a line of each tile is padded by.
+        every_order: whether the lines of a tile are its rows or its columns, by the operand's order: the more bytes of
+            the two count. Else they are its rows.
     """
-    tiles = item * (config.BM * (config.BK + pad_a) + config.BK * (config.BN + pad_b))
+    lines_a, lines_b = config.BM, config.BK
+    if every_order:
+        lines_a, lines_b = max(config.BM, config.BK), max(config.BK, config.BN)
+    tiles = item * (config.BM * config.BK + lines_a * pad_a + config.BK * config.BN + lines_b * pad_b)
     results = _RESULT_BYTES * (threads(config) // _LANES) * _SIDE * (config.WN + _RESULTS_PAD)
     return max(tiles, results)
 
 
-def constraints(depth: int, item: int, pad_a: int, pad_b: int) -> tuple[Constraint, ...]:
+def constraints(depth: int, item: int, pad_a: int, pad_b: int, every_order: bool = False) -> tuple[Constraint, ...]:
     """What a config must meet.
 
     Args:
         depth: how far a fragment reaches along k.
         item: bytes of an element of A and B.
-        pad_a, pad_b: elements that a row of each tile is padded by.
+        pad_a, pad_b: elements that a line of each tile is padded by.
+        every_order: whether tiles lie in the order of their operand, as in `shared_bytes`.
     """
     piece = VECTOR_BYTES // item
     whole_pieces = f"every thread loads whole pieces of {piece} elements, threads being (BM/WM)*(BN/WN)*32"
@@ -70,8 +79,8 @@ def constraints(depth: int, item: int, pad_a: int, pad_b: int) -> tuple[Constrai
         Constraint(lambda c: c.WN % _SIDE == 0, "WN must be a multiple of 16: fragments divide the warp's columns"),
         Constraint(lambda c: c.BK % depth == 0, f"BK must be a multiple of {depth}: fragments reach that far along k"),
         Constraint(
-            lambda c: c.BLOCKS * threads(c) <= 1024,
-            "BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024, the threads that every multiprocessor has room for",
+            lambda c: c.MIN_BLOCKS * threads(c) <= 1024,
+            "MIN_BLOCKS*(BM/WM)*(BN/WN)*32 must be at most 1024, the threads that every multiprocessor has room for",
         ),
         Constraint(
             lambda c: c.BM * c.BK % (piece * max(threads(c), 1)) == 0,
@@ -82,7 +91,7 @@ def constraints(depth: int, item: int, pad_a: int, pad_b: int) -> tuple[Constrai
             f"BN*BK must be a multiple of {piece}*threads: {whole_pieces}",
         ),
         Constraint(
-            lambda c: shared_bytes(c, item, pad_a, pad_b) <= STATIC_SHARED_LIMIT,
+            lambda c: shared_bytes(c, item, pad_a, pad_b, every_order) <= STATIC_SHARED_LIMIT,
             "the tiles of A and B, and the results, must each take at most 49152 bytes, a block's static shared memory",
         ),
     )

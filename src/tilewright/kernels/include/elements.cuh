@@ -1,0 +1,65 @@
+// Elements of a matrix in memory, of type float, __half or __nv_bfloat16, and the floats that are computed with.
+#pragma once
+
+#include <half.cuh>  // in brackets: the emulator has one of its own
+
+__device__ __forceinline__ float to_float(float x) { return x; }
+__device__ __forceinline__ float to_float(__half x) { return __half2float(x); }
+__device__ __forceinline__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+// The element nearest to a float; of two that are equally near, the even one.
+template <typename T>
+__device__ __forceinline__ T from_float(float x);
+template <>
+__device__ __forceinline__ float from_float<float>(float x) {
+    return x;
+}
+template <>
+__device__ __forceinline__ __half from_float<__half>(float x) {
+    return __float2half_rn(x);
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+    return __float2bfloat16_rn(x);
+}
+
+// What BYTES bytes are loaded and stored as.
+template <int BYTES>
+struct Bits;
+template <>
+struct Bits<2> {
+    using type = unsigned short;
+};
+template <>
+struct Bits<4> {
+    using type = unsigned;
+};
+template <>
+struct Bits<8> {
+    using type = uint2;
+};
+template <>
+struct Bits<16> {
+    using type = uint4;
+};
+
+// COUNT neighbouring elements, 2 to 16 bytes at a multiple of their size, by one load.
+template <int COUNT, typename T>
+__device__ __forceinline__ void load_run(float* to, const T* from) {
+    using Run = typename Bits<COUNT * sizeof(T)>::type;
+    const Run bits = *reinterpret_cast<const Run*>(from);
+    const T* const run = reinterpret_cast<const T*>(&bits);
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) to[i] = to_float(run[i]);
+}
+
+// The way back, by one store.
+template <int COUNT, typename T>
+__device__ __forceinline__ void store_run(T* to, const float* from) {
+    using Run = typename Bits<COUNT * sizeof(T)>::type;
+    Run bits;
+    T* const run = reinterpret_cast<T*>(&bits);
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) run[i] = from_float<T>(from[i]);
+    *reinterpret_cast<Run*>(to) = bits;
+}

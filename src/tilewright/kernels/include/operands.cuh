@@ -1,0 +1,51 @@
+// What a library kernel is launched with: sizes, factors, the result and memory that blocks share.
+//
+//   D[i] = activation(alpha * A[i] @ B[i] + beta * C[i] + bias)      A[i] is m x k, B[i] k x n, D[i] m x n;  0 <= i < batch
+//
+// The engine sets the macros that a problem decides:
+//   FACTOR, RESULT            element type of A and B, and of C, D and the bias: float, __half or __nv_bfloat16
+//   TRANSPOSED_A, _B          0: the matrix is row-major. 1: column-major, so memory holds rows of its transpose
+//   EDGES                     1: some tile reaches past a matrix. Accesses are bounds-checked; elements outside count as 0
+//   ALIGNED                   1: every row of A, B, C and D in memory starts at a multiple of 16 bytes
+//   BIAS, ACTIVATION          see epilogue/
+// Field order and alignment are those of C: the engines write these structs from Python.
+#pragma once
+
+#include "elements.cuh"
+
+struct Sizes {
+    int m, n, k, batch;
+    int workers;         // blocks that share tiles; 0: none
+    int step_a, step_b;  // 1 where the factor has a matrix for each of the batch, 0 where one serves all
+};
+
+template <typename T>
+struct Factor {
+    const T* data;
+    long long batch_stride;  // elements from one matrix of the batch to the next
+    int ld;                  // elements from one row in memory to the next
+
+    __device__ __forceinline__ const T* matrix(int i) const { return data + i * batch_stride; }
+};
+
+// C and D are row-major; C may be D, and is not read where beta = 0. The bias has one value a column or one a row.
+template <typename T>
+struct Output {
+    T* D;
+    const T* C;
+    const T* bias;
+    long long batch_stride_d, batch_stride_c;
+    int ldd, ldc;
+    float alpha, beta;
+};
+
+struct Workspace {
+    float* sums;        // partial sums on their way from one block to another
+    unsigned* tickets;  // counters; 0 before and after a launch
+};
+
+// How far along k products are summed: nowhere where alpha = 0, so that A and B are not read.
+template <typename T>
+__device__ __forceinline__ int depth_of(const Sizes& sizes, const Output<T>& output) {
+    return output.alpha == 0.0f ? 0 : sizes.k;
+}

@@ -1,0 +1,139 @@
+// The tiles, and the steps along k of each, that a block computes: whole tiles first, stream-K for the last wave.
+//
+// The tiles of all matrices of a batch are counted through, matrix by matrix and row by row. As many waves as are full
+// have one block a tile. The tiles left over, fewer than `workers`, are laid end to end along k and cut into ranges of
+// equal length, one a worker:
+//
+//     block      0    1   ...  whole-1 | whole, whole+1, ...: the workers
+//     tile       0    1   ...  whole-1 |    whole    |   whole+1   |  ...
+//     steps k   |---||---| ... |-----| |--worker 0--|--worker 1--|--worker 2--| ...
+//
+// A worker computes the end of one tile, then whole ones, then the beginning of another. The workers of one tile add
+// their partial sums as a tree: of up to FAN neighbouring groups, those done first store their sums in the workspace, and
+// the one done last adds them, in the groups' order, and goes on for all. So no block waits for another, many partial
+// sums are added in few steps, and the result is the same whichever worker is last.
+#pragma once
+
+#include <bundle.cuh>
+
+#include "operands.cuh"
+#include "partial_sums.cuh"
+
+// What a block computes next. ROWS x COLS: a tile; DEPTH: k of a step.
+//
+//     for (Schedule<BM, BN, BK> work(sizes, k); work.next();) { ... steps work.from to work.to - 1 of the tile ... }
+template <int ROWS, int COLS, int DEPTH>
+class Schedule {
+  public:
+    int from, to;         // steps along k, to - from of them; with k = 0 a tile has one, which adds nothing
+    int matrix;           // of the batch
+    int row, col;         // the tile's first element
+
+    // k: how far along k products are summed, `depth_of`. Where sizes.workers is 0 every tile has a block of its own.
+    __device__ __forceinline__ Schedule(const Sizes& sizes, int k)
+        : tiles_m((sizes.m - 1) / ROWS + 1), tiles_n((sizes.n - 1) / COLS + 1), steps((k - 1) / DEPTH + 1) {
+        const int tiles = tiles_m * tiles_n * sizes.batch;
+        const int left = sizes.workers > 0 ? tiles % sizes.workers : 0;
+        whole = tiles - left;
+        left_steps = static_cast<long long>(left) * steps;
+        workers = static_cast<int>(min(static_cast<long long>(sizes.workers), left_steps));
+        const int block = block_number();
+        worker = block - whole;
+        if (worker < 0) {
+            tile = block;
+            last_tile = block + 1;
+            to = last_step = 0;
+        } else if (worker < workers) {
+            start(worker, left, tile, to);
+            start(worker + 1, left, last_tile, last_step);
+        } else {
+            tile = last_tile = to = last_step = 0;  // a block too many
+        }
+    }
+
+    // Goes on to the block's next tile; false where it has done its last.
+    __device__ __forceinline__ bool next() {
+        if (to == steps) {
+            ++tile;
+            to = 0;
+        }
+        from = to;
+        to = tile == last_tile ? last_step : steps;
+        matrix = tile / (tiles_m * tiles_n);
+        const int in_matrix = tile - matrix * (tiles_m * tiles_n);
+        row = in_matrix / tiles_n * ROWS;
+        col = in_matrix % tiles_n * COLS;
+        return from < to;
+    }
+
+    // Adds the partial sums of the tile that all THREADS threads of this block have to those of the tile's other workers.
+    // Says whether the block now has the totals; if not, it is done with the tile.
+    //
+    // workspace.sums: for every worker, partial sums of two tiles: of one that another worker begins, and of the one that
+    // it begins itself. A group stores its sums in those of the group's first worker.
+    // workspace.tickets: one for each worker, 0 before and after. The ticket of the worker that begins the second of the
+    // groups to be added counts the groups that have stored their sums. No other tile uses it: a tile's workers after its
+    // first begin no other tile before it.
+    template <int THREADS, int OWN_ROWS, int OWN_COLS>
+    __device__ __forceinline__ bool reduce(float (&sums)[OWN_ROWS][OWN_COLS], const Workspace& workspace) const {
+        if (to - from == steps) return true;
+        SHARED_OF_BLOCK(int, stored);
+        const long long first_step = static_cast<long long>(tile - whole) * steps;
+        const int first = worker_of(first_step);
+        const int count = worker_of(first_step + steps - 1) - first + 1;  // of the tile's workers
+        const int place = worker - first;
+        const auto sums_of = [&](int group) {
+            const long long number = 2LL * (first + group) + (group == 0);
+            return workspace.sums + number * (THREADS * OWN_ROWS * OWN_COLS) + threadIdx.x;
+        };
+        for (int size = 1; size < count; size *= FAN) {
+            const int own = place / size * size;  // where this group begins, and the first of those to be added:
+            const int begin = place / (FAN * size) * (FAN * size);
+            const int groups = min((count - begin + size - 1) / size, FAN);
+            if (groups == 1) continue;
+            unsigned* const ticket = &workspace.tickets[first + begin + size];
+            // Two groups may be added in either order: the one that finds the other's sums need not store its own.
+            if (threadIdx.x == 0) stored = groups == 2 ? atomicAdd(ticket, 0) : 0;
+            sync_block<THREADS>();
+            if (stored == 0) {
+                store_sums<THREADS>(sums, sums_of(own));
+                __threadfence();
+                sync_block<THREADS>();
+                if (threadIdx.x == 0) stored = atomicAdd(ticket, 1);
+                sync_block<THREADS>();
+                if (stored < groups - 1) return false;
+            }
+            __threadfence();
+            if (groups == 2) {
+                add_sums<THREADS>(sums, sums_of(own == begin ? begin + size : begin));
+            } else {
+                load_sums<THREADS>(sums, sums_of(begin));
+                for (int group = 1; group < groups; ++group) add_sums<THREADS>(sums, sums_of(begin + group * size));
+            }
+            sync_block<THREADS>();  // all have read `stored`
+            if (threadIdx.x == 0) *ticket = 0;
+        }
+        return true;
+    }
+
+  private:
+    static constexpr int FAN = 8;  // a step of the tree takes about 2 us on an H200, each partial sum 0.2 us
+
+    // The tile and the step in it at which a worker begins.
+    __device__ __forceinline__ void start(int number, int left, int& at_tile, int& at_step) const {
+        const int position = number * left;  // in tiles, times `workers`
+        at_tile = whole + position / workers;
+        at_step = static_cast<int>(static_cast<unsigned long long>(position % workers) * steps / workers);
+    }
+
+    // The worker that does a step, of those of the tiles left over.
+    __device__ __forceinline__ int worker_of(long long step) const {
+        return static_cast<int>(((step + 1) * workers - 1) / left_steps);
+    }
+
+    int tiles_m, tiles_n, steps;  // tiles of a matrix along m and n, steps of a tile
+    int whole;                    // tiles with a block of their own
+    int workers, worker;          // that have steps, and which of them this block is
+    int tile, last_tile, last_step;
+    long long left_steps;         // of all tiles left over
+};

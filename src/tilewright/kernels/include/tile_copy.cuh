@@ -1,0 +1,87 @@
+// Tiles of A and B on their way to shared memory by cp.async; EDGES and ALIGNED as in operands.cuh.
+#pragma once
+
+#include <async_copy.cuh>
+
+#include "tile_io.cuh"
+
+// In shared memory a tile is DEPTH rows, one for each k, of SIDE rows of A or columns of B, and has 4 floats more behind
+// every second one: a warp that writes 16 k of a column then meets each bank at most twice.
+//
+//     k = 0  | 0 1 2 ...       SIDE - 1 |
+//     k = 1  | 0 1 2 ...       SIDE - 1 | unused 0 1 2 3 |
+//     k = 2  | ...
+template <int SIDE>
+__device__ __forceinline__ constexpr int offset_in_tile(int k) {
+    return k * SIDE + k / 2 * 4;
+}
+
+template <int SIDE, int DEPTH>
+constexpr int TILE_FLOATS = DEPTH * SIDE + DEPTH / 2 * 4;
+
+// What one of THREADS threads copies of the tiles along k.
+//
+// ALONG_K: neighbours in memory are neighbours along k (A is row-major, B column-major). A warp copies 16 k of 2 rows at a
+// time, 4 bytes a lane, and so transposes them. Else a row in memory is a row of the tile, and moves by 16 bytes a lane
+// where it is aligned.
+template <int SIDE, int DEPTH, int THREADS, bool ALONG_K>
+class TileCopy {
+  public:
+    // X: matrix in memory with `sides` rows of A or columns of B; the first tile begins at (side, k).
+    __device__ __forceinline__ TileCopy(const float* X, int ld, int sides, int side, int k) : ld(ld) {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        const int own_side = ALONG_K ? warp % WARPS_SIDE * 2 + lane / 16 : threadIdx.x % ABREAST * WIDTH;
+        own_k = ALONG_K ? warp / WARPS_SIDE * 16 + lane % 16 : threadIdx.x / ABREAST;
+        left_side = sides - side - own_side;
+        from = ALONG_K ? at(X, ld, side + own_side, k + own_k) : at(X, ld, k + own_k, side + own_side);
+        offset = offset_in_tile<SIDE>(own_k) + own_side;
+    }
+
+    // Starts to copy the next tile, with left_k of k left from its first on. Elements outside the matrix become 0.
+    __device__ __forceinline__ void start(float* tile, int left_k) {
+        float* const to = tile + offset;
+        const float* x = from;
+        left_k -= own_k;
+        if constexpr (ALONG_K) {
+#pragma unroll
+            for (int s = 0; s < SIDE; s += 2 * WARPS_SIDE) {
+#pragma unroll
+                for (int k = 0; k < DEPTH; k += 16 * (WARPS / WARPS_SIDE)) {
+                    copy_async<4>(to + offset_in_tile<SIDE>(k) + s, x + k, !EDGES || (s < left_side && k < left_k));
+                }
+                x = at(x, ld, 2 * WARPS_SIDE, 0);
+            }
+            from += DEPTH;
+        } else {
+#pragma unroll
+            for (int k = 0; k < DEPTH; k += ROWS) {
+                if (ROWS > DEPTH && own_k >= DEPTH) break;
+#pragma unroll
+                for (int s = 0; s < SIDE; s += ABREAST * WIDTH) {
+                    float* const into = to + offset_in_tile<SIDE>(k) + s;
+                    if (WIDTH == 4) {
+                        const int inside = k < left_k ? min(max(left_side - s, 0), 4) : 0;
+                        copy_async_first(into, x + s, EDGES ? inside * 4 : 16);
+                    } else {
+                        copy_async<4>(into, x + s, !EDGES || (k < left_k && s < left_side));
+                    }
+                }
+                x = at(x, ld, ROWS, 0);
+            }
+            from = at(from, ld, DEPTH, 0);
+        }
+    }
+
+  private:
+    static constexpr int WARPS = THREADS / 32;
+    static constexpr int WARPS_SIDE = WARPS < SIDE / 2 ? WARPS : SIDE / 2;
+    static constexpr int WIDTH = ALIGNED ? 4 : 1;
+    static constexpr int ABREAST = THREADS < SIDE / WIDTH ? THREADS : SIDE / WIDTH;  // threads along a row
+    static constexpr int ROWS = THREADS / ABREAST;
+    static_assert(ALONG_K || ROWS == 1 || ROWS % 2 == 0, "a thread's rows are as far apart in shared memory everywhere");
+
+    const float* from;   // the first element that this thread copies next
+    int ld;
+    int own_k, offset;   // of it in the tile, along k and in shared memory
+    int left_side;       // rows of A or columns of B from it on
+};

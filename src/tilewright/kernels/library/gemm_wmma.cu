@@ -1,0 +1,102 @@
+// gemm_wmma: products of 16-bit factors on tensor cores, with operands in either order.
+//
+// Rung 14 with its tiles in shared memory as the operands lie in global memory. So every order is loaded by 16-byte pieces,
+// and the fragments are told the order: row_major or col_major. A step along k is one tile of each operand; while it is
+// multiplied, the next one is on its way into registers.
+//
+//             A row-major      A column-major          B row-major      B column-major
+//                BK +8             BM    +8                BN    +8         BK +8
+//             +------+-+       +----------+-+          +----------+-+    +------+-+
+//          BM |      | |    BK |          | |       BK |          | | BN |      | |
+//             |      | |       +----------+-+          +----------+-+    |      | |
+//             +------+-+                                                 +------+-+
+//
+// Lines end in 8 elements of padding, 16 bytes: a line is then an odd number of 16-byte pieces long, and the pieces of 8
+// neighbouring lines, which a warp loads at once, are in different banks. When all steps are done, the same memory has for
+// each warp 16 rows x (WN + 8) floats, through which the sums pass on their way to D.
+
+#include "epilogue/fragments.cuh"
+#include "half_operand.cuh"
+
+constexpr int THREADS = BM / WM * (BN / WN) * 32;
+constexpr int FRAGMENTS_M = WM / 16;
+constexpr int FRAGMENTS_N = WN / 16;
+using TileA = HalfTile<!TRANSPOSED_A, BM, BK>;
+using TileB = HalfTile<TRANSPOSED_B, BN, BK>;
+
+template <bool ROW_MAJOR>
+struct Order {
+    using Name = wmma::row_major;
+};
+template <>
+struct Order<false> {
+    using Name = wmma::col_major;
+};
+using FragmentA = wmma::fragment<wmma::matrix_a, 16, 16, 16, FACTOR, Order<!TRANSPOSED_A>::Name>;
+using FragmentB = wmma::fragment<wmma::matrix_b, 16, 16, 16, FACTOR, Order<!TRANSPOSED_B>::Name>;
+using Sums = wmma::fragment<wmma::accumulator, 16, 16, 16, float>;
+
+struct Tiles {
+    TileA A;
+    TileB B;
+};
+
+union Shared {
+    Tiles tiles;
+    SumRows<WN> results[THREADS / 32];  // once the tiles are done with
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : MIN_BLOCKS)  // guards take registers of their own
+    gemm_wmma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output) {
+    __shared__ __align__(128) Shared shared;
+
+    const int tiles_m = (sizes.m + BM - 1) / BM;
+    const int tiles_n = (sizes.n + BN - 1) / BN;
+    const int matrix = blockIdx.x / (tiles_m * tiles_n);
+    const int tile = blockIdx.x % (tiles_m * tiles_n);
+    const int tile_row = tile / tiles_n * BM;
+    const int tile_col = tile % tiles_n * BN;
+    const int warp = threadIdx.x / 32;
+    const int warp_row = warp / (BN / WN) * WM;  // within the block's tile
+    const int warp_col = warp % (BN / WN) * WN;
+
+    HalfStream<TileA, THREADS> a_stream(A, matrix, tile_row, sizes.m);
+    HalfStream<TileB, THREADS> b_stream(B, matrix, tile_col, sizes.n);
+
+    Sums sums[FRAGMENTS_M][FRAGMENTS_N];
+#pragma unroll
+    for (int i = 0; i < FRAGMENTS_M; ++i) {
+#pragma unroll
+        for (int j = 0; j < FRAGMENTS_N; ++j) wmma::fill_fragment(sums[i][j], 0.0f);
+    }
+    if (depth_of(sizes, output) > 0) {
+        a_stream.load(sizes.k);
+        b_stream.load(sizes.k);
+        for (int k0 = 0; k0 < sizes.k; k0 += BK) {
+            a_stream.store(shared.tiles.A);
+            b_stream.store(shared.tiles.B);
+            __syncthreads();
+            if (k0 + BK < sizes.k) {
+                a_stream.load(sizes.k - k0 - BK);
+                b_stream.load(sizes.k - k0 - BK);
+            }
+#pragma unroll
+            for (int k = 0; k < BK; k += 16) {
+                FragmentA a[FRAGMENTS_M];
+                FragmentB b[FRAGMENTS_N];
+#pragma unroll
+                for (int i = 0; i < FRAGMENTS_M; ++i) shared.tiles.A.load(a[i], warp_row + 16 * i, k);
+#pragma unroll
+                for (int j = 0; j < FRAGMENTS_N; ++j) shared.tiles.B.load(b[j], warp_col + 16 * j, k);
+#pragma unroll
+                for (int i = 0; i < FRAGMENTS_M; ++i) {
+#pragma unroll
+                    for (int j = 0; j < FRAGMENTS_N; ++j) wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);
+                }
+            }
+            __syncthreads();
+        }
+    }
+    const Result<RESULT> result(output, sizes, matrix);
+    store_fragments(result, tile_row + warp_row, tile_col + warp_col, sums, shared.results[warp]);
+}

@@ -1,0 +1,29 @@
+"""gemm_wmma: products of 16-bit factors on tensor cores, with operands in either order."""
+
+from pathlib import Path
+
+from tilewright.kernels import fragments, tiling
+from tilewright.kernels.spec import Kernel
+from tilewright.kernels.takes import Takes
+from tilewright.problem import DTYPES, LAYOUTS
+
+KERNEL = Kernel(
+    rung=0,
+    name="gemm_wmma",
+    idea="16-bit factors on tensor cores, in every order of A and B",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=fragments.parameters(bm=128, bn=128, bk=32, wm=64, wn=32, min_blocks=2),
+    constraints=fragments.constraints(depth=16, item=2, pad_a=8, pad_b=8, every_order=True),
+    tile=tiling.tile,
+    block=fragments.block,
+    vectorized=True,
+    takes=Takes(
+        factors=("float16", "bfloat16"),
+        results=DTYPES,
+        layouts=LAYOUTS,
+        batches=True,
+        epilogue=True,
+        separate_c=True,
+    ),
+    arguments=("sizes", "A", "B", "output"),
+)

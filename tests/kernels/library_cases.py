@@ -1,0 +1,178 @@
+"""What the tests of the library's kernels share: problems drawn from what a kernel takes, run and judged by float64."""
+
+import math
+from dataclasses import dataclass, replace
+
+import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
+import numpy as np
+from hypothesis import strategies as st
+
+from tilewright.engines.base import Matrix, run
+from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
+
+# Primes, one, just under, at and just over the sides of tiles.
+SIZES = (1, 2, 3, 7, 8, 13, 31, 32, 33, 61, 63, 64, 65, 97, 127, 128, 129, 160)
+DEPTHS = (0, 1, 2, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 41, 64, 65)
+SCALARS = (0.0, 1.0, -1.0, 0.5, 2.25)
+
+_UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
+_UNTOUCHED = 7
+"""What lies between the rows of D."""
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_ACTIVATION = {
+    None: lambda x: x,
+    "relu": lambda x: np.where(x < 0, 0.0, x),
+    "gelu": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, its scalars, and where its operands are.
+
+    separate_c: C is another array than D; else it is updated in place.
+    offset: elements by which the operands begin off a multiple of 16 bytes.
+    """
+
+    problem: Problem
+    scalars: Scalars = Scalars()
+    separate_c: bool = False
+    offset: int = 0
+
+
+@st.composite
+def cases(draw, kernel, sizes=SIZES, depths=DEPTHS):
+    """A problem that a kernel takes, of any kind that it takes."""
+    takes = kernel.takes
+    m, n, k = (draw(st.sampled_from(of)) for of in (sizes, sizes, depths))
+    batch = draw(st.sampled_from((1, 1, 2, 3))) if takes.batches else 1
+    layout = draw(st.sampled_from(takes.layouts))
+    arithmetic = Arithmetic(draw(st.sampled_from(takes.factors)), draw(st.sampled_from(takes.results)))
+    aligned = takes.aligned or draw(st.booleans())
+    offset = 0 if aligned else draw(st.sampled_from((0, 1)))
+
+    def operand(order, rows, cols, may_serve_all):
+        length = cols if order == "row" else rows
+        gap = draw(st.sampled_from((1, 2, 3, 8)))
+        ld = -(-length // 8) * 8 + gap // 2 * 8 if aligned else max(length, 1) + gap
+        serves_all = may_serve_all and batch > 1 and draw(st.booleans())
+        return Layout(order, max(ld, 8) if aligned else ld, 0 if serves_all else None)
+
+    orders = ["row" if order == "N" else "column" for order in layout]
+    a, b = operand(orders[0], m, k, True), operand(orders[1], k, n, True)
+    c, d = operand("row", m, n, False), operand("row", m, n, False)
+    separate_c = takes.separate_c and draw(st.booleans())
+    epilogue = Epilogue()
+    if takes.epilogue:
+        sides, functions = st.sampled_from((None, "row", "column")), st.sampled_from((None, *ACTIVATIONS))
+        epilogue = Epilogue(draw(sides), draw(functions))
+    problem = Problem(m, n, k, arithmetic, batch, a, b, d, c if separate_c else None, epilogue)
+    scalars = Scalars(draw(st.sampled_from(SCALARS)), draw(st.sampled_from(SCALARS)))
+    return Case(problem, scalars, separate_c, offset)
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Values of a case's operands: a, b, c of (batch, rows, cols), and the bias."""
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    bias: np.ndarray
+
+    @classmethod
+    def draw(cls, case, seed=0):
+        """Normal values, rounded to their types; where a matrix serves the whole batch, its values repeat."""
+        problem, random = case.problem, np.random.default_rng(seed)
+
+        def normal(rows, cols, dtype, layout):
+            serves_all = problem.batch > 1 and not layout.batch_stride and rows * cols
+            values = random.standard_normal((1 if serves_all else problem.batch, rows, cols)).astype(dtype)
+            return np.broadcast_to(values, (problem.batch, rows, cols)).copy()
+
+        m, n, k = problem.m, problem.n, problem.k
+        c = normal(m, n, problem.result, problem.addend)
+        if case.scalars.beta == 0:
+            c[:] = np.nan
+        bias = random.standard_normal(n if problem.epilogue.bias == "row" else m).astype(problem.result)
+        return cls(normal(m, k, problem.dtype, problem.a), normal(k, n, problem.dtype, problem.b), c, bias)
+
+
+def place(engine, values, layout, offset, between=np.nan):
+    """Matrices in an engine's memory as a layout says, from `offset` elements after a multiple of 16 bytes on."""
+    if layout.batch_stride == 0:
+        values = values[:1]
+    lines = values if layout.order == "row" else values.swapaxes(1, 2)
+    batch, count, length = lines.shape
+    memory = np.full(offset + batch * count * layout.ld, between, values.dtype)
+    memory[offset:].reshape(batch, count, layout.ld)[:, :, :length] = lines
+    whole = engine.upload(memory[None])
+    start = whole.pointer + offset * values.itemsize
+    return Matrix(start, *values.shape[1:], layout.ld, whole.dtype, whole, layout.order, batch)
+
+
+def multiply(engine, kernel, config, case, operands):
+    """Run a kernel; D, once nothing between its rows has changed."""
+    problem = case.problem
+    a = place(engine, operands.a, problem.a, case.offset)
+    b = place(engine, operands.b, problem.b, case.offset)
+    start = np.full_like(operands.c, np.nan) if case.separate_c else operands.c
+    d = place(engine, start, problem.d, case.offset, between=_UNTOUCHED)
+    c = place(engine, operands.c, problem.addend, case.offset) if case.separate_c else None
+    bias = engine.upload(operands.bias[None]) if problem.epilogue.bias else None
+    run(engine, kernel, config, problem, a, b, d, case.scalars, c=c, bias=bias)
+    whole = engine.download(replace(d, cols=d.ld))
+    assert (whole[:, :, problem.n :] == _UNTOUCHED).all(), "what lies between the rows of D has changed"
+    return whole[:, :, : problem.n]
+
+
+def reference(case, operands):
+    """What D has to be, in float64; and by how much each element may differ from it."""
+    problem, (alpha, beta) = case.problem, case.scalars
+    a, b, c, bias = (x.astype(np.float64) for x in (operands.a, operands.b, operands.c, operands.bias))
+    exact, size = alpha * (a @ b), abs(alpha) * (abs(a) @ abs(b))
+    if alpha == 0:
+        exact, size = np.zeros_like(exact), np.zeros_like(size)
+    if beta != 0:
+        exact, size = exact + beta * c, size + abs(beta * c)
+    if problem.epilogue.bias:
+        added = bias if problem.epilogue.bias == "row" else bias[:, None]
+        exact, size = exact + added, size + abs(added)
+    result = _ACTIVATION[problem.epilogue.activation](exact)
+    # No activation has a slope of more than 1.2, and each errs by some units of its argument.
+    summed = 1.2 * _UNIT["float32"] * (problem.k + 8) * size
+    return result, summed + _UNIT[problem.result] * abs(result) + _SMALLEST[problem.result]
+
+
+def check(engine, kernel, config, case, seed=0):
+    """Raise AssertionError unless a kernel computes a case as float64 does."""
+    operands = Operands.draw(case, seed)
+    result = multiply(engine, kernel, config, case, operands).astype(np.float64)
+    expected, allowed = reference(case, operands)
+    assert (abs(result - expected) <= allowed).all(), (
+        f"{case}: {np.argwhere(~(abs(result - expected) <= allowed))[:3].tolist()} differ"
+    )
+
+
+def check_specials(engine, kernel, config, case, seed):
+    """The same where A and B have NaN and infinities, in corners, next to edges and anywhere: D has those of NumPy's
+    float32 product, and is right everywhere else.
+    """
+    operands, random = Operands.draw(case, seed), np.random.default_rng(seed)
+    for values, layout in ((operands.a, case.problem.a), (operands.b, case.problem.b)):
+        for _ in range(3 if values.size else 0):
+            place_of = tuple(random.choice([0, extent - 1, random.integers(extent)]) for extent in values.shape)
+            whole_batch = slice(None) if layout.batch_stride == 0 else place_of[0]
+            values[(whole_batch, *place_of[1:])] = random.choice([np.nan, np.inf, -np.inf, 0.0])
+    with np.errstate(invalid="ignore"):
+        result = multiply(engine, kernel, config, case, operands)
+        expected = case.scalars.alpha * (operands.a.astype(np.float32) @ operands.b.astype(np.float32))
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+        infinite = np.isinf(expected)
+        np.testing.assert_array_equal(result[infinite].astype(np.float32), expected[infinite])
+        finite = np.isfinite(expected)
+        exact, allowed = reference(case, operands)
+        assert (abs(result.astype(np.float64) - exact) <= allowed)[finite].all()

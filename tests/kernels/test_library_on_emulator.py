@@ -1,0 +1,63 @@
+"""The library's kernels, run by the emulator on drawn problems of every kind that they take, against float64."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from library_cases import Case, cases, check, check_specials
+
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.kernels import find
+from tilewright.problem import Arithmetic, Epilogue, Problem, Scalars, orders
+
+ENGINE = EmulatorEngine()
+
+# Every way in which a kernel's source can be taken.
+CONFIGS = {
+    "gemm_wmma": [
+        {},
+        {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64},
+        {"BM": 32, "BN": 32, "BK": 32, "WM": 16, "WN": 16},
+    ],
+}
+FORMS = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
+KERNELS = [find(name) for name in CONFIGS]
+
+forms = pytest.mark.parametrize(("kernel", "overrides"), FORMS, ids=lambda value: getattr(value, "name", str(value)))
+kernels = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+
+
+def drawing(examples):
+    """Settings of a test that draws so many problems."""
+    return settings(
+        max_examples=examples, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    )
+
+
+@forms
+@given(data=st.data())
+@drawing(20)
+def test_a_drawn_problem_is_right(kernel, overrides, data):
+    check(ENGINE, kernel, kernel.config(overrides), data.draw(cases(kernel)))
+
+
+@forms
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_a_problem_that_tiles_divide_is_right_in_every_order(kernel, overrides, layout):
+    config = kernel.config(overrides)
+    tile, (a, b) = kernel.tile(config), orders(layout)
+    arithmetic = Arithmetic(kernel.takes.factors[-1], kernel.takes.results[0])
+    problem = Problem(2 * tile.m, 2 * tile.n, 3 * tile.k, arithmetic, 2, a, b, epilogue=Epilogue("row", "gelu"))
+    check(ENGINE, kernel, config, Case(problem, Scalars(0.75, -0.5)))
+
+
+@kernels
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+@drawing(20)
+def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, data, seed):
+    case = data.draw(cases(kernel, sizes=(1, 31, 32, 33, 64, 65), depths=(1, 7, 31, 32, 33, 64)))
+    arithmetic = Arithmetic(case.problem.dtype)
+    problem = Problem(
+        **{name: getattr(case.problem, name) for name in ("m", "n", "k", "batch", "a", "b", "d")}, arithmetic=arithmetic
+    )
+    config = kernel.config(CONFIGS[kernel.name][-1])
+    check_specials(ENGINE, kernel, config, Case(problem, Scalars(), offset=case.offset), seed)
