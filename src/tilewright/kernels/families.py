@@ -82,3 +82,6 @@ class Streaming:
 
 
 CostFamily = Staging | Copying | Streaming
+
+PLAIN = Staging()
+"""Of kernels that declare nothing."""

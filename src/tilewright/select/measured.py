@@ -17,11 +17,12 @@ from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
+from tilewright.tables.cover import NEAR, fewest
 
 if TYPE_CHECKING:
     from tilewright.tables.table import Entry, Table
 
-_FALL = 0.03
+_FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
 
 _OTHER_ALIGNMENT = 1 / 3
@@ -70,9 +71,8 @@ class Measured:
                     number = numbers.setdefault((entry.kernel, config), len(numbers))
                     cells.append((row, number, entry.time_us, entry.accurate))
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
-        self.kernels = tuple(dict.fromkeys(choice.kernel for choice in self.choices))
-        self.of_kernel = np.array([self.kernels.index(choice.kernel) for choice in self.choices], np.intp)
-        self.places = np.array([place(sizes) for sizes, _, _ in rows]).reshape(len(rows), -1)
+        self.places = np.array([place(sizes) for sizes, _, _ in rows])
+        self.aligned = np.array([sizes.aligned for sizes, _, _ in rows])
         self.rows = {identity(sizes): row for row, (sizes, _, _) in enumerate(rows)}
         times = np.full((len(rows), len(numbers)), np.nan)
         accurate = np.zeros(times.shape, bool)
@@ -99,30 +99,47 @@ class Measured:
     def _votes(self) -> _Floats:
         """How near each choice comes to the fastest on a problem: 1 for the fastest, 0 for what was not measured.
 
-        What errs much more than cuBLAS has none, unless all that was measured on the problem does.
+        What errs much more than cuBLAS has none, unless all that was measured on the problem does. Nor has what is not
+        of the fewest choices of which one does on every problem: a choice among few goes wrong less often.
         """
         times = np.where(self.known, self.times, np.inf)
         accurate = np.where(self.inaccurate, np.inf, times)
         times = np.where(np.isinf(accurate).all(axis=1, keepdims=True), times, accurate)
-        fastest = times.min(axis=1, initial=np.inf, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isfinite(times), (fastest / times) ** (1 / _FALL), 0.0)
+        slower = times / np.minimum(times.min(axis=1, initial=np.inf, keepdims=True), np.finfo(float).max)
+        few = fewest({number: np.flatnonzero(of <= NEAR).tolist() for number, of in enumerate(slower.T)})
+        votes = np.zeros(times.shape)
+        votes[:, few] = slower[:, few] ** (-1 / _FALL)
+        return votes
+
+    def distances(self, sizes: Sizes) -> _Floats:
+        """How far each tabled problem is from a problem."""
+        apart = self.places - place(sizes)
+        return np.asarray(np.sqrt((apart * apart).sum(axis=1)) + _OTHER_ALIGNMENT * (self.aligned != sizes.aligned))
+
+    def ranked(self, row: int) -> list[int]:
+        """What was measured on a problem, what errs little first, then the fastest."""
+        numbers = np.flatnonzero(self.known[row])
+        order = np.lexsort((self.times[row, numbers], self.inaccurate[row, numbers]))
+        return [int(number) for number in numbers[order]]
 
     def factors(self) -> dict[str, float]:
         """By kernel, the median of its measured over its predicted times."""
         found = {}
-        for number, kernel in enumerate(self.kernels):
-            of_kernel = self.known & (self.of_kernel == number)
+        for kernel in {choice.kernel for choice in self.choices}:
+            of_kernel = self.known & np.array([choice.kernel is kernel for choice in self.choices])
             if of_kernel.any():
                 found[kernel.name] = math.exp(self.usual + float(np.median(self.errors[of_kernel])))
         return found
 
 
-def place(sizes: Sizes) -> tuple[float, float, float, float]:
-    """Where a problem lies among others: how many results it has counts most, then k, then how square it is."""
+def place(sizes: Sizes) -> tuple[float, float, float]:
+    """Where a problem lies among others: how many results it has counts most, then k, then how square it is.
+
+    One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.
+    """
     m, n = math.log2(max(sizes.m, 1)), math.log2(max(sizes.n, 1))
     results = m + n + math.log2(max(sizes.batch, 1))
-    return results, math.log2(max(sizes.k, 1)) / 3, (m - n) / 5, 0.0 if sizes.aligned else _OTHER_ALIGNMENT
+    return results, math.log2(max(sizes.k, 1)) / 3, (m - n) / 5
 
 
 def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:

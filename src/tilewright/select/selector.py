@@ -1,6 +1,7 @@
-"""The best kernel and config known for a problem: from tuned tables, and between and beyond them from the cost model."""
+"""The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,12 +12,12 @@ from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
-from tilewright.select.measured import Case, Measured, identity, measured, place, shipped_factors
+from tilewright.select.measured import Case, Measured, identity, measured, shipped_factors
 
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
 
-_CANDIDATES = 10
+_CANDIDATES = 8
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
 _LENGTH = 0.2
@@ -72,12 +73,19 @@ def select(
     expected: list[_Expected] = []
     distance = math.inf
     if known is not None:
-        takes = np.array([_refusal(kernel, problem, capability, addresses) is None for kernel in known.kernels], bool)
-        usable = takes[known.of_kernel]
-        row = known.rows.get(identity(sizes)) if case in tables else None
-        if row is not None and (number := _fastest(known, row, usable)) is not None:
-            return known.choices[number][:2]
-        expected, distance = _between(known, sizes, usable)
+        taken: dict[Kernel, bool] = {}
+
+        def takes(kernel: Kernel) -> bool:
+            if kernel not in taken:
+                taken[kernel] = _refusal(kernel, problem, capability, addresses) is None
+            return taken[kernel]
+
+        if case in tables and (row := known.rows.get(identity(sizes))) is not None:
+            for number in known.ranked(row):
+                kernel, config, _ = known.choices[number]
+                if takes(kernel):
+                    return kernel, config
+        expected, distance = _between(known, sizes, takes)
     if not expected or distance > _FAR:
         expected += _untabled(problem, sizes, find_gpu(device, capability), addresses)
     if not expected:
@@ -86,35 +94,28 @@ def select(
     return kernel, config
 
 
-def _fastest(known: Measured, row: int, usable: np.ndarray) -> int | None:
-    """The fastest of what was measured on a problem and may run, of what errs little if there is any."""
-    numbers = np.flatnonzero(known.known[row] & usable)
-    if not len(numbers):
-        return None
-    order = np.lexsort((known.times[row, numbers], known.inaccurate[row, numbers]))
-    return int(numbers[order[0]])
-
-
-def _between(known: Measured, sizes: Sizes, usable: np.ndarray) -> tuple[list[_Expected], float]:
+def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> tuple[list[_Expected], float]:
     """What candidates should take on a problem, and how far the nearest tabled one is."""
-    apart = known.places - place(sizes)
-    distances = np.sqrt(np.einsum("ij,ij->i", apart, apart))
-    near = np.argsort(distances)[:_NEIGHBOURS]
-    nearest = float(distances[near[0]])
-    weights = np.exp(-distances[near] / _LENGTH)
+    distances = known.distances(sizes)
+    near = distances.argsort()[:_NEIGHBOURS]
+    weights = np.exp(distances[near] / -_LENGTH)
     votes = weights @ known.votes[near]
-    numbers = np.argsort(np.where(usable, -votes, 1.0))[:_CANDIDATES]
-    numbers = numbers[usable[numbers] & (votes[numbers] > 0)]
-    cells = np.ix_(near, numbers)
+    candidates: list[int] = []
+    for number in votes.argsort()[::-1].tolist():
+        if len(candidates) == _CANDIDATES or not votes[number]:
+            break
+        if takes(known.choices[number].kernel):
+            candidates.append(number)
+    cells = near[:, None], candidates
     total = weights @ known.known[cells]
     corrections = np.exp(known.usual + weights @ known.errors[cells] / (total + _UNKNOWN))
-    inaccurate = weights @ known.inaccurate[cells] > total / 2
+    inaccurate = weights @ known.inaccurate[cells] > (total + _UNKNOWN) / 2
     expected = []
-    for number, correction, errs in zip(numbers.tolist(), corrections.tolist(), inaccurate.tolist(), strict=True):
+    for number, correction, errs in zip(candidates, corrections.tolist(), inaccurate.tolist(), strict=True):
         kernel, config, model = known.choices[number]
         if cost := model.predict(sizes):
             expected.append((errs, cost.us * correction, kernel, config))
-    return expected, nearest
+    return expected, float(distances[near[0]])
 
 
 def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses) -> list[_Expected]:
@@ -137,7 +138,9 @@ def _nearest(tables: dict[Case, Measured], case: Case) -> Measured | None:
     alike = [one for one in tables if one.factors == case.factors]
     if not alike:
         return None
-    return tables[min(alike, key=lambda one: (one.layout != case.layout, one.layout != "NN", one.result != case.result))]
+    return tables[
+        min(alike, key=lambda one: (one.layout != case.layout, one.layout != "NN", one.result != case.result))
+    ]
 
 
 def _refusal(

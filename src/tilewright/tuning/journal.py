@@ -68,7 +68,9 @@ class Trial(BaseModel):
             return fields
         if (fields.get("alpha"), fields.get("beta")) != (1.0, 0.0):
             raise ValueError("a trial of a product with alpha and beta")
-        config = upgraded(str(fields.get("kernel")), fields["config"]) if isinstance(fields.get("config"), dict) else None
+        config = (
+            upgraded(str(fields.get("kernel")), fields["config"]) if isinstance(fields.get("config"), dict) else None
+        )
         return {**fields, "case": f"NN {fields['dtype']}", **({} if config is None else {"config": dict(config)})}
 
     @property

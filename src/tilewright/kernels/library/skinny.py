@@ -7,6 +7,7 @@ Multiplication on the GPU", Osama et al., 2023, in its simplest form: ranges of 
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Fragment, Streaming
 from tilewright.kernels.spec import RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
 from tilewright.problem import Problem
 
@@ -97,6 +98,13 @@ KERNEL = Kernel(
         ),
     ),
     tile=_tile,
+    cost=Streaming(
+        fragment=lambda config: Fragment(config.TM, config.TN),
+        threads_n=lambda config: config.THREADS_N,
+        depth=lambda config: config.DEPTH,
+        ahead=lambda config: config.AHEAD,
+        min_blocks=lambda config: config.MIN_BLOCKS,
+    ),
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
     overlaps=True,

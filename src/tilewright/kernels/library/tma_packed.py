@@ -7,6 +7,7 @@ de Geijn, 2008); CUTLASS for visiting a thread's tile in serpentine; the paper n
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Copying
 from tilewright.kernels.library import stream_k
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
 from tilewright.kernels.takes import Takes
@@ -56,6 +57,14 @@ KERNEL = Kernel(
         tiling.registers_fit(tiling.threads_of_4_by_8),
     ),
     tile=tiling.tile,
+    cost=Copying(
+        copies="tensor maps",
+        fragment=tiling.fragment_of_4_by_8,
+        transposes=True,
+        k_slices=lambda config: config.K_SLICES,
+        workers=lambda config: config.WORKERS,
+        min_blocks=lambda config: config.MIN_BLOCKS,
+    ),
     block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
     vectorized=True,
     takes=Takes(layouts=("TN",), least_capability=(9, 0)),

@@ -6,6 +6,7 @@ Sources: the PTX ISA manual's ldmatrix; the paper named in `stream_k` for sharin
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Copying
 from tilewright.kernels.library import stream_k
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
@@ -97,6 +98,14 @@ KERNEL = Kernel(
         tiling.registers_fit(_threads),
     ),
     tile=lambda config: Tile(m=config.BM, n=config.BN, k=config.BK),
+    cost=Copying(
+        copies="tensor maps",
+        fragment=tiling.fragment_of_4_by_8,
+        transposes=True,
+        k_slices=lambda config: config.K_SLICES,
+        workers=lambda config: config.WORKERS,
+        min_blocks=lambda config: config.MIN_BLOCKS,
+    ),
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
     takes=Takes(least_capability=(9, 0)),
