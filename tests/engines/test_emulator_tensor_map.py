@@ -11,6 +11,7 @@ from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.tensor_maps import TensorLayout, layouts
 from tilewright.errors import ConfigError, LaunchError
 from tilewright.kernels.spec import TensorBox
+from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem
 
 ENGINE = EmulatorEngine()
@@ -28,7 +29,7 @@ def test_a_box_lies_as_a_gpu_puts_it(tmp_path, box):
 @pytest.mark.parametrize("box", [(8, 4, 0), (64, 32, 128)], ids=str)
 @pytest.mark.parametrize(("row", "col"), [(1, 3), (40, 30), (-2, -5), (-300, 46)])
 def test_a_box_that_begins_off_16_bytes_is_refused(tmp_path, row, col, box):
-    message = rf"calls load_tile \(dump.cu:11\) with a column that must be a multiple of 4, .* 16 bytes, got {col}$"
+    message = rf"calls load_tile \(dump.cu:10\) with a column that must be a multiple of 4, .* 16 bytes, got {col}$"
     with pytest.raises(LaunchError, match=message):
         dump(ENGINE, dump_kernel(tmp_path), MATRIX, (row, col), box)
 
@@ -64,9 +65,18 @@ def run(*statements, swizzle=0):
     return run_on(TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32, swizzle)), *statements)
 
 
+def as_argument(template):
+    """A parameter of these bytes, aligned as a tensor map is."""
+    memory = (ctypes.c_ubyte * (len(template) + 64))()
+    start = -ctypes.addressof(memory) % 64
+    argument = (ctypes.c_ubyte * len(template)).from_buffer(memory, start)
+    argument[:] = template
+    return argument
+
+
 def run_on(layout, *statements):
     result = np.zeros(256, np.float32)
-    arguments = [tensor_map(layout), ctypes.c_void_p(result.ctypes.data)]
+    arguments = [as_argument(tensor_map(layout)), ctypes.c_void_p(result.ctypes.data)]
     launch_source(SOURCE + "\n".join([*statements, "}"]), "kernel", (1, 1, 1), (64, 1, 1), arguments)
     return result
 
@@ -240,30 +250,28 @@ def small_box(kernel):
 
 
 @pytest.mark.parametrize(
-    ("problem", "shift"),
-    [(Problem(8, 8, 8, a=Layout(ld=9)), 0), (Problem(8, 8, 8, b=Layout(ld=10)), 0), (Problem(8, 8, 8), 4)],
+    ("problem", "addresses"),
+    [
+        (Problem(8, 8, 8, a=Layout(ld=9)), Addresses()),
+        (Problem(8, 8, 8, b=Layout(ld=10)), Addresses()),
+        (Problem(8, 8, 8), Addresses(a=4)),
+        (Problem(8, 8, 8), Addresses(b=8)),
+    ],
 )
-def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, shift):
+def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, addresses):
     kernel = dump_kernel(tmp_path)
-    a, b, c = (ENGINE.upload(np.zeros((8, 12), np.float32)) for _ in range(3))
-    shifted = type(a)(a.pointer + shift, 8, 8, 12, "float32", a.owner)
-    config = small_box(kernel)
-    executable = ENGINE.compile(kernel, config, kernel.variant(problem, config))
     with pytest.raises(LaunchError, match="needs rows of A and B that start at multiples of 16 bytes"):
-        ENGINE.launch(executable, problem, shifted, b, c)
-    assert not kernel.takes_rows(problem, (shifted.pointer, b.pointer, c.pointer))
+        ENGINE.plan(kernel, small_box(kernel), problem, addresses)
 
 
 def test_the_stride_of_a_single_row_does_not_matter(tmp_path):
     kernel = dump_kernel(tmp_path)
-    a, b = (ENGINE.upload(np.zeros(shape, np.float32)) for shape in ((1, 3), (3, 8)))
-    for_a, for_b = layouts(kernel, small_box(kernel), Problem(1, 8, 3), a, b)
-    assert (for_a.rows, for_a.cols, for_a.row_stride) == (1, 3, 16)
-    assert (for_b.rows, for_b.cols, for_b.row_stride) == (3, 8, 32)
+    of = layouts(kernel, small_box(kernel), Problem(1, 8, 3))
+    assert (of["A"].rows, of["A"].cols, of["A"].row_stride) == (1, 3, 16)
+    assert (of["B"].rows, of["B"].cols, of["B"].row_stride) == (3, 8, 32)
 
 
 def test_matrices_without_elements_have_no_maps(tmp_path):
     kernel = dump_kernel(tmp_path)
-    a, b = (ENGINE.upload(np.zeros((8, 12), np.float32)) for _ in range(2))
-    assert layouts(kernel, small_box(kernel), Problem(3, 3, 0), a, b) is None
+    assert layouts(kernel, small_box(kernel), Problem(3, 3, 0)) == {}
     assert not any(tensor_map(None))
