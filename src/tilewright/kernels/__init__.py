@@ -1,4 +1,4 @@
-"""The ladder: every kernel by name, in the order of its rungs."""
+"""Every kernel by name: the ladder in the order of its rungs, then kernels of the library that are no rung."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from tilewright.kernels.ladder import (
     wmma_f16,
     wmma_tf32,
 )
-from tilewright.kernels.library import skinny, split_k, tma_packed, tma_transposed
+from tilewright.kernels.library import gemm_wmma, skinny, split_k, tma_packed, tma_transposed
 from tilewright.kernels.spec import Kernel
 
 LADDER: tuple[Kernel, ...] = (
@@ -41,7 +41,11 @@ LADDER: tuple[Kernel, ...] = (
     split_k.KERNEL,
     skinny.KERNEL,
     tma_transposed.KERNEL,
+    gemm_wmma.KERNEL,
 )
+
+RUNGS: tuple[Kernel, ...] = tuple(kernel for kernel in LADDER if kernel.rung)
+"""Those that have a number, in its order."""
 
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}
 
@@ -54,7 +58,7 @@ def find(name: str) -> Kernel:
     """
     if name in _BY_NAME:
         return _BY_NAME[name]
-    for kernel in LADDER:
+    for kernel in RUNGS:
         if name == str(kernel.rung):
             return kernel
     raise KernelNotFoundError(f"no kernel is called {name!r}{nearest(name, _BY_NAME)}")

@@ -164,9 +164,10 @@ class Launch(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
-    """One rung of the ladder: a source, its parameters and constraints, and how it is launched."""
+    """A rung of the ladder, or a kernel of the library: a source, its parameters and constraints, and how it is launched."""
 
     rung: int
+    """Its number in the ladder, from 1; 0 for a kernel of the library that is no rung."""
     name: str
     idea: str
     source: Path
