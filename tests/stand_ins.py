@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright import host
+from tilewright import activations
 from tilewright.engines.base import Matrix, matrix_at, memory_lines
 from tilewright.engines.plan import Needs, Plan, Pointers
 from tilewright.kernels.spec import Config, Kernel
@@ -36,7 +36,16 @@ class NumPyEngine:
         self.streams: list[Any] = []
         self.uploads = self.synchronized = 0
 
-    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+    def plan(
+        self,
+        kernel: Kernel,
+        config: Config,
+        problem: Problem,
+        addresses: Addresses = Addresses(),
+        *,
+        capturing: bool = False,
+    ) -> Plan:
+        assert not capturing
         kernel.check(problem, addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
         plan = Plan(problem, kernel, config, executable, (), Needs())
@@ -56,7 +65,7 @@ class NumPyEngine:
         if problem.epilogue.bias:
             shape = (1, problem.n) if problem.epilogue.bias == "row" else (problem.m, 1)
             result = result + _at(pointers.bias, Layout(ld=shape[1]), *shape, 1, problem.result)[0].astype(np.float32)
-        d[...] = host.apply(problem.epilogue.activation, result)
+        d[...] = activations.apply(problem.epilogue.activation, result)
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: str = "row") -> Matrix:
         self.uploads += 1
@@ -69,6 +78,9 @@ class NumPyEngine:
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
         return matrix.owner.copy()
+
+    def capturing(self, stream: Any) -> bool:
+        return False
 
     def synchronize(self) -> None:
         self.synchronized += 1

@@ -12,7 +12,7 @@ import pytest
 
 from tilewright import select as select_module
 from tilewright.errors import DtypeError, KernelNotFoundError
-from tilewright.kernels import LADDER, RUNGS, find, resolve
+from tilewright.kernels import LADDER, find, resolve
 from tilewright.problem import DTYPES, Problem
 from tilewright.select.selector import select
 from tilewright.tables import store
@@ -232,12 +232,12 @@ def test_short_products_are_not_shared_among_blocks():
     assert config["WAVE"] <= 1
 
 
-@pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_a_kernel_is_found_by_name_and_by_rung(kernel):
     assert resolve(kernel.name) == resolve(str(kernel.rung)) == (kernel, {})
 
 
-@pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_presets_are_found_after_a_colon(kernel):
     for preset, overrides in kernel.presets.items():
         assert resolve(f"{kernel.name}:{preset}") == resolve(f" {kernel.rung}:{preset} ") == (kernel, overrides)

@@ -144,7 +144,6 @@ VIOLATIONS["wmma_f16"] = [
     ({"BM": 64, "BN": 256, "BK": 16}, "BM*BK must be a multiple of 8*threads"),
     ({"BM": 256, "BN": 64, "BK": 16}, "BN*BK must be a multiple of 8*threads"),
 ]
-VIOLATIONS["gemm_wmma"] = VIOLATIONS["wmma_f16"]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),

@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.engines import nvrtc
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.kernels import RUNGS
+from tilewright.kernels import LADDER
 from tilewright.kernels.takes import Variant
 
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
@@ -12,7 +12,7 @@ CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9,
 
 CASES = [
     (kernel, dtype, arch)
-    for kernel in RUNGS
+    for kernel in LADDER
     for dtype in kernel.takes.factors
     for arch, capability in CAPABILITIES.items()
     if capability >= kernel.capability_for(dtype)
@@ -35,7 +35,7 @@ def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "preset"), [(kernel, preset) for kernel in RUNGS for preset in kernel.presets], ids=str
+    ("kernel", "preset"), [(kernel, preset) for kernel in LADDER for preset in kernel.presets], ids=str
 )
 def test_every_preset_compiles(kernel, preset):
     config = kernel.config(kernel.preset(preset))
@@ -45,6 +45,6 @@ def test_every_preset_compiles(kernel, preset):
         assert nvrtc.compile(kernel, config, specialization, arch).report.registers
 
 
-@pytest.mark.parametrize("kernel", [kernel for kernel in RUNGS if kernel.vectorized], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", [kernel for kernel in LADDER if kernel.vectorized], ids=lambda kernel: kernel.name)
 def test_tuned_tables_name_known_capabilities(kernel):
     assert set(kernel.tuned) <= set(COMPUTE_CAPABILITIES)

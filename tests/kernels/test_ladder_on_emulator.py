@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.kernels import RUNGS, find
+from tilewright.kernels import LADDER, find
 from tilewright.problem import Layout, Problem
 
 ENGINE = EmulatorEngine()
@@ -82,7 +82,7 @@ def multiply(kernel, overrides, problem):
 
 
 def test_every_rung_is_tested():
-    assert set(CONFIGS) == {kernel.name for kernel in RUNGS}
+    assert set(CONFIGS) == {kernel.name for kernel in LADDER}
 
 
 @pytest.mark.parametrize(("kernel", "overrides", "dtype"), CASES, ids=lambda value: getattr(value, "name", str(value)))
@@ -101,7 +101,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, dtype):
     assert multiply(kernel, overrides, problem) <= limit(problem, kernel.precision)
 
 
-@pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_nothing_between_the_rows_is_touched(kernel):
     problem = Problem(33, 29, 17, kernel.takes.factors[0], d=Layout(ld=40))
     operands = Operands.draw(problem)
@@ -114,7 +114,7 @@ def test_nothing_between_the_rows_is_touched(kernel):
     assert (result[:, 29:] == 7).all()
 
 
-@pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_operands_off_a_16_byte_boundary_are_right(kernel):
     problem = Problem(64, 64, 32, kernel.takes.factors[0], a=Layout(ld=33), b=Layout(ld=65), d=Layout(ld=65))
     operands = Operands.draw(problem)

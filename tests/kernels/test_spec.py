@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
-from tilewright.kernels import LADDER, RUNGS, find
+from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Launch, parse_overrides
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Layout, Problem
@@ -14,15 +14,8 @@ VECTORIZED = find("vectorized")
 
 
 def test_rungs_are_numbered_as_in_the_ladder():
-    assert [kernel.rung for kernel in RUNGS] == list(range(1, len(RUNGS) + 1))
-    assert all(find(str(kernel.rung)) is kernel and find(kernel.name) is kernel for kernel in RUNGS)
-    assert LADDER[: len(RUNGS)] == RUNGS, "kernels that are no rung come after"
-
-
-def test_a_kernel_that_is_no_rung_is_found_by_name_alone():
-    assert find("gemm_wmma").rung == 0
-    with pytest.raises(KernelNotFoundError, match="no kernel is called '0'"):
-        find("0")
+    assert [kernel.rung for kernel in LADDER] == list(range(1, len(LADDER) + 1))
+    assert all(find(str(kernel.rung)) is kernel and find(kernel.name) is kernel for kernel in LADDER)
 
 
 def test_every_source_is_shipped():

@@ -14,7 +14,7 @@ from tilewright.engines.emulator.requests import Access, Request
 from tilewright.engines.emulator.trace import trace
 from tilewright.errors import FigureError
 from tilewright.gpus import find_gpu
-from tilewright.kernels import RUNGS, find
+from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
 from tilewright.report.figures import explained
 from tilewright.report.figures.banks import bank_panel, wavefronts
@@ -172,7 +172,7 @@ def test_a_figure_is_the_same_each_time_it_is_drawn():
 
 
 def test_the_figure_of_an_explanation_has_lines_and_the_measured_rungs(tmp_path, monkeypatch):
-    monkeypatch.setattr(explained, "RUNGS", RUNGS[:2])
+    monkeypatch.setattr(explained, "LADDER", LADDER[:2])
     kernel, problem = find("warptiled"), Problem(4096, 4096, 4096)
     config = kernel.config(capability=(9, 0))
     path = tmp_path / "figure.svg"

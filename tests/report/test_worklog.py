@@ -8,14 +8,14 @@ import pytest
 
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
-from tilewright.kernels import RUNGS, find
+from tilewright.kernels import LADDER, find
 from tilewright.report.worklog import __main__ as command
 from tilewright.report.worklog import counted, pages, template
 from tilewright.report.worklog.counted import Counted, Group
 from tilewright.report.worklog.facts import RECORDS, Facts, problem_of
 from tilewright.report.worklog.metrics import METRICS
 
-TEXTS = [pages.page_name(kernel) for kernel in RUNGS]
+TEXTS = [pages.page_name(kernel) for kernel in LADDER]
 
 
 def make_counted(kernel="naive", **changes):
@@ -206,7 +206,7 @@ def worklog(checkout):
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
     made = dict(worklog.pages())
-    assert len(made) == len(RUNGS) + 1
+    assert len(made) == len(LADDER) + 1
     for path, text in made.items():
         assert (checkout / path).read_text() == text, f"{path} is out of date: run make docs"
 
@@ -224,7 +224,7 @@ def test_the_committed_roofline_is_that_of_the_records(checkout, worklog):
 
 def worklog_rooflines(worklog):
     yield pages.FIGURES / "roofline.svg", worklog.roofline("")
-    for kernel in RUNGS:
+    for kernel in LADDER:
         if "{{figure roofline}}" in (pages.TEXTS / pages.page_name(kernel)).read_text():
             yield pages.FIGURES / pages.figure_name(kernel, "roofline"), worklog.figure(kernel, "roofline")
 

@@ -82,7 +82,7 @@ def run_check(
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
     shapes = shape or ([] if suite else list(DEFAULT_SHAPES))
     betas = DEFAULT_BETAS if beta is None else (beta,)
-    problems = suites.problems(shapes, suite or [], dtype or DTYPES[0])
+    problems = suites.problems(shapes, suite or [], Arithmetic(dtype or DTYPES[0]))
     cases = [(problem, Scalars.checked(alpha, b)) for b in betas for problem in problems]
     started = time.monotonic()
     faulty = 0
@@ -129,9 +129,7 @@ def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
     clean = all(outcome.clean for outcome in outcomes)
     verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
     out.print(
-        f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]",
-        highlight=False,
-        soft_wrap=True,
+        f"{kernel.rung:>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", highlight=False, soft_wrap=True
     )
     if not clean:
         table = Table("fault", "on", "first seen", box=box.SIMPLE)

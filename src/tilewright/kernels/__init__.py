@@ -1,4 +1,4 @@
-"""Every kernel by name: the ladder in the order of its rungs, then kernels of the library that are no rung."""
+"""Every kernel by name: the ladder, in the order of its rungs, and those of the library that are no rung."""
 
 from collections.abc import Mapping
 
@@ -41,13 +41,12 @@ LADDER: tuple[Kernel, ...] = (
     split_k.KERNEL,
     skinny.KERNEL,
     tma_transposed.KERNEL,
-    gemm_wmma.KERNEL,
 )
 
-RUNGS: tuple[Kernel, ...] = tuple(kernel for kernel in LADDER if kernel.rung)
-"""Those that have a number, in its order."""
+KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_wmma.KERNEL)
+"""The ladder, and what of the library is no rung of it: those have the number 0."""
 
-_BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}
+_BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in KERNELS}
 
 
 def find(name: str) -> Kernel:
@@ -58,7 +57,7 @@ def find(name: str) -> Kernel:
     """
     if name in _BY_NAME:
         return _BY_NAME[name]
-    for kernel in RUNGS:
+    for kernel in LADDER:
         if name == str(kernel.rung):
             return kernel
     raise KernelNotFoundError(f"no kernel is called {name!r}{nearest(name, _BY_NAME)}")

@@ -20,7 +20,7 @@ from tilewright.engines.registry import resolve_engine
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import save_json
 from tilewright.gpus import Gpu, find_gpu
-from tilewright.kernels import RUNGS, find
+from tilewright.kernels import LADDER, find
 from tilewright.problem import Arithmetic, Problem
 from tilewright.report.explain_tables import difference
 
@@ -54,7 +54,7 @@ def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> lis
             kernel.config(capability=capability),
             Problem.parse(shape, arithmetic=Arithmetic(kernel.takes.factors[0])),
         )
-        for kernel in RUNGS
+        for kernel in LADDER
         if kernel.rung <= LAST_RUNG
         for shape in shapes
     ]

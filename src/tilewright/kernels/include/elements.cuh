@@ -23,6 +23,7 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
     return __float2bfloat16_rn(x);
 }
 
+// What BYTES bytes are loaded and stored as.
 template <int BYTES>
 struct Bits;
 template <>
@@ -52,17 +53,13 @@ __device__ __forceinline__ void load_run(float* to, const T* from) {
     for (int i = 0; i < COUNT; ++i) to[i] = to_float(run[i]);
 }
 
-// Four neighbouring elements by one store, at a multiple of their size.
-__device__ __forceinline__ void store_quad(float* to, const float* from) {
-    *reinterpret_cast<float4*>(to) = make_float4(from[0], from[1], from[2], from[3]);
-}
-
-template <typename T>
-__device__ __forceinline__ void store_quad(T* to, const float* from) {
-    static_assert(sizeof(T) == 2, "four elements are 8 bytes");
-    uint2 bits;
-    T* const quad = reinterpret_cast<T*>(&bits);
+// The way back, by one store.
+template <int COUNT, typename T>
+__device__ __forceinline__ void store_run(T* to, const float* from) {
+    using Run = typename Bits<COUNT * sizeof(T)>::type;
+    Run bits;
+    T* const run = reinterpret_cast<T*>(&bits);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) quad[i] = from_float<T>(from[i]);
-    *reinterpret_cast<uint2*>(to) = bits;
+    for (int i = 0; i < COUNT; ++i) run[i] = from_float<T>(from[i]);
+    *reinterpret_cast<Run*>(to) = bits;
 }

@@ -8,7 +8,7 @@ from tilewright.analysis.roofline import moved
 from tilewright.analysis.traffic import count
 from tilewright.errors import FigureError
 from tilewright.files import write_whole
-from tilewright.kernels import RUNGS
+from tilewright.kernels import LADDER
 from tilewright.report.figures.kernel_figure import KernelFigure, Roofline
 from tilewright.report.figures.roofline import Point
 from tilewright.report.measured import find_measured
@@ -62,7 +62,7 @@ def _own(explained: Explanation) -> Iterator[Point]:
 def _others(explained: Explanation) -> Iterator[Point]:
     """The other rungs, with their own configs for the GPU, as far as they were measured."""
     problem, gpu = explained.problem, explained.gpu
-    for kernel in RUNGS:
+    for kernel in LADDER:
         if kernel.name == explained.kernel.name or kernel.precision or problem.dtype not in kernel.takes.factors:
             continue
         config = kernel.config(capability=gpu.capability)

@@ -30,7 +30,7 @@ class Series(NamedTuple):
     @property
     def title(self) -> str:
         """Its name in legends and tables."""
-        name = f"{self.rung} {self.kernel}" if self.rung else self.kernel
+        name = self.kernel if self.picked else f"{self.rung} {self.kernel}"
         kind = [self.arithmetic] * (self.arithmetic != "float32")
         return ", ".join([name, *kind, *scalars(self.alpha, self.beta)])
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
-from tilewright.kernels import RUNGS
+from tilewright.kernels import LADDER
 from tilewright.report.worklog.counted import counted, save
 from tilewright.report.worklog.facts import Facts, problem_of
 from tilewright.report.worklog.pages import Worklog
@@ -21,7 +21,7 @@ def main() -> int:
     try:
         runs = Facts.load_runs()
         facts = Facts(runs, {})
-        counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in RUNGS]
+        counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in LADDER]
         save(COUNTS, counts)
         worklog = Worklog(Facts(runs, {one.kernel: one for one in counts}))
         for path, text in (*worklog.figures(), *worklog.pages()):

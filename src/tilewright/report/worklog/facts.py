@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
 from tilewright.bench.records import Record, Run
 from tilewright.errors import RecordsError, nearest
-from tilewright.kernels import RUNGS, find
+from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Arithmetic, Problem
 from tilewright.report import performance
@@ -189,7 +189,7 @@ class Facts:
         """Every rung in float32 that was measured and counted at SHAPE."""
         points = [
             Point(kernel.rung, kernel.name, self.counts[kernel.name].intensity, record.gflops)
-            for kernel in RUNGS
+            for kernel in LADDER
             if (record := self.find_record(kernel.name, SHAPE))
             and record.arithmetic == "float32"
             and kernel.name in self.counts

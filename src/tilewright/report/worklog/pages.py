@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from tilewright import kernels
-from tilewright.kernels import RUNGS
+from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.roofline import roofline_panel
@@ -46,7 +46,7 @@ class Worklog:
             RecordsError: the words ask for what there is not.
             OSError: the words cannot be read.
         """
-        for place, kernel in enumerate(RUNGS):
+        for place, kernel in enumerate(LADDER):
             text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
             words = fill(text, self._fills(kernel), page_name(kernel))
             parts = (
@@ -60,7 +60,7 @@ class Worklog:
         text = (TEXTS / INDEX).read_text(encoding="utf-8")
         fills = self._common() | {
             "contents": self._contents,
-            "contents_count": lambda: str(len(RUNGS)),
+            "contents_count": lambda: str(len(LADDER)),
             "shape": lambda name="": shape_of(name),
             "figure": _index_figure,
         }
@@ -68,7 +68,7 @@ class Worklog:
 
     def figures(self) -> Iterator[tuple[Path, str]]:
         """Each figure's path and SVG text, of those that the words ask for."""
-        for kernel in RUNGS:
+        for kernel in LADDER:
             text = (TEXTS / page_name(kernel)).read_text(encoding="utf-8")
             for kind in _CAPTIONS:
                 if f"{{{{figure {kind}}}}}" in text:
@@ -114,7 +114,7 @@ class Worklog:
     def _contents(self) -> str:
         """The table of contents."""
         rows = []
-        for kernel in RUNGS:
+        for kernel in LADDER:
             record = self.facts.find_record(kernel.name, problem_of(kernel).shape)
             measured = (speed(record.gflops), baseline_speed(record), share(record, 0)) if record else ("", "", "")
             rows.append((kernel.rung, f"[{kernel.name}]({page_name(kernel)})", kernel.idea, *measured))
@@ -161,6 +161,6 @@ def _try(kernel: Kernel) -> str:
 
 def _links(place: int) -> str:
     """The way to the pages before and after, and to all."""
-    before = f"[← {RUNGS[place - 1].name}]({page_name(RUNGS[place - 1])})" if place else ""
-    after = f"[{RUNGS[place + 1].name} →]({page_name(RUNGS[place + 1])})" if place + 1 < len(RUNGS) else ""
+    before = f"[← {LADDER[place - 1].name}]({page_name(LADDER[place - 1])})" if place else ""
+    after = f"[{LADDER[place + 1].name} →]({page_name(LADDER[place + 1])})" if place + 1 < len(LADDER) else ""
     return " · ".join(filter(None, (before, f"[all rungs]({INDEX})", after)))

@@ -64,7 +64,7 @@ struct Result {
             }
 #pragma unroll
             for (int i = 0; i < 4; ++i) quad[i] = finish(quad[i], of_row, of_columns[i]);
-            ::store_quad(d, quad);
+            store_run<4>(d, quad);
         } else {
             // One check of the row for four elements: with one each, the compiler gathers all old values first, and spills.
 #pragma unroll
