@@ -3,20 +3,20 @@
 import numpy as np
 
 from tilewright.engines.base import run
-from tilewright.kernels.spec import Kernel, Parameter, TensorBox, Tile
+from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, Parameter, TensorBox, Tile
+from tilewright.kernels.takes import Takes
 from tilewright.problem import Problem
 
 DUMP = """
 #include "tensor_map.cuh"
-extern "C" __global__ void dump(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A,
-                                const __grid_constant__ TensorMap B, float beta, float* C, int ldc) {
+extern "C" __global__ void dump(const __grid_constant__ TensorMap A, const float* start, float* C) {
     __shared__ __align__(1024) float tile[BYTES / 4];
     __shared__ Barrier barrier;
     if (threadIdx.x == 0) {
         barrier_init(&barrier, 1);
         fence_barrier_init();
         barrier_expect_bytes(&barrier, BYTES);
-        load_tile(tile, &A, static_cast<int>(beta), static_cast<int>(alpha), &barrier);
+        load_tile(tile, &A, static_cast<int>(start[1]), static_cast<int>(start[0]), 0, &barrier);
     }
     __syncthreads();
     barrier_wait(&barrier, 0);
@@ -26,7 +26,7 @@ extern "C" __global__ void dump(int M, int N, int K, float alpha, const __grid_c
 
 
 def dump_kernel(folder):
-    """A kernel whose C is the box of A that begins at row alpha and column beta, as it lies in shared memory."""
+    """A kernel whose C is the box of A that begins at the row and column that B says, as it lies in shared memory."""
     path = folder / "dump.cu"
     path.write_text(DUMP)
     return Kernel(
@@ -37,9 +37,9 @@ def dump_kernel(folder):
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
-        tensor_maps=lambda config: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
-        needs_alignment=True,
-        least_capability=(9, 0),
+        tensor_maps=lambda config, layout: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
+        takes=Takes(aligned=True, least_capability=(9, 0)),
+        arguments=("A_map", "B_data", "D_data"),
     )
 
 
@@ -47,8 +47,8 @@ def dump(engine, kernel, matrix, start, box):
     """Run it on a matrix, for the box (rows, cols, swizzle) that begins at `start`."""
     rows, cols, swizzle = box
     config = kernel.config({"ROWS": rows, "COLS": cols, "SWIZZLE": swizzle, "BYTES": 4 * rows * cols})
-    problem = Problem(matrix.shape[0], 4, matrix.shape[1], alpha=start[0], beta=start[1])
-    a, b = engine.upload(matrix), engine.upload(np.zeros((matrix.shape[1], 4), np.float32))
+    problem = Problem(matrix.shape[0], 4, matrix.shape[1])
+    a, b = engine.upload(matrix), engine.upload(np.array([start], np.float32))
     c = engine.upload(np.full((1, rows * cols), np.nan, np.float32))
     run(engine, kernel, config, problem, a, b, c)
     return engine.download(c)[0]
@@ -126,8 +126,9 @@ def split_k_kernel(folder):
         parameters=(Parameter("SPLIT_K", 4, (1, 4), ""), Parameter("WRAPS", 1, (1,), "", least=0)),
         tile=lambda config: Tile(16, 16, 1),
         block=lambda config: (256, 1, 1),
-        blocks=lambda problem, config: -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K,
-        workspace_bytes=lambda problem, config: (
+        arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
+        blocks=lambda problem, config, multiprocessors: -(-problem.m // 16) * -(-problem.n // 16) * config.SPLIT_K,
+        workspace_bytes=lambda problem, config, multiprocessors: (
             4 * 256 * config.SPLIT_K * -(-problem.m // 16) * -(-problem.n // 16) if config.SPLIT_K > 1 else 0
         ),
     )
@@ -160,7 +161,6 @@ def load_matrices(engine, folder):
         parameters=(),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (64, 1, 1),
-        least_capability=(7, 5),
     )
     a, c = (engine.upload(array) for array in (np.arange(256, dtype=np.float32)[None], np.zeros((1, 256), np.float32)))
     run(engine, kernel, kernel.config(), Problem(1, 4, 256), a, c, c)

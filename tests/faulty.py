@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from tilewright.kernels.spec import Kernel, TensorBox, Tile
+from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, TensorBox, Tile
+from tilewright.kernels.takes import Takes
 
 PLANTED = Path(__file__).with_name("planted_faults")
 TENSOR_MAPS = ("wrong_phase",)
@@ -27,12 +28,19 @@ def faulty(name):
         parameters=(),
         tile=lambda config: Tile(16, 16, 16),
         block=lambda config: (256, 1, 1),
-        blocks=lambda problem, config: blocks_of_tile * tiles_of(problem),
-        workspace_bytes=(lambda problem, config: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
-        tensor_maps=(lambda config: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
-        needs_alignment=name in TENSOR_MAPS,
+        takes=Takes(aligned=name in TENSOR_MAPS),
+        arguments=_arguments(name),
+        blocks=lambda problem, config, multiprocessors: blocks_of_tile * tiles_of(problem),
+        workspace_bytes=(lambda problem, config, multiprocessors: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
+        tensor_maps=(lambda config, layout: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
         overlaps=name in OVERLAPPING,
     )
+
+
+def _arguments(name):
+    if name in TENSOR_MAPS:
+        return ("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd")
+    return (*RUNG_ARGUMENTS, "sums", "tickets") if name in SHARING else RUNG_ARGUMENTS
 
 
 def tiles_of(problem):

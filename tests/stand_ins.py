@@ -36,7 +36,16 @@ class NumPyEngine:
         self.streams: list[Any] = []
         self.uploads = self.synchronized = 0
 
-    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+    def plan(
+        self,
+        kernel: Kernel,
+        config: Config,
+        problem: Problem,
+        addresses: Addresses = Addresses(),
+        *,
+        capturing: bool = False,
+    ) -> Plan:
+        assert not capturing
         kernel.check(problem, addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
         plan = Plan(problem, kernel, config, executable, (), Needs())
@@ -69,6 +78,9 @@ class NumPyEngine:
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
         return matrix.owner.copy()
+
+    def capturing(self, stream: Any) -> bool:
+        return False
 
     def synchronize(self) -> None:
         self.synchronized += 1

@@ -27,6 +27,8 @@ from stand_ins import (
 from tilewright import ArrayError, DtypeError, EngineUnavailableError, LaunchError
 from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import gpu_operand, host_operand
+from tilewright.problem import Arithmetic
+from tilewright.shapes import View
 
 front_door = sys.modules["tilewright.front"]
 protocols = sys.modules["tilewright.arrays.protocols"]
@@ -83,24 +85,30 @@ HALVES = ("float16", "bfloat16")
 
 @pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
 @pytest.mark.parametrize("dtype", HALVES)
-def test_halves_on_a_gpu_make_a_float32_result(gpus, make, dtype):
+@pytest.mark.parametrize("out_dtype", [None, "float32"])
+def test_halves_on_a_gpu_make_halves_or_what_is_asked_for(gpus, make, dtype, out_dtype):
     a, b = A.astype(dtype), B.astype(dtype)
-    result = tilewright.matmul(make(a), make(b))
+    result = tilewright.matmul(make(a), make(b), out_dtype=out_dtype)
     assert type(result) is type(make(A))
-    assert result.values.dtype == np.float32
-    check(result.values, a.astype(np.float32) @ b.astype(np.float32))
-    assert [(kernel.name, built.dtype) for kernel, _, built in gpus[0].compiled] == [("wmma_f16", dtype)]
+    assert result.values.dtype == (out_dtype or dtype)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    check(result.values.astype(np.float32), expected.astype(out_dtype or dtype).astype(np.float32))
+    assert gpus[0].planned[0].problem.arithmetic == Arithmetic(dtype, out_dtype or dtype)
 
 
 @pytest.mark.parametrize("make", ON_HOST.values(), ids=ON_HOST)
 @pytest.mark.parametrize("dtype", HALVES)
-def test_halves_on_the_host_make_a_float32_result(make, dtype):
+def test_halves_on_the_host_make_halves_or_what_is_asked_for(make, dtype):
     a, b = A.astype(dtype), B.astype(dtype)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
     for named in ({}, {"kernel": "wmma_f16", "engine": NumPyEngine(None)}):
-        result = tilewright.matmul(make(a), make(b), **named)
+        result = tilewright.matmul(make(a), make(b), out_dtype="float32", **named)
         assert type(result) is make
         assert result.values.dtype == np.float32
-        check(result.values, a.astype(np.float32) @ b.astype(np.float32))
+        check(result.values, expected)
+    result = tilewright.matmul(make(a), make(b))
+    assert result.values.dtype == dtype
+    check(result.values.astype(np.float32), expected.astype(dtype).astype(np.float32))
 
 
 def test_bfloat16_through_dlpack_is_read_in_place():
@@ -144,6 +152,29 @@ def test_slices_on_a_gpu_are_used_in_place(gpus, make, monkeypatch):
     check(out.values, A @ B)
     assert len(gpus[0].streams) == 1
     assert np.isnan(whole[:5, 23:]).all() and np.isnan(whole[5:, 20:]).all()
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_column_major_arrays_on_a_gpu_are_used_in_place(gpus, make, monkeypatch):
+    for library in ("torch", "cupy"):
+        monkeypatch.delattr(sys.modules[library], "empty")  # so that there is no memory for a copy
+    out = make(np.full((3, 5), np.nan, np.float32).T)
+    a, b = make(np.asfortranarray(A)), make(np.asfortranarray(B))
+    assert tilewright.matmul(a, b, out=out, activation="relu") is out
+    check(out.values, np.maximum(A @ B, 0))
+    assert gpus[0].planned[0].problem.layout == "NN"  # of b's transpose and a's
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_batches_and_bias_on_a_gpu(gpus, make):
+    a, b = np.stack([A, 2 * A, 3 * A]), np.stack([B, -B, B])
+    check(tilewright.matmul(make(a), make(b), bias=make(C[0])).values, a @ b + C[0])
+    check(tilewright.matmul(make(a), make(B), bias=make(C[0])).values, a @ B + C[0])
+    check(tilewright.matmul(make(A), make(b), bias=make(C[:, :1].copy())).values, A @ b + C[:, :1])
+    check(tilewright.matmul(make(A[0]), make(b)).values, A[0] @ b)
+    check(tilewright.matmul(make(a[:, None]), make(b)).values, a[:, None] @ b)
+    sizes = [(plan.problem.batch, plan.problem.m) for plan in gpus[0].planned]
+    assert sizes == [(3, 5), (1, 15), (3, 5), (3, 1), (9, 5)]
 
 
 @pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
@@ -214,7 +245,7 @@ def test_a_library_that_follows_the_array_api_standard_is_asked_for_new_arrays(g
 
 def test_the_memory_of_a_jax_result_on_a_gpu_is_the_engines_own(gpus):
     jax = library_of("a", JaxArray(A, device=0))
-    result = jax.new(jax.read("a", JaxArray(A, device=0), 0), 5, 3, gpus[0])
+    result = jax.new(jax.read("a", JaxArray(A, device=0), 0), (5, 3), "float32", gpus[0])
     assert (result.shape, result.strides, result.dtype, result.device) == ((5, 3), (12, 4), "float32", 0)
     assert result.pointer == result.array.pointer
     assert gpus[0].uploads == 0
@@ -222,12 +253,12 @@ def test_the_memory_of_a_jax_result_on_a_gpu_is_the_engines_own(gpus):
 
 def test_copies_that_cannot_be_asked_for_are_refused(gpus):
     a, b, out = Exporter(A, device=0), Exporter(B, device=0), Exporter(C.copy(), device=0)
-    with pytest.raises(ArrayError, match="a must be row-major, the elements of a row touching"):
-        tilewright.matmul(Exporter(np.asfortranarray(A), device=0), b, out=out)
-    with pytest.raises(ArrayError, match="out must be row-major, the elements of a row touching"):
-        tilewright.matmul(a, b, out=Exporter(np.asfortranarray(C), device=0))
-    with pytest.raises(ArrayError, match="c and out must be the same row-major array"):
-        tilewright.matmul(a, b, c=Exporter(C, device=0), beta=1, out=out)
+    with pytest.raises(ArrayError, match="a must have rows or columns whose elements are neighbours"):
+        tilewright.matmul(Exporter(A[:, ::-1], device=0), b, out=out)
+    with pytest.raises(ArrayError, match="out must be given: there is no way to ask for a new"):
+        tilewright.matmul(a, b, out=Exporter(C.copy()[:, ::-1], device=0))
+    with pytest.raises(ArrayError, match="c and out must be the same row- or column-major array"):
+        tilewright.matmul(a, b, c=Exporter(C, device=0), beta=1, out=out, kernel="naive")
     assert gpus[0].streams == []
 
 
@@ -237,14 +268,17 @@ REFUSED = {
     "negated": (Tensor(A, negated=True), ArrayError, "pass a.resolve_neg()"),
     "other device": (Tensor(A, "mps"), ArrayError, "a must lie on the host or an NVIDIA GPU"),
     "tensor type": (Tensor(A.astype("f8"), "cuda:0"), DtypeError, "a has element type float64; matmul takes float32"),
-    "tensor rank": (Tensor(A[0], "cuda:0"), ArrayError, "a must be a matrix, with 2 dimensions; got 1, shape (7,)"),
+    "tensor rank": (
+        Tensor(A[0, 0], "cuda:0"),
+        ArrayError,
+        "a must be a vector, a matrix or a batch of matrices, got a s",
+    ),
     "CuPy type": (CuPyArray(A.astype("i2")), DtypeError, "a has element type int16; matmul takes float32"),
-    "CuPy rank": (CuPyArray(A[None]), ArrayError, "a must be a matrix, with 2 dimensions; got 3, shape (1, 5, 7)"),
     "traced": (DynamicJaxprTracer(), ArrayError, "a is a traced value: matmul takes JAX arrays, outside jit"),
     "JAX type": (JaxArray(A.astype("i4")), DtypeError, "a has element type int32"),
     "DLPack type": (Exporter(A.astype("f8")), DtypeError, "a has element type float64"),
     "DLPack GPU type": (Exporter(A.astype("f8"), device=0), DtypeError, "a has element type float64"),
-    "DLPack GPU rank": (Exporter(A[0], device=0), ArrayError, "a must be a matrix, with 2 dimensions; got 1"),
+    "DLPack GPU rank": (Exporter(np.zeros((), "f4"), device=0), ArrayError, "a must be a vector, a matrix or a batch"),
 }
 
 
@@ -329,7 +363,7 @@ def test_errors_of_an_engine_come_out(gpus, monkeypatch):
     def fail(*_):
         raise LaunchError("the GPU reports a failure")
 
-    monkeypatch.setattr(gpus[0], "launch", fail)
+    monkeypatch.setattr(gpus[0], "start", fail)
     with pytest.raises(LaunchError, match="the GPU reports a failure"):
         tilewright.matmul(CuPyArray(A), CuPyArray(B))
 
@@ -356,36 +390,28 @@ def test_same_means_the_same_elements_in_the_same_order(first, second):
 
 
 @pytest.mark.parametrize(
-    ("view", "row_major", "elements_overlap"),
+    ("view", "elements_overlap"),
     [
-        (WHOLE, True, False),
-        (WHOLE[2:5, 3:7], True, False),
-        (WHOLE[::3, 3:7], True, False),
-        (WHOLE[:, ::2], False, False),
-        (WHOLE[:, :1], True, False),
-        (WHOLE[:, ::12], True, False),
-        (WHOLE[:1, ::-1], False, False),
-        (WHOLE[::-1], False, False),
-        (WHOLE.T, False, False),
-        (WHOLE.T[:, :1], True, False),
-        (WHOLE[:0], True, False),
-        (WHOLE[:, :0], True, False),
-        (np.broadcast_to(WHOLE[:1], (12, 12)), False, True),
-        (np.broadcast_to(WHOLE[:, :1], (12, 12)), False, True),
-        (np.broadcast_to(WHOLE[:1], (1, 12)), True, False),
-        (np.lib.stride_tricks.sliding_window_view(WHOLE[0], 4), False, True),
-        (np.zeros((4, 4), [("x", "f4"), ("y", "u2")])["x"], False, False),
+        (WHOLE, False),
+        (WHOLE[::3, 3:7], False),
+        (WHOLE[:, ::2], False),
+        (WHOLE[::-1], False),
+        (WHOLE.T[:, :1], False),
+        (WHOLE[:0], False),
+        (np.broadcast_to(WHOLE[:1], (12, 12)), True),
+        (np.broadcast_to(WHOLE[:, :1], (12, 12)), True),
+        (np.broadcast_to(WHOLE[:1], (1, 12)), False),
+        (np.broadcast_to(WHOLE, (3, 12, 12)), True),
+        (np.lib.stride_tricks.sliding_window_view(WHOLE[0], 4), True),
+        (np.zeros((4, 4), [("x", "f4"), ("y", "u2")])["x"], False),
+        (np.zeros((2, 3, 4), np.float32).transpose(2, 0, 1), False),
     ],
 )
-def test_layouts(view, row_major, elements_overlap):
-    operand = host_operand("a", view, view)
-    assert (operand.row_major, operand.elements_overlap) == (row_major, elements_overlap)
+def test_elements_that_share_memory_are_found(view, elements_overlap):
+    assert host_operand("a", view, view).elements_overlap == elements_overlap
 
 
-@pytest.mark.parametrize(
-    ("shape", "strides", "ld"),
-    [((3, 4), (16, 4), 4), ((3, 4), (40, 4), 10), ((1, 4), (0, 4), 4), ((3, 1), (40, 8), 10), ((0, 0), (0, 0), 1)],
-)
-def test_an_engine_is_given_the_leading_dimension(shape, strides, ld):
-    matrix = gpu_operand("a", "owner", 4096, shape, strides, "float32", 1).matrix
-    assert (matrix.pointer, matrix.rows, matrix.cols, matrix.ld, matrix.owner) == (4096, *shape, ld, "owner")
+def test_a_view_that_is_no_whole_number_of_elements_apart_has_no_strides():
+    view = np.zeros((4, 4), [("x", "f4"), ("y", "u2")])["x"]
+    assert host_operand("a", view, view).view == View((4, 4), None)
+    assert gpu_operand("a", None, 4096, (3, 4), (40, 4), "float32", 1).view == View((3, 4), (10, 1))

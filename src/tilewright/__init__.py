@@ -15,7 +15,7 @@ from tilewright.errors import (
     TilewrightError,
 )
 from tilewright.front import ProductPlan, matmul, plan
-from tilewright.kernels import LADDER
+from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 from tilewright.version import __version__
@@ -42,5 +42,5 @@ __all__ = [
 
 
 def list_kernels() -> tuple[Kernel, ...]:
-    """Every kernel, in the order of its rungs."""
-    return LADDER
+    """Every kernel: the ladder in the order of its rungs, then those of the library that are no rung."""
+    return KERNELS

@@ -1,5 +1,6 @@
 """The front door: matmul() and plan() on arrays of any library, where the data lies."""
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -11,7 +12,9 @@ from tilewright import host
 from tilewright.arrays.libraries import library_of
 from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.operand import HOST, Operand, gpu_operand
+from tilewright.engines import launcher
 from tilewright.engines.base import Engine
+from tilewright.engines.launcher import Launcher
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
@@ -90,9 +93,20 @@ def matmul(
         EngineUnavailableError: this machine lacks what the engine needs.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
+    options = None
+    if engine is None and _launcher is not None:
+        if not (out_dtype is None and activation is None and kernel is None and config is None):
+            options = (out_dtype, activation, kernel, config)
+        result = _launcher.call(a, b, c, out, bias, alpha, beta, options)
+        if result is not _MISS:
+            return result
     request = _Request(_type_name(out_dtype), activation, _rung(kernel, config), engine)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-    return _multiply(request, arrays, Scalars.checked(alpha, beta))
+    call = _Call.read(request, arrays, Scalars.checked(alpha, beta))
+    result = _run(call)
+    if engine is None and call.a.device != HOST:
+        _remember(call, arrays, options)
+    return result
 
 
 def plan(
@@ -328,8 +342,51 @@ class _Bound(NamedTuple):
 _plans: dict[tuple[Any, ...], _Bound] = {}
 
 
-def _multiply(request: _Request, arrays: Mapping[str, Any], scalars: Scalars) -> Any:
-    return _run(_Call.read(request, arrays, scalars))
+_launcher: Launcher | None = None
+"""Calls with plans that it knows go no further than this."""
+
+_MISS: object = None
+
+
+def _remember(call: _Call, arrays: Mapping[str, Any], options: tuple[Any, ...] | None) -> None:
+    """Have the compiled launcher, where this machine has one, answer calls like this one from now on."""
+    global _launcher, _MISS
+    bound = _bound(call)
+    gaps = call.bias is not None and _has_gaps(call.bias)
+    if bound.form.copied or gaps or not bound.plan.kernel.takes.separate_c:
+        return  # something is to be copied first, or A and B must not be read where alpha is 0
+    engine = bound.engine
+    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
+
+    if not isinstance(engine, CudaEngine):
+        return
+    if _launcher is None:
+        module = launcher.load()
+        if module is None:
+            return
+        _launcher, _MISS = module.Launcher(launcher.DRIVER), module.MISS
+    new = None
+    if call.out is None:
+        make = call.library.maker(call.a, bound.form.shape, call.arithmetic.result)
+        if make is None:
+            return
+        new = make
+    with contextlib.suppress(TypeError):  # options that are no key
+        _launcher.remember(
+            arrays["a"],
+            arrays["b"],
+            arrays["c"],
+            arrays["out"],
+            arrays["bias"],
+            options,
+            steps=bound.plan.steps,
+            needs=bound.plan.needs,
+            context=engine.context,
+            memory=engine.workspace,
+            new=new,
+            scaled=call.scalars.beta != 0,
+            swapped=bound.form.swapped,
+        )
 
 
 def _run(call: _Call) -> Any:
@@ -381,7 +438,8 @@ def _bind(call: _Call) -> _Bound:
     c_in_place = call.reads_c and not kernel.takes.separate_c
     if c_in_place:
         problem = _with_c_in_d(problem)
-    bound = engine.plan(kernel, config, problem, addresses)
+    capturing = call.a.device != HOST and engine.capturing(call.stream)
+    bound = engine.plan(kernel, config, problem, addresses, capturing=capturing)
     return _Bound(bound, form, engine, c_in_place, why)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright import activations
 from tilewright.arrays.operand import Operand, gpu_operand
 from tilewright.engines.base import Engine
 from tilewright.problem import Scalars, Side
@@ -47,37 +48,11 @@ def multiply(
     if bias is not None:
         values = bias.astype(np.float32).reshape(-1)
         result = result + (values.reshape(_column(a, b, len(values))) if side == "column" else values)
-    np.copyto(out, apply(activation, result), casting="same_kind")
+    np.copyto(out, activations.apply(activation, result), casting="same_kind")
 
 
 def _column(a: NDArray[Any], b: NDArray[Any], m: int) -> tuple[int, ...]:
     return (m, 1) if b.ndim > 1 and a.ndim > 1 else (m,)
-
-
-def apply(activation: str | None, x: NDArray[Any]) -> NDArray[Any]:
-    """An activation of float32 or float64 values, as PyTorch defines it.
-
-    Source: D. Hendrycks and K. Gimpel, "Gaussian Error Linear Units (GELUs)", 2016, for gelu and silu.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        if activation == "relu":
-            return np.asarray(np.where(x < 0, x.dtype.type(0), x))
-        if activation == "gelu":
-            return np.asarray(0.5 * x * (1 + _erf(x / math.sqrt(2))), x.dtype)
-        if activation == "gelu_tanh":
-            inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-            return np.asarray(0.5 * x * (1 + np.tanh(inner)), x.dtype)
-        if activation == "silu":
-            return np.asarray(x / (1 + np.exp(-x)), x.dtype)
-    return x
-
-
-_erf_of_each = np.frompyfunc(math.erf, 1, 1)
-
-
-def _erf(x: NDArray[Any]) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = np.asarray(_erf_of_each(x), dtype=np.float64)
-    return result
 
 
 def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool) -> Operand:

@@ -12,6 +12,7 @@ from cuda.bindings.driver import CUresult, CUstream
 from async_kernels import dump_kernel
 from tilewright.engines import cuda, cuda_executable, nvrtc, packing
 from tilewright.engines.base import CompileReport, Matrix, run
+from tilewright.engines.plan import Memory
 from tilewright.kernels import LADDER
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
 from tilewright.problem import Problem
@@ -87,7 +88,8 @@ def gpu(monkeypatch):
     monkeypatch.setattr(cuda, "cuCtxGetCurrent", lambda: (OK, 0))
     monkeypatch.setattr(cuda, "cuCtxSetCurrent", lambda _: (OK,))
     monkeypatch.setattr(cuda, "Current", lambda _: contextlib.nullcontext())
-    monkeypatch.setattr(cuda, "Workspaces", lambda *_: SimpleNamespace(pointers=lambda *_: (1 << 20, 1 << 21)))
+    memory = Memory(workspace=1 << 20, tickets=1 << 21, relayout=1 << 20)
+    monkeypatch.setattr(cuda, "Workspaces", lambda *_: SimpleNamespace(memory=lambda *_: memory))
     monkeypatch.setattr(cuda, "Stream", SimpleNamespace)
     monkeypatch.setattr(nvrtc, "compile", compiled)
     monkeypatch.setattr(cuda_executable, "ObjectCode", SimpleNamespace(from_cubin=from_cubin))

@@ -50,7 +50,7 @@ USES = {
     "tensor_map.cuh": (
         "sm_90a",
         [
-            BARRIER + "load_tile(shared, global, -1, 2, barrier);",
+            BARRIER + "load_tile(shared, global, -1, 2, 3, barrier);",
             "fence_async_shared();",
         ],
     ),

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
-from tilewright.engines.emulator.compiler import compile_kernel, compile_runtime, find_compiler
+from tilewright.engines.emulator.compiler import compile_kernel, compile_runtime
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import worker_count
+from tilewright.engines.host_compiler import find_compiler
 from tilewright.errors import CompileError, EngineUnavailableError
 
 SOURCE = 'extern "C" __global__ void kernel(int* out) { __syncthreads(); out[threadIdx.x] = VALUE; }'

@@ -6,7 +6,7 @@ import pytest
 from tilewright.engines.emulator.counting import MemoryCounter, Operands, OperationCounter, Tally
 from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 
 SIGNATURE = """(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
                float* C, int ldc)"""
@@ -49,7 +49,7 @@ def kernel(tmp_path, source, threads=32, parameters=()):
 
 def operands(counter, m, n, k):
     upload = counter.engine.upload
-    return Operands(*(upload(np.ones(shape, np.float32)) for shape in ((m, k), (k, n), (m, n))))
+    return Operands(*(upload(np.ones(shape, np.float32)) for shape in ((m, k), (k, n), (m, n))), Scalars())
 
 
 def memory(one, config, m=1, n=32, k=1, blocks=None):

@@ -2,17 +2,19 @@
 
 import ctypes
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tilewright.engines.base import Matrix, poisoned, run
 from tilewright.engines.emulator import EmulatorEngine, launch_source
+from tilewright.engines.plan import Pointers
 from tilewright.errors import ArrayError, CompileError, LaunchError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Variant
-from tilewright.problem import DTYPES, Layout, Problem
+from tilewright.problem import DTYPES, Layout, Problem, Scalars
 
 NAIVE, VECTORIZED = find("naive"), find("vectorized")
 
@@ -59,31 +61,33 @@ def test_memory_that_nothing_was_written_to(engine, shape, dtype):
 
 
 def test_arrays_that_are_no_matrix(engine):
-    with pytest.raises(ArrayError, match="array must be 2-D, got 1-D"):
-        engine.upload(np.zeros(3, dtype=np.float32))
+    for array in (np.zeros(3, dtype=np.float32), np.zeros((1, 2, 3, 4), dtype=np.float32)):
+        with pytest.raises(ArrayError, match=f"array must be a matrix or a batch of matrices, got {array.ndim} dim"):
+            engine.upload(array)
     with pytest.raises(ProblemError, match="ld must be at least the row length 4, got 3"):
         engine.upload(np.zeros((2, 4), dtype=np.float32), 3)
 
 
 @pytest.mark.parametrize("kernel", [NAIVE, VECTORIZED], ids=lambda kernel: kernel.name)
 def test_a_product(engine, kernel):
-    problem = Problem(37, 29, 11, alpha=0.5, beta=2.0, a=Layout(ld=12), b=Layout(ld=32), d=Layout(ld=29))
+    problem = Problem(37, 29, 11, a=Layout(ld=12), b=Layout(ld=32), d=Layout(ld=29))
     random = np.random.default_rng(1)
     a, b, c = (random.random(shape, dtype=np.float32) for shape in ((37, 11), (11, 29), (37, 29)))
     matrices = engine.upload(a, 12), engine.upload(b, 32), engine.upload(c)
-    executable = run(engine, kernel, kernel.config(), problem, *matrices)
+    plan = run(engine, kernel, kernel.config(), problem, *matrices, Scalars(alpha=0.5, beta=2.0))
     np.testing.assert_allclose(engine.download(matrices[2]), 0.5 * a @ b + 2 * c, rtol=1e-6)
-    assert executable.report.registers is executable.report.spill_bytes is None
+    assert plan.executable.report.registers is plan.executable.report.spill_bytes is None
     engine.synchronize()
 
 
 def test_no_depth_gives_beta_times_c_and_no_elements_launch_nothing(engine):
     c = engine.upload(np.full((3, 4), 1.5, dtype=np.float32))
     nothing = engine.upload(np.zeros((3, 0), dtype=np.float32))
-    run(engine, NAIVE, NAIVE.config(), Problem(3, 4, 0, beta=2.0), nothing, nothing, c)
+    run(engine, NAIVE, NAIVE.config(), Problem(3, 4, 0), nothing, nothing, c, Scalars(beta=2.0))
     np.testing.assert_array_equal(engine.download(c), 3)
-    run(engine, NAIVE, NAIVE.config(), Problem(0, 4, 3), nothing, nothing, c)
-    run(engine, NAIVE, NAIVE.config(), Problem(3, 0, 3), nothing, nothing, c)
+    for m, n in ((0, 4), (3, 0)):
+        plan = run(engine, NAIVE, NAIVE.config(), Problem(m, n, 3), nothing, nothing, c)
+        assert (plan.executable, plan.steps) == (None, ())
     np.testing.assert_array_equal(engine.download(c), 3)
 
 
@@ -123,24 +127,17 @@ def test_a_kernel_of_ones_own_with_dynamic_shared_memory(engine, tmp_path):
     kernel = own_kernel(tmp_path / "mine.cu", text, shared_bytes=lambda config: 60 * 1024)
     ones = np.ones((2, 64), dtype=np.float32)
     a, b, c = engine.upload(ones, 70), engine.upload(ones, 80), engine.upload(ones, 90)
-    run(
-        engine,
-        kernel,
-        kernel.config(),
-        Problem(2, 64, 2, alpha=2.0, beta=0.25, a=Layout(ld=70), b=Layout(ld=80), d=Layout(ld=90)),
-        a,
-        b,
-        c,
-    )
+    problem = Problem(2, 64, 2, a=Layout(ld=70), b=Layout(ld=80), d=Layout(ld=90))
+    run(engine, kernel, kernel.config(), problem, a, b, c, Scalars(alpha=2.0, beta=0.25))
     expected = 2 * 70 + 80 + 0.25 + 90 + 2 + 2 + 6400 + 2
     np.testing.assert_array_equal(engine.download(c)[0, :32], expected)
 
 
 def test_errors_name_the_kernel(engine, tmp_path):
-    config, specialization = NAIVE.config(), Variant(edges=False, aligned=False)
+    config, variant = NAIVE.config(), Variant(edges=False, aligned=False)
     broken = own_kernel(tmp_path / "broken.cu", 'extern "C" __global__ void broken() { oops; }')
     with pytest.raises(CompileError, match=r"(?s)broken.cu does not compile.*oops"):
-        engine.compile(broken, config, specialization)
+        engine.compile(broken, config, variant)
     large = own_kernel(
         tmp_path / "large.cu",
         f'extern "C" __global__ void large({PARAMETERS}) {{}}',
@@ -151,24 +148,53 @@ def test_errors_name_the_kernel(engine, tmp_path):
         run(engine, large, large.config(), Problem(1, 1, 1), one, one, one)
 
 
-def test_code_without_the_guards_that_the_operands_need(engine):
+def test_the_code_has_the_guards_that_the_operands_need(engine):
     config = VECTORIZED.config({"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4})
-    executable = engine.compile(VECTORIZED, config, Variant(edges=False, aligned=True))
     whole = engine.upload(np.ones((32, 32), dtype=np.float32))
-    shifted = Matrix(whole.pointer + 4, 32, 28, 32, "float32", whole.owner)
-    c = engine.upload(poisoned(32, 32))
-    with pytest.raises(LaunchError, match=r"vectorized: compiled for .*edges=False.* operands are .*edges=True"):
-        engine.launch(executable, Problem(32, 31, 32, b=Layout(ld=32), d=Layout(ld=32)), whole, whole, c)
-    with pytest.raises(LaunchError, match=r"vectorized: compiled for .*aligned=True.* operands are .*aligned=False"):
-        engine.launch(executable, Problem(32, 32, 24, a=Layout(ld=32)), shifted, whole, c)
-    engine.launch(executable, Problem(32, 32, 32), whole, whole, c)
-    np.testing.assert_array_equal(engine.download(c), 32)
+    shifted = replace(whole, pointer=whole.pointer + 4, cols=28)
+    for problem, a, variant in (
+        (Problem(32, 32, 32), whole, Variant(edges=False, aligned=True)),
+        (Problem(32, 31, 32, b=Layout(ld=32), d=Layout(ld=32)), whole, Variant(edges=True, aligned=True)),
+        (Problem(32, 32, 24, a=Layout(ld=32)), shifted, Variant(edges=False, aligned=False)),
+    ):
+        d = engine.upload(poisoned(32, 32))
+        plan = run(engine, VECTORIZED, config, problem, a, whole, d)
+        assert plan.executable.variant == variant
+        np.testing.assert_array_equal(engine.download(d)[:, : problem.n], problem.k)
+        assert np.isnan(engine.download(d)[:, problem.n :]).all()
 
 
-def test_an_executable_of_another_engine(engine):
-    one = engine.upload(np.ones((1, 1), dtype=np.float32))
-    with pytest.raises(LaunchError, match="executable must come from this engine's compile, got object"):
-        engine.launch(object(), Problem(1, 1, 1), one, one, one)
+def test_a_plan_is_started_on_other_operands_with_other_scalars(engine):
+    plan = engine.plan(NAIVE, NAIVE.config(), Problem(3, 4, 5))
+    for value in (2, 3):
+        a, b, d = (engine.upload(np.full(shape, value, dtype=np.float32)) for shape in ((3, 5), (5, 4), (3, 4)))
+        engine.start(plan, Pointers(a.pointer, b.pointer, d.pointer), Scalars(alpha=value, beta=10.0))
+        np.testing.assert_array_equal(engine.download(d), 5 * value**3 + 10 * value)
+
+
+def test_alpha_0_reads_neither_a_nor_b(engine):
+    a, b, d = (engine.upload(array) for array in (poisoned(3, 5), poisoned(5, 4), np.ones((3, 4), np.float32)))
+    plan = run(engine, NAIVE, NAIVE.config(), Problem(3, 4, 5), a, b, d, Scalars(alpha=0.0, beta=2.0))
+    assert plan.problem.k == 0
+    np.testing.assert_array_equal(engine.download(d), 2)
+
+
+@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 5), (0, 3, 5), (2, 0, 5), (2, 3, 0)])
+def test_a_matrix_or_batch_comes_back_in_either_order(engine, order, shape):
+    array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    matrix = engine.upload(array, 7, order)
+    batch = shape[0] if len(shape) == 3 else None
+    assert (matrix.rows, matrix.cols, matrix.ld, matrix.order, matrix.batch) == (*shape[-2:], 7, order, batch)
+    np.testing.assert_array_equal(engine.download(matrix), array)
+
+
+def test_columns_lie_one_after_the_other_in_memory(engine):
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    matrix = engine.upload(array, 4, "column")
+    lines = engine.download(Matrix(matrix.pointer, 3, 4, 4, "float32", matrix.owner))
+    np.testing.assert_array_equal(lines[:, :2], array.T)
+    assert np.isnan(lines[:, 2:]).all()
 
 
 def test_timing_takes_turns_and_counts_on(engine, monkeypatch):

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from async_kernels import split_k_kernel
+from tilewright.engines.base import run
 from tilewright.engines.emulator import CHECKED, FAST, EmulatorEngine, Watch, launch_source, symbols
 from tilewright.engines.emulator.checker import Checker
 from tilewright.engines.emulator.compiler import compile_kernel
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.kernels import find
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 
 ORDER = """extern "C" __global__ void kernel(int* order, int* count) {
     order[atomicAdd(count, 1)] = blockIdx.x * blockDim.x + threadIdx.x;
@@ -45,23 +47,24 @@ def test_chosen_blocks_run_and_no_others():
         order(grid=5, blocks=[5])
 
 
-def test_an_engine_asks_its_watcher_before_each_launch():
+def test_an_engine_asks_its_watcher_before_each_launch(tmp_path):
     seen = []
     engine = EmulatorEngine(FAST, lambda facts: seen.append(facts) or Watch(blocks=[1]))
-    kernel, problem = find("split_k"), Problem(40, 100, 30, beta=1)
-    config = kernel.config({"WAVE": 3})
+    kernel, problem, scalars = split_k_kernel(tmp_path), Problem(40, 100, 30), Scalars(beta=1.0)
+    config = kernel.config()
     a, b, c = (engine.upload(np.ones(shape, np.float32)) for shape in ((40, 30), (30, 100), (40, 100)))
-    executable = engine.compile(kernel, config, kernel.variant(problem, config, (a.pointer, b.pointer, c.pointer)))
-    engine.launch(executable, problem, a, b, c)
+    plan = run(engine, kernel, config, problem, a, b, c, scalars)
     (facts,) = seen
     assert [(one.name, one.written) for one in facts.arrays] == [
         ("A", True),
         ("B", True),
         ("C", True),
+        ("D", False),
         ("workspace", False),
         ("tickets", True),
     ]
-    assert (facts.executable, facts.problem, facts.grid) == (executable, problem, (3, 1, 1))
+    assert (facts.executable, facts.problem, facts.scalars) == (plan.executable, problem, scalars)
+    assert facts.grid == plan.steps[0].grid
 
 
 def test_observers_need_accesses_that_are_announced():
@@ -101,7 +104,7 @@ def test_shared_memory_counts_without_the_room_between_variables():
 def shared_tiled():
     kernel = find("shared_tiled")
     config = kernel.config()
-    return kernel, config, kernel.variant(Problem(32, 32, 32), config, (0, 0, 0))
+    return kernel, config, kernel.variant(Problem(32, 32, 32), config)
 
 
 def test_without_binutils_a_message_says_where_to_get_it(monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.tensor_maps import TensorLayout, layouts
 from tilewright.errors import ConfigError, LaunchError
 from tilewright.kernels.spec import TensorBox
+from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem
 
 ENGINE = EmulatorEngine()
@@ -28,7 +29,7 @@ def test_a_box_lies_as_a_gpu_puts_it(tmp_path, box):
 @pytest.mark.parametrize("box", [(8, 4, 0), (64, 32, 128)], ids=str)
 @pytest.mark.parametrize(("row", "col"), [(1, 3), (40, 30), (-2, -5), (-300, 46)])
 def test_a_box_that_begins_off_16_bytes_is_refused(tmp_path, row, col, box):
-    message = rf"calls load_tile \(dump.cu:11\) with a column that must be a multiple of 4, .* 16 bytes, got {col}$"
+    message = rf"calls load_tile \(dump.cu:10\) with a column that must be a multiple of 4, .* 16 bytes, got {col}$"
     with pytest.raises(LaunchError, match=message):
         dump(ENGINE, dump_kernel(tmp_path), MATRIX, (row, col), box)
 
@@ -52,7 +53,7 @@ extern "C" __global__ void kernel(const __grid_constant__ TensorMap map, float* 
     const int self = threadIdx.x;
 """
 MAKE = "if (self == 0) { barrier_init(&barrier, 1); fence_barrier_init(); }"
-LOAD = "if (self == 0) { barrier_expect_bytes(&barrier, 1024); load_tile(tile, &map, 0, 0, &barrier); }"
+LOAD = "if (self == 0) { barrier_expect_bytes(&barrier, 1024); load_tile(tile, &map, 0, 0, 0, &barrier); }"
 MEET = "__syncthreads();"
 WAIT = "barrier_wait(&barrier, 0);"
 READ = "for (int i = self; i < 256; i += 64) to[i] = tile[i];"
@@ -64,9 +65,18 @@ def run(*statements, swizzle=0):
     return run_on(TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32, swizzle)), *statements)
 
 
+def as_argument(template):
+    """A parameter of these bytes, aligned as a tensor map is."""
+    memory = (ctypes.c_ubyte * (len(template) + 64))()
+    start = -ctypes.addressof(memory) % 64
+    argument = (ctypes.c_ubyte * len(template)).from_buffer(memory, start)
+    argument[:] = template
+    return argument
+
+
 def run_on(layout, *statements):
     result = np.zeros(256, np.float32)
-    arguments = [tensor_map(layout), ctypes.c_void_p(result.ctypes.data)]
+    arguments = [as_argument(tensor_map(layout)), ctypes.c_void_p(result.ctypes.data)]
     launch_source(SOURCE + "\n".join([*statements, "}"]), "kernel", (1, 1, 1), (64, 1, 1), arguments)
     return result
 
@@ -94,13 +104,13 @@ def test_a_tile_that_nobody_waits_for_is_an_error():
 
 
 def test_bytes_that_nobody_announced():
-    arrive = "if (self == 0) { load_tile(tile, &map, 0, 0, &barrier); barrier_arrive(&barrier); }"
+    arrive = "if (self == 0) { load_tile(tile, &map, 0, 0, 0, &barrier); barrier_arrive(&barrier); }"
     with pytest.raises(LaunchError, match="nobody has waited for a tile"):
         run(MAKE, arrive, MEET, WAIT, READ)
 
 
 def test_no_arrival_at_all():
-    load = "if (self == 0) load_tile(tile, &map, 0, 0, &barrier);"
+    load = "if (self == 0) load_tile(tile, &map, 0, 0, 0, &barrier);"
     with pytest.raises(LaunchError, match="1 of 1 arrivals and -1024 bytes of its phase 0 are missing"):
         run(MAKE, load, MEET, WAIT, READ)
 
@@ -116,7 +126,7 @@ def test_too_few_bytes_announced():
 
 
 def test_the_phase_ends_with_the_bytes_announced_though_more_are_coming():
-    second = "if (self == 0) load_tile(tile + 256, &map, 0, 0, &barrier);"
+    second = "if (self == 0) load_tile(tile + 256, &map, 0, 0, 0, &barrier);"
     late = READ.replace("tile[i]", "tile[256 + i]")
     with pytest.raises(LaunchError, match="nobody has waited for a tile"):
         run(MAKE, LOAD, second, MEET, WAIT, late)
@@ -125,7 +135,7 @@ def test_the_phase_ends_with_the_bytes_announced_though_more_are_coming():
 
 
 def test_bytes_may_be_announced_after_the_load():
-    load = "if (self == 0) { load_tile(tile, &map, 0, 0, &barrier); barrier_expect_bytes(&barrier, 1024); }"
+    load = "if (self == 0) { load_tile(tile, &map, 0, 0, 0, &barrier); barrier_expect_bytes(&barrier, 1024); }"
     np.testing.assert_array_equal(run(MAKE, load, MEET, WAIT, READ), TILE.ravel())
 
 
@@ -193,11 +203,21 @@ def test_a_swizzle_needs_the_boundary_at_which_its_pattern_begins():
 def test_elements_of_two_bytes_make_the_columns_to_begin_at_twice_as_far_apart():
     memory = ENGINE.upload(TILE)
     halves = TensorLayout(memory.pointer, 8, 64, 128, "float16", TensorBox(8, 64, 0))
-    right, wrong = (LOAD.replace("0, 0, &barrier", f"{col}, 0, &barrier") for col in (8, 12))
+    right, wrong = (LOAD.replace("0, 0, 0, &barrier", f"{col}, 0, 0, &barrier") for col in (8, 12))
     moved = np.pad(TILE[:, 4:], ((0, 0), (0, 4)))
     np.testing.assert_array_equal(run_on(halves, MAKE, right, MEET, WAIT, READ), moved.ravel())
     with pytest.raises(LaunchError, match="a multiple of 8, the elements in 16 bytes, got 12"):
         run_on(halves, MAKE, wrong)
+
+
+@pytest.mark.parametrize("matrix", [0, 1, 2, 3, -1])
+def test_a_box_is_of_one_matrix_of_the_batch(matrix):
+    batch = np.stack([TILE, TILE + 1000, TILE + 2000])
+    memory = ENGINE.upload(np.pad(batch.reshape(3, 256), ((0, 0), (0, 12))))  # matrices 1072 bytes apart
+    layout = TensorLayout(memory.pointer, 8, 32, 128, "float32", TensorBox(8, 32), matrices=3, matrix_stride=1072)
+    load = LOAD.replace("0, 0, 0, &barrier", f"0, 0, {matrix}, &barrier")
+    expected = batch[matrix] if 0 <= matrix < 3 else np.zeros((8, 32))
+    np.testing.assert_array_equal(run_on(layout, MAKE, load, MEET, WAIT, READ), expected.ravel())
 
 
 # What a map can say.
@@ -230,30 +250,28 @@ def small_box(kernel):
 
 
 @pytest.mark.parametrize(
-    ("problem", "shift"),
-    [(Problem(8, 8, 8, a=Layout(ld=9)), 0), (Problem(8, 8, 8, b=Layout(ld=10)), 0), (Problem(8, 8, 8), 4)],
+    ("problem", "addresses"),
+    [
+        (Problem(8, 8, 8, a=Layout(ld=9)), Addresses()),
+        (Problem(8, 8, 8, b=Layout(ld=10)), Addresses()),
+        (Problem(8, 8, 8), Addresses(a=4)),
+        (Problem(8, 8, 8), Addresses(b=8)),
+    ],
 )
-def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, shift):
+def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, addresses):
     kernel = dump_kernel(tmp_path)
-    a, b, c = (ENGINE.upload(np.zeros((8, 12), np.float32)) for _ in range(3))
-    shifted = type(a)(a.pointer + shift, 8, 8, 12, "float32", a.owner)
-    config = small_box(kernel)
-    executable = ENGINE.compile(kernel, config, kernel.variant(problem, config))
     with pytest.raises(LaunchError, match="needs rows of A and B that start at multiples of 16 bytes"):
-        ENGINE.launch(executable, problem, shifted, b, c)
-    assert not kernel.takes_rows(problem, (shifted.pointer, b.pointer, c.pointer))
+        ENGINE.plan(kernel, small_box(kernel), problem, addresses)
 
 
 def test_the_stride_of_a_single_row_does_not_matter(tmp_path):
     kernel = dump_kernel(tmp_path)
-    a, b = (ENGINE.upload(np.zeros(shape, np.float32)) for shape in ((1, 3), (3, 8)))
-    for_a, for_b = layouts(kernel, small_box(kernel), Problem(1, 8, 3), a, b)
-    assert (for_a.rows, for_a.cols, for_a.row_stride) == (1, 3, 16)
-    assert (for_b.rows, for_b.cols, for_b.row_stride) == (3, 8, 32)
+    of = layouts(kernel, small_box(kernel), Problem(1, 8, 3))
+    assert (of["A"].rows, of["A"].cols, of["A"].row_stride) == (1, 3, 16)
+    assert (of["B"].rows, of["B"].cols, of["B"].row_stride) == (3, 8, 32)
 
 
 def test_matrices_without_elements_have_no_maps(tmp_path):
     kernel = dump_kernel(tmp_path)
-    a, b = (ENGINE.upload(np.zeros((8, 12), np.float32)) for _ in range(2))
-    assert layouts(kernel, small_box(kernel), Problem(3, 3, 0), a, b) is None
+    assert layouts(kernel, small_box(kernel), Problem(3, 3, 0)) == {}
     assert not any(tensor_map(None))

@@ -1,22 +1,22 @@
 """Workspaces: what a launch gets besides its operands, and kernels whose blocks work together through it."""
 
-import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cuda.bindings.driver import CUstreamCaptureMode
 from emulator_helpers import launch
 
 from async_kernels import split_k_kernel
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines import workspaces
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.engines.workspaces import Workspaces
+from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.engines.plan import Needs
 from tilewright.errors import ConfigError, LaunchError
-from tilewright.kernels.spec import Kernel, Workspace
-from tilewright.problem import Problem
+from tilewright.kernels import find
+from tilewright.kernels.spec import Workspace
+from tilewright.problem import Problem, Scalars
 
 ENGINE = EmulatorEngine()
 
@@ -26,10 +26,10 @@ def split_k(tmp_path):
     return split_k_kernel(tmp_path)
 
 
-def multiply(kernel, overrides, problem):
-    operands = Operands.draw(problem)
+def multiply(kernel, overrides, problem, scalars=Scalars()):
+    operands = Operands.draw(problem, scalars)
     a, b, c = (ENGINE.upload(array) for array in (operands.a, operands.b, operands.c))
-    run(ENGINE, kernel, kernel.config(overrides), problem, a, b, c)
+    run(ENGINE, kernel, kernel.config(overrides), problem, a, b, c, scalars)
     result = ENGINE.download(c)
     return result, operands.error(result)
 
@@ -38,11 +38,11 @@ def multiply(kernel, overrides, problem):
 @pytest.mark.parametrize("shape", [(16, 16, 64), (50, 33, 7), (1, 100, 3), (20, 20, 0)])
 def test_blocks_share_the_work_on_a_tile(monkeypatch, split_k, splits, shape):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", "4")
-    problem = Problem(*shape, alpha=0.5, beta=2.0)
-    first, error = multiply(split_k, {"SPLIT_K": splits}, problem)
+    problem, scalars = Problem(*shape), Scalars(alpha=0.5, beta=2.0)
+    first, error = multiply(split_k, {"SPLIT_K": splits}, problem, scalars)
     assert error <= limit(problem)
     for _ in range(5):  # whichever block comes last: the sum is always taken in the same order
-        np.testing.assert_array_equal(multiply(split_k, {"SPLIT_K": splits}, problem)[0], first)
+        np.testing.assert_array_equal(multiply(split_k, {"SPLIT_K": splits}, problem, scalars)[0], first)
 
 
 def test_tickets_that_are_left_over_are_an_error(split_k):
@@ -52,14 +52,26 @@ def test_tickets_that_are_left_over_are_an_error(split_k):
 
 def test_geometry(split_k):
     problem = Problem(17, 32, 8)
-    assert split_k.launch(problem, split_k.config()).grid == (2 * 2 * 4, 1, 1)
-    assert split_k.workspace(problem, split_k.config()) == Workspace(4 * 256 * 4 * 4, tickets=16)
-    assert split_k.workspace(problem, split_k.config({"SPLIT_K": 1})) == Workspace(0, 0)
+    assert split_k.launch(problem, split_k.config(), MULTIPROCESSORS).grid == (2 * 2 * 4, 1, 1)
+    assert split_k.workspace(problem, split_k.config(), MULTIPROCESSORS) == Workspace(4 * 256 * 4 * 4, tickets=16)
+    assert split_k.workspace(problem, split_k.config({"SPLIT_K": 1}), MULTIPROCESSORS) == Workspace(0, 0)
+    plan = ENGINE.plan(split_k, split_k.config(), problem)
+    assert plan.needs == Needs(workspace_bytes=4 * 256 * 4 * 4, tickets=16)
 
 
-def test_kernels_that_do_not_ask_get_none(split_k):
-    plain = SimpleNamespace(workspace_bytes=None)
-    assert Kernel.workspace(plain, Problem(1, 1, 1), split_k.config()) is None
+def test_kernels_that_do_not_ask_get_none():
+    naive = find("naive")
+    assert naive.workspace(Problem(1, 1, 1), naive.config(), MULTIPROCESSORS) == Workspace(0, 0)
+
+
+def test_geometries_are_made_for_the_gpu_that_there_is(split_k):
+    """A kernel that launches a block for each multiprocessor."""
+    kernel = replace(split_k, blocks=lambda problem, config, multiprocessors: 16 * multiprocessors)
+    plans = [
+        EmulatorEngine(multiprocessors=count).plan(kernel, kernel.config(), Problem(17, 32, 8)) for count in (2, 5)
+    ]
+    assert [plan.steps[0].grid for plan in plans] == [(32, 1, 1), (80, 1, 1)]
+    assert [plan.needs.tickets for plan in plans] == [32, 80]
 
 
 def test_a_kernel_says_what_gpu_it_needs(split_k):
@@ -92,70 +104,3 @@ def test_atomic_inc_wraps_at_its_limit(before, after):
     cells = np.array([before], np.uint32)
     launch('extern "C" __global__ void kernel(unsigned* cells) { atomicInc(cells, 5); }', cells)
     assert cells[0] == after
-
-
-# The cuda engine's book-keeping, with memory that only counts.
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    """A GPU's workspaces; .allocated are the sizes of what they allocated, .modes the capture modes they asked for."""
-    log = SimpleNamespace(allocated=[], modes=[], zeroed=[])
-
-    def allocate(current, size):
-        assert log.modes[-1] == "relaxed"
-        log.allocated.append(size)
-        return SimpleNamespace(pointer=1000 * len(log.allocated))
-
-    def exchange(mode):
-        log.modes.append("relaxed" if mode == CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED else mode)
-        return (0, "before")
-
-    monkeypatch.setattr(workspaces, "Allocation", allocate)
-    monkeypatch.setattr(workspaces, "check", lambda result: result[-1] if result else None)
-    monkeypatch.setattr(workspaces, "cuThreadExchangeStreamCaptureMode", exchange)
-    monkeypatch.setattr(workspaces, "cuMemsetD32Async", lambda *args: log.zeroed.append(args[:3]) or (0,))
-    device = SimpleNamespace(create_stream=lambda: SimpleNamespace(handle=99, sync=lambda: None))
-    log.workspaces = Workspaces(device, contextlib.nullcontext())
-    return log
-
-
-def stream(handle):
-    return SimpleNamespace(handle=handle)
-
-
-def test_a_stream_keeps_its_workspace(gpu):
-    first = gpu.workspaces.pointers(stream(7), Workspace(100, 3))
-    assert gpu.workspaces.pointers(stream(7), Workspace(80, 3)) == first
-    assert gpu.workspaces.pointers(stream(8), Workspace(100, 3)) != first
-    assert gpu.allocated == [100, 12, 100, 12]
-    assert gpu.zeroed == [(2000, 0, 3), (4000, 0, 3)]
-    assert gpu.modes == ["relaxed", "before"] * 2
-
-
-def test_it_grows_to_twice_its_size_at_least(gpu):
-    gpu.workspaces.pointers(stream(7), Workspace(100, 3))
-    grown = gpu.workspaces.pointers(stream(7), Workspace(101, 1))
-    assert gpu.allocated[2:] == [200, 12]
-    assert gpu.workspaces.pointers(stream(7), Workspace(150, 2)) == grown
-    gpu.workspaces.pointers(stream(7), Workspace(100, 50))
-    assert gpu.allocated[4:] == [200, 200]
-    assert gpu.zeroed[-1][1:] == (0, 50)
-
-
-def test_a_captured_stream_uses_that_of_the_one_it_is_replayed_on(gpu):
-    own = gpu.workspaces.pointers(stream(1), Workspace(100, 3))
-    with gpu.workspaces.captured(stream(9), replayed_on=stream(1)):
-        assert gpu.workspaces.pointers(stream(9), Workspace(100, 3)) == own
-    assert gpu.workspaces.pointers(stream(9), Workspace(100, 3)) != own
-
-
-def test_workspaces_of_two_purposes_do_not_meet(gpu):
-    assert gpu.workspaces.pointers(stream(7), Workspace(100, 3)) != gpu.workspaces.pointers(
-        stream(7), Workspace(100, 3), "packing"
-    )
-
-
-def test_nothing_is_allocated_for_nothing(gpu):
-    assert gpu.workspaces.pointers(stream(7), Workspace(0, 0)) == (0, 0)
-    assert gpu.allocated == []

@@ -18,6 +18,30 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64},
         {"BM": 32, "BN": 32, "BK": 32, "WM": 16, "WN": 16},
     ],
+    "split_k": [
+        {"WORKERS": 1},
+        {"BM": 32, "BN": 128, "BK": 64, "K_SLICES": 2, "TM": 8, "STAGES": 2, "WORKERS": 2},
+        {"BM": 16, "BN": 32, "TN": 4, "K_SLICES": 4, "MIN_BLOCKS": 4},
+    ],
+    "tma_packed": [
+        {"WORKERS": 1},
+        {"BM": 64, "BN": 64, "BK": 52, "WORKERS": 2},
+        {"BM": 128, "BN": 256, "TN": 16, "BK": 16, "MIN_BLOCKS": 1, "WORKERS": 0},
+    ],
+    "tma_transposed": [
+        {"WORKERS": 2},
+        {"BM": 128, "BK": 48, "K_SLICES": 1, "A_BUFFERS": 1, "UNROLL": 24, "WORKERS": 0},
+        {"BM": 128, "BK": 40, "K_SLICES": 1, "UNROLL": 40, "WORKERS": 1},
+        {"BM": 64, "BN": 64, "BK": 128, "K_SLICES": 4, "MIN_BLOCKS": 1, "WORKERS": 1},
+        {"BM": 32, "BN": 64, "K_SLICES": 4, "UNROLL": 8, "WORKERS": 3, "BUNDLE": 2},
+        {"BM": 64, "BN": 64, "BK": 48, "UNROLL": 4, "A_BUFFERS": 1, "WORKERS": 1},
+    ],
+    "skinny": [
+        {},
+        {"TM": 2, "TN": 4, "THREADS_N": 8, "GROUPS": 4, "DEPTH": 8, "AHEAD": 0},
+        {"TM": 4, "TN": 2, "THREADS_N": 1, "GROUPS": 4, "AHEAD": 0},
+        {"TM": 4, "TN": 3, "THREADS_N": 1, "THREADS_M": 8, "GROUPS": 4},
+    ],
 }
 FORMS = [(find(name), overrides) for name, configs in CONFIGS.items() for overrides in configs]
 KERNELS = [find(name) for name in CONFIGS]

@@ -24,7 +24,7 @@ extern "C" __global__ void
     for (int k0 = 0; k0 < K; k0 += 32) {
         if (threadIdx.x == 0) {
             barrier_expect_bytes(&full, sizeof As);
-            load_tile(As, &A, k0, tile_row, &full);  // <- other
+            load_tile(As, &A, k0, tile_row, 0, &full);  // <- other
         }
         __syncthreads();
         barrier_wait(&full, parity ^ 1);

@@ -1,6 +1,7 @@
 """What must be known of an array library to multiply its arrays, besides where their elements lie."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.arrays.operand import Operand
@@ -9,6 +10,10 @@ from tilewright.errors import ArrayError
 
 LEGACY_STREAM = 0
 """Handle of CUDA's default stream: it waits for the other blocking streams, and they for it."""
+
+
+Maker = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+"""A function, and what to call it with."""
 
 
 class Library(ABC):
@@ -71,6 +76,10 @@ class Library(ABC):
             f"{source.argument} and {target.argument} must be the same row- or column-major array, "
             f"as a {type_name(source.array)} cannot be copied from here"
         )
+
+    def maker(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Maker | None:
+        """How to make an array as `new` does, for the compiled launcher; None where that cannot be said so."""
+        return None
 
     def written(self, array: Any) -> None:  # noqa: B027 - most libraries keep no account of it
         """Tell the library that a kernel has written a GPU array."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.arrays.library import LEGACY_STREAM, Library
+from tilewright.arrays.library import LEGACY_STREAM, Library, Maker
 from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
 from tilewright.engines.base import Engine
 from tilewright.errors import ArrayError
@@ -43,6 +43,10 @@ class Torch(Library):
         torch = sys.modules["torch"]
         array = torch.empty(shape, dtype=getattr(torch, dtype), device=like.array.device)
         return self.read("out", array, LEGACY_STREAM)
+
+    def maker(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Maker:
+        torch = sys.modules["torch"]
+        return torch.empty, (shape,), {"dtype": getattr(torch, dtype), "device": like.array.device}
 
     def stream(self, array: Any) -> int:
         return (

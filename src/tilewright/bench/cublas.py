@@ -1,7 +1,8 @@
 """The baseline on a GPU: cuBLAS's default, and the best algorithm that cuBLASLt's heuristics offer.
 
-Both compute as the kernels that stand beside them: float32 in true fp32, or in TF32 beside kernels that round to it;
-float16 and bfloat16 with sums and results in fp32.
+Both compute as the kernels that they are compared with, on the same layouts and element types: float32 in true fp32, or
+in TF32 next to kernels that round to it; float16 and bfloat16 with sums in fp32, and results in fp32 or in the factors'
+type. Neither adds a bias or applies an activation.
 """
 
 import contextlib
@@ -16,12 +17,12 @@ from numpy.typing import NDArray
 
 from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.verify import limit
-from tilewright.engines.base import Matrix, Work
+from tilewright.engines.base import Work
 from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import Allocation
 from tilewright.errors import EngineUnavailableError
-from tilewright.problem import Problem, Scalars
+from tilewright.problem import Layout, Problem, Scalars
 
 DEFAULT, BEST = "cuBLAS", "cuBLASLt"
 """Names of the two works: cublasGemmEx, and the best algorithm of cuBLASLt's heuristics. TF32 has its name added."""
@@ -43,28 +44,60 @@ _TYPES = {"float32": 0, "float16": 2, "bfloat16": 14}  # CUDA_R_32F, CUDA_R_16F,
 _COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in fp32, never TF32
 _COMPUTE_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT of cublasGemmAlgo_t: cuBLAS chooses
+_OPERATIONS = {"row": 0, "column": 1}  # CUBLAS_OP_N and CUBLAS_OP_T, for memory that is read by columns
 
-OperandSets = Sequence[tuple[Matrix, Matrix, Matrix]]
-"""A, B and C in the engine's memory, several times."""
+OperandSets = Sequence[Sequence[Any]]
+"""A, B and D in the engine's memory, several times, and whatever follows them."""
 
 
 class _Arithmetic(NamedTuple):
     """What cuBLAS is to compute with."""
 
     factors: int
-    """Type of A and B. C is float32."""
+    """Type of A and B."""
+    result: int
+    """Type of C and D."""
     compute: int
 
     @classmethod
     def of(cls, problem: Problem, precision: str | None) -> "_Arithmetic":
-        return cls(_TYPES[problem.dtype], _COMPUTE_TF32 if precision == "tf32" else _COMPUTE_32F)
+        compute = _COMPUTE_TF32 if precision == "tf32" else _COMPUTE_32F
+        return cls(_TYPES[problem.dtype], _TYPES[problem.result], compute)
+
+
+def gemm_arguments(
+    problem: Problem, precision: str | None, pointers: Sequence[int], alpha: int, beta: int
+) -> tuple[int, ...]:
+    """What cublasGemmEx takes after its handle, or cublasGemmStridedBatchedEx for a batch.
+
+    Args:
+        problem: the product.
+        precision: 'tf32' to round factors to it.
+        pointers: addresses of A, B and D.
+        alpha, beta: addresses of the scalars.
+    """
+    kinds, batched = _Arithmetic.of(problem, precision), problem.batch != 1
+
+    def operand(pointer: int, kind: int, layout: Layout) -> tuple[int, ...]:
+        return (pointer, kind, layout.ld, *([layout.batch_stride or 0] if batched else []))
+
+    a, b, d = pointers
+    return (
+        *(_OPERATIONS[problem.b.order], _OPERATIONS[problem.a.order], problem.n, problem.m, problem.k, alpha),
+        *operand(b, kinds.factors, problem.b),
+        *operand(a, kinds.factors, problem.a),
+        beta,
+        *operand(d, kinds.result, problem.d),
+        *([problem.batch] if batched else []),
+        *(kinds.compute, _ALGORITHM),
+    )
 
 
 class CublasBaseline:
     """cuBLAS on an engine's GPU.
 
-    Both libraries store matrices by columns, so they are asked for the transposed product: C^T = B^T A^T, in
-    which each row-major operand is its own transpose and nothing is moved.
+    Both libraries store matrices by columns, so they are asked for the transposed product: D^T = B^T A^T, in
+    which each row-major operand is its own transpose, and a column-major one is transposed by them.
 
     Raises:
         EngineUnavailableError: the libraries or their bindings are not installed; the message says how to.
@@ -99,9 +132,9 @@ class CublasBaseline:
             precision: 'tf32' to round factors to it; None to take them as they come.
 
         Returns:
-            works by name; none where the product has no elements or no terms, which is no case for cuBLAS.
+            works by name; none where the product has no elements or no terms, or cuBLAS has no such types.
         """
-        if not (problem.m and problem.n and problem.k):
+        if problem.is_empty or not problem.k or problem.result not in ("float32", problem.dtype):
             return {}
         suffix = f" {precision.upper()}" if precision else ""
         works = {DEFAULT + suffix: self._default(problem, sets, precision, scalars)}
@@ -123,18 +156,14 @@ class CublasBaseline:
     def _default(self, problem: Problem, sets: OperandSets, precision: str | None, scalars: Scalars) -> Work:
         """cublasGemmEx, which chooses an algorithm by itself."""
         cublas, handle, workspace = self._cublas, self._handle, self._workspace.pointer
-        m, n, k, lda, ldb, ldc = (problem.m, problem.n, problem.k, problem.a.ld, problem.b.ld, problem.d.ld)
-        plain, numbers, kinds = cublas.Operation.N, _Scalars(scalars), _Arithmetic.of(problem, precision)
+        multiply = cublas.gemm_ex if problem.batch == 1 else cublas.gemm_strided_batched_ex
+        numbers = _Scalars(scalars)
 
         def work(run: int, stream: Any) -> None:
-            a, b, c = sets[run % len(sets)]
+            pointers = [matrix.pointer for matrix in sets[run % len(sets)][:3]]
             cublas.set_stream(handle, int(stream.handle))
             cublas.set_workspace(handle, workspace, WORKSPACE_BYTES)  # set_stream takes it away
-            cublas.gemm_ex(
-                *(handle, plain, plain, n, m, k, numbers.alpha, b.pointer, kinds.factors, ldb),
-                *(a.pointer, kinds.factors, lda, numbers.beta, c.pointer, _TYPES[problem.result], ldc),
-                *(kinds.compute, _ALGORITHM),
-            )
+            multiply(handle, *gemm_arguments(problem, precision, pointers, numbers.alpha, numbers.beta))
 
         return work
 
@@ -147,10 +176,10 @@ class CublasBaseline:
             return None
         works = [product.work(algorithm, scalars) for algorithm in algorithms]
         times = self._engine.time(works, SAMPLES, rotation=len(sets))
-        expected = self.result(self._default(problem, sets, precision, Scalars()), sets)
+        expected = self._floats(self._default(problem, sets, precision, Scalars()), sets)
         agreement = max(AGREEMENT, 2 * limit(problem, precision))
         for index in sorted(range(len(works)), key=lambda index: min(times[index])):
-            difference = self.result(product.work(algorithms[index], Scalars()), sets) - expected
+            difference = self._floats(product.work(algorithms[index], Scalars()), sets) - expected
             if np.linalg.norm(difference) <= agreement * np.linalg.norm(expected):
                 return works[index]
         return None
@@ -164,8 +193,11 @@ class CublasBaseline:
             return False
         return True
 
+    def _floats(self, work: Work, sets: OperandSets) -> NDArray[np.float32]:
+        return self.result(work, sets).astype(np.float32, copy=False)
+
     def result(self, work: Work, sets: OperandSets) -> NDArray[Any]:
-        """C of the first set after one run of such a work."""
+        """D of the first set after one run of such a work."""
         with self._engine.current:
             work(0, self._engine.stream)
         return self._engine.download(sets[0][2])
@@ -194,17 +226,24 @@ class _LtProduct:
     ) -> None:
         self._lt, self._handle, self._workspace, self._sets = lt, handle, workspace, sets
         with contextlib.ExitStack() as created:
-            self._operation = lt.matmul_desc_create(arithmetic.compute, _TYPES[problem.result])
+            self._operation = lt.matmul_desc_create(arithmetic.compute, _TYPES["float32"])
             created.callback(lt.matmul_desc_destroy, self._operation)
+            of_desc = lt.MatmulDescAttribute
+            for attribute, factor in ((of_desc.TRANSA, problem.b), (of_desc.TRANSB, problem.a)):
+                value = np.array([_OPERATIONS[factor.order]], np.int32)
+                lt.matmul_desc_set_attribute(self._operation, attribute, value.ctypes.data, value.nbytes)
             self._layouts = []
-            for kind, rows, cols, ld in (
-                (arithmetic.factors, problem.m, problem.k, problem.a.ld),
-                (arithmetic.factors, problem.k, problem.n, problem.b.ld),
-                (_TYPES[problem.result], problem.m, problem.n, problem.d.ld),
+            for kind, rows, cols, place in (
+                (arithmetic.factors, problem.m, problem.k, problem.a),
+                (arithmetic.factors, problem.k, problem.n, problem.b),
+                (arithmetic.result, problem.m, problem.n, problem.d),
             ):
-                layout = lt.matrix_layout_create(kind, cols, rows, ld)  # by columns, so transposed
+                lines, length = place.lines(rows, cols)
+                layout = lt.matrix_layout_create(kind, length, lines, place.ld)
                 created.callback(lt.matrix_layout_destroy, layout)
                 self._layouts.append(layout)
+                if problem.batch != 1:
+                    self._set_batch(layout, problem.batch, place.batch_stride or 0)
             self.algorithms = self._heuristics()
             weakref.finalize(self, created.pop_all().close).atexit = False
 
@@ -214,7 +253,7 @@ class _LtProduct:
         layout_a, layout_b, layout_c = self._layouts
 
         def work(run: int, stream: Any) -> None:
-            a, b, c = self._sets[run % len(self._sets)]
+            a, b, c = self._sets[run % len(self._sets)][:3]
             lt.matmul(
                 *(handle, self._operation, numbers.alpha, b.pointer, layout_b, a.pointer, layout_a),
                 *(numbers.beta, c.pointer, layout_c, c.pointer, layout_c),
@@ -222,6 +261,14 @@ class _LtProduct:
             )
 
         return work
+
+    def _set_batch(self, layout: int, count: int, stride: int) -> None:
+        attributes = self._lt.MatrixLayoutAttribute
+        for attribute, value in (
+            (attributes.BATCH_COUNT, np.array([count], np.int32)),
+            (attributes.STRIDED_BATCH_OFFSET, np.array([stride], np.int64)),
+        ):
+            self._lt.matrix_layout_set_attribute(layout, attribute, value.ctypes.data, value.nbytes)
 
     def _heuristics(self) -> list[NDArray[Any]]:
         lt = self._lt

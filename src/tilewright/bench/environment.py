@@ -11,8 +11,8 @@ from typing import Any
 
 from tilewright import version
 from tilewright.engines.base import Engine
-from tilewright.engines.emulator.compiler import find_compiler
 from tilewright.engines.emulator.host import cpu_name
+from tilewright.engines.host_compiler import find_compiler
 from tilewright.errors import EngineUnavailableError
 
 REVISION_VARIABLE = "TILEWRIGHT_REVISION"

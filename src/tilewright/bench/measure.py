@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,11 +10,11 @@ from numpy.typing import NDArray
 
 from tilewright.bench.records import Baseline, Error, LaunchedKernel, Record, Times
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.base import Engine, Matrix, Work, run
+from tilewright.engines.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import Problem, Scalars
+from tilewright.problem import Epilogue, Order, Problem, Scalars
 
 _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 kB
 
@@ -32,11 +31,17 @@ class Choice(NamedTuple):
 
 
 class OperandSet(NamedTuple):
-    """One A, B and C in the engine's memory."""
+    """One set of operands in the engine's memory."""
 
     a: Matrix
     b: Matrix
     c: Matrix
+    """C and D: updated in place."""
+    bias: Matrix | None = None
+
+    @property
+    def pointers(self) -> Pointers:
+        return Pointers(self.a.pointer, self.b.pointer, self.c.pointer, bias=self.bias.pointer if self.bias else 0)
 
 
 class BaselineLibrary(Protocol):
@@ -83,7 +88,7 @@ def measure(
     Args:
         engine: where to run.
         choices: what to run.
-        problem: what to compute; leading dimensions are the tight ones.
+        problem: what to compute; its matrices have no gaps.
         samples: timed samples of each choice and baseline.
         library: what to compare with.
         scalars: alpha and beta.
@@ -143,8 +148,10 @@ def _baseline(
     if library is None or not works:
         return None
     name = min(works, key=lambda way: times[way].median)
-    # With another beta, C is not what it was: the runs have added to it again and again.
-    result = library.result(works[name], sets) if operands.scalars.beta == 0 else None
+    # With another beta, C is not what it was: the runs have added to it again and again. And libraries compute the
+    # product alone, without bias and activation.
+    comparable = operands.scalars.beta == 0 and operands.problem.epilogue == Epilogue()
+    result = library.result(works[name], sets) if comparable else None
     error = math.nan if result is None else operands.error(result)
     return Baseline(
         name=name,
@@ -158,14 +165,15 @@ def _baseline(
 
 def verify(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> tuple[Plan, float]:
     """Run a kernel once; its plan, and its relative error."""
-    a, b, c = (engine.upload(array) for array in (operands.a, operands.b, operands.c))
-    plan = run(engine, kernel, config, operands.problem, a, b, c, operands.scalars)
-    return plan, operands.error(engine.download(c))
+    (one,) = operand_sets(engine, operands, count=1)
+    problem, scalars = operands.problem, operands.scalars
+    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias)
+    return plan, operands.error(engine.download(one.c))
 
 
 def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Scalars = Scalars()) -> Work:
     """Runs of a plan, each on the next set of operands."""
-    pointers = [Pointers(*(matrix.pointer for matrix in operands)) for operands in sets]
+    pointers = [operands.pointers for operands in sets]
 
     def work(index: int, stream: object) -> None:
         engine.start(plan, pointers[index % len(sets)], scalars, stream)
@@ -173,26 +181,29 @@ def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Sca
     return work
 
 
-def operand_sets(engine: Engine, operands: Operands) -> list[OperandSet]:
-    """Copies of the operands, enough of them to fill the engine's last-level cache twice."""
+def operand_sets(engine: Engine, operands: Operands, count: int | None = None) -> list[OperandSet]:
+    """Copies of the operands; if not said how many, enough of them to fill the engine's last-level cache twice."""
     size = operands.a.nbytes + operands.b.nbytes + operands.c.nbytes
-    count = 1
-    if engine.capability is not None and size:
-        count = min(max(math.ceil(2 * engine.cache_bytes / size), 1), _MOST_SETS)
-    copies = (_copies(engine, array, count) for array in (operands.a, operands.b, operands.c))
-    return [OperandSet(*matrices) for matrices in zip(*copies, strict=True)]
+    if count is None:
+        rotates = engine.capability is not None and size
+        count = min(max(math.ceil(2 * engine.cache_bytes / size), 1), _MOST_SETS) if rotates else 1
+    problem = operands.problem
+    a, b = _copies(engine, operands.a, count, problem.a.order), _copies(engine, operands.b, count, problem.b.order)
+    c = _copies(engine, operands.c, count)
+    biases = [None] * count if operands.bias is None else _copies(engine, operands.bias[np.newaxis], count)
+    return [OperandSet(*matrices) for matrices in zip(a, b, c, biases, strict=True)]
 
 
-def _copies(engine: Engine, array: NDArray[Any], count: int) -> list[Matrix]:
+def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row") -> list[Matrix]:
     """Copies of an array in one allocation, each at an address that is a multiple of 16."""
-    rows, cols = array.shape
-    whole = VECTOR_BYTES // array.itemsize  # so many rows of any length are a multiple of 16 bytes
-    stride = -(-rows // whole) * whole
-    stack = np.zeros((count, stride, cols), array.dtype)
-    stack[:, :rows] = array
-    memory = engine.upload(stack.reshape(count * stride, cols))
-    step = stride * cols * array.itemsize
-    return [replace(memory, pointer=memory.pointer + index * step, rows=rows) for index in range(count)]
+    lines = memory_lines(array, 0, order)
+    whole = VECTOR_BYTES // array.itemsize
+    size = -(-lines.size // whole) * whole
+    stack = np.zeros((count, size), array.dtype)
+    stack[:, : lines.size] = lines.reshape(-1)
+    memory = engine.upload(stack)
+    step, ld = size * array.itemsize, lines.shape[1]
+    return [matrix_at(memory.pointer + index * step, array, ld, order, memory.owner) for index in range(count)]
 
 
 def _record(
@@ -218,4 +229,9 @@ def _record(
         error=Error(relative_frobenius=error if math.isfinite(error) else None, limit=allowed),
         verified=bool(error <= allowed),
         precision=choice.kernel.precision,
+        layout=problem.layout,
+        batch=problem.batch,
+        out_dtype=problem.result,
+        bias=problem.epilogue.bias,
+        activation=problem.epilogue.activation,
     )

@@ -1,13 +1,15 @@
 """NumPy on the CPU: the reference that stands beside the emulator, where there is no GPU to compare on."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tilewright.bench.measure import OperandSet
 from tilewright.bench.records import LaunchedKernel
+from tilewright.bench.verify import Operands
 from tilewright.engines.base import Work
-from tilewright.problem import Problem, Scalars
+from tilewright.problem import Arithmetic, Problem, Scalars
 
 
 class NumpyBaseline:
@@ -22,11 +24,10 @@ class NumpyBaseline:
         precision: str | None = None,
         scalars: Scalars = Scalars(),
     ) -> Mapping[str, Work]:
-        """One way: numpy.matmul, on random operands of the problem's sizes, whatever the sets and precision are."""
-        random = np.random.default_rng(0)
-        a = random.random((problem.m, problem.k), dtype=np.float32)
-        b = random.random((problem.k, problem.n), dtype=np.float32)
-        c = random.random((problem.m, problem.n), dtype=np.float32)
+        """One way: numpy.matmul, on random operands of the problem's sizes and layouts, whatever the sets and precision
+        are."""
+        operands = Operands.draw(replace(problem, arithmetic=Arithmetic()), scalars)
+        a, b, c = operands.a, operands.b, operands.c
         product = np.empty_like(c)
 
         def work(index: int, stream: object) -> None:

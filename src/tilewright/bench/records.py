@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tilewright.errors import RecordsError
 from tilewright.files import save_json
+from tilewright.problem import Arithmetic, Epilogue, Problem, Side, orders
 
 
 class _Model(BaseModel):
@@ -57,6 +58,24 @@ class Error(_Model):
     limit: float
 
 
+class PerCall(_Model):
+    """Microseconds a call, of ours and of the framework's own."""
+
+    ours: float
+    baseline: float
+
+
+class EndToEnd(_Model):
+    """What a caller sees: `tilewright.matmul` next to the framework's own call on the same tensors, in one run."""
+
+    framework: str
+    """Name and version."""
+    host_us: PerCall
+    """The host's time in a call."""
+    wall_us: PerCall
+    """Time of a call among calls back to back, the GPU's work included."""
+
+
 class Record(_Model):
     """One measurement of one kernel with one config on one problem."""
 
@@ -81,6 +100,18 @@ class Record(_Model):
     """The kernel that the selector picked, where `kernel` is 'best'."""
     precision: str | None = None
     """What kernel and baseline round factors to, as 'tf32'; None where they take them as they come."""
+    layout: str = "NN"
+    """Orders of A and B, N for row-major and T for column-major."""
+    batch: int = 1
+    out_dtype: str = "float32"
+    """Element type of D, C and the bias."""
+    bias: Side | None = None
+    """As in `problem.Epilogue`. The baseline has no bias, and no activation."""
+    activation: str | None = None
+    end_to_end: EndToEnd | None = None
+    """Of calls that return a new result; None where that was not asked for."""
+    end_to_end_out: EndToEnd | None = None
+    """Of calls that write to an array of the caller's, by out=."""
 
     @property
     def error_ratio(self) -> float | None:
@@ -89,9 +120,26 @@ class Record(_Model):
         return ours / theirs if ours is not None and theirs else None
 
     @property
+    def problem(self) -> Problem:
+        """What was computed; its matrices have no gaps.
+
+        Raises:
+            ProblemError, DtypeError: there is no such problem.
+        """
+        a, b = orders(self.layout)
+        arithmetic, epilogue = Arithmetic(self.dtype, self.out_dtype), Epilogue(self.bias, self.activation)
+        return Problem(self.m, self.n, self.k, arithmetic, self.batch, a, b, epilogue=epilogue)
+
+    @property
     def shape(self) -> str:
-        """The sizes as text: 'MxNxK'."""
-        return f"{self.m}x{self.n}x{self.k}"
+        """The sizes as text: 'MxNxK'; of a batch, '8 of MxNxK'."""
+        sizes = f"{self.m}x{self.n}x{self.k}"
+        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
+
+    @property
+    def case(self) -> str:
+        """Orders, element types and epilogue as text, as in 'NT float32 bias+gelu'."""
+        return self.problem.case
 
     @property
     def arithmetic(self) -> str:

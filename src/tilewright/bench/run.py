@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tilewright.bench import measure
+from tilewright.bench.end_to_end import TorchCalls
 from tilewright.bench.measure import BaselineLibrary, Choice, OnStep
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Record
@@ -38,6 +39,7 @@ def bench(
     library: BaselineLibrary | None,
     scalars: Scalars = Scalars(),
     name_kernels: bool = False,
+    framework: TorchCalls | None = None,
     on_step: OnStep = lambda what, done, total: None,
 ) -> Iterator[list[Record]]:
     """Measure the choices on one problem after the other; yields the records of each as they come.
@@ -45,8 +47,14 @@ def bench(
     A choice may be `BEST`: its records say so for a kernel, and have the rung, the config and in `picked` the name of
     what the selector picked.
 
+    Args:
+        engine, samples, library, scalars, name_kernels, on_step: see `measure.measure`.
+        choices: what to run on each problem.
+        problems: what to compute; their matrices have no gaps.
+        framework: whose own calls matmul is timed next to, end to end; None leaves that out.
+
     Raises:
-        DtypeError: a kernel does not take a problem's element type; raised before anything runs.
+        DtypeError, LaunchError, ProblemError: a kernel does not take a problem; raised before anything runs.
         CompileError, LaunchError: a kernel cannot be run.
     """
     picked = [[_pick(engine, choice, problem) for choice in choices] for problem in problems]
@@ -64,10 +72,22 @@ def bench(
             name_kernels=name_kernels,
             on_step=on_step,
         )
+        if framework:
+            records = [
+                _end_to_end(record, framework, problem, scalars, None if asked == BEST else choice)
+                for asked, choice, record in zip(choices, chosen, records, strict=True)
+            ]
         yield [
             record.model_copy(update={"kernel": BEST, "picked": record.kernel}) if choice == BEST else record
             for choice, record in zip(choices, records, strict=True)
         ]
+
+
+def _end_to_end(
+    record: Record, framework: TorchCalls, problem: Problem, scalars: Scalars, choice: Choice | None
+) -> Record:
+    new, out = framework.measure(problem, scalars, choice)
+    return record.model_copy(update={"end_to_end": new, "end_to_end_out": out})
 
 
 def _pick(engine: Engine, choice: Choice | str, problem: Problem) -> Choice:

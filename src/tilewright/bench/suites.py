@@ -4,35 +4,61 @@ import json
 from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
+from typing import NamedTuple
 
 from tilewright.errors import SuiteNotFoundError, nearest
-from tilewright.problem import Arithmetic, Problem
+from tilewright.problem import Arithmetic, Epilogue, Problem, orders
+
+
+class Shape(NamedTuple):
+    """A suite's problem, whatever it is computed in."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    layout: str = "NN"
+    """Orders of A and B, as one of `problem.LAYOUTS`."""
 
 
 @lru_cache
-def shapes() -> dict[str, tuple[tuple[int, int, int], ...]]:
-    """Every suite by name: its problems' (m, n, k)."""
+def shapes() -> dict[str, tuple[Shape, ...]]:
+    """Every suite by name."""
     text = resources.files("tilewright.bench").joinpath("suites.json").read_text(encoding="utf-8")
-    return {name: tuple((m, n, k) for m, n, k in sizes) for name, sizes in json.loads(text)["suites"].items()}
+    lists = json.loads(text)
+    plain = {name: tuple(Shape(*sizes) for sizes in members) for name, members in lists["suites"].items()}
+    return plain | {name: tuple(Shape(**member) for member in members) for name, members in lists["blocks"].items()}
 
 
-def suite(name: str, dtype: str = "float32") -> list[Problem]:
-    """The problems of a suite.
-
-    Raises:
-        SuiteNotFoundError: no suite has this name; the message gives the nearest.
-    """
-    if name not in shapes():
-        raise SuiteNotFoundError(f"no suite is called {name!r}{nearest(name, shapes())}")
-    return [Problem(m, n, k, Arithmetic(dtype)) for m, n, k in shapes()[name]]
-
-
-def problems(sizes: Iterable[str], names: Iterable[str], dtype: str = "float32") -> list[Problem]:
+def problems(
+    sizes: Iterable[str],
+    names: Iterable[str],
+    arithmetic: Arithmetic = Arithmetic(),
+    *,
+    layout: str | None = None,
+    batch: int | None = None,
+    epilogue: Epilogue = Epilogue(),
+) -> list[Problem]:
     """Problems by their sizes, 'MxNxK', and those of suites by their names.
+
+    Args:
+        sizes, names: of the problems, and of suites.
+        arithmetic, epilogue: of all of them.
+        layout: orders of A and B, as in 'NT'; None for each suite's own, and 'NN' for sizes.
+        batch: products; None for each suite's own, and 1 for sizes.
 
     Raises:
         ProblemError, DtypeError: sizes do not parse, or no such problem can be.
-        SuiteNotFoundError: no suite has one of the names.
+        SuiteNotFoundError: no suite has one of the names; the message gives the nearest.
     """
-    of_sizes = [Problem.parse(text, arithmetic=Arithmetic(dtype)) for text in sizes]
-    return of_sizes + [problem for name in names for problem in suite(name, dtype)]
+    chosen = [Shape(one.m, one.n, one.k) for one in map(Problem.parse, sizes)]
+    for name in names:
+        if name not in shapes():
+            raise SuiteNotFoundError(f"no suite is called {name!r}{nearest(name, shapes())}")
+        chosen += shapes()[name]
+    found = []
+    for shape in chosen:
+        a, b = orders(layout or shape.layout)
+        count = shape.batch if batch is None else batch
+        found.append(Problem(shape.m, shape.n, shape.k, arithmetic, count, a, b, epilogue=epilogue))
+    return found

@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.engines.base import poisoned
-from tilewright.problem import Problem, Scalars
+from tilewright import activations
+from tilewright.problem import Layout, Problem, Scalars
 
 _TF32_INPUTS = 2.0**-11 * math.sqrt(2 / 7)
 """Relative error of a product of random operands that were rounded to TF32: see `limit`."""
 
+_ACTIVATION_UNITS = 8
+"""Units of 2**-23 of a sum that computing an activation of it may err by."""
+
+_STEEPEST = 1.13
+"""Largest slope of an activation, and so how many times larger it may make an error: that of gelu, at 1.41."""
+
+_ROUNDING = {"float32": 0.0, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+"""By how much of itself a number errs at most when it is rounded to a result's type; of float32 the sums' limit has
+it."""
 
 _CHUNK = 1 << 20
 """Elements that are compared at a time."""
@@ -22,50 +31,79 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Operands:
-    """Host arrays of one problem, with no gap between rows.
+    """Host arrays of one problem, uniformly random in [-1, 1) and rounded to its element types, without gaps.
 
-    a is m x k and b k x n, uniformly random in [-1, 1) and rounded to the problem's element type. c is m x n: what C
-    holds before the run, random where beta is not 0 and NaN where it is, so that an element that is left unwritten, or
-    read though beta = 0, shows.
+    a is m x k and b k x n, column-major where the problem says so. c is m x n: what D holds before the run, random
+    where beta is not 0 and NaN where it is, so that an element that is left unwritten, or read though beta = 0, shows.
+    In a batch, each has one more dimension, the first; a factor that serves the whole batch does not. bias has the
+    elements of a row or a column, None where the problem has no bias.
     """
 
     problem: Problem
     a: NDArray[Any]
     b: NDArray[Any]
-    c: NDArray[np.float32]
+    c: NDArray[Any]
     scalars: Scalars = Scalars()
+    bias: NDArray[Any] | None = None
 
     @classmethod
     def draw(cls, problem: Problem, scalars: Scalars = Scalars(), seed: int = 0) -> "Operands":
         """Draw operands; the same seed gives the same ones."""
         random = np.random.default_rng(seed)
 
-        def uniform(rows: int, cols: int, dtype: str) -> NDArray[Any]:
-            return (random.random((rows, cols), dtype=np.float32) * 2 - 1).astype(dtype, copy=False)
+        def uniform(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+            return (random.random(shape, dtype=np.float32) * 2 - 1).astype(dtype, copy=False)
+
+        def factor(layout: Layout, rows: int, cols: int) -> NDArray[Any]:
+            count = (problem.batch,) if problem.batch != 1 and layout.batch_stride else ()
+            lines = uniform((*count, *layout.lines(rows, cols)), problem.dtype)
+            return lines if layout.order == "row" else lines.swapaxes(-1, -2)
 
         m, n, k = problem.m, problem.n, problem.k
-        a, b = uniform(m, k, problem.dtype), uniform(k, n, problem.dtype)
-        return cls(problem, a, b, uniform(m, n, problem.result) if scalars.beta else poisoned(m, n), scalars)
+        a, b = factor(problem.a, m, k), factor(problem.b, k, n)
+        of_c = (m, n) if problem.batch == 1 else (problem.batch, m, n)
+        c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, np.nan, dtype=problem.result)
+        side = problem.epilogue.bias
+        bias = uniform((n if side == "row" else m,), problem.result) if side else None
+        return cls(problem, a, b, c, scalars, bias)
+
+    @cached_property
+    def sums(self) -> NDArray[np.float64]:
+        """alpha * a @ b + beta * c + bias in float64, of the rounded operands."""
+        alpha, beta = self.scalars
+        sums: NDArray[np.float64] = np.matmul(self.a.astype(np.float64), self.b.astype(np.float64))
+        if alpha != 1:
+            sums *= alpha
+        if beta:
+            sums += beta * self.c.astype(np.float64)
+        if self.bias is not None:
+            values = self.bias.astype(np.float64)
+            sums += values if self.problem.epilogue.bias == "row" else values[:, np.newaxis]
+        return sums
 
     @cached_property
     def reference(self) -> NDArray[np.float64]:
-        """alpha * a @ b + beta * c in float64, of the rounded operands."""
-        alpha, beta = self.scalars
-        product: NDArray[np.float64] = alpha * (self.a.astype(np.float64) @ self.b.astype(np.float64))
-        return product + beta * self.c if beta else product
+        """What D must be: the activation of the sums."""
+        return activations.apply(self.problem.epilogue.activation, self.sums)
 
-    def error(self, result: NDArray[np.float32]) -> float:
-        """Relative Frobenius norm ||result - reference|| / ||reference||; NaN where the result holds one."""
-        rows = max(_CHUNK // max(result.shape[1], 1), 1)
-        chunks = [slice(row, row + rows) for row in range(0, result.shape[0], rows)]
+    def error(self, result: NDArray[Any]) -> float:
+        """Relative Frobenius norm ||result - reference|| / ||sums||; NaN where the result holds one.
+
+        The sums and the reference are one where there is no activation. Where there is, it may make any number small,
+        but no error much larger.
+        """
+        lines = (math.prod(result.shape[:-1]), result.shape[-1])
+        ours, exact = result.reshape(lines), self.reference.reshape(lines)
+        rows = max(_CHUNK // max(lines[1], 1), 1)
+        chunks = [slice(row, row + rows) for row in range(0, lines[0], rows)]
         with ThreadPoolExecutor() as threads:  # NumPy works outside of Python's lock
-            squares = threads.map(lambda chunk: _square(result[chunk] - self.reference[chunk]), chunks)
+            squares = threads.map(lambda chunk: _square(ours[chunk].astype(np.float64) - exact[chunk]), chunks)
             difference = math.sqrt(sum(squares))
         return difference / self._norm if self._norm else difference
 
     @cached_property
     def _norm(self) -> float:
-        return math.sqrt(_square(self.reference))
+        return math.sqrt(_square(self.sums))
 
 
 def _square(elements: NDArray[np.float64]) -> float:
@@ -86,6 +124,8 @@ def limit(problem: Problem, precision: str | None = None) -> float:
       2**-10 / sqrt(12) * x; over all of [-1, 1) that is 2**-11 / sqrt(7) of an element, in the root mean square. Errors
       of two factors are independent, so a product errs by sqrt(2) times that, and a sum by as much, however long it is:
       2.6e-4. Twice that is allowed. Operands that are cut off, and not rounded, err by more.
+    - An activation multiplies errors by its slope, and adds a few units of its own. Rounding the result to 16 bits
+      adds half a unit in the last place of each element.
 
     Args:
         problem: the product.
@@ -93,8 +133,11 @@ def limit(problem: Problem, precision: str | None = None) -> float:
             where they are taken as they come.
     """
     unit = 2.0**-23
-    exact = unit * (0.5 * math.sqrt(problem.k) + 4)
-    if precision is None and problem.dtype == "float32":
-        return exact
-    summed = exact + unit * problem.k / 16
-    return summed + 2 * _TF32_INPUTS if precision == "tf32" else summed
+    allowed = unit * (0.5 * math.sqrt(problem.k) + 4)
+    if precision is not None or problem.dtype != "float32":
+        allowed += unit * problem.k / 16
+    if precision == "tf32":
+        allowed += 2 * _TF32_INPUTS
+    if problem.epilogue.activation:
+        allowed = _STEEPEST * allowed + _ACTIVATION_UNITS * unit
+    return allowed + _ROUNDING[problem.result]

@@ -1,6 +1,7 @@
 """The command line: `tilewright bench`."""
 
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,18 +11,19 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tilewright.bench import suites
+from tilewright.bench.end_to_end import TorchCalls
 from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, Choice
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
-from tilewright.cli.terminal import EngineName, Shapes, Suites, notes, out
+from tilewright.cli.terminal import Batch, EngineName, LayoutName, OutDtype, Shapes, Suites, notes, out
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, EngineUnavailableError
+from tilewright.errors import ConfigError, EngineUnavailableError, LaunchError
 from tilewright.kernels import LADDER, resolve
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
-from tilewright.report.tables import baseline_kernels_table, bench_table
+from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, Scalars
+from tilewright.report.tables import baseline_kernels_table, bench_table, end_to_end_table
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
 GPU_SAMPLES, EMULATOR_SAMPLES = 10, 1
@@ -44,8 +46,15 @@ def run_bench(
         str | None,
         typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
     ] = None,
-    alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.0,
-    beta: Annotated[float, typer.Option(help="With 0, C is written and never read.")] = 0.0,
+    out_dtype: OutDtype = "float32",
+    layout: LayoutName = None,
+    batch: Batch = None,
+    alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
+    beta: Annotated[float, typer.Option(help="With 0, C is not read.")] = 0.0,
+    bias: Annotated[bool, typer.Option("--bias", help="Add a row of N elements to each row.")] = False,
+    activation: Annotated[
+        str | None, typer.Option(metavar="|".join(ACTIVATIONS), help="Apply it to each element, last.")
+    ] = None,
     engine: EngineName = CHOICES[0],
     config: Annotated[
         str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
@@ -57,15 +66,27 @@ def run_bench(
     show_baseline_kernel: Annotated[
         bool, typer.Option("--show-baseline-kernel", help="Name the kernels that cuBLAS runs on each problem.")
     ] = False,
+    end_to_end: Annotated[
+        bool,
+        typer.Option(
+            "--end-to-end", help="Time calls of matmul too, host included, next to PyTorch's own: needs it, and a GPU."
+        ),
+    ] = False,
     json_path: Annotated[Path | None, typer.Option("--json", metavar="PATH", help="Write the records here.")] = None,
 ) -> None:
-    """Verify kernels, and time them beside cuBLAS (on a GPU) or NumPy (on the emulator).
+    """Verify kernels, and time them next to cuBLAS (on a GPU) or NumPy (on the emulator).
+
+    Both compute the same product in the same layouts and types; bias and activation are the kernel's alone.
 
     Every version and cuBLAS on one problem:  [bold]tilewright bench --shape 1000x2000x3000[/]
 
     Two rungs over a suite, kept as JSON:     [bold]tilewright bench 5 warptiled --suite squares --json run.json[/]
 
     One rung with another config:             [bold]tilewright bench vectorized --config BM=64,BN=64,BK=16,TM=4,TN=4[/]
+
+    Transposed weights:                       [bold]tilewright bench best --suite llm --layout NT[/]
+
+    What a caller sees:                       [bold]tilewright bench best --suite squares --end-to-end[/]
 
     The exit status is 0 only if every result was right.
     """
@@ -77,7 +98,15 @@ def run_bench(
     for kernel, preset in (one for one in named if not isinstance(one, str)):
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
     scalars = Scalars.checked(alpha, beta)
-    problems = suites.problems(shape or [], suite or [], dtype or DTYPES[0])
+    scalars = Scalars.checked(alpha, beta)
+    asked = partial(
+        suites.problems,
+        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype),
+        layout=layout,
+        batch=batch,
+        epilogue=Epilogue("row" if bias else None, activation),
+    )
+    problems = asked(shape or [], suite or [])
     where = resolve_engine(engine)
     emulated = where.capability is None
     choices: list[Choice | str] = []
@@ -91,7 +120,10 @@ def run_bench(
                 continue  # where none is named, it is all rungs that the GPU can run
             choices.append(Choice(kernel, kernel.config({**preset, **overrides}, capability=where.capability)))
     if not problems:
-        problems = suites.problems([EMULATOR_SHAPE if emulated else GPU_SHAPE], [], dtype or DTYPES[0])
+        problems = asked([EMULATOR_SHAPE if emulated else GPU_SHAPE], [])
+    if end_to_end and emulated:
+        raise EngineUnavailableError("--end-to-end needs a GPU: the emulator's times say nothing of one")
+    framework = TorchCalls.on_gpu() if end_to_end else None
     samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
     out.print(_headline(where), highlight=False)
     if show_baseline_kernel and emulated:
@@ -99,7 +131,18 @@ def run_bench(
             "[yellow]no baseline kernel:[/] without a GPU the baseline is NumPy, which runs none", soft_wrap=True
         )
     tasks = _by_dtype(choices, problems, dtype)
-    records = _measure(where, tasks, samples, scalars, show_baseline_kernel, json_path)
+    if not kernels:
+        tasks = _taken(tasks)
+    run_one = partial(
+        bench,
+        where,
+        samples=samples,
+        library=_library(where),
+        scalars=scalars,
+        name_kernels=show_baseline_kernel,
+        framework=framework,
+    )
+    records = _measure(where, tasks, run_one, json_path)
     wrong = [record for record in records if not record.verified]
     for record in wrong:
         notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
@@ -114,13 +157,31 @@ def _by_dtype(choices: list[Choice | str], problems: list[Problem], dtype: str |
         first = next(known for known in DTYPES if known in taken)
         tasks.setdefault(dtype or first, []).append(choice)
     return [
-        (chosen, [replace(problem, arithmetic=Arithmetic(kind)) for problem in problems])
+        (chosen, [replace(one, arithmetic=Arithmetic(kind, one.result)) for one in problems])
         for kind, chosen in tasks.items()
     ]
 
 
+def _taken(tasks: list[_Task]) -> list[_Task]:
+    """The same without kernels that do not take a problem.
+
+    Raises:
+        LaunchError: no kernel takes one of the problems.
+    """
+    found: list[_Task] = []
+    for choices, problems in tasks:
+        for problem in problems:
+            takers = [one for one in choices if isinstance(one, str) or one.kernel.refusal(problem) is None]
+            if takers:
+                found.append((takers, [problem]))
+    for problem in tasks[0][1] if tasks else []:
+        if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
+            raise LaunchError(f"no rung takes {problem.shape} {problem.case}; 'best' names what matmul would take")
+    return found
+
+
 def _measure(
-    engine: Engine, tasks: list[_Task], samples: int, scalars: Scalars, name_kernels: bool, json_path: Path | None
+    engine: Engine, tasks: list[_Task], run_one: Callable[..., Iterator[list[Record]]], json_path: Path | None
 ) -> list[Record]:
     """Run the bench with a progress bar; tables and records come out problem by problem."""
     records: list[Record] = []
@@ -131,21 +192,14 @@ def _measure(
         def on_step(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)
 
-        run_one = partial(
-            bench,
-            engine,
-            samples=samples,
-            library=_library(engine),
-            scalars=scalars,
-            name_kernels=name_kernels,
-            on_step=on_step,
-        )
-        runs = [run_one(*one) for one in tasks]
+        runs = [run_one(*one, on_step=on_step) for one in tasks]
         for measured in itertools.chain.from_iterable(runs):
             records += measured
             out.print(bench_table(measured))
             if launched := baseline_kernels_table(measured):
                 out.print(launched)
+            if calls := end_to_end_table(measured):
+                out.print(calls)
             if json_path:
                 Run(environment=environment(engine), records=records).save(json_path)
     return records

@@ -82,7 +82,7 @@ def run_check(
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
     shapes = shape or ([] if suite else list(DEFAULT_SHAPES))
     betas = DEFAULT_BETAS if beta is None else (beta,)
-    problems = suites.problems(shapes, suite or [], dtype or DTYPES[0])
+    problems = suites.problems(shapes, suite or [], Arithmetic(dtype or DTYPES[0]))
     cases = [(problem, Scalars.checked(alpha, b)) for b in betas for problem in problems]
     started = time.monotonic()
     faulty = 0

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from tilewright.bench import suites
 from tilewright.engines.registry import CHOICES
+from tilewright.problem import DTYPES, LAYOUTS
 
 out = Console()
 notes = Console(stderr=True, highlight=False)
@@ -18,5 +19,19 @@ Shapes = Annotated[
 Suites = Annotated[
     list[str] | None,
     typer.Option("--suite", metavar="NAME", help=f"Lists of shapes: {', '.join(suites.shapes())}."),
+]
+LayoutName = Annotated[
+    str | None,
+    typer.Option(
+        "--layout",
+        metavar="|".join(LAYOUTS),
+        help="Orders of A and B: N row-major, T column-major. If left out, the suite's, or NN.",
+    ),
+]
+Batch = Annotated[
+    int | None, typer.Option("--batch", min=0, help="Products to compute at a time. If left out, the suite's, or 1.")
+]
+OutDtype = Annotated[
+    str, typer.Option("--out-dtype", metavar="|".join(DTYPES), help="Element type of the result and of C.")
 ]
 EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]

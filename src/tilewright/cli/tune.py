@@ -13,13 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tilewright.bench import suites
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Record, Run
-from tilewright.cli.terminal import EngineName, Shapes, Suites, notes, out
+from tilewright.cli.terminal import Batch, EngineName, LayoutName, OutDtype, Shapes, Suites, notes, out
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import DTYPES, Arithmetic, Problem
 from tilewright.report.tables import bench_table
 from tilewright.tables import store
 from tilewright.tuning import merge, search, space
@@ -40,6 +40,9 @@ def run_tune(
     shape: Shapes = None,
     suite: Suites = None,
     dtype: Annotated[str, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}.")] = DTYPES[0],
+    out_dtype: OutDtype = "float32",
+    layout: LayoutName = None,
+    batch: Batch = None,
     budget: Annotated[
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="Search no longer than this, over all problems. No end otherwise."),
@@ -83,7 +86,7 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    problems = suites.problems(shape or [], suite or [], dtype)
+    problems = suites.problems(shape or [], suite or [], Arithmetic(dtype, out_dtype), layout=layout, batch=batch)
     problems = [problem for problem in dict.fromkeys(problems) if problem.flops]
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
     settings = Settings(samples=samples, exhaustive=exhaustive)
@@ -114,7 +117,7 @@ def run_tune(
                 entries = merge.of_records(found, facts.get("revision"))
                 notes.print(f"saved to {store.save(where.device_name, where.capability, entries)}", soft_wrap=True)
     log.close()
-    tuned = {(record.m, record.n, record.k) for record in records if record.verified}
+    tuned = {record.problem for record in records if record.verified}
     raise typer.Exit(0 if len(tuned) == len(problems) else 1)
 
 

@@ -88,17 +88,26 @@ class Engine(Protocol):
             CompileError: the compiler refuses the source; its message is in the error.
         """
 
-    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+    def plan(
+        self,
+        kernel: Kernel,
+        config: Config,
+        problem: Problem,
+        addresses: Addresses = Addresses(),
+        *,
+        capturing: bool = False,
+    ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
         Args:
             kernel, config: what runs.
             problem: what it computes.
             addresses: of the operands, or what they leave when divided by 16.
+            capturing: whether the plan is for a stream that is being captured into a graph.
 
         Raises:
-            DtypeError, LaunchError, ProblemError: the kernel does not take the problem, or the geometry is one that a
-                GPU refuses.
+            DtypeError, LaunchError, ProblemError: the kernel does not take the problem, the geometry is one that a GPU
+                refuses, or the code would have to be loaded in a capture.
             CompileError: the compiler refuses the source; its message is in the error.
         """
 
@@ -109,6 +118,9 @@ class Engine(Protocol):
             LaunchError: the driver refuses a launch, or the kernel failed.
             MemoryError: the plan needs a workspace, and the memory is full.
         """
+
+    def capturing(self, stream: Any) -> bool:
+        """Whether launches on a stream are being captured into a graph."""
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
         """Copy a host array of 2 dimensions, or of 3 (a batch), to the engine's memory, with ld elements a row (or
@@ -193,9 +205,8 @@ def matrix_at(pointer: int, array: NDArray[Any], ld: int, order: Order, owner: A
 
 def array_of(lines: NDArray[Any], matrix: Matrix) -> NDArray[Any]:
     """The array that a matrix's lines are: their memory's order made rows and columns again."""
-    count, length = matrix.lines
-    batch = 1 if matrix.batch is None else matrix.batch
-    stacked = lines.reshape(batch, count // max(batch, 1), length)
+    sizes = (matrix.rows, matrix.cols) if matrix.order == "row" else (matrix.cols, matrix.rows)
+    stacked = lines.reshape(1 if matrix.batch is None else matrix.batch, *sizes)
     array = stacked if matrix.order == "row" else stacked.swapaxes(1, 2)
     return np.ascontiguousarray(array[0] if matrix.batch is None else array)
 

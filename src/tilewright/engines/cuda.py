@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from cuda.bindings.driver import (
+    CUstreamCaptureStatus,
     cuCtxGetCurrent,
     cuCtxSetCurrent,
     cuCtxSynchronize,
     cuMemcpyDtoHAsync,
     cuMemcpyHtoDAsync,
+    cuStreamIsCapturing,
 )
 from cuda.core import LEGACY_DEFAULT_STREAM, Device, Event, EventOptions, Stream
 from cuda.core.graph import Graph
@@ -27,11 +29,11 @@ from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, unavailable
 from tilewright.engines.launch_arguments import encode
-from tilewright.engines.plan import Needs, Plan, Pointers, Step
+from tilewright.engines.plan import Memory, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, jobs
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
-from tilewright.kernels.spec import Config, Kernel, Workspace
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import Order, Problem, Scalars
 
@@ -99,18 +101,37 @@ class CudaEngine:
             self._executables[key] = executable
         return executable
 
-    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+    def plan(
+        self,
+        kernel: Kernel,
+        config: Config,
+        problem: Problem,
+        addresses: Addresses = Addresses(),
+        *,
+        capturing: bool = False,
+    ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
+
+        Args:
+            kernel, config, problem, addresses: see `Engine.plan`.
+            capturing: whether the plan is for a stream that is being captured, so that no code may be loaded.
 
         Raises:
             DtypeError, ProblemError: the kernel does not take the problem.
-            LaunchError: nor the operands' alignment, or the geometry is one that a GPU refuses.
+            LaunchError: nor the operands' alignment, the geometry is one that a GPU refuses, or code would have to be
+                loaded in a capture.
             ConfigError: the kernel needs another GPU.
             CompileError: the compiler refuses the source; its message is in the error.
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
         found = jobs(kernel, config, problem, addresses)
+        compiled = all((job.kernel, job.config, job.variant) in self._executables for job in found.jobs)
+        if capturing and not compiled:
+            raise LaunchError(
+                "the stream is being captured, and the code of this product is not compiled: multiply arrays of this "
+                "kind once before the capture, or call tilewright.plan with them"
+            )
         executables = [self.compile(job.kernel, job.config, job.variant) for job in found.jobs]
         steps = tuple(self._step(job, one) for job, one in zip(found.jobs, executables, strict=True))
         last = found.jobs[-1]
@@ -144,20 +165,35 @@ class CudaEngine:
         on = self.stream if stream is None else _as_stream(stream)
         with self.current:
             needs = plan.needs
-            workspace, tickets = self._workspaces.pointers(on, Workspace(needs.workspace_bytes, needs.tickets))
-            relayout, _ = self._workspaces.pointers(on, Workspace(needs.relayout_bytes, 1), "relayout")
+            memory = self._workspaces.memory(int(on.handle), needs) if any(needs) else Memory()
             addresses = {
                 "A": pointers.a,
                 "B": pointers.b,
                 "C": pointers.c or pointers.d,
                 "D": pointers.d,
                 "bias": pointers.bias,
-                "workspace": workspace,
-                "tickets": tickets,
-                "relayout": relayout,
+                "workspace": memory.workspace if needs.workspace_bytes else 0,
+                "tickets": memory.tickets if needs.tickets else 0,
+                "relayout": memory.relayout,
             }
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))
+
+    @property
+    def context(self) -> int:
+        """Address of the GPU's CUcontext."""
+        return int(self.device.context.handle)
+
+    def workspace(self, stream: int, needs: Needs) -> Memory:
+        """Memory for a launch on a stream, by its handle; see `Workspaces.memory`."""
+        return self._workspaces.memory(stream, needs)
+
+    def capturing(self, stream: Any) -> bool:
+        """Whether launches on a stream are being captured into a graph."""
+        on = self.stream if stream is None else _as_stream(stream)
+        with self.current:
+            status = check(cuStreamIsCapturing(on.handle))
+        return bool(status != CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE)
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
         """Copy an array of 2 dimensions, or of 3 (a batch), to the GPU, with ld elements a row (or column, by the
@@ -280,9 +316,8 @@ class CudaEngine:
     def _record(self, work: Work, launches: int) -> Graph:
         """A graph of runs, one after the other."""
         builder = self.device.create_graph_builder().begin_building()
-        with self._workspaces.captured(builder.stream, replayed_on=self.stream):
-            for run in range(launches):
-                work(run, builder.stream)
+        for index in range(launches):
+            work(index, builder.stream)
         graph = builder.end_building().complete()
         graph.upload(self.stream)
         return graph

@@ -39,15 +39,17 @@ def encode(layout: TensorLayout) -> bytes:
     Raises:
         LaunchError: the driver refuses it.
     """
+    # The driver wants a stride that is a multiple of 16 bytes though one matrix needs none.
+    matrix_stride = layout.matrix_stride if layout.matrices > 1 else layout.row_stride
     made = check(
         cuTensorMapEncodeTiled(
             _DATA_TYPES[layout.dtype],
-            2,
+            3,
             layout.pointer,
-            [cuuint64_t(layout.cols), cuuint64_t(layout.rows)],
-            [cuuint64_t(layout.row_stride)],
-            [cuuint32_t(layout.box.cols), cuuint32_t(layout.box.rows)],
-            [cuuint32_t(1), cuuint32_t(1)],
+            [cuuint64_t(layout.cols), cuuint64_t(layout.rows), cuuint64_t(layout.matrices)],
+            [cuuint64_t(layout.row_stride), cuuint64_t(matrix_stride)],
+            [cuuint32_t(layout.box.cols), cuuint32_t(layout.box.rows), cuuint32_t(1)],
+            [cuuint32_t(1)] * 3,
             CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             _SWIZZLES[layout.box.swizzle],
             CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,

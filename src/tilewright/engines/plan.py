@@ -73,3 +73,14 @@ class Pointers(NamedTuple):
     d: int
     c: int = 0
     bias: int = 0
+
+
+class Memory(NamedTuple):
+    """Memory that a launch may use besides the operands: addresses, each with its size. 0 where there is none."""
+
+    workspace: int = 0
+    workspace_bytes: int = 0
+    tickets: int = 0
+    ticket_count: int = 0
+    relayout: int = 0
+    relayout_bytes: int = 0

@@ -14,13 +14,17 @@ class TensorLayout(NamedTuple):
     """All that a tensor map says."""
 
     pointer: int
-    """Address of element (0, 0)."""
+    """Address of element (0, 0) of the first matrix."""
     rows: int
     cols: int
     row_stride: int
     """Bytes from one row to the next."""
     dtype: str
     box: TensorBox
+    matrices: int = 1
+    """Of the batch."""
+    matrix_stride: int = 0
+    """Bytes from one matrix to the next, a multiple of `VECTOR_BYTES`; of no use where there is one."""
 
     @property
     def item_bytes(self) -> int:
@@ -37,17 +41,19 @@ def layouts(kernel: Kernel, config: Config, problem: Problem) -> dict[str, Tenso
     """
     if kernel.tensor_maps is None or problem.k == 0:
         return {}
-    box_a, box_b = kernel.tensor_maps(config)
+    box_a, box_b = kernel.tensor_maps(config, problem.layout)
     return {
-        "A": _layout(problem.a, problem.m, problem.k, problem.dtype, box_a),
-        "B": _layout(problem.b, problem.k, problem.n, problem.dtype, box_b),
+        "A": _layout(problem, problem.a, problem.m, problem.k, box_a),
+        "B": _layout(problem, problem.b, problem.k, problem.n, box_b),
     }
 
 
-def _layout(layout: Layout, rows: int, cols: int, dtype: str, box: TensorBox) -> TensorLayout:
-    box.check(ITEM_BYTES[dtype])
+def _layout(problem: Problem, layout: Layout, rows: int, cols: int, box: TensorBox) -> TensorLayout:
+    item = ITEM_BYTES[problem.dtype]
+    box.check(item)
     count, length = layout.lines(rows, cols)
-    stride = layout.ld * ITEM_BYTES[dtype]
+    stride = layout.ld * item
     if count == 1:  # it is of no use then, and need not be what a map takes
         stride = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
-    return TensorLayout(_ADDRESS, count, length, stride, dtype, box)
+    matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, 0)
+    return TensorLayout(_ADDRESS, count, length, stride, problem.dtype, box, matrices, matrix_stride)

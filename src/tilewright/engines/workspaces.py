@@ -1,91 +1,209 @@
-"""Memory on a GPU that launches need besides their operands: each stream has its own, since its launches take turns."""
+"""Memory on a GPU that launches need besides their operands: a stream's, whose launches take turns, or a graph's."""
 
 import contextlib
+import ctypes
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from cuda.bindings.driver import CUstreamCaptureMode, cuMemsetD32Async, cuThreadExchangeStreamCaptureMode
+from cuda.bindings.driver import (
+    CUhostFn,
+    CUstreamCaptureMode,
+    CUstreamCaptureStatus,
+    CUuserObject_flags,
+    CUuserObjectRetain_flags,
+    cuGraphRetainUserObject,
+    cuMemsetD32Async,
+    cuStreamGetCaptureInfo,
+    cuThreadExchangeStreamCaptureMode,
+    cuUserObjectCreate,
+    cuUserObjectRelease,
+)
 from cuda.core import Device, Stream
 
 from tilewright.engines.driver import Allocation, Current, check
-from tilewright.kernels.spec import Workspace
+from tilewright.engines.plan import Memory, Needs
+from tilewright.errors import LaunchError
 
 _TICKET_BYTES = 4
 _PER_THREAD_STREAM = 2
 """Handle that stands for another stream in every thread of the host."""
 
-
-class _Memory(NamedTuple):
-    workspace: Allocation
-    bytes: int
-    tickets: Allocation
-    ticket_count: int
+_SEMAPHORE_BYTES = 64
+"""More than a sem_t has in any C library."""
 
 
 class Workspaces:
     """The workspaces of one GPU. May be used from several threads.
 
-    They grow as launches need more, at least to twice their size. What they grew out of is not freed, as a captured
-    graph may still use it. A graph uses the workspace of the stream that it was captured on: two graphs captured on
-    one stream must not run at the same time.
+    A stream has one, which grows as launches need more, at least to twice its size; what it grew out of is not freed,
+    as work that was launched before may still use it. A launch that is captured gets one that belongs to the graph:
+    streams that are captured into one graph have one each, and no two graphs share. What a graph leaves when it is
+    destroyed, with all that was made of it, is for the next graph. Two executable graphs that were made of one share
+    its memory, and must not run at the same time.
     """
 
     def __init__(self, device: Device, current: Current) -> None:
         self._device = device
         self._current = current
         self._lock = threading.Lock()
-        self._memories: dict[tuple[int, int, str], _Memory] = {}
-        self._outgrown: list[_Memory] = []
-        self._replayed_on: dict[int, int] = {}
+        self._of_streams: dict[tuple[int, int], _Parts] = {}
+        self._outgrown: list[_Part] = []
+        self._of_captures: dict[tuple[int, int], _Owned] = {}
+        self._owned: list[_Owned] = []
+        self._free: list[_Owned] = []
+        self._stream: Stream | None = None
 
-    def pointers(self, stream: Stream, needed: Workspace, purpose: str = "") -> tuple[int, int]:
-        """Addresses of a workspace and its tickets for launches on a stream; 0 where none is needed.
-
-        One launch may have several, of different purposes.
+    def memory(self, stream: int, needs: Needs) -> Memory:
+        """Memory for a launch on a stream, by its handle; not less than it needs. The tickets are 0.
 
         Works inside a capture too: the memory is allocated, and the tickets are set to 0, outside of it.
 
         Raises:
+            LaunchError: the driver refuses; the stream may not be asked now whether it is captured.
             MemoryError: the GPU's memory is full.
         """
-        if needed.bytes == 0:
-            return 0, 0
-        handle = int(stream.handle)
-        handle = self._replayed_on.get(handle, handle)
-        key = (handle, threading.get_ident() if handle == _PER_THREAD_STREAM else 0, purpose)
-        memory = self._memories.get(key)
-        if memory is None or memory.bytes < needed.bytes or memory.ticket_count < needed.tickets:
-            with self._lock:
-                memory = self._grown(self._memories.get(key), needed)
-                self._memories[key] = memory
-        return memory.workspace.pointer, memory.tickets.pointer
+        with self._lock, self._current:
+            status, capture, graph, *_ = _capture(stream)
+            if status == CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
+                return self._of_graph(graph, (int(capture), stream), needs).memory
+            owner = (stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0)
+            parts = self._of_streams[owner] = self._grown(self._of_streams.get(owner, _Parts()), needs)
+            return parts.memory
 
-    @contextlib.contextmanager
-    def captured(self, on: Stream, replayed_on: Stream) -> Iterator[None]:
-        """In a `with` block, launches on one stream are captured, to be run on another only: they get its workspace."""
-        self._replayed_on[int(on.handle)] = int(replayed_on.handle)
-        try:
-            yield
-        finally:
-            del self._replayed_on[int(on.handle)]
+    def _of_graph(self, graph: Any, capture: tuple[int, int], needs: Needs) -> "_Parts":
+        """Memory of a stream's in a capture; the graph keeps what the stream had in it before."""
+        owned = self._of_captures.get(capture)
+        if owned is None or not owned.parts.cover(needs):
+            self._collect()
+            owned = next((free for free in self._free if free.parts.cover(needs)), None)
+            if owned is None:
+                owned = _Owned(self._grown(_Parts(), needs), _Released())
+            else:
+                self._free.remove(owned)
+            _give(graph, owned.released)
+            self._owned.append(owned)
+            self._of_captures[capture] = owned
+        return owned.parts
 
-    def _grown(self, old: _Memory | None, needed: Workspace) -> _Memory:
-        size, count = needed.bytes, needed.tickets
-        if old is not None:
-            self._outgrown.append(old)
-            size, count = (
-                has if has >= needs else max(needs, 2 * has)
-                for has, needs in ((old.bytes, needed.bytes), (old.ticket_count, needed.tickets))
-            )
+    def _collect(self) -> None:
+        """Free what belonged to graphs that are gone."""
+        released = [owned for owned in self._owned if owned.released.happened()]
+        self._owned = [owned for owned in self._owned if owned not in released]
+        self._of_captures = {key: owned for key, owned in self._of_captures.items() if owned not in released}
+        self._free += released
+
+    def _grown(self, parts: "_Parts", needs: Needs) -> "_Parts":
+        if parts.cover(needs):
+            return parts
         with _outside_of_captures():
-            workspace = Allocation(self._current, size)
-            tickets = Allocation(self._current, count * _TICKET_BYTES)
-            with self._current:
-                stream = self._device.create_stream()
-                check(cuMemsetD32Async(tickets.pointer, 0, count, stream.handle))
-                stream.sync()
-        return _Memory(workspace, size, tickets, count)
+            workspace = self._grown_part(parts.workspace, needs.workspace_bytes)
+            tickets = self._grown_part(parts.tickets, needs.tickets * _TICKET_BYTES)
+            relayout = self._grown_part(parts.relayout, needs.relayout_bytes)
+            if tickets is not parts.tickets:
+                self._stream = self._stream or self._device.create_stream()
+                check(cuMemsetD32Async(tickets.pointer, 0, tickets.bytes // _TICKET_BYTES, self._stream.handle))
+                self._stream.sync()
+        return _Parts(workspace, tickets, relayout)
+
+    def _grown_part(self, part: "_Part", needed: int) -> "_Part":
+        if part.bytes >= needed:
+            return part
+        size = max(needed, 2 * part.bytes)
+        try:
+            allocation = Allocation(self._current, size)
+        except MemoryError:
+            if size == needed:
+                raise
+            size, allocation = needed, Allocation(self._current, needed)
+        if part.bytes:
+            self._outgrown.append(part)
+        return _Part(size, allocation)
+
+
+class _Part(NamedTuple):
+    bytes: int = 0
+    allocation: Allocation | None = None
+
+    @property
+    def pointer(self) -> int:
+        return 0 if self.allocation is None else self.allocation.pointer
+
+
+class _Parts(NamedTuple):
+    workspace: _Part = _Part()
+    tickets: _Part = _Part()
+    relayout: _Part = _Part()
+
+    def cover(self, needs: Needs) -> bool:
+        return (
+            self.workspace.bytes >= needs.workspace_bytes
+            and self.tickets.bytes >= needs.tickets * _TICKET_BYTES
+            and self.relayout.bytes >= needs.relayout_bytes
+        )
+
+    @property
+    def memory(self) -> Memory:
+        workspace, tickets, relayout = self
+        count = tickets.bytes // _TICKET_BYTES
+        return Memory(workspace.pointer, workspace.bytes, tickets.pointer, count, relayout.pointer, relayout.bytes)
+
+
+class _Owned(NamedTuple):
+    """Memory that belongs to a graph until it is released."""
+
+    parts: _Parts
+    released: "_Released"
+
+
+class _Released:
+    """Whether the driver has released something. It says so from a thread of its own, at any time.
+
+    A semaphore of the C library, posted by the C library, so that this thread needs no Python: it may have ended. The
+    semaphore is never freed for the same reason.
+    """
+
+    def __init__(self) -> None:
+        self.address = _c_library().calloc(1, _SEMAPHORE_BYTES)
+        if not self.address or _c_library().sem_init(self.address, 0, 0):
+            raise MemoryError("the host's memory is full")
+
+    @staticmethod
+    def callback() -> int:
+        """Address of the function to call with `address`."""
+        return ctypes.cast(_c_library().sem_post, ctypes.c_void_p).value or 0
+
+    def happened(self) -> bool:
+        """Whether it has; True is said once."""
+        return bool(_c_library().sem_trywait(self.address) == 0)
+
+
+@lru_cache
+def _c_library() -> Any:
+    library = ctypes.CDLL(None)
+    library.calloc.restype, library.calloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t, ctypes.c_size_t)
+    library.sem_init.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint)
+    library.sem_trywait.argtypes = (ctypes.c_void_p,)
+    return library
+
+
+def _capture(stream: int) -> tuple[Any, ...]:
+    """A stream's capture: its status, its id and its graph, which are known only while it is active."""
+    result, *values = cuStreamGetCaptureInfo(stream)
+    check((result,))
+    return tuple(values)
+
+
+def _give(graph: Any, released: _Released) -> None:
+    """Have a graph that is being captured, and all that is made of it, hold something until they are destroyed."""
+    no_wait = CUuserObject_flags.CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+    holder = check(cuUserObjectCreate(released.address, CUhostFn(_Released.callback()), 1, no_wait))
+    try:
+        check(cuGraphRetainUserObject(graph, holder, 1, CUuserObjectRetain_flags.CU_GRAPH_USER_OBJECT_MOVE))
+    except LaunchError:
+        check(cuUserObjectRelease(holder, 1))
+        raise
 
 
 @contextlib.contextmanager

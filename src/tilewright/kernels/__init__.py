@@ -1,4 +1,4 @@
-"""The ladder: every kernel by name, in the order of its rungs."""
+"""Every kernel by name: the ladder, in the order of its rungs, and those of the library that are no rung."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from tilewright.kernels.ladder import (
     wmma_f16,
     wmma_tf32,
 )
-from tilewright.kernels.library import skinny, split_k, tma_packed, tma_transposed
+from tilewright.kernels.library import gemm_wmma, skinny, split_k, tma_packed, tma_transposed
 from tilewright.kernels.spec import Kernel
 
 LADDER: tuple[Kernel, ...] = (
@@ -43,7 +43,10 @@ LADDER: tuple[Kernel, ...] = (
     tma_transposed.KERNEL,
 )
 
-_BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in LADDER}
+KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_wmma.KERNEL)
+"""The ladder, and what of the library is no rung of it: those have the number 0."""
+
+_BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in KERNELS}
 
 
 def find(name: str) -> Kernel:

@@ -53,8 +53,6 @@ def upgraded(kernel: str, config: Mapping[str, int]) -> Config | None:
             values[_RENAMED[name]] = value
         elif _CONSTANT.get((kernel, name)) != value:
             return None
-    if kernel == "tma_packed" and "UNROLL" not in values and "BK" in values:
-        values |= {"K_SLICES": 1, "A_BUFFERS": 1, "UNROLL": values["BK"] if values["BK"] <= 32 else values["BK"] // 2}
     try:
         return found.config(values)
     except ConfigError:

@@ -187,8 +187,10 @@ class Kernel:
     kernel that rounds is less exact than its element type lets expect, and runs only where it is named."""
     shared_bytes: Callable[[Config], int] = lambda config: 0
     """Bytes of dynamic shared memory of a block."""
-    tensor_maps: Callable[[Config], tuple[TensorBox, TensorBox]] | None = None
-    """Boxes of A and B that one load moves, where the source takes tensor maps."""
+    constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
+    """Macros that the source is compiled with besides the parameters: what another kernel of this source has as such."""
+    tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
+    """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps."""
     relayouts: tuple[Order | None, Order | None] | None = None
     """The orders that it wants A and B in, None where it takes either; the rows (or columns) of both then start at
     multiples of 16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not.
@@ -319,7 +321,8 @@ class Kernel:
 
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with."""
-        macros: dict[str, int | str] = {**config, "EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
+        macros: dict[str, int | str] = {**config, **self.constants(config)}
+        macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
         if self.arguments == RUNG_ARGUMENTS:
             if len(self.takes.factors) > 1:
                 macros[BFLOAT16] = int(variant.factors == "bfloat16")

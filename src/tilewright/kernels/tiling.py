@@ -9,7 +9,7 @@ from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
 FLOAT_BYTES = 4
 _WARP = 32
 _LANES_M, _LANES_N = 4, 8
-_HOPPER = MULTIPROCESSORS[9, 0]  # whose room the constraints of rungs with BLOCKS are about
+_HOPPER = MULTIPROCESSORS[9, 0]  # whose room the constraints of rungs with MIN_BLOCKS are about
 
 
 def tile_parameters(bm: int, bn: int, bk: int, tm: int, tn: int) -> tuple[Parameter, ...]:
@@ -78,19 +78,19 @@ WARPS_OF_4_BY_8 = (
 
 
 def registers_fit(threads_of: Callable[[Config], int]) -> Constraint:
-    """BLOCKS blocks have the registers for results and for the fragments of two k; threads_of counts a block's."""
+    """MIN_BLOCKS blocks have the registers for results and for the fragments of two k; threads_of counts a block's."""
     return Constraint(
-        lambda c: c.BLOCKS * threads_of(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _HOPPER.registers,
-        f"BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most {_HOPPER.registers}, a multiprocessor's registers",
+        lambda c: c.MIN_BLOCKS * threads_of(c) * (c.TM * c.TN + 2 * (c.TM + c.TN)) <= _HOPPER.registers,
+        f"MIN_BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most {_HOPPER.registers}, a multiprocessor's registers",
     )
 
 
 def shared_memory_fits(bytes_of: Callable[[Config], int], floats: str) -> Constraint:
-    """BLOCKS blocks have the shared memory that bytes_of counts for one; floats says what most of it is."""
+    """MIN_BLOCKS blocks have the shared memory that bytes_of counts for one; floats says what most of it is."""
     all_blocks, of_each = _HOPPER.shared_bytes, _HOPPER.reserved_shared_bytes
     return Constraint(
-        lambda c: c.BLOCKS * (bytes_of(c) + of_each) <= all_blocks,
-        f"BLOCKS times {floats} must fit a multiprocessor's {(all_blocks - of_each) // 1024} KiB",
+        lambda c: c.MIN_BLOCKS * (bytes_of(c) + of_each) <= all_blocks,
+        f"MIN_BLOCKS times {floats} must fit a multiprocessor's {(all_blocks - of_each) // 1024} KiB",
     )
 
 

@@ -40,7 +40,7 @@ def _of_records(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, resu
         if not facts or not _is(gpu, str(facts.get("name")), str(facts.get("compute_capability"))):
             continue
         for record in run.records:
-            same = (record.m, record.n, record.k, record.dtype) == (problem.m, problem.n, problem.k, problem.dtype)
+            same = (record.shape, record.case) == (problem.shape, problem.case)
             named = (record.picked or record.kernel) == kernel.name
             if same and named and record.verified and record.config == dict(config):
                 yield Measured(record.gflops, f"{path.parent.name}/{path.name}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tilewright.bench.records import Record, Run
-from tilewright.bench.suites import shapes
+from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.report import published, validation
 from tilewright.report.plots import plot_ladder
@@ -120,7 +120,7 @@ def best(records: Sequence[Record]) -> str:
     Raises:
         RecordsError: a ratio is of another run.
     """
-    places = {sizes: place for place, sizes in enumerate(chain.from_iterable(shapes().values()))}
+    places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
     rows = [
         (
             record.shape,
@@ -131,7 +131,7 @@ def best(records: Sequence[Record]) -> str:
             f"{value:.2f}" if (value := ratio(record)) else "",
             f"{record.error_ratio:.2f}" if record.error_ratio else "",
         )
-        for record in sorted(records, key=lambda one: places.get((one.m, one.n, one.k), len(places)))
+        for record in sorted(records, key=lambda one: places.get(_shape(one), len(places)))
     ]
     return table(
         ("m x n x k", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error over cuBLAS's"), rows, "lllrrrr"
@@ -150,7 +150,7 @@ def device(run: Run) -> str:
 def terminal(records: Sequence[Record]) -> str:
     """What `tilewright bench` prints of these records, as a block of text."""
     console = Console(width=100, record=True, file=io.StringIO())
-    for _, group in groupby(records, key=lambda record: (record.shape, record.dtype)):
+    for _, group in groupby(records, key=lambda record: (record.shape, record.case)):
         console.print(bench_table(list(group)))
     lines = (line.rstrip() for line in console.export_text().splitlines())
     return "\n".join(("```", *lines, "```"))
@@ -227,7 +227,11 @@ def environment(run: Run) -> str:
 
 
 def _squares(records: Iterable[Record]) -> list[Record]:
-    return [record for record in records if (record.m, record.n, record.k) in shapes()["squares"]]
+    return [record for record in records if _shape(record) in shapes()["squares"]]
+
+
+def _shape(record: Record) -> Shape:
+    return Shape(record.m, record.n, record.k, record.batch, record.layout)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], align: str) -> str:

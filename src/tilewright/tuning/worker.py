@@ -168,7 +168,7 @@ class _Bench:
 
     def _plan(self, named: Named) -> Plan:
         kernel, config = self._choice(named)
-        addresses = Addresses(*(matrix.pointer for matrix in self.sets[0]))
+        addresses = Addresses(*self.sets[0].pointers[:3])
         return self.engine.plan(kernel, config, self.problem, addresses)
 
     def _incumbents_sample(self, incumbent: Named) -> float:

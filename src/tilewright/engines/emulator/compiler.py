@@ -1,19 +1,12 @@
 """Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
 
-import contextlib
-import os
-import re
-import shlex
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 from tilewright.engines import cache
+from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.errors import CompileError, EngineUnavailableError
 
 _HERE = Path(__file__).parent
@@ -21,8 +14,6 @@ _RUNTIME = _HERE / "runtime"
 _KERNELS = _HERE.parents[1] / "kernels"
 _INCLUDE = (_HERE / "include", _KERNELS / "include")
 """In this order: the emulator's stand-ins come before the device headers of the same name."""
-
-_SUFFIX = ".so"
 
 _LARGEST_FRAME = 32 * 1024
 """Bytes of stack that a function of a kernel may use: half of what a fiber has."""
@@ -98,81 +89,9 @@ runtime's own (hooks.cpp), and places in the source can be found from addresses 
 `__shared__` variable does not meet the next. Clang makes one access for each part of a vector that is used, GCC one."""
 
 
-@dataclass(frozen=True)
-class Compiler:
-    """A C++ compiler that works on this machine."""
-
-    command: tuple[str, ...]
-    native: tuple[str, ...]
-    """Options that let it use all that this processor can do."""
-    macros: str
-    """Everything that it predefines: its version, and the processor's instruction sets."""
-
-    @property
-    def version(self) -> str:
-        """Name and version, as in 'GCC 12.2.0'."""
-        match = re.search(r'#define __VERSION__ "(.*)"', self.macros)
-        version = match[1] if match else "of unknown version"
-        return version if self.is_clang else f"GCC {version}"
-
-    @property
-    def is_clang(self) -> bool:
-        """Whether it is Clang under whatever name, else GCC."""
-        return "#define __clang__ " in self.macros
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """What all of the emulator's code is compiled with."""
-        return (*_COMMON, *(_CLANG_ONLY if self.is_clang else _GCC_ONLY), *self.native)
-
-    def run(self, arguments: Sequence[str]) -> None:
-        """Compile or link.
-
-        Raises:
-            CompileError: it fails; the message is the compiler's.
-        """
-        command = [*self.command, *self.options, *arguments]
-        result = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
-        if result.returncode != 0:
-            raise CompileError(f"{self.version} says:\n{result.stderr.strip()}")
-
-
-def find_compiler() -> Compiler:
-    """The compiler that CXX names, else g++, clang++ or c++.
-
-    Raises:
-        EngineUnavailableError: there is none, or it does not work.
-    """
-    return _probe(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
-
-
-@lru_cache
-def _probe(named: str, _path: str) -> Compiler:
-    try:
-        command = shlex.split(named)
-    except ValueError as error:
-        raise EngineUnavailableError(f"CXX must be a command, got {named!r}: {error}") from None
-    if command and shutil.which(command[0]) is None:
-        raise EngineUnavailableError(f"CXX is {named!r}, but there is no program {command[0]!r}")
-    if not command:
-        command = [name for name in ("g++", "clang++", "c++") if shutil.which(name)][:1]
-    if not command:
-        raise EngineUnavailableError(
-            "the emulator needs a C++ compiler, and found no g++, clang++ or c++. Get one with 'apt install g++', "
-            "'dnf install gcc-c++' or 'xcode-select --install', or set CXX to one."
-        )
-    for native in (["-march=native"], ["-mcpu=native"], []):
-        probe = subprocess.run(
-            [*command, "-std=c++17", *native, "-dM", "-E", "-x", "c++", "-"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
-        if probe.returncode == 0:
-            return Compiler(tuple(command), tuple(native), probe.stdout)
-    raise EngineUnavailableError(f"the C++ compiler {shlex.join(command)!r} does not work: {probe.stderr.strip()}")
+def _base_options(compiler: Compiler) -> tuple[str, ...]:
+    """What all of the emulator's code is compiled with."""
+    return (*_COMMON, *(_CLANG_ONLY if compiler.is_clang else _GCC_ONLY), *compiler.native)
 
 
 @dataclass(frozen=True)
@@ -191,18 +110,21 @@ def compile_runtime() -> Runtime:
         EngineUnavailableError: there is no working C++ compiler.
     """
     compiler = find_compiler()
-    name = "tilewright-runtime-" + cache.key(compiler, compiler.options, _texts(_RUNTIME, "*pp"))
-    library = cache.find(name, _SUFFIX)
+    base = _base_options(compiler)
+    name = "tilewright-runtime-" + cache.key(compiler, base, _texts(_RUNTIME, "*pp"))
+    library = cache.find(name, SUFFIX)
     if library is None:
-        with _scratch() as output:
+        with scratch() as output:
             objects = {path: str(output.with_name(f"{path.stem}.o")) for path in sorted(_RUNTIME.glob("*.cpp"))}
             try:
                 with ThreadPoolExecutor() as threads:  # as many compilers side by side
-                    list(threads.map(lambda path: compiler.run(["-c", str(path), "-o", objects[path]]), objects))
-                compiler.run(["-shared", "-pthread", f"-Wl,-soname,{name}", *objects.values(), "-o", str(output)])
+                    list(threads.map(lambda path: compiler.run([*base, "-c", str(path), "-o", objects[path]]), objects))
+                compiler.run(
+                    [*base, "-shared", "-pthread", f"-Wl,-soname,{name}", *objects.values(), "-o", str(output)]
+                )
             except CompileError as error:
                 raise EngineUnavailableError(f"the emulator's runtime does not compile: {error}") from None
-            library = cache.store(name, _SUFFIX, output.read_bytes())
+            library = cache.store(name, SUFFIX, output.read_bytes())
     return Runtime(name, library)
 
 
@@ -222,6 +144,7 @@ def compile_kernel(
         EngineUnavailableError: there is no working C++ compiler.
     """
     compiler = find_compiler()
+    base = _base_options(compiler)
     runtime = compile_runtime()
     file, text, folder = (
         (source.name, source.read_text(encoding="utf-8"), source.parent)
@@ -232,12 +155,12 @@ def compile_kernel(
     macros = [f"-D{macro}={value}" for macro, value in sorted((defines or {}).items())]
     options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only), *macros]
     headers = [_texts(place, "*.cuh") for place in (folder, *_INCLUDE)]
-    name = "kernel-" + cache.key(compiler, compiler.options, options, build.spacing, unit, headers, runtime.name)
-    found = cache.find(name, _SUFFIX)
+    name = "kernel-" + cache.key(compiler, base, options, build.spacing, unit, headers, runtime.name)
+    found = cache.find(name, SUFFIX)
     if found is not None:
         return found
     options += ["-include", str(_RUNTIME / "simt.hpp"), "-iquote", str(folder), *(f"-I{place}" for place in _INCLUDE)]
-    with _scratch() as output:
+    with scratch() as output:
         # In two steps, so that the linker adds no library of the sanitizer whose calls the runtime answers itself.
         unlinked = str(output.with_suffix(".o"))
         try:
@@ -245,15 +168,15 @@ def compile_kernel(
             unit_file.write_text(unit, encoding="utf-8")
             if build.spacing:
                 assembly = output.with_suffix(".s")
-                compiler.run([*options, "-S", "-x", "c++", str(unit_file), "-o", str(assembly)])
+                compiler.run([*base, *options, "-S", "-x", "c++", str(unit_file), "-o", str(assembly)])
                 assembly.write_text(_spaced(assembly.read_text(encoding="utf-8"), build.spacing), encoding="utf-8")
-                compiler.run(["-c", str(assembly), "-o", unlinked])
+                compiler.run([*base, "-c", str(assembly), "-o", unlinked])
             else:
-                compiler.run([*options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])
-            compiler.run(["-shared", unlinked, str(runtime.library), "-Wl,-z,defs", "-o", str(output)])
+                compiler.run([*base, *options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])
+            compiler.run([*base, "-shared", unlinked, str(runtime.library), "-Wl,-z,defs", "-o", str(output)])
         except CompileError as error:
             raise CompileError(f"{file} does not compile: {error}") from None
-        return cache.store(name, _SUFFIX, output.read_bytes())
+        return cache.store(name, SUFFIX, output.read_bytes())
 
 
 def _spaced(assembly: str, spacing: int) -> str:
@@ -272,9 +195,3 @@ def _spaced(assembly: str, spacing: int) -> str:
 def _texts(folder: Path, pattern: str) -> list[tuple[str, str]]:
     files = sorted(folder.rglob(pattern))
     return [(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")) for path in files]
-
-
-@contextlib.contextmanager
-def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        yield Path(folder) / f"output{_SUFFIX}"

@@ -17,8 +17,9 @@ from tilewright.engines import tensor_maps
 from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
 from tilewright.engines.base import CompileReport, Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.emulator import host
-from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel, find_compiler
+from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
+from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, jobs
 from tilewright.engines.tensor_maps import TensorLayout
@@ -30,7 +31,7 @@ from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
 
-_MAP = struct.Struct("=Qq6i")
+_MAP = struct.Struct("=Qqq7i")
 """Of the fields of struct TensorMap in abi.hpp."""
 
 MULTIPROCESSORS = 4
@@ -138,7 +139,15 @@ class EmulatorEngine:
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
         return executable
 
-    def plan(self, kernel: Kernel, config: Config, problem: Problem, addresses: Addresses = Addresses()) -> Plan:
+    def plan(
+        self,
+        kernel: Kernel,
+        config: Config,
+        problem: Problem,
+        addresses: Addresses = Addresses(),
+        *,
+        capturing: bool = False,
+    ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
         Raises:
@@ -172,6 +181,10 @@ class EmulatorEngine:
         arguments, slots = pack(kernel, problem, workers, sources, maps)
         launch = _Launch(executable, problem, sources, workspace)
         return Step(launch, grid, block, shared_bytes, kernel.overlaps, arguments, slots)
+
+    def capturing(self, stream: Any) -> bool:
+        """Never: a launch has ended when it returns."""
+        return False
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         """Run the launches of a plan; they have ended on return.
@@ -340,8 +353,9 @@ def tensor_map(layout: TensorLayout | None) -> bytes:
     memory = bytearray(MAP_BYTES)
     if layout is not None:
         box = layout.box
-        extents = (layout.rows, layout.cols, box.rows, box.cols, layout.item_bytes, box.swizzle)
-        _MAP.pack_into(memory, 0, layout.pointer, layout.row_stride, *extents)
+        strides = (layout.row_stride, layout.matrix_stride)
+        extents = (layout.rows, layout.cols, layout.matrices, box.rows, box.cols)
+        _MAP.pack_into(memory, 0, layout.pointer, *strides, *extents, layout.item_bytes, box.swizzle)
     return bytes(memory)
 
 

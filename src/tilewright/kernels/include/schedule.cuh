@@ -29,11 +29,11 @@ class Schedule {
     int matrix;           // of the batch
     int row, col;         // the tile's first element
 
-    // k: how far along k products are summed, `depth_of`. Where sizes.workers is 0 every tile has a block of its own.
+    // k: how far along k products are summed, `depth_of`. With WORKERS = 0 every tile has a block of its own.
     __device__ __forceinline__ Schedule(const Sizes& sizes, int k)
         : tiles_m((sizes.m - 1) / ROWS + 1), tiles_n((sizes.n - 1) / COLS + 1), steps((k - 1) / DEPTH + 1) {
         const int tiles = tiles_m * tiles_n * sizes.batch;
-        const int left = sizes.workers > 0 ? tiles % sizes.workers : 0;
+        const int left = WORKERS > 0 ? tiles % sizes.workers : 0;
         whole = tiles - left;
         left_steps = static_cast<long long>(left) * steps;
         workers = static_cast<int>(min(static_cast<long long>(sizes.workers), left_steps));
@@ -76,7 +76,7 @@ class Schedule {
     // first begin no other tile before it.
     template <int THREADS, int OWN_ROWS, int OWN_COLS>
     __device__ __forceinline__ bool reduce(float (&sums)[OWN_ROWS][OWN_COLS], const Workspace& workspace) const {
-        if (to - from == steps) return true;
+        if (WORKERS == 0 || to - from == steps) return true;
         SHARED_OF_BLOCK(int, stored);
         const long long first_step = static_cast<long long>(tile - whole) * steps;
         const int first = worker_of(first_step);

@@ -1,10 +1,11 @@
-// Tiles of a matrix brought into shared memory by the Tensor Memory Accelerator (sm_90 and newer): one thread asks, the
+// Tiles of matrices loaded into shared memory by the Tensor Memory Accelerator (sm_90 and newer): one thread asks, the
 // copy engine computes the addresses, and a barrier counts the bytes as they come.
 //
-// A tensor map, made by the host, describes a row-major matrix in global memory, the box of it that one load brings,
-// and how the box lies in shared memory: its rows one after the other, and with a swizzle of 32, 64 or 128 bytes, which
-// is then the length of a row, their 16-byte pieces exchanged: address bits 4 to 6 (for 64 bytes: 4 and 5, for 32: 4)
-// are xored with bits 7 to 9 (7 and 8; 7). So pieces of one column of consecutive rows fall on different banks.
+// A tensor map, made by the host, describes the matrices of a batch in global memory, each by contiguous rows, the box of
+// one that a load brings, and how the box lies in shared memory: its rows one after the other, and with a swizzle of 32, 64
+// or 128 bytes, which is then the length of a row, their 16-byte pieces exchanged: address bits 4 to 6 (for 64 bytes: 4
+// and 5, for 32: 4) are xored with bits 7 to 9 (7 and 8; 7). So pieces of one column of consecutive rows fall on different
+// banks.
 #pragma once
 
 #include <mbarrier.cuh>
@@ -16,14 +17,15 @@ struct __align__(64) TensorMap {
     unsigned char opaque[128];
 };
 
-// Starts to bring the box whose first element is (row, col); elements outside the matrix come as zeros, and the first
-// may be one. `col` elements are a multiple of 16 bytes: from any other column the instruction is an illegal one. The
-// barrier gets the bytes of the whole box. `shared` is a multiple of 128 bytes; with a swizzle, of 8 times its length,
-// so that the pattern begins with the box.
-__device__ __forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int row, Barrier* barrier) {
+// Starts to load the box whose first element is (row, col) of a matrix, counted from 0; elements outside the matrix come
+// as zeros, and the first may be one. `col` elements are a multiple of 16 bytes: any other column is an illegal
+// instruction. The barrier gets the bytes of the whole box. `shared` is a multiple of 128 bytes; with a swizzle, of 8
+// times its length, so that the pattern begins with the box.
+__device__ __forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int row, int matrix,
+                                          Barrier* barrier) {
     asm volatile(
-        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-        ::"r"(shared_address(shared)), "l"(map), "r"(col), "r"(row), "r"(shared_address(barrier)) : "memory");
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+        ::"r"(shared_address(shared)), "l"(map), "r"(col), "r"(row), "r"(matrix), "r"(shared_address(barrier)) : "memory");
 }
 
 // Orders this thread's own accesses to shared memory, barriers made included, before what the copy engine does there

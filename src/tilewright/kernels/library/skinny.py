@@ -4,12 +4,14 @@ Source: the decomposition along k of "Stream-K: Work-centric Parallel Decomposit
 Multiplication on the GPU", Osama et al., 2023, in its simplest form: ranges of equal length (split-K).
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Fragment, Streaming
-from tilewright.kernels.spec import RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
-from tilewright.problem import Problem
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
+from tilewright.kernels.takes import EVERYTHING
+from tilewright.problem import ITEM_BYTES, Problem
 
 _WARP = 32
 _REGISTERS = 65536
@@ -18,9 +20,14 @@ _OTHER_REGISTERS = 16
 """Of a thread, besides sums and fragments: addresses and counters, as an estimate."""
 
 
+def _threads_wide(config: Config) -> int:
+    """Threads arranged along the sides of the wide factor: columns of B, or rows of A."""
+    return config.THREADS_M if config.THREADS_M > 1 else config.THREADS_N
+
+
 def _group(config: Config) -> int:
-    """Threads that walk along k together."""
-    return max(config.THREADS_N, _WARP)
+    """Threads that go along k together."""
+    return max(_threads_wide(config), _WARP)
 
 
 def _threads(config: Config) -> int:
@@ -28,41 +35,42 @@ def _threads(config: Config) -> int:
 
 
 def _tile(config: Config) -> Tile:
-    depth = _threads(config) // config.THREADS_N * config.DEPTH
-    return Tile(m=config.TM, n=config.THREADS_N * config.TN, k=depth)
+    depth = _threads(config) // _threads_wide(config) * config.DEPTH
+    return Tile(m=config.THREADS_M * config.TM, n=config.THREADS_N * config.TN, k=depth)
 
 
 def _tiles(problem: Problem, config: Config) -> int:
+    """Tiles of D, of all matrices of a batch."""
     tile = _tile(config)
-    return -(-problem.m // tile.m) * -(-problem.n // tile.n)
+    return problem.batch * -(-problem.m // tile.m) * -(-problem.n // tile.n)
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     """As many blocks for each tile as run at a time."""
     tiles = _tiles(problem, config)
-    return tiles * max(config.MULTIPROCESSORS * config.BLOCKS // max(tiles, 1), 1)
+    return tiles * max(multiprocessors * config.MIN_BLOCKS // max(tiles, 1), 1)
 
 
 def _workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
     """The sums of a block for each of those that share tiles."""
     blocks = _blocks(problem, config, multiprocessors)
-    return blocks * _part(config) * tiling.FLOAT_BYTES if blocks > _tiles(problem, config) else 0
+    return blocks * _sums(config) * tiling.FLOAT_BYTES if blocks > _tiles(problem, config) else 0
 
 
-def _part(config: Config) -> int:
-    """Sums that a block leaves for others: what its threads keep after lanes that stand along k exchanged theirs."""
+def _sums(config: Config) -> int:
+    """Sums that a block stores for others: what its threads keep once the lanes along k have added theirs."""
     count, apart = config.TM * config.TN, _WARP // 2
-    while apart >= config.THREADS_N:
+    while apart >= _threads_wide(config):
         count //= 2 if count % 2 == 0 else 1
         apart //= 2
     return count * _group(config)
 
 
 def _registers(config: Config) -> int:
-    """Of a thread, at least: its sums, and of each operand the elements that are on their way together."""
-    rows = config.TM if config.THREADS_N == 1 else min(config.TM, 2)
-    of_b = (1 + config.AHEAD) * config.TN
-    return config.TM * config.TN + config.DEPTH * (rows + of_b) + _OTHER_REGISTERS
+    """Of a thread, at least: its sums, and of each factor the elements that are on their way together."""
+    few, wide = (config.TN, config.TM) if config.THREADS_M > 1 else (config.TM, config.TN)
+    together = few if _threads_wide(config) == 1 and not config.AHEAD else min(few, 2)
+    return few * wide + config.DEPTH * (together + (1 + config.AHEAD) * wide) + _OTHER_REGISTERS
 
 
 KERNEL = Kernel(
@@ -71,50 +79,71 @@ KERNEL = Kernel(
     idea="nothing is staged where operands are read once: many loads on their way, k divided among all threads",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
-        Parameter("TM", 16, (1, 2, 4, 8, 16), "rows of C that a block computes, all of them in each thread"),
-        Parameter("TN", 4, (1, 2, 4, 8), "columns of C that a thread computes"),
-        Parameter("THREADS_N", 32, (1, 8, 32), "threads that stand side by side along n; the others stand along k"),
-        Parameter("GROUPS", 12, (8, 16), "warps of a block, or groups of THREADS_N threads, that divide k among them"),
+        Parameter("TM", 16, (1, 2, 4, 8, 16), "rows of D that a thread computes"),
+        Parameter("TN", 4, (1, 2, 4, 8, 16), "columns of D that a thread computes"),
+        Parameter("THREADS_N", 32, (1, 8, 32), "threads arranged along n; the others are arranged along k"),
+        Parameter("THREADS_M", 1, (1, 8, 32), "threads arranged along m, where A is large and column-major"),
+        Parameter("GROUPS", 12, (8, 16), "warps of a block, or more threads along m or n, that divide k among them"),
         Parameter("DEPTH", 4, (4, 8, 16), "elements along k that a thread takes in one step"),
-        Parameter("AHEAD", 1, (0, 1), "1: the next step's elements of B are loaded a step ahead", least=0),
-        Parameter("BLOCKS", 1, (1, 2, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
-        Parameter("MULTIPROCESSORS", 132, (132,), "multiprocessors among which tiles and ranges of k are divided"),
+        Parameter(
+            "AHEAD", 1, (0, 1), "1: the next step's elements of the large factor are loaded a step ahead", least=0
+        ),
+        Parameter("MIN_BLOCKS", 1, (1, 2, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
     constraints=(
         Constraint(
-            lambda c: (_WARP % c.THREADS_N if c.THREADS_N < _WARP else c.THREADS_N % _WARP) == 0,
-            "THREADS_N must divide 32 or be a multiple of it: a warp's lanes make whole rows",
-        ),
-        Constraint(lambda c: _threads(c) <= 1024, "GROUPS*max(THREADS_N,32) must be at most 1024, a block's threads"),
-        Constraint(lambda c: c.DEPTH % 4 == 0, "DEPTH must be a multiple of 4: A is read as float4s along k"),
-        Constraint(
-            lambda c: c.AHEAD == 0 or (c.AHEAD == 1 and c.THREADS_N > 1),
-            "AHEAD must be 0 or 1, and 0 where THREADS_N is 1: it is A that comes from afar there",
+            lambda c: all(_WARP % t == 0 if t < _WARP else t % _WARP == 0 for t in (c.THREADS_M, c.THREADS_N)),
+            "THREADS_M and THREADS_N must divide 32 or be multiples of it: a warp's lanes make whole rows",
         ),
         Constraint(
-            lambda c: _registers(c) <= min(_REGISTERS // (c.BLOCKS * _threads(c)), _REGISTERS_PER_THREAD),
-            "TM*TN+DEPTH*(min(TM,2)+(1+AHEAD)*TN)+16, with TM for min(TM,2) where THREADS_N is 1, must be at most "
-            "65536/(BLOCKS*threads) and 255, a thread's registers",
+            lambda c: c.THREADS_M == 1 or c.THREADS_N == 1,
+            "THREADS_M or THREADS_N must be 1: threads are arranged along one of m and n",
+        ),
+        Constraint(
+            lambda c: _threads(c) <= 1024,
+            "GROUPS*max(THREADS_M,THREADS_N,32) must be at most 1024, a block's threads",
+        ),
+        Constraint(lambda c: c.DEPTH % 4 == 0, "DEPTH must be a multiple of 4: k is loaded as float4s"),
+        Constraint(lambda c: c.AHEAD <= 1, "AHEAD must be 0 or 1"),
+        Constraint(
+            lambda c: _registers(c) <= min(_REGISTERS // (c.MIN_BLOCKS * _threads(c)), _REGISTERS_PER_THREAD),
+            "TM*TN+DEPTH*(min(TM,2)+(1+AHEAD)*TN)+16 must be at most 65536/(MIN_BLOCKS*threads) and 255, a thread's "
+            "registers; TM for min(TM,2) if THREADS_N is 1 and AHEAD 0; TM and TN exchanged if THREADS_M is not 1",
         ),
     ),
     tile=_tile,
+    block=lambda config: (_threads(config), 1, 1),
     cost=Streaming(
         fragment=lambda config: Fragment(config.TM, config.TN),
-        threads_n=lambda config: config.THREADS_N,
+        tall=lambda config: config.THREADS_M > 1,
+        threads_wide=_threads_wide,
         depth=lambda config: config.DEPTH,
         ahead=lambda config: config.AHEAD,
         min_blocks=lambda config: config.MIN_BLOCKS,
     ),
-    block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
     overlaps=True,
-    arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
+    takes=replace(EVERYTHING, factors=tuple(ITEM_BYTES), least_capability=(7, 5)),
+    arguments=LIBRARY_ARGUMENTS,
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,
     presets={
-        "row": {"TM": 1, "TN": 4, "THREADS_N": 8, "GROUPS": 16, "DEPTH": 16, "AHEAD": 0, "BLOCKS": 1},
-        "rows": {"TM": 16, "TN": 4, "THREADS_N": 32, "GROUPS": 12, "DEPTH": 4, "AHEAD": 1, "BLOCKS": 1},
-        "dot": {"TM": 16, "TN": 2, "THREADS_N": 1, "GROUPS": 16, "DEPTH": 4, "AHEAD": 0, "BLOCKS": 1},
-        "column": {"TM": 8, "TN": 1, "THREADS_N": 1, "GROUPS": 8, "DEPTH": 4, "AHEAD": 0, "BLOCKS": 4},
+        name: dict(
+            zip(("TM", "TN", "THREADS_N", "THREADS_M", "GROUPS", "DEPTH", "AHEAD", "MIN_BLOCKS"), values, strict=True)
+        )
+        for name, values in {
+            # B is large: row-major, ...
+            "row": (1, 4, 8, 1, 16, 16, 0, 1),
+            "rows": (16, 4, 32, 1, 12, 4, 1, 1),
+            # ... or column-major, as the weights of a linear layer.
+            "weights_row": (1, 8, 1, 1, 8, 8, 0, 2),
+            "weights_rows": (16, 4, 8, 1, 12, 4, 1, 1),
+            # A is large: row-major, ...
+            "column": (8, 1, 1, 1, 8, 4, 0, 3),
+            "dot": (16, 2, 1, 1, 16, 4, 0, 1),
+            # ... or column-major.
+            "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
+            "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
+        }.items()
     },
 )

@@ -1,52 +1,49 @@
 """Rung 16, split_k: k divided among the warps of a block and among blocks.
 
-Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `stream_k` for sharing tiles.
+Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `schedule` for sharing tiles.
 """
 
 from pathlib import Path
 
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Copying
-from tilewright.kernels.library import stream_k
-from tilewright.kernels.spec import RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
-from tilewright.kernels.takes import Takes
+from tilewright.kernels.library import schedule
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter
+from tilewright.kernels.takes import EVERYTHING
 
-_PAD = 4
 _WARP = 32
-_COPY_M, _COPY_K = 2, 16  # how lanes stand over the tile of A when they copy it
-
-
-def _warps(config: Config) -> int:
-    """Warps that compute a tile together."""
-    lanes_n = _WARP // config.LANES_M
-    return config.BM // (config.LANES_M * config.TM) * (config.BN // (lanes_n * config.TN))
+_VECTOR = 4  # floats of a 16-byte copy
 
 
 def _threads(config: Config) -> int:
-    return _WARP * _warps(config) * config.SLICES
+    return tiling.threads_of_4_by_8(config) * config.K_SLICES
+
+
+def _tile_floats(side: int, depth: int) -> int:
+    """TILE_FLOATS of tile_copy.cuh: two k at a time are 4 floats longer than their elements."""
+    return depth * side + depth // 2 * 4
 
 
 def _shared_bytes(config: Config) -> int:
     """The stages, or in their place the sums of all slices, or results on their way to unaligned rows."""
-    stages = tiling.FLOAT_BYTES * config.STAGES * config.BK * (config.BM + _PAD + config.BN)
-    sums = tiling.FLOAT_BYTES * config.SLICES * config.BM * config.BN if config.SLICES > 1 else 0
-    return max(stages, sums, tiling.result_tile_bytes(config))
+    stages = config.STAGES * (_tile_floats(config.BM, config.BK) + _tile_floats(config.BN, config.BK))
+    sums = config.K_SLICES * config.BM * config.BN
+    return tiling.FLOAT_BYTES * max(stages, sums)
 
 
-def _copies_evenly(config: Config) -> bool:
-    warps = _warps(config) * config.SLICES
-    along_m, along_n = min(warps, config.BM // _COPY_M), min(warps, config.BN // 32)
-    of_b = 4 * _WARP * warps  # elements that all threads copy at a time where rows are aligned
-    return (
-        warps % along_m == 0
-        and config.BM % (_COPY_M * along_m) == 0
-        and config.BK % (_COPY_K * (warps // along_m)) == 0
-        and warps % along_n == 0
-        and config.BN % (32 * along_n) == 0
-        and config.BK % (warps // along_n) == 0
-        and of_b % config.BN == 0
-        and (config.BK * config.BN % of_b == 0 or of_b > config.BK * config.BN)
-    )
+def _copies_evenly(config: Config, side: int) -> bool:
+    """Whether the block's threads cover a tile of `side` rows of A or columns of B, in either order (TileCopy)."""
+    threads, depth = _threads(config), config.BK
+    warps = threads // _WARP
+    warps_side = min(warps, side // 2)
+    if warps % warps_side or side % (2 * warps_side) or depth % (16 * (warps // warps_side)):
+        return False
+    for pieces in (side // _VECTOR, side):  # in a row, by 16 bytes and by 4
+        abreast = min(threads, pieces)
+        rows = threads // abreast
+        if pieces % abreast or threads % abreast or (depth % rows and rows <= depth) or (rows > 1 and rows % 2):
+            return False
+    return True
 
 
 KERNEL = Kernel(
@@ -55,41 +52,34 @@ KERNEL = Kernel(
     idea="k divided among warps and among blocks, so that small and skinny products fill the GPU",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
-        Parameter("BM", 64, (16, 32, 64, 128), "rows of C that a block computes"),
-        Parameter("BN", 64, (32, 64, 128), "columns of C that a block computes"),
+        Parameter("BM", 64, (16, 32, 64, 128), "rows of D that a block computes"),
+        Parameter("BN", 64, (32, 64, 128), "columns of D that a block computes"),
         Parameter("BK", 32, (16, 32, 64), "how far along k a block's tiles of A and B reach"),
-        Parameter("TM", 4, (4, 8), "rows of C that a thread computes"),
-        Parameter("TN", 8, (4, 8), "columns of C that a thread computes"),
-        Parameter("LANES_M", 4, (4,), "of a warp's 32 lanes, how many stand along m"),
-        Parameter("SLICES", 1, (1, 2, 4), "groups of warps that divide the steps along k among them"),
+        Parameter("TM", 4, (4, 8), "rows of D that a thread computes"),
+        Parameter("TN", 8, (4, 8), "columns of D that a thread computes"),
+        Parameter("K_SLICES", 1, (1, 2, 4), "groups of warps that divide the k of every tile among them"),
         Parameter("STAGES", 3, (2, 3), "tiles of A and B that are in shared memory or on their way", least=2),
-        stream_k.parameter(0, (0, 1, 264, 396, 528)),
-        Parameter("BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor shall hold, which bounds the registers"),
+        schedule.parameter(0, (0, 2, 3, 4)),
+        Parameter("MIN_BLOCKS", 2, (2, 3, 4), "blocks that a multiprocessor must hold, which bounds the registers"),
     ),
     constraints=(
-        Constraint(lambda c: c.LANES_M in (2, 4, 8, 16), "LANES_M must be 2, 4, 8 or 16: lanes stand in pairs along m"),
-        Constraint(lambda c: c.BM % (c.LANES_M * c.TM) == 0, "BM must be a multiple of LANES_M*TM, a warp's rows"),
-        Constraint(
-            lambda c: c.BN % (_WARP // max(c.LANES_M, 1) * c.TN) == 0,
-            "BN must be a multiple of (32/LANES_M)*TN, a warp's columns",
-        ),
-        Constraint(lambda c: c.TM % c.SLICES == 0, "TM must be a multiple of SLICES, which share the rows"),
-        Constraint(lambda c: c.BN % 32 == 0, "BN must be a multiple of 32: a warp copies so many columns of B"),
+        *tiling.WARPS_OF_4_BY_8,
+        Constraint(lambda c: c.TM % c.K_SLICES == 0, "TM must be a multiple of K_SLICES, which divide a thread's rows"),
         *tiling.FRAGMENTS_OF_FOURS,
         Constraint(
-            lambda c: c.BK % (2 * c.SLICES) == 0,
-            "BK must be a multiple of 2*SLICES: fragments take turns in two sets of registers",
+            lambda c: c.BK % (2 * c.K_SLICES) == 0,
+            "BK must be a multiple of 2*K_SLICES: fragments alternate between two sets of registers",
         ),
         Constraint(
-            lambda c: 32 <= _threads(c) <= 1024,
-            "32*SLICES*(BM/(LANES_M*TM))*(BN/((32/LANES_M)*TN)) must be 32 to 1024, a block's threads",
+            lambda c: _WARP <= _threads(c) <= 1024,
+            "32*K_SLICES*(BM/(4*TM))*(BN/(8*TN)) must be 32 to 1024, a block's threads",
         ),
         Constraint(
-            lambda c: _threads(c) >= 32 and _copies_evenly(c),
-            "BM, BN and BK must be such that the block's warps copy equally many pieces: of 2 rows and 16 of k of A's "
-            "tile, and of 32 columns of B's",
+            lambda c: _threads(c) >= _WARP and _copies_evenly(c, c.BM) and _copies_evenly(c, c.BN),
+            "BM, BN and BK must be such that the block's threads copy equally much of every tile, in either order: 2 "
+            "rows or columns and 16 of k a warp, or whole rows in memory",
         ),
-        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+4+BN) floats, or SLICES*BM*BN if more,"),
+        tiling.shared_memory_fits(_shared_bytes, "STAGES*BK*(BM+BN+4) floats, or K_SLICES*BM*BN if more,"),
         tiling.registers_fit(_threads),
     ),
     tile=tiling.tile,
@@ -105,31 +95,26 @@ KERNEL = Kernel(
     ),
     vectorized=True,
     overlaps=True,
-    takes=Takes(least_capability=(8, 0)),
-    arguments=(*RUNG_ARGUMENTS, "sums", "tickets"),
+    takes=EVERYTHING,
+    arguments=LIBRARY_ARGUMENTS,
     shared_bytes=_shared_bytes,
-    blocks=stream_k.blocks,
-    workspace_bytes=stream_k.workspace_bytes,
+    blocks=schedule.blocks,
+    workspace_bytes=schedule.workspace_bytes,
     presets={
-        "tiny": {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "SLICES": 4, "STAGES": 3, "WAVE": 0, "BLOCKS": 4},
-        "small": {"BM": 16, "BN": 128, "BK": 32, "TM": 4, "TN": 8, "SLICES": 2, "STAGES": 3, "WAVE": 0, "BLOCKS": 4},
-        "medium": {"BM": 64, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 3, "WAVE": 1, "BLOCKS": 2},
-        "uneven": {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 3, "WAVE": 0, "BLOCKS": 3},
-        "odd": {"BM": 64, "BN": 64, "BK": 16, "TM": 8, "TN": 4, "SLICES": 1, "STAGES": 2, "WAVE": 396, "BLOCKS": 3},
-        "flat": {"BM": 64, "BN": 128, "BK": 16, "TM": 8, "TN": 8, "SLICES": 1, "STAGES": 2, "WAVE": 1, "BLOCKS": 4},
-        "tall": {"BM": 64, "BN": 64, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 1, "BLOCKS": 4},
-        "deep": {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "WAVE": 396, "BLOCKS": 3},
-        "few_rows": {
-            "BM": 16,
-            "BN": 32,
-            "BK": 64,
-            "TM": 4,
-            "TN": 4,
-            "SLICES": 4,
-            "STAGES": 3,
-            "WAVE": 528,
-            "BLOCKS": 4,
-        },
-        "large": {"BM": 128, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 1, "STAGES": 2, "WAVE": 264, "BLOCKS": 2},
+        name: dict(
+            zip(("BM", "BN", "BK", "TM", "TN", "K_SLICES", "STAGES", "WORKERS", "MIN_BLOCKS"), values, strict=True)
+        )
+        for name, values in {
+            "tiny": (16, 32, 64, 4, 4, 4, 3, 0, 4),
+            "small": (16, 128, 32, 4, 8, 2, 3, 0, 4),
+            "medium": (64, 128, 32, 8, 8, 2, 3, 0, 2),
+            "uneven": (32, 128, 32, 8, 8, 2, 3, 0, 3),
+            "odd": (64, 64, 16, 8, 4, 1, 2, 3, 3),
+            "flat": (64, 128, 16, 8, 8, 1, 2, 0, 4),
+            "tall": (64, 64, 32, 8, 8, 2, 2, 0, 4),
+            "deep": (32, 128, 32, 8, 8, 2, 2, 3, 3),
+            "few_rows": (16, 32, 64, 4, 4, 4, 3, 4, 4),
+            "large": (128, 128, 32, 8, 8, 1, 2, 2, 2),
+        }.items()
     },
 )

@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.bench.records import Record, Run
 from tilewright.errors import DtypeError, ProblemError, RecordsError
 from tilewright.gpus import GPUS, Gpu, find_gpu
-from tilewright.problem import Arithmetic, Problem, Scalars
+from tilewright.problem import Problem, Scalars
 from tilewright.tuning import journal
 from tilewright.tuning.journal import Trial
 
@@ -125,7 +125,7 @@ def problem_of(record: Record) -> Problem:
         DtypeError: its element type is not known.
     """
     Scalars.checked(record.alpha, record.beta)
-    return Problem(record.m, record.n, record.k, Arithmetic(record.dtype))
+    return record.problem
 
 
 def _numbers(record: Record) -> list[float]:

@@ -5,10 +5,10 @@
 
 using simt::TensorMap;
 
-__forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int row, Barrier* barrier, SIMT_PLACE) {
+__forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int row, int matrix, Barrier* barrier,
+                               SIMT_PLACE) {
     const simt::Call call = {simt::Operation::load_tile, file, line};
-    simt_load_tile(simt_thread(), call, shared, map, col, row, &barrier->state);
+    simt_load_tile(simt_thread(), call, shared, map, col, row, matrix, &barrier->state);
 }
-
 
 __forceinline__ void fence_async_shared() { simt_fence_barriers(simt_thread()); }

@@ -67,13 +67,14 @@ struct Call {
 
 // A tensor map as the emulator's copies read it; its engine packs the same fields.
 struct alignas(64) TensorMap {
-    const unsigned char* data;  // element (0, 0)
-    std::int64_t row_stride;    // bytes from one row to the next
-    std::int32_t rows, cols;
+    const unsigned char* data;   // element (0, 0) of the first matrix
+    std::int64_t row_stride;     // bytes from one row to the next
+    std::int64_t matrix_stride;  // bytes from one matrix to the next
+    std::int32_t rows, cols, matrices;
     std::int32_t box_rows, box_cols;
     std::int32_t element_bytes;
     std::int32_t swizzle;  // bytes: 0, 32, 64 or 128
-    unsigned char unused[88];
+    unsigned char unused[76];
 };
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
 
@@ -127,4 +128,4 @@ SIMT_EXPORT void simt_barrier_arrive(const simt::Thread* self, simt::Call call, 
 SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                    unsigned parity);
 SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map,
-                                int col, int row, unsigned long long* barrier);
+                                int col, int row, int matrix, unsigned long long* barrier);

@@ -63,7 +63,7 @@ struct TileCopy {
     Call call;  // that started it
     unsigned char* shared;
     TensorMap map;
-    int col, row;
+    int col, row, matrix;
 
     std::size_t row_bytes() const { return std::size_t(map.box_cols) * map.element_bytes; }
     std::size_t bytes() const { return row_bytes() * map.box_rows; }
@@ -74,16 +74,18 @@ struct TileCopy {
     // Whether the column is one that a GPU takes, inside the matrix or not: on any other the instruction is illegal.
     bool begins_at_a_piece() const { return std::int64_t(col) * map.element_bytes % PIECE_BYTES == 0; }
 
-    // Writes the box: zeros for elements outside of the matrix.
+    // Writes the box: zeros for elements outside of the matrix, and of the batch.
     void finish() const {
+        const bool matrix_inside = 0 <= matrix && matrix < map.matrices;
+        const unsigned char* const data = map.data + (matrix_inside ? matrix * map.matrix_stride : 0);
         for (int r = 0; r < map.box_rows; ++r) {
             const std::int64_t from_row = std::int64_t(row) + r;
-            const bool row_inside = 0 <= from_row && from_row < map.rows;
+            const bool row_inside = matrix_inside && 0 <= from_row && from_row < map.rows;
             for (int c = 0; c < map.box_cols; ++c) {
                 const std::int64_t from_col = std::int64_t(col) + c;
                 unsigned char* to = shared + swizzled(r * row_bytes() + std::size_t(c) * map.element_bytes);
                 if (row_inside && 0 <= from_col && from_col < map.cols) {
-                    std::memcpy(to, map.data + from_row * map.row_stride + from_col * map.element_bytes,
+                    std::memcpy(to, data + from_row * map.row_stride + from_col * map.element_bytes,
                                 map.element_bytes);
                 } else {
                     std::memset(to, 0, map.element_bytes);

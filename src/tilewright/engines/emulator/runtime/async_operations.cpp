@@ -213,7 +213,7 @@ void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long 
 }
 
 void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map, int col,
-                    int row, unsigned long long* barrier) {
+                    int row, int matrix, unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->load_tile(thread, {call, static_cast<unsigned char*>(shared), *map, col, row}, barrier);
+    thread->runner->load_tile(thread, {call, static_cast<unsigned char*>(shared), *map, col, row, matrix}, barrier);
 }

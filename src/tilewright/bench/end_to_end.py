@@ -1,0 +1,299 @@
+"""End to end: what a caller sees of `tilewright.matmul`, next to PyTorch's own call on the same tensors.
+
+Two times of a call. The host's: how long the caller is kept, with a queue so short that it never waits for the GPU. And
+the wall's: calls back to back until the last has ended, divided by their number, each call on other operands than the
+last ones, which fill the L2 cache twice. Samples of both sides take turns, and medians are taken, so that drift hits
+both alike.
+"""
+
+import importlib
+import itertools
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tilewright.bench.measure import Choice
+from tilewright.bench.records import EndToEnd, PerCall
+from tilewright.bench.verify import limit
+from tilewright.errors import DtypeError, EngineUnavailableError, LaunchError
+from tilewright.front import matmul
+from tilewright.problem import Layout, Problem, Scalars
+
+QUEUE = 16
+"""Calls between two waits where the host's time is taken: few, so that a full queue never blocks it."""
+
+HOST_SAMPLES = 100
+"""Bursts of calls whose median is the host's time."""
+
+LEAST_SAMPLES = 5
+"""The same where calls take long, however long."""
+
+HOST_S = 1.0
+"""Bursts end after about this long."""
+
+WALL_S = 0.05
+"""A timed sample of calls back to back lasts this long or longer."""
+
+WALL_SAMPLES = 7
+
+_MOST_SETS = 4096
+
+Call = Callable[[], object]
+"""Makes one call, on other operands each time."""
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """How time is taken."""
+
+    wait: Callable[[], None]
+    """Returns when all work that was started has ended."""
+    now: Callable[[], float] = time.perf_counter
+    """Seconds."""
+
+    def host_us(self, calls: Sequence[Call]) -> list[float]:
+        """Of each kind of call, the median of the microseconds that the host spends in one."""
+        samples: list[list[float]] = [[] for _ in calls]
+        started = self.now()
+        for count in range(HOST_SAMPLES):
+            if count >= LEAST_SAMPLES and self.now() - started > HOST_S:
+                break
+            for call, taken in zip(calls, samples, strict=True):
+                self.wait()
+                taken.append(self._returned(call, QUEUE) / QUEUE)
+        self.wait()
+        return [1e6 * statistics.median(taken) for taken in samples]
+
+    def wall_us(self, calls: Sequence[Call]) -> list[float]:
+        """Of each kind of call, the median of the microseconds that one takes among others back to back."""
+        counts = [self._enough(call) for call in calls]
+        samples: list[list[float]] = [[] for _ in calls]
+        for _ in range(WALL_SAMPLES):
+            for call, count, taken in zip(calls, counts, samples, strict=True):
+                taken.append(self._ended(call, count) / count)
+        return [1e6 * statistics.median(taken) for taken in samples]
+
+    def _enough(self, call: Call) -> int:
+        """Calls that last `WALL_S`."""
+        count = 1
+        while (taken := self._ended(call, count)) < WALL_S:
+            count = max(2 * count, math.ceil(min(1.1 * WALL_S / max(taken, 1e-9), 10) * count))
+        return count
+
+    def _ended(self, call: Call, count: int) -> float:
+        """Seconds from the first call until the work of the last has ended."""
+        self.wait()
+        start = self.now()
+        for _ in range(count):
+            call()
+        self.wait()
+        return self.now() - start
+
+    def _returned(self, call: Call, count: int) -> float:
+        """Seconds until the last call has returned."""
+        start = self.now()
+        for _ in range(count):
+            call()
+        return self.now() - start
+
+
+class Tensors(NamedTuple):
+    """Operands of one call."""
+
+    a: Any
+    b: Any
+    out: Any
+    c: Any
+    """None where beta is 0."""
+    bias: Any
+    """None where the problem has none."""
+
+
+class TorchCalls:
+    """PyTorch on a GPU, as the framework that calls are compared in. TF32 is off while calls are timed.
+
+    Args:
+        torch: the module.
+        device: where tensors lie.
+        cache_bytes: the size of the last-level cache that operands rotate through.
+    """
+
+    def __init__(self, torch: Any, device: str, cache_bytes: int) -> None:
+        self._torch, self._device, self._cache_bytes = torch, device, cache_bytes
+        self.name = f"PyTorch {torch.__version__}"
+
+    @classmethod
+    def on_gpu(cls) -> "TorchCalls":
+        """PyTorch with its current GPU.
+
+        Raises:
+            EngineUnavailableError: PyTorch is not installed, or sees no GPU.
+        """
+        try:
+            torch = importlib.import_module("torch")
+        except ImportError as error:
+            raise EngineUnavailableError(f"--end-to-end needs PyTorch: pip install torch. {error}") from error
+        if not torch.cuda.is_available():
+            raise EngineUnavailableError(f"--end-to-end needs a GPU, and PyTorch {torch.__version__} sees none")
+        return cls(torch, "cuda", torch.cuda.get_device_properties(0).L2_cache_size)
+
+    def measure(self, problem: Problem, scalars: Scalars, choice: Choice | None) -> tuple[EndToEnd, EndToEnd]:
+        """Times of calls that return a new result, and of calls with out=.
+
+        Args:
+            problem: what is computed; its matrices have no gaps, and its bias is a row.
+            scalars: alpha and beta.
+            choice: the kernel and config that matmul is told to take; None for what it picks.
+
+        Raises:
+            DtypeError: PyTorch has no product of these element types.
+            LaunchError: the two results differ by more than the arithmetic explains.
+        """
+        stopwatch = Stopwatch(self._torch.cuda.synchronize if self._device == "cuda" else lambda: None)
+        sets = self.tensors(problem, scalars)
+        with self._exact():
+            self._compare(problem, sets[0], self.ours(problem, scalars, choice), self.own(problem, scalars), choice)
+            found = []
+            for into in (False, True):
+                both = [
+                    _rotating(call, sets, into)
+                    for call in (self.ours(problem, scalars, choice), self.own(problem, scalars))
+                ]
+                wall_us = stopwatch.wall_us(both)  # first: it warms up
+                host_us = stopwatch.host_us(both)
+                found.append(EndToEnd(framework=self.name, host_us=_pair(host_us), wall_us=_pair(wall_us)))
+        del sets
+        if self._device == "cuda":
+            self._torch.cuda.empty_cache()
+        new, out = found
+        return new, out
+
+    def tensors(self, problem: Problem, scalars: Scalars) -> list[Tensors]:
+        """Sets of operands that fill the cache twice, one at least."""
+        factors, result = getattr(self._torch, problem.dtype), getattr(self._torch, problem.result)
+        count = (problem.batch,) if problem.batch != 1 else ()
+
+        def uniform(layout: Layout, rows: int, cols: int, dtype: Any) -> Any:
+            lines = self._torch.rand(*count, *layout.lines(rows, cols), device=self._device) * 2 - 1
+            return (lines if layout.order == "row" else lines.transpose(-1, -2)).to(dtype)
+
+        m, n, k = problem.m, problem.n, problem.k
+
+        def one() -> Tensors:
+            a, b = uniform(problem.a, m, k, factors), uniform(problem.b, k, n, factors)
+            c = uniform(Layout(), m, n, result) if scalars.beta else None
+            bias = (self._torch.rand(n, device=self._device) * 2 - 1).to(result) if problem.epilogue.bias else None
+            return Tensors(a, b, self._torch.empty(*count, m, n, dtype=result, device=self._device), c, bias)
+
+        first = one()
+        size = sum(tensor.nbytes for tensor in first[:3])
+        return [first, *(one() for _ in range(min(2 * self._cache_bytes // max(size, 1), _MOST_SETS - 1)))]
+
+    def ours(self, problem: Problem, scalars: Scalars, choice: Choice | None) -> Callable[[Tensors, Any], Any]:
+        """`matmul` as a caller writes it: with the arguments that it needs, and no others."""
+        asked: dict[str, Any] = {"activation": problem.epilogue.activation} if problem.epilogue.activation else {}
+        if scalars != Scalars():
+            asked |= scalars._asdict()
+        if problem.result != problem.dtype:
+            asked["out_dtype"] = problem.result
+        if choice is not None:
+            asked |= {"kernel": choice.kernel, "config": dict(choice.config)}
+
+        def call(one: Tensors, out: Any) -> Any:
+            arguments = asked if out is None else {**asked, "out": out}
+            if one.c is not None:
+                arguments = {**arguments, "c": one.c}
+            if one.bias is not None:
+                arguments = {**arguments, "bias": one.bias}
+            return matmul(one.a, one.b, **arguments)
+
+        return call
+
+    def own(self, problem: Problem, scalars: Scalars) -> Callable[[Tensors, Any], Any]:
+        """The framework's own calls for the same: mm, bmm, addmm or baddbmm, and then the activation."""
+        torch, (alpha, beta), activation = self._torch, scalars, problem.epilogue.activation
+        multiply, add = (torch.mm, torch.addmm) if problem.batch == 1 else (torch.bmm, torch.baddbmm)
+        types: dict[str, Any] = {}
+        if problem.result != problem.dtype:
+            if problem.result != "float32":
+                raise DtypeError(
+                    f"PyTorch multiplies {problem.dtype} to that or to float32, got out_dtype {problem.result}"
+                )
+            types = {"out_dtype": torch.float32}
+        new, in_place = self._activations(activation)
+
+        def product(one: Tensors, keywords: dict[str, Any]) -> Any:
+            if one.c is not None:
+                result = add(one.c, one.a, one.b, beta=beta, alpha=alpha, **keywords)
+                return result if one.bias is None else result.add_(one.bias)
+            if one.bias is not None:
+                return add(one.bias, one.a, one.b, alpha=alpha, **keywords)
+            result = multiply(one.a, one.b, **keywords)
+            return result if alpha == 1 else result.mul_(alpha)
+
+        def call(one: Tensors, out: Any) -> Any:
+            if out is None:
+                return new(product(one, types))
+            return in_place(product(one, {**types, "out": out}))
+
+        return call
+
+    def _activations(self, name: str | None) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        """An activation that makes a new tensor, and one that updates its argument."""
+        torch = self._torch
+        functional, in_place = torch.nn.functional, torch.ops.aten
+        if name is None:
+            return (lambda x: x), (lambda x: x)
+        if name == "relu":
+            return functional.relu, torch.relu_
+        if name == "silu":
+            return functional.silu, in_place.silu_
+        approximate = "tanh" if name == "gelu_tanh" else "none"
+        return (
+            lambda x: functional.gelu(x, approximate=approximate),
+            lambda x: in_place.gelu_(x, approximate=approximate),
+        )
+
+    def _compare(
+        self,
+        problem: Problem,
+        one: Tensors,
+        ours: Callable[[Tensors, Any], Any],
+        own: Callable[[Tensors, Any], Any],
+        choice: Choice | None,
+    ) -> None:
+        """Raise LaunchError unless both compute the same, with and without out=."""
+        expected = own(one, None).double()
+        allowed = limit(problem, choice.kernel.precision if choice else None) + limit(problem)
+        for name, call, out in (("matmul", ours, None), ("matmul with out", ours, one.out), ("PyTorch", own, one.out)):
+            result = call(one, out).double()
+            difference = float((result - expected).norm() / expected.norm().clamp(min=1e-30))
+            if not difference <= 2 * allowed:
+                which = f"{problem.shape} {problem.case}"
+                raise LaunchError(f"{name} differs from {self.name} on {which} by {difference:.1e}")
+
+    @contextmanager
+    def _exact(self) -> Iterator[None]:
+        """float32 products in float32."""
+        settings = self._torch.backends.cuda.matmul
+        before = settings.allow_tf32
+        settings.allow_tf32 = False
+        try:
+            yield
+        finally:
+            settings.allow_tf32 = before
+
+
+def _rotating(call: Callable[[Tensors, Any], Any], sets: Sequence[Tensors], into: bool) -> Call:
+    """Calls on one set after the other, with out= or without."""
+    following = itertools.cycle([(one, one.out if into else None) for one in sets])
+    return lambda: call(*next(following))
+
+
+def _pair(times: Sequence[float]) -> PerCall:
+    ours, baseline = times
+    return PerCall(ours=ours, baseline=baseline)

@@ -1,0 +1,97 @@
+"""This machine's C++ compiler, which builds what runs on the host: the emulator's code and the launcher."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tilewright.errors import CompileError, EngineUnavailableError
+
+SUFFIX = ".so"
+"""Of the shared objects that it makes."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler that works on this machine."""
+
+    command: tuple[str, ...]
+    native: tuple[str, ...]
+    """Options that let it use all that this processor can do."""
+    macros: str
+    """Everything that it predefines: its version, and the processor's instruction sets."""
+
+    @property
+    def version(self) -> str:
+        """Name and version, as in 'GCC 12.2.0'."""
+        match = re.search(r'#define __VERSION__ "(.*)"', self.macros)
+        version = match[1] if match else "of unknown version"
+        return version if self.is_clang else f"GCC {version}"
+
+    @property
+    def is_clang(self) -> bool:
+        """Whether it is Clang under whatever name, else GCC."""
+        return "#define __clang__ " in self.macros
+
+    def run(self, arguments: Sequence[str]) -> None:
+        """Compile or link.
+
+        Raises:
+            CompileError: it fails; the message is the compiler's.
+        """
+        command = [*self.command, *arguments]
+        result = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+        if result.returncode != 0:
+            raise CompileError(f"{self.version} says:\n{result.stderr.strip()}")
+
+
+def find_compiler() -> Compiler:
+    """The compiler that CXX names, else g++, clang++ or c++.
+
+    Raises:
+        EngineUnavailableError: there is none, or it does not work.
+    """
+    return _probe(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
+
+
+@lru_cache
+def _probe(named: str, _path: str) -> Compiler:
+    try:
+        command = shlex.split(named)
+    except ValueError as error:
+        raise EngineUnavailableError(f"CXX must be a command, got {named!r}: {error}") from None
+    if command and shutil.which(command[0]) is None:
+        raise EngineUnavailableError(f"CXX is {named!r}, but there is no program {command[0]!r}")
+    if not command:
+        command = [name for name in ("g++", "clang++", "c++") if shutil.which(name)][:1]
+    if not command:
+        raise EngineUnavailableError(
+            "there is no C++ compiler: no g++, clang++ or c++. Get one with 'apt install g++', "
+            "'dnf install gcc-c++' or 'xcode-select --install', or set CXX to one."
+        )
+    for native in (["-march=native"], ["-mcpu=native"], []):
+        probe = subprocess.run(
+            [*command, "-std=c++17", *native, "-dM", "-E", "-x", "c++", "-"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+        if probe.returncode == 0:
+            return Compiler(tuple(command), tuple(native), probe.stdout)
+    raise EngineUnavailableError(f"the C++ compiler {shlex.join(command)!r} does not work: {probe.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """In a `with` block: the name of a shared object to build, in a folder of its own that goes afterwards."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        yield Path(folder) / f"output{SUFFIX}"

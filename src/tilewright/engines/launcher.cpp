@@ -1,0 +1,840 @@
+// The launcher: a call of a product whose plan exists, from the arrays to the driver, in one call of C++.
+//
+//     call(a, b, c, out, bias, alpha, beta, options)
+//         read     where each array lies, through DLPack's C exchange API: no Python but for PyTorch's flags
+//         find     the plan of arrays of these types, shapes, strides, device and alignment; none: MISS
+//         prepare  the result, the stream, the workspace of that stream
+//         launch   each step: write addresses and scalars into its parameters, hand them to the driver
+//
+// Whatever it does not know, it answers with MISS before it has changed anything: the caller then goes the long way,
+// which explains errors, and may `remember` the plan that it made. All state is guarded by the GIL, which is held from
+// the first write into a plan's parameters to the last launch.
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace {
+
+// ---- DLPack 1: what of dlpack.h is used here ------------------------------------------------------------------------
+
+struct DLDevice {
+    int32_t type;
+    int32_t id;
+};
+
+struct DLTensor {
+    void* data;
+    DLDevice device;
+    int32_t ndim;
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+    int64_t* shape;
+    int64_t* strides;  // in elements
+    uint64_t byte_offset;
+};
+
+struct ExchangeApi {
+    uint32_t major;
+    uint32_t minor;
+    ExchangeApi* previous;  // the same of an older version, or null
+    void* allocate;
+    void* export_managed;
+    void* import_managed;
+    int (*read)(void* array, DLTensor* tensor);  // may be null
+    int (*current_stream)(int32_t device_type, int32_t device_id, void** stream);
+};
+
+constexpr uint32_t DLPACK_MAJOR = 1;
+constexpr int DLPACK_CUDA = 2;
+const char API_ATTRIBUTE[] = "__dlpack_c_exchange_api__";
+const char API_CAPSULE[] = "dlpack_exchange_api";
+
+// ---- The CUDA driver: what of cuda.h is used here -------------------------------------------------------------------
+
+struct LaunchAttribute {
+    int id;
+    char padding[4];
+    union {
+        char bytes[64];
+        int flag;
+    } value;
+};
+
+struct LaunchConfig {
+    unsigned grid[3];
+    unsigned block[3];
+    unsigned shared_bytes;
+    void* stream;
+    LaunchAttribute* attributes;
+    unsigned attribute_count;
+};
+
+constexpr int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+constexpr int NOT_CAPTURING = 0;
+void* const PARAMETERS_POINTER = reinterpret_cast<void*>(1);
+void* const PARAMETERS_SIZE = reinterpret_cast<void*>(2);
+constexpr uintptr_t PER_THREAD_STREAM = 2;  // a handle that stands for another stream in every thread
+
+struct alignas(128) TensorMap {
+    char bytes[128];
+};
+
+struct Driver {
+    int (*launch)(const LaunchConfig*, void* function, void** parameters, void** extra);
+    int (*replace_address)(TensorMap* map, void* address);
+    int (*capture_info)(void* stream, int* status, uint64_t* id, void** graph, const void*** nodes,
+                        const void** edges, size_t* count);
+    int (*current)(void** context);
+    int (*push)(void* context);
+    int (*pop)(void** context);
+    int (*error_name)(int status, const char** text);
+    int (*error_words)(int status, const char** text);
+
+    // False, with OSError set, where the library or a function of it is missing.
+    bool open(const char* path) {
+        void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (library == nullptr) return PyErr_SetString(PyExc_OSError, dlerror()), false;
+        const auto find = [&](auto& function, const char* name) {
+            void* address = dlsym(library, name);
+            if (address == nullptr) return PyErr_Format(PyExc_OSError, "%s has no %s", path, name), false;
+            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
+            return true;
+        };
+        return find(launch, "cuLaunchKernelEx") && find(replace_address, "cuTensorMapReplaceAddress") &&
+               find(capture_info, "cuStreamGetCaptureInfo_v3") && find(current, "cuCtxGetCurrent") &&
+               find(push, "cuCtxPushCurrent_v2") && find(pop, "cuCtxPopCurrent_v2") &&
+               find(error_name, "cuGetErrorName") && find(error_words, "cuGetErrorString");
+    }
+};
+
+// ---- Objects of Python ----------------------------------------------------------------------------------------------
+
+PyObject* miss;
+PyObject* launch_error;
+PyObject* requires_grad;
+PyObject* is_neg;
+
+// An owned reference. The GIL must be held where one ends.
+class Ref {
+public:
+    Ref() = default;
+    explicit Ref(PyObject* owned) : object(owned) {}
+    static Ref to(PyObject* borrowed) {
+        Py_XINCREF(borrowed);
+        return Ref(borrowed);
+    }
+    Ref(Ref&& other) noexcept : object(std::exchange(other.object, nullptr)) {}
+    Ref& operator=(Ref&& other) noexcept {
+        std::swap(object, other.object);
+        return *this;
+    }
+    ~Ref() { Py_XDECREF(object); }
+
+    PyObject* get() const { return object; }
+    PyObject* release() { return std::exchange(object, nullptr); }
+    explicit operator bool() const { return object != nullptr; }
+
+private:
+    PyObject* object = nullptr;
+};
+
+PyObject* missed() {
+    PyErr_Clear();
+    return Py_NewRef(miss);
+}
+
+bool fail(const Driver& driver, int status) {
+    const char* name = nullptr;
+    const char* words = nullptr;
+    driver.error_name(status, &name);
+    driver.error_words(status, &words);
+    const std::string unknown = "CUDA error " + std::to_string(status);
+    PyErr_Format(launch_error, words ? "the GPU reports %s: %s" : "the GPU reports %s", name ? name : unknown.c_str(),
+                 words);
+    return false;
+}
+
+// ---- Arrays ---------------------------------------------------------------------------------------------------------
+
+// The exchange API of an array type. PyTorch's says nothing of gradients, nor of views that negate.
+struct Library {
+    Ref type;
+    const ExchangeApi* api = nullptr;
+    Ref gradients_enabled;
+    Ref increment_version;
+
+    bool is_torch() const { return bool(increment_version); }
+};
+
+const ExchangeApi* supported(PyObject* capsule) {
+    if (!PyCapsule_IsValid(capsule, API_CAPSULE)) return nullptr;
+    auto api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule, API_CAPSULE));
+    while (api != nullptr && api->major != DLPACK_MAJOR) api = api->previous;
+    return api != nullptr && api->read != nullptr ? api : nullptr;
+}
+
+// An attribute of an attribute, and so on; null, with no error set, where there is none.
+Ref attribute(PyObject* object, std::initializer_list<const char*> path) {
+    Ref found = Ref::to(object);
+    for (const char* name : path) {
+        if (found) found = Ref(PyObject_GetAttrString(found.get(), name));
+    }
+    PyErr_Clear();
+    return found;
+}
+
+// What is known of a type; without an API where it has none, or where a subclass may have given it another meaning.
+Library discover(PyTypeObject* type) {
+    PyObject* const subject = reinterpret_cast<PyObject*>(type);
+    const Ref name(PyUnicode_FromString("torch"));
+    const Ref torch(PyImport_GetModule(name.get()));
+    const Ref tensor = torch ? attribute(torch.get(), {"Tensor"}) : Ref();
+    Library library;
+    library.type = Ref::to(subject);
+    if (tensor && PyType_Check(tensor.get()) &&
+        PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(tensor.get()))) {
+        const Ref parameter = attribute(torch.get(), {"nn", "Parameter"});
+        if (subject != tensor.get() && subject != parameter.get()) return library;
+        const Ref capsule = attribute(tensor.get(), {API_ATTRIBUTE});
+        library.gradients_enabled = attribute(torch.get(), {"is_grad_enabled"});
+        library.increment_version = attribute(torch.get(), {"autograd", "graph", "increment_version"});
+        if (capsule && library.gradients_enabled && library.increment_version) library.api = supported(capsule.get());
+        return library;
+    }
+    const Ref members = attribute(subject, {"__dict__"});
+    const Ref capsule(members ? PyMapping_GetItemString(members.get(), API_ATTRIBUTE) : nullptr);
+    if (capsule) library.api = supported(capsule.get());
+    return library;
+}
+
+int64_t item_bytes(const DLTensor& tensor) { return (tensor.bits * tensor.lanes + 7) / 8; }
+
+uint64_t address(const DLTensor& tensor) { return reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset; }
+
+bool has_elements(const DLTensor& tensor) {
+    return std::all_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t size) { return size != 0; });
+}
+
+// Whether the two may share an element: whether the ranges of their addresses meet.
+bool may_overlap(const DLTensor& x, const DLTensor& y) {
+    const auto range = [](const DLTensor& tensor) {
+        uint64_t low = address(tensor), high = low + item_bytes(tensor);
+        for (int i = 0; i < tensor.ndim; ++i) {
+            const int64_t extent = (tensor.shape[i] - 1) * tensor.strides[i] * item_bytes(tensor);
+            (extent < 0 ? low : high) += extent;
+        }
+        return std::pair(low, high);
+    };
+    if (!has_elements(x) || !has_elements(y)) return false;
+    const auto [x_low, x_high] = range(x);
+    const auto [y_low, y_high] = range(y);
+    return x_low < y_high && y_low < x_high;
+}
+
+bool is_same(const DLTensor& x, const DLTensor& y) {
+    return address(x) == address(y) && x.ndim == y.ndim && std::equal(x.shape, x.shape + x.ndim, y.shape) &&
+           std::equal(x.strides, x.strides + x.ndim, y.strides);
+}
+
+// ---- Plans ----------------------------------------------------------------------------------------------------------
+
+// The arrays of a call, in the order of its arguments.
+enum Argument { A, B, C, OUT, BIAS, ARGUMENTS };
+
+constexpr int MOST_DIMENSIONS = 8;
+constexpr size_t MOST_WORDS = 1 + ARGUMENTS * (1 + 2 * MOST_DIMENSIONS);
+constexpr size_t MOST_PLANS = 4096;
+constexpr uint64_t VECTOR_BYTES = 16;
+
+// All that a plan was made for.
+struct Key {
+    std::array<int64_t, MOST_WORDS> words;
+    size_t count = 0;
+
+    void add(int64_t word) { words[count++] = word; }
+
+    void add(const DLTensor* tensor) {
+        if (tensor == nullptr) return add(int64_t(0));
+        add(int64_t(1 | uint64_t(tensor->ndim) << 4 | address(*tensor) % VECTOR_BYTES << 8 |
+                    uint64_t(tensor->code) << 12 | uint64_t(tensor->bits) << 20 | uint64_t(tensor->lanes) << 28 |
+                    uint64_t(tensor->device.id) << 44));
+        for (int i = 0; i < tensor->ndim; ++i) add(tensor->shape[i]);
+        for (int i = 0; i < tensor->ndim; ++i) add(tensor->strides[i]);
+    }
+
+    uint64_t hash() const {
+        uint64_t state = count;
+        for (size_t i = 0; i < count; ++i) {
+            state = (state ^ uint64_t(words[i])) * 0x9E3779B97F4A7C15u;
+            state ^= state >> 32;
+        }
+        return state;
+    }
+
+    bool operator==(const Key& other) const {
+        return count == other.count && std::equal(words.begin(), words.begin() + count, other.words.begin());
+    }
+};
+
+// Where the value of a slot comes from: an address, or a scalar.
+enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_WORKSPACE, FROM_TICKETS, FROM_RELAYOUT, ADDRESSES };
+const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "workspace", "tickets", "relayout"};
+const char* const SCALAR_NAMES[] = {"alpha", "beta"};
+
+struct Values {
+    uint64_t addresses[ADDRESSES] = {};
+    float scalars[2] = {};
+};
+
+struct Slot {
+    enum Kind { POINTER, MAP, SCALAR } kind;
+    size_t offset;
+    int source;
+    int64_t shift;
+    TensorMap map = {};    // as it was written last: parameters need not lie on the boundary that the driver asks for
+    uint64_t written = 0;  // the map's address; 0 if it was never replaced
+};
+
+struct Step {
+    LaunchConfig config = {};
+    LaunchAttribute overlap = {};
+    void* function = nullptr;
+    std::vector<char> parameters;
+    std::vector<Slot> slots;
+
+    // Writes what a call brings into the parameters.
+    int fill(const Driver& driver, const Values& values) {
+        for (Slot& slot : slots) {
+            char* const target = parameters.data() + slot.offset;
+            if (slot.kind == Slot::SCALAR) {
+                std::memcpy(target, &values.scalars[slot.source], sizeof(float));
+                continue;
+            }
+            const uint64_t value = values.addresses[slot.source] + slot.shift;
+            if (slot.kind == Slot::POINTER) {
+                std::memcpy(target, &value, sizeof value);
+            } else if (slot.written != value) {
+                const int status = driver.replace_address(&slot.map, reinterpret_cast<void*>(value));
+                if (status != 0) return status;
+                std::memcpy(target, &slot.map, sizeof slot.map);
+                slot.written = value;
+            }
+        }
+        return 0;
+    }
+
+    int launch(const Driver& driver, void* stream) {
+        config.stream = stream;
+        size_t size = parameters.size();
+        void* extra[] = {PARAMETERS_POINTER, parameters.data(), PARAMETERS_SIZE, &size, nullptr};
+        return driver.launch(&config, function, nullptr, extra);
+    }
+};
+
+// Memory besides the operands: what a plan needs, or what a stream has.
+struct Memory {
+    uint64_t workspace = 0, tickets = 0, relayout = 0;  // addresses
+    Py_ssize_t workspace_bytes = 0, ticket_count = 0, relayout_bytes = 0;
+
+    bool is_empty() const { return workspace_bytes == 0 && ticket_count == 0 && relayout_bytes == 0; }
+
+    bool covers(const Memory& needed) const {
+        return workspace_bytes >= needed.workspace_bytes && ticket_count >= needed.ticket_count &&
+               relayout_bytes >= needed.relayout_bytes;
+    }
+};
+
+struct Plan {
+    Key key;
+    std::vector<std::unique_ptr<Step>> steps;
+    void* context = nullptr;
+    Memory needed;
+    Ref needs;   // the same as Python's Needs
+    Ref memory;  // called for memory: memory(stream, needs)
+    Ref make, make_arguments, make_keywords;  // called for a new result
+    bool swapped = false;                     // whether the plan's A is the call's b
+};
+
+// ---- From Python's plan to ours: false with an error set --------------------------------------------------------------
+
+bool read_slot(PyObject* tuple, Step& step) {
+    Py_ssize_t offset;
+    const char *kind, *source;
+    long long shift;
+    if (!PyArg_ParseTuple(tuple, "nssL;a Slot", &offset, &kind, &source, &shift)) return false;
+    const std::string name = source;
+    const auto index = [&](const char* const* names, int count) {
+        return int(std::find(names, names + count, name) - names);
+    };
+    Slot slot = {Slot::POINTER, size_t(offset), index(ADDRESS_NAMES, ADDRESSES), shift};
+    size_t size = sizeof(uint64_t);
+    int sources = ADDRESSES;
+    if (kind == std::string("map")) {
+        slot.kind = Slot::MAP, size = sizeof(TensorMap);
+    } else if (kind == std::string("scalar")) {
+        slot.kind = Slot::SCALAR, size = sizeof(float), sources = 2, slot.source = index(SCALAR_NAMES, 2);
+    } else if (kind != std::string("pointer")) {
+        return PyErr_Format(PyExc_ValueError, "a slot is a pointer, a map or a scalar, got '%s'", kind), false;
+    }
+    if (slot.source == sources) return PyErr_Format(PyExc_ValueError, "no %s comes from '%s'", kind, source), false;
+    if (offset < 0 || size_t(offset) + size > step.parameters.size()) {
+        PyErr_Format(PyExc_ValueError, "no %s fits at byte %zd of %zu", kind, offset, step.parameters.size());
+        return false;
+    }
+    if (slot.kind == Slot::MAP) std::memcpy(&slot.map, step.parameters.data() + offset, sizeof slot.map);
+    step.slots.push_back(slot);
+    return true;
+}
+
+bool read_step(PyObject* tuple, Plan& plan) {
+    auto step = std::make_unique<Step>();
+    unsigned long long function;
+    LaunchConfig& config = step->config;
+    int overlaps;
+    PyObject *arguments, *slots;
+    if (!PyArg_ParseTuple(tuple, "K(III)(III)IpSO!;a Step", &function, &config.grid[0], &config.grid[1],
+                          &config.grid[2], &config.block[0], &config.block[1], &config.block[2],
+                          &config.shared_bytes, &overlaps, &arguments, &PyTuple_Type, &slots)) {
+        return false;
+    }
+    step->function = reinterpret_cast<void*>(function);
+    if (overlaps) {
+        step->overlap.id = PROGRAMMATIC_STREAM_SERIALIZATION;
+        step->overlap.value.flag = 1;
+        config.attributes = &step->overlap;
+        config.attribute_count = 1;
+    }
+    const char* bytes = PyBytes_AS_STRING(arguments);
+    step->parameters.assign(bytes, bytes + PyBytes_GET_SIZE(arguments));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
+        if (!read_slot(PyTuple_GET_ITEM(slots, i), *step)) return false;
+    }
+    plan.steps.push_back(std::move(step));
+    return true;
+}
+
+// ---- The launcher ---------------------------------------------------------------------------------------------------
+
+struct Arrays {
+    PyObject* objects[ARGUMENTS];
+    DLTensor tensors[ARGUMENTS];
+    const Library* library = nullptr;
+
+    const DLTensor* get(int argument) const {
+        return objects[argument] == Py_None ? nullptr : &tensors[argument];
+    }
+};
+
+// While it lives, a plan's context is current in this thread.
+class Current {
+public:
+    Current(const Driver& driver, void* context) : driver(driver) {
+        void* before = nullptr;
+        status = driver.current(&before);
+        if (status == 0 && before != context) {
+            status = driver.push(context);
+            pushed = status == 0;
+        }
+    }
+    Current(const Current&) = delete;
+    ~Current() {
+        void* popped;
+        if (pushed) driver.pop(&popped);
+    }
+
+    int status;
+
+private:
+    const Driver& driver;
+    bool pushed = false;
+};
+
+class State {
+public:
+    Driver driver;
+    int device_type = DLPACK_CUDA;
+
+    PyObject* call(PyObject* const* arguments, Py_ssize_t count) {
+        if (count != 8) return PyErr_Format(PyExc_TypeError, "call takes 8 arguments, got %zd", count);
+        Arrays arrays;
+        double scalars[2];
+        std::copy(arguments, arguments + ARGUMENTS, arrays.objects);
+        if (!read_scalar(arguments[5], scalars[0]) || !read_scalar(arguments[6], scalars[1]) || !read(arrays)) {
+            return missed();
+        }
+        const bool scaled = scalars[1] != 0;
+        Key key;
+        if ((scaled && arguments[C] == Py_None) || !make_key(arrays, arguments[7], scaled, key)) return missed();
+        const std::shared_ptr<Plan> plan = find(key);
+        if (plan == nullptr || writes_operand(arrays)) return missed();
+
+        const Current current(driver, plan->context);
+        if (current.status != 0) return fail(driver, current.status), nullptr;
+        Values values;
+        values.scalars[0] = float(scalars[0]);
+        values.scalars[1] = float(scalars[1]);
+        values.addresses[FROM_A] = address(arrays.tensors[plan->swapped ? B : A]);
+        values.addresses[FROM_B] = address(arrays.tensors[plan->swapped ? A : B]);
+        if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
+        if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = address(arrays.tensors[BIAS]);
+        Ref result = Ref::to(arrays.objects[OUT]);
+        if (!arrays.get(OUT)) {
+            result = Ref(PyObject_Call(plan->make.get(), plan->make_arguments.get(), plan->make_keywords.get()));
+            if (!result) return nullptr;
+            if (!read_result(arrays, result.get())) return missed();
+        }
+        values.addresses[FROM_D] = address(arrays.tensors[OUT]);
+        if (!plan->steps.empty()) {
+            void* stream = nullptr;
+            if (arrays.library->api->current_stream(device_type, arrays.tensors[A].device.id, &stream) != 0) {
+                return missed();
+            }
+            if (!plan->needed.is_empty() && !find_memory(*plan, stream, values)) return nullptr;
+            if (!launch(*plan, values, stream)) return nullptr;
+            if (arrays.get(OUT) && arrays.library->is_torch() && !count_version(arrays)) return nullptr;
+        }
+        return result.release();
+    }
+
+    PyObject* remember(PyObject* positional, PyObject* named) {
+        static const char* names[] = {"a",      "b",       "c",      "out", "bias",   "options", "steps",
+                                      "needs", "context", "memory", "new", "scaled", "swapped", nullptr};
+        Arrays arrays;
+        PyObject *options, *steps, *needs, *memory, *result;
+        unsigned long long context;
+        int scaled, swapped = 0;
+        auto plan = std::make_shared<Plan>();
+        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|p", const_cast<char**>(names),
+                                         &arrays.objects[A], &arrays.objects[B], &arrays.objects[C],
+                                         &arrays.objects[OUT], &arrays.objects[BIAS], &options, &PyTuple_Type, &steps,
+                                         &PyTuple_Type, &needs, &context, &memory, &result, &scaled, &swapped)) {
+            return nullptr;
+        }
+        Memory& needed = plan->needed;
+        if (!PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.ticket_count,
+                              &needed.relayout_bytes)) {
+            return nullptr;
+        }
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {
+            if (!read_step(PyTuple_GET_ITEM(steps, i), *plan)) return nullptr;
+        }
+        if (arrays.objects[OUT] == Py_None) {
+            PyObject *make, *make_arguments, *make_keywords;
+            if (!PyTuple_Check(result)) return PyErr_Format(PyExc_TypeError, "new must be a tuple where out is None");
+            if (!PyArg_ParseTuple(result, "OO!O!;new", &make, &PyTuple_Type, &make_arguments, &PyDict_Type,
+                                  &make_keywords)) {
+                return nullptr;
+            }
+            plan->make = Ref::to(make);
+            plan->make_arguments = Ref::to(make_arguments);
+            plan->make_keywords = Ref::to(make_keywords);
+        }
+        plan->context = reinterpret_cast<void*>(context);
+        plan->needs = Ref::to(needs);
+        plan->memory = Ref::to(memory);
+        plan->swapped = swapped != 0;
+        if (plans_.size() >= MOST_PLANS) forget();
+        if (!read(arrays) || !intern(options) || !make_key(arrays, options, scaled != 0, plan->key)) {
+            PyErr_Clear();
+            Py_RETURN_FALSE;
+        }
+        keep(std::move(plan));
+        Py_RETURN_TRUE;
+    }
+
+    // What was kept ends only after it is out of reach: its end may run any Python code.
+    void forget() {
+        const auto plans = std::exchange(plans_, {});
+        const Ref options = std::exchange(options_, Ref());
+        memories_.clear();
+    }
+
+    size_t count() const { return plans_.size(); }
+
+    int traverse(visitproc visit, void* arg) const {
+        Py_VISIT(options_.get());
+        for (const auto& entry : plans_) {
+            const Plan& plan = *entry.second;
+            Py_VISIT(plan.needs.get());
+            Py_VISIT(plan.memory.get());
+            Py_VISIT(plan.make.get());
+            Py_VISIT(plan.make_arguments.get());
+            Py_VISIT(plan.make_keywords.get());
+        }
+        return 0;
+    }
+
+private:
+    std::unordered_multimap<uint64_t, std::shared_ptr<Plan>> plans_;  // by the hash of their keys
+    std::vector<std::unique_ptr<Library>> libraries_;
+    Ref options_;  // a dict: the options of plans, each with its number
+    int64_t numbered_ = 0;
+    std::map<std::array<uint64_t, 3>, Memory> memories_;  // by context, stream and, for a per-thread stream, thread
+
+    const Library* library_of(PyTypeObject* type) {
+        for (const auto& library : libraries_) {
+            if (library->type.get() == reinterpret_cast<PyObject*>(type)) return library.get();
+        }
+        Library found = discover(type);
+        PyErr_Clear();
+        if (found.api == nullptr) return nullptr;
+        libraries_.push_back(std::make_unique<Library>(std::move(found)));
+        return libraries_.back().get();
+    }
+
+    static bool read_scalar(PyObject* object, double& value) {
+        if (!PyFloat_Check(object) && !PyLong_CheckExact(object)) return false;
+        value = PyFloat_AsDouble(object);
+        return value == value && !PyErr_Occurred();
+    }
+
+    // Where the arrays lie; false where one is not known, does not lie with the others or may not be used as it is.
+    bool read(Arrays& arrays) {
+        for (int i = 0; i < ARGUMENTS; ++i) {
+            PyObject* const object = arrays.objects[i];
+            if (object == Py_None && i > B) continue;
+            const Library* library = library_of(Py_TYPE(object));
+            if (library == nullptr || (arrays.library != nullptr && library->api != arrays.library->api)) return false;
+            arrays.library = library;
+            if (library->is_torch() && !is_plain(*library, object)) return false;
+            if (!read(*library, object, arrays.tensors[i])) return false;
+            if (arrays.tensors[i].device.id != arrays.tensors[A].device.id) return false;
+        }
+        return true;
+    }
+
+    bool read(const Library& library, PyObject* object, DLTensor& tensor) const {
+        if (library.api->read(object, &tensor) != 0 || tensor.device.type != device_type) return false;
+        if (tensor.ndim < 1 || tensor.ndim > MOST_DIMENSIONS || tensor.strides == nullptr) return false;
+        return tensor.data != nullptr || !has_elements(tensor);
+    }
+
+    // Whether a tensor records no gradient here, and holds what its memory does.
+    static bool is_plain(const Library& torch, PyObject* tensor) {
+        const Ref recorded(PyObject_GetAttr(tensor, requires_grad));
+        if (!recorded) return false;
+        if (recorded.get() != Py_False) {
+            const Ref enabled(PyObject_CallNoArgs(torch.gradients_enabled.get()));
+            if (enabled.get() != Py_False) return false;
+        }
+        const Ref negates(PyObject_CallMethodNoArgs(tensor, is_neg));
+        return negates.get() == Py_False;
+    }
+
+    // A new result must lie on the operands' device, aligned as plans take it for granted.
+    bool read_result(Arrays& arrays, PyObject* result) {
+        const Library* library = library_of(Py_TYPE(result));
+        DLTensor& tensor = arrays.tensors[OUT];
+        return library != nullptr && library->api == arrays.library->api && read(*library, result, tensor) &&
+               tensor.device.id == arrays.tensors[A].device.id && address(tensor) % VECTOR_BYTES == 0;
+    }
+
+    static bool writes_operand(const Arrays& arrays) {
+        const DLTensor* out = arrays.get(OUT);
+        if (out == nullptr) return false;
+        for (int i : {A, B, C, BIAS}) {
+            const DLTensor* operand = arrays.get(i);
+            if (operand == nullptr || (i == C && is_same(*out, *operand))) continue;
+            if (may_overlap(*out, *operand)) return true;
+        }
+        return false;
+    }
+
+    bool intern(PyObject* options) {
+        if (options == Py_None) return true;
+        if (!options_) options_ = Ref(PyDict_New());
+        const Ref number(PyLong_FromLongLong(++numbered_));
+        const Ref known = Ref::to(options_.get());  // to compare options may run Python, which may forget them
+        return known && number && PyDict_SetDefault(known.get(), options, number.get()) != nullptr;
+    }
+
+    // False where the options cannot be compared, or no plan has them.
+    bool make_key(const Arrays& arrays, PyObject* options, bool scaled, Key& key) const {
+        int64_t number = 0;
+        if (options != Py_None) {
+            const Ref known = Ref::to(options_.get());
+            PyObject* found = known ? PyDict_GetItemWithError(known.get(), options) : nullptr;
+            if (found == nullptr) return false;
+            number = PyLong_AsLongLong(found);
+        }
+        key.add(number << 1 | int64_t(scaled));
+        for (int i = 0; i < ARGUMENTS; ++i) key.add(arrays.get(i));
+        return true;
+    }
+
+    std::shared_ptr<Plan> find(const Key& key) const {
+        const auto [first, last] = plans_.equal_range(key.hash());
+        const auto found = std::find_if(first, last, [&](const auto& entry) { return entry.second->key == key; });
+        return found == last ? nullptr : found->second;
+    }
+
+    void keep(std::shared_ptr<Plan> plan) {
+        const uint64_t hash = plan->key.hash();
+        const auto [first, last] = plans_.equal_range(hash);
+        const auto known = std::find_if(first, last, [&](const auto& entry) { return entry.second->key == plan->key; });
+        if (known != last) {
+            known->second.swap(plan);  // the old one ends with this function, when the map is whole
+        } else {
+            plans_.emplace(hash, std::move(plan));
+        }
+    }
+
+    bool find_memory(const Plan& plan, void* stream, Values& values) {
+        int capture = NOT_CAPTURING;
+        uint64_t id;
+        void* graph;
+        const void** nodes;
+        const void* edges;
+        size_t nodes_count;
+        const int status = driver.capture_info(stream, &capture, &id, &graph, &nodes, &edges, &nodes_count);
+        if (status != 0) return fail(driver, status);
+        const uint64_t handle = reinterpret_cast<uint64_t>(stream);
+        const uint64_t thread = handle == PER_THREAD_STREAM ? PyThread_get_thread_ident() : 0;
+        const std::array<uint64_t, 3> owner = {reinterpret_cast<uint64_t>(plan.context), handle, thread};
+        Memory memory;
+        const auto known = memories_.find(owner);
+        if (capture == NOT_CAPTURING && known != memories_.end() && known->second.covers(plan.needed)) {
+            memory = known->second;
+        } else {
+            if (!ask_for_memory(plan, handle, memory)) return false;
+            if (capture == NOT_CAPTURING) memories_[owner] = memory;
+        }
+        // A kernel that asks for nothing is passed null, whatever the stream has.
+        if (plan.needed.workspace_bytes != 0) values.addresses[FROM_WORKSPACE] = memory.workspace;
+        if (plan.needed.ticket_count != 0) values.addresses[FROM_TICKETS] = memory.tickets;
+        if (plan.needed.relayout_bytes != 0) values.addresses[FROM_RELAYOUT] = memory.relayout;
+        return true;
+    }
+
+    static bool ask_for_memory(const Plan& plan, uint64_t stream, Memory& memory) {
+        const Ref answer(PyObject_CallFunction(plan.memory.get(), "KO", stream, plan.needs.get()));
+        if (!answer) return false;
+        if (!PyTuple_Check(answer.get())) return PyErr_SetString(PyExc_TypeError, "memory must be a tuple"), false;
+        return PyArg_ParseTuple(answer.get(), "KnKnKn;Memory", &memory.workspace, &memory.workspace_bytes,
+                                &memory.tickets, &memory.ticket_count, &memory.relayout, &memory.relayout_bytes);
+    }
+
+    bool launch(Plan& plan, const Values& values, void* stream) const {
+        for (const auto& step : plan.steps) {
+            int status = step->fill(driver, values);
+            if (status == 0) status = step->launch(driver, stream);
+            if (status != 0) return fail(driver, status);
+        }
+        return true;
+    }
+
+    // So that backward() refuses to use a tensor that was saved for it and has changed since.
+    static bool count_version(const Arrays& arrays) {
+        return bool(Ref(PyObject_CallOneArg(arrays.library->increment_version.get(), arrays.objects[OUT])));
+    }
+};
+
+// ---- The module -----------------------------------------------------------------------------------------------------
+
+struct Launcher {
+    PyObject_HEAD
+    State* state;
+};
+
+State& state_of(PyObject* self) { return *reinterpret_cast<Launcher*>(self)->state; }
+
+PyObject* launcher_new(PyTypeObject* type, PyObject* positional, PyObject* named) {
+    static const char* names[] = {"driver", "device_type", nullptr};
+    const char* path;
+    auto state = std::make_unique<State>();
+    if (!PyArg_ParseTupleAndKeywords(positional, named, "s|i", const_cast<char**>(names), &path, &state->device_type) ||
+        !state->driver.open(path)) {
+        return nullptr;
+    }
+    PyObject* self = type->tp_alloc(type, 0);
+    if (self != nullptr) reinterpret_cast<Launcher*>(self)->state = state.release();
+    return self;
+}
+
+void launcher_dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    delete reinterpret_cast<Launcher*>(self)->state;
+    Py_TYPE(self)->tp_free(self);
+}
+
+int launcher_traverse(PyObject* self, visitproc visit, void* arg) {
+    const State* state = reinterpret_cast<Launcher*>(self)->state;
+    return state == nullptr ? 0 : state->traverse(visit, arg);
+}
+
+int launcher_clear(PyObject* self) {
+    state_of(self).forget();
+    return 0;
+}
+
+PyObject* launcher_call(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    return state_of(self).call(arguments, count);
+}
+
+PyObject* launcher_remember(PyObject* self, PyObject* positional, PyObject* named) {
+    return state_of(self).remember(positional, named);
+}
+
+PyObject* launcher_forget(PyObject* self, PyObject*) {
+    state_of(self).forget();
+    Py_RETURN_NONE;
+}
+
+Py_ssize_t launcher_length(PyObject* self) { return Py_ssize_t(state_of(self).count()); }
+
+PyMethodDef launcher_methods[] = {
+    {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launcher_call)), METH_FASTCALL,
+     "call(a, b, c, out, bias, alpha, beta, options)\n--\n\nThe result array, or MISS where no plan is known."},
+    {"remember", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launcher_remember)),
+     METH_VARARGS | METH_KEYWORDS,
+     "Keep a plan for calls with arrays of these types, shapes, strides, device and alignment; see launcher.py."},
+    {"forget", launcher_forget, METH_NOARGS, "Drop all plans, and all that is known of memory."},
+    {},
+};
+
+PySequenceMethods launcher_sequence = {launcher_length};
+
+PyTypeObject launcher_type = {PyVarObject_HEAD_INIT(nullptr, 0) "tilewright.engines._launcher.Launcher"};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "_launcher", "Calls of products whose plans exist.", -1};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__launcher() {
+    launcher_type.tp_basicsize = sizeof(Launcher);
+    launcher_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+    launcher_type.tp_doc = "Launcher(driver, device_type=2): plans, and how to launch them.";
+    launcher_type.tp_new = launcher_new;
+    launcher_type.tp_dealloc = launcher_dealloc;
+    launcher_type.tp_traverse = launcher_traverse;
+    launcher_type.tp_clear = launcher_clear;
+    launcher_type.tp_methods = launcher_methods;
+    launcher_type.tp_as_sequence = &launcher_sequence;
+    requires_grad = PyUnicode_InternFromString("requires_grad");
+    is_neg = PyUnicode_InternFromString("is_neg");
+    miss = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
+    const Ref errors(PyImport_ImportModule("tilewright.errors"));
+    if (!errors) return nullptr;
+    launch_error = PyObject_GetAttrString(errors.get(), "LaunchError");
+    if (!requires_grad || !is_neg || !miss || !launch_error || PyType_Ready(&launcher_type) < 0) return nullptr;
+    Ref created(PyModule_Create(&module));
+    if (!created || PyModule_AddObjectRef(created.get(), "MISS", miss) < 0 ||
+        PyModule_AddObjectRef(created.get(), "Launcher", reinterpret_cast<PyObject*>(&launcher_type)) < 0 ||
+        PyModule_AddStringConstant(created.get(), "SOURCE", LAUNCHER_SOURCE) < 0) {
+        return nullptr;
+    }
+    return created.release();
+}

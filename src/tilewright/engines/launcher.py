@@ -1,0 +1,159 @@
+"""The compiled launcher (launcher.cpp): a call of `matmul` whose plan exists, in one call of C++.
+
+It is built at first use with this machine's C++ compiler, unless the package was installed with it built.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from tilewright.engines import cache
+from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
+from tilewright.engines.plan import Memory, Needs, Step
+from tilewright.errors import CompileError, EngineUnavailableError
+
+DRIVER = "libcuda.so.1"
+"""The library of the CUDA driver."""
+
+_MODULE = "tilewright.engines._launcher"
+_SOURCE = Path(__file__).with_suffix(".cpp")
+_OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+
+
+class Launcher(Protocol):
+    """Plans, by the arrays that they were made for. Its length is their number; from 4096 on it forgets them all.
+
+    May be used from several threads.
+    """
+
+    def call(
+        self, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: float, beta: float, options: Hashable | None
+    ) -> Any:
+        """Launch the plan of these arrays on the stream that is current in their library.
+
+        Returns:
+            `out`, or the new result; `MISS`, with nothing launched, where there is no plan for such arrays or anything
+            is not as usual (a tensor subclass, a gradient to record, an `out` that may overlap an operand).
+
+        Raises:
+            LaunchError: the driver refuses.
+            MemoryError, or what the library raises: there is no memory for the result or the workspace.
+        """
+
+    def remember(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        out: Any,
+        bias: Any,
+        options: Hashable | None,
+        *,
+        steps: tuple[Step, ...],
+        needs: Needs,
+        context: int,
+        memory: Callable[[int, Needs], Memory],
+        new: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None,
+        scaled: bool,
+        swapped: bool = False,
+    ) -> bool:
+        """Keep a plan for calls with arrays like these: their types, shapes, strides, device, addresses modulo 16.
+
+        Args:
+            a, b, c, out, bias: the arrays of the call that it was made for; None where there was none.
+            options: what else it was made for; hashable. None stands for no options.
+            steps: what to launch, in order; none where the result has no elements.
+            needs: memory that the steps need besides the operands.
+            context: the GPU's CUcontext, made current for each launch.
+            memory: gives that memory for a launch on a stream, called as memory(stream's handle, needs) while the
+                context is current. It is asked again for the stream only if that captures or needs grow.
+            new: makes a result, as new[0](*new[1], **new[2]) while the context is current; None where `out` is given.
+            scaled: whether beta is not 0.
+            swapped: whether the plan's A is b and its B is a.
+
+        Returns:
+            whether the plan was kept; False where `call` would not find it, as for arrays of other libraries.
+
+        Raises:
+            TypeError, ValueError: the plan is none that can be launched.
+        """
+
+    def forget(self) -> None:
+        """Drop all plans, and what is known of the memory of streams."""
+
+    def __len__(self) -> int: ...
+
+
+class LauncherModule(Protocol):
+    """What launcher.cpp compiles to."""
+
+    MISS: object
+    """What `call` answers where the plan is not known."""
+    SOURCE: str
+    """Digest of the source that it was compiled from."""
+
+    def Launcher(self, driver: str, device_type: int = 2) -> Launcher:  # noqa: N802 - it is a class
+        """A launcher without plans.
+
+        Args:
+            driver: path or name of the CUDA driver's library.
+            device_type: DLPack's number for where its arrays lie: a GPU.
+
+        Raises:
+            OSError: the library, or a function of it, is not there.
+        """
+
+
+@lru_cache
+def load() -> LauncherModule | None:
+    """The launcher's module; None where it is not built, and cannot be: no C++ compiler, or no headers of Python."""
+    text = _SOURCE.read_text(encoding="utf-8")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    try:
+        built = cast(LauncherModule, importlib.import_module(_MODULE))
+        if digest == built.SOURCE:  # it may be an older one, where the package is installed to be edited
+            return built
+    except ImportError:
+        pass
+    try:
+        return cast(LauncherModule, _import(_compiled(text, digest)))
+    except (CompileError, EngineUnavailableError, ImportError, OSError):
+        return None
+
+
+def _compiled(text: str, digest: str) -> Path:
+    """The module as a shared object, compiled once for each version of Python.
+
+    Raises:
+        CompileError: it does not compile.
+        EngineUnavailableError: there is no working C++ compiler.
+        OSError: Python's headers are missing.
+    """
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").is_file():
+        raise FileNotFoundError(f"there is no Python.h in {headers}")
+    compiler = find_compiler()
+    version = (sys.version, sysconfig.get_config_var("EXT_SUFFIX"))
+    name = "launcher-" + cache.key(compiler, _OPTIONS, version, text)
+    found = cache.find(name, SUFFIX)
+    if found is None:
+        with scratch() as output:
+            defines = f'-DLAUNCHER_SOURCE="{digest}"'
+            compiler.run([*_OPTIONS, defines, f"-I{headers}", str(_SOURCE), "-o", str(output)])
+            found = cache.store(name, SUFFIX, output.read_bytes())
+    return found
+
+
+def _import(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(_MODULE, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no extension module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

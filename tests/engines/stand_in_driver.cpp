@@ -1,0 +1,107 @@
+// What the launcher calls of the CUDA driver: records launches, and answers as a test has set it up to.
+
+#include <cstdint>
+#include <cstring>
+
+namespace {
+
+struct Config {
+    unsigned grid[3], block[3], shared_bytes;
+    void* stream;
+    struct {
+        int id;
+        char padding[4];
+        int value;
+        char rest[60];
+    } const* attributes;
+    unsigned attribute_count;
+};
+
+}  // namespace
+
+extern "C" {
+
+struct Launch {
+    void *function, *stream, *context;
+    unsigned grid[3], block[3], shared_bytes;
+    int overlaps;
+    uint64_t size;
+    char parameters[1024];
+};
+
+Launch launches[64];
+int launch_count = 0;  // the newest 64 of them are kept
+int replace_count = 0;
+int failing = 0;  // what the next launches return
+int capture_status = 0;
+int capture_query = 0;  // what the query for it returns
+void* current_context = nullptr;
+void* context_below = nullptr;
+
+int cuLaunchKernelEx(const Config* config, void* function, void** parameters, void** extra) {
+    if (failing != 0) return failing;
+    if (parameters != nullptr || extra[0] != reinterpret_cast<void*>(1) || extra[2] != reinterpret_cast<void*>(2) ||
+        extra[4] != nullptr) {
+        return 1;
+    }
+    Launch& launch = launches[launch_count++ % 64];
+    launch.function = function;
+    launch.stream = config->stream;
+    launch.context = current_context;
+    std::memcpy(launch.grid, config->grid, sizeof launch.grid);
+    std::memcpy(launch.block, config->block, sizeof launch.block);
+    launch.shared_bytes = config->shared_bytes;
+    launch.overlaps = 0;
+    for (unsigned i = 0; i < config->attribute_count; ++i) {
+        if (config->attributes[i].id != 6) return 1;
+        launch.overlaps = config->attributes[i].value;
+    }
+    launch.size = *static_cast<uint64_t*>(extra[3]);
+    if (launch.size > sizeof launch.parameters) return 1;
+    std::memcpy(launch.parameters, extra[1], launch.size);
+    return 0;
+}
+
+// A map's address is its first member.
+int cuTensorMapReplaceAddress(void* map, void* address) {
+    if (reinterpret_cast<uintptr_t>(map) % 128 != 0) return 1;
+    ++replace_count;
+    std::memcpy(map, &address, sizeof address);
+    return 0;
+}
+
+int cuStreamGetCaptureInfo_v3(void*, int* status, uint64_t* id, void** graph, const void*** nodes, const void** edges,
+                              uint64_t* count) {
+    if (!nodes || !edges || !count || !graph) return 1;
+    *status = capture_status;
+    *id = 77;
+    return capture_query;
+}
+
+int cuCtxGetCurrent(void** context) {
+    *context = current_context;
+    return 0;
+}
+
+int cuCtxPushCurrent_v2(void* context) {
+    context_below = current_context;
+    current_context = context;
+    return 0;
+}
+
+int cuCtxPopCurrent_v2(void** context) {
+    *context = current_context;
+    current_context = context_below;
+    return 0;
+}
+
+int cuGetErrorName(int status, const char** text) {
+    *text = status == 719 ? "CUDA_ERROR_LAUNCH_FAILED" : nullptr;
+    return *text == nullptr;
+}
+
+int cuGetErrorString(int status, const char** text) {
+    *text = status == 719 ? "unspecified launch failure" : nullptr;
+    return *text == nullptr;
+}
+}
