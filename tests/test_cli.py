@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.cli import bench, main
-from tilewright.kernels import LADDER, find
+from tilewright.kernels import KERNELS, find
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def tilewright(monkeypatch, capsys):
 def test_list_shows_every_rung(tilewright):
     status, out, _ = tilewright("list")
     assert status == 0
-    for kernel in LADDER:
-        assert f"{kernel.rung} {kernel.name} {kernel.idea}" in out
+    for kernel in KERNELS:
+        assert f"{kernel.rung or ''} {kernel.name} {kernel.idea}".strip() in out
 
 
 def test_list_of_a_kernel_explains_its_parameters(tilewright):
@@ -71,7 +71,7 @@ def test_bench_verifies_and_writes_records(tilewright, tmp_path):
 def test_bench_runs_the_whole_ladder_and_a_suite(tilewright):
     status, out, _ = tilewright("bench", "--suite", "tiny", "--suite", "tiny", "--shape", "9", "--engine", "emulator")
     assert status == 0
-    assert out.count(" ok ") == (2 * 6 + 1) * len(LADDER)
+    assert out.count(" ok ") == (2 * 6 + 1) * len(KERNELS)
 
 
 def test_rungs_that_take_no_float32_run_in_their_own_type(tilewright, tmp_path):
@@ -91,7 +91,7 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert status == 0
     assert "33x34x35, bfloat16" in out
     records = json.loads(path.read_text())["records"]
-    takers = [kernel.name for kernel in LADDER if "bfloat16" in kernel.takes.factors]
+    takers = [kernel.name for kernel in KERNELS if "bfloat16" in kernel.takes.factors]
     assert [(record["kernel"], record["dtype"]) for record in records] == [(name, "bfloat16") for name in takers]
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 1

@@ -12,7 +12,7 @@ import pytest
 
 from tilewright import select as select_module
 from tilewright.errors import DtypeError, KernelNotFoundError
-from tilewright.kernels import LADDER, find, resolve
+from tilewright.kernels import KERNELS, LADDER, find, resolve
 from tilewright.problem import DTYPES, Problem
 from tilewright.select.selector import select
 from tilewright.tables import store
@@ -50,7 +50,7 @@ def entry(shape, kernel, gflops, config=None, dtype="float32", **others):
 @pytest.mark.parametrize("shape", ["0", "1", "17x1x5", "64", "100", "128", "1000x1x1000", "1024", "1x70000x3", "8192"])
 def test_every_problem_gets_a_kernel_and_a_config_that_it_takes(shape, capability, dtype):
     problem = Problem.parse(shape, dtype=dtype)
-    if capability and not any(k.capability_for(dtype) <= capability for k in LADDER if dtype in k.takes.factors):
+    if capability and not any(k.capability_for(dtype) <= capability for k in KERNELS if dtype in k.takes.factors):
         with pytest.raises(DtypeError, match=f"no kernel takes {dtype}"):
             select(problem, capability)
         return
@@ -139,9 +139,9 @@ def test_a_kernel_that_cannot_take_the_operands_is_not_picked(monkeypatch):
     needy = replace(find("vectorized"), name="needy", needs_alignment=True)
     newer = replace(find("vectorized"), name="newer", least_capability=(9, 0))
     rounds = replace(find("vectorized"), name="rounds", precision="tf32")
-    ladder = (*LADDER, needy, newer, rounds)
+    ladder = (*KERNELS, needy, newer, rounds)
     by_name = {kernel.name: kernel for kernel in ladder}
-    monkeypatch.setattr(select_module, "LADDER", ladder)
+    monkeypatch.setattr(select_module, "KERNELS", ladder)
     monkeypatch.setattr(select_module, "find", by_name.__getitem__)
     config = dict(needy.config())
     speeds = {"rounds": 400.0, "newer": 300.0, "needy": 290.0, "vectorized": 280.0}

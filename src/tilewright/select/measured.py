@@ -167,14 +167,15 @@ def measured(device: str, capability: tuple[int, int]) -> dict[Case, Measured]:
 
 
 @lru_cache
-def shipped_factors() -> dict[str, float]:
-    """By kernel, the median of its measured over its predicted times in all tables that ship."""
+def shipped_factors(dtype: str) -> dict[str, float]:
+    """By kernel, the median of its measured over its predicted times on such factors, in all tables that ship."""
     from tilewright.tables import store  # noqa: PLC0415
 
     found: dict[str, float] = {}
     for table in store.shipped():
-        for case in by_case([table], find_gpu(table.gpu, table.capability)).values():
-            found = case.factors() | found
+        for case, of_case in by_case([table], find_gpu(table.gpu, table.capability)).items():
+            if case.factors == dtype:
+                found = of_case.factors() | found
     return found
 
 
