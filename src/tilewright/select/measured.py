@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
 
+_OTHERS = 1e-6
+"""What the votes count of a choice that is not among the fewest."""
+
 _OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
 
@@ -99,16 +102,17 @@ class Measured:
     def _votes(self) -> _Floats:
         """How near each choice comes to the fastest on a problem: 1 for the fastest, 0 for what was not measured.
 
-        What errs much more than cuBLAS has none, unless all that was measured on the problem does. Nor has what is not
-        of the fewest choices of which one does on every problem: a choice among few goes wrong less often.
+        What errs much more than cuBLAS has none, unless all that was measured on the problem does. The fewest choices of
+        which one is near the fastest on every problem come before all others, since a choice among few goes wrong less
+        often; the others are for problems that none of these takes.
         """
         times = np.where(self.known, self.times, np.inf)
         accurate = np.where(self.inaccurate, np.inf, times)
         times = np.where(np.isinf(accurate).all(axis=1, keepdims=True), times, accurate)
         slower = times / np.minimum(times.min(axis=1, initial=np.inf, keepdims=True), np.finfo(float).max)
         few = fewest({number: np.flatnonzero(of <= NEAR).tolist() for number, of in enumerate(slower.T)})
-        votes = np.zeros(times.shape)
-        votes[:, few] = slower[:, few] ** (-1 / _FALL)
+        votes = np.asarray(slower ** (-1 / _FALL), np.float64)
+        votes[:, [number for number in range(votes.shape[1]) if number not in few]] *= _OTHERS
         return votes
 
     def distances(self, sizes: Sizes) -> _Floats:
@@ -167,14 +171,15 @@ def measured(device: str, capability: tuple[int, int]) -> dict[Case, Measured]:
 
 
 @lru_cache
-def shipped_factors() -> dict[str, float]:
-    """By kernel, the median of its measured over its predicted times in all tables that ship."""
+def shipped_factors(dtype: str) -> dict[str, float]:
+    """By kernel, the median of its measured over its predicted times, with factors of a type, in a table that ships."""
     from tilewright.tables import store  # noqa: PLC0415
 
     found: dict[str, float] = {}
     for table in store.shipped():
-        for case in by_case([table], find_gpu(table.gpu, table.capability)).values():
-            found = case.factors() | found
+        for case, known in by_case([table], find_gpu(table.gpu, table.capability)).items():
+            if case.factors == dtype:
+                found = known.factors() | found
     return found
 
 

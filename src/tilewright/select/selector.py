@@ -8,7 +8,7 @@ import numpy as np
 from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.gpus import Gpu, find_gpu
-from tilewright.kernels import LADDER, resolve
+from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
@@ -120,8 +120,8 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
 
 def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses) -> list[_Expected]:
     """The kernels' own configs, with the times that the cost model expects, corrected by kernel."""
-    takers = [kernel for kernel in LADDER if _refusal(kernel, problem, gpu.capability, addresses) is None]
-    factors = shipped_factors()
+    takers = [kernel for kernel in KERNELS if _refusal(kernel, problem, gpu.capability, addresses) is None]
+    factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, the guess at one that was not must not win over them.
     found = []
     for kernel in [kernel for kernel in takers if kernel.name in factors] or takers:
@@ -155,7 +155,7 @@ def _refusal(
 
 
 def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Addresses) -> TilewrightError:
-    refusals = [_refusal(kernel, problem, capability, addresses) for kernel in LADDER]
+    refusals = [_refusal(kernel, problem, capability, addresses) for kernel in KERNELS]
     reason = next((refusal for refusal in reversed(refusals) if not isinstance(refusal, DtypeError)), None)
     words = f"no kernel takes {problem.case} operands like these on compute capability {capability[0]}.{capability[1]}"
     return DtypeError(words) if reason is None else type(reason)(f"{words}: {reason}")
@@ -171,7 +171,7 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
         tile = kernel.tile(config)
         if takes(kernel) and problem.m >= tile.m and problem.n >= tile.n:
             return kernel, config
-    for kernel, overrides in (*map(resolve, _SMALLEST), *((kernel, {}) for kernel in reversed(LADDER))):
+    for kernel, overrides in (*map(resolve, _SMALLEST), *((kernel, {}) for kernel in reversed(KERNELS))):
         if takes(kernel):
             return kernel, kernel.config(overrides)
     raise DtypeError(f"no kernel takes {problem.case} operands like these")

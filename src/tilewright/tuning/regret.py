@@ -23,7 +23,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import save_json
-from tilewright.kernels import LADDER
+from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import Problem
@@ -69,7 +69,7 @@ def draw(count: int, seed: int, smallest: int = 64, largest: int = 4096, tables:
 
 def known(problem: Problem, engine: Engine) -> list[Choice]:
     """The configs that a pick is judged by."""
-    kernels = searchable(LADDER, problem, engine.capability)
+    kernels = searchable(KERNELS, problem, engine.capability)
     by_name = {kernel.name: kernel for kernel in kernels}
     choices = {Choice(kernel, kernel.config(capability=engine.capability)): None for kernel in kernels}
     for table in store.load(engine.device_name):
