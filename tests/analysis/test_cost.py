@@ -151,7 +151,10 @@ def test_small_and_empty_problems_have_a_cost(shape):
 
 
 def test_a_batch_takes_as_long_as_one_product_of_as_many_tiles():
-    one, batch = (cost(WARPTILED, "4096x128x256"), predict(WARPTILED, WARPTILED.config(), Problem(512, 128, 256, batch=8), H200))
+    one, batch = (
+        cost(WARPTILED, "4096x128x256"),
+        predict(WARPTILED, WARPTILED.config(), Problem(512, 128, 256, batch=8), H200),
+    )
     assert batch.blocks_us == one.blocks_us
     shared_b = predict(WARPTILED, WARPTILED.config(), Problem(512, 128, 256, batch=8, b=Layout(batch_stride=0)), H200)
     assert shared_b.traffic_us < batch.traffic_us

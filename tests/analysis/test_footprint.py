@@ -88,7 +88,17 @@ def test_registers_are_bounded_by_the_blocks_that_a_multiprocessor_shall_hold(bl
         ("split_k", {"BM": 16, "BN": 32, "BK": 32, "TM": 4, "TN": 4, "K_SLICES": 4, "STAGES": 3, "WORKERS": 2}),
         (
             "split_k",
-            {"BM": 64, "BN": 128, "BK": 16, "TM": 8, "TN": 8, "K_SLICES": 1, "STAGES": 2, "WORKERS": 3, "MIN_BLOCKS": 3},
+            {
+                "BM": 64,
+                "BN": 128,
+                "BK": 16,
+                "TM": 8,
+                "TN": 8,
+                "K_SLICES": 1,
+                "STAGES": 2,
+                "WORKERS": 3,
+                "MIN_BLOCKS": 3,
+            },
         ),
         (
             "tma_transposed",

@@ -31,6 +31,8 @@ _OTHERS = 1e-6
 _OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
 
+_ONES = np.ones(3)
+
 _Floats = NDArray[np.float64]
 
 
@@ -55,6 +57,19 @@ class Choice(NamedTuple):
     model: CostModel
 
 
+class Weighed(NamedTuple):
+    """Of each choice, sums over tabled problems, each with its weight."""
+
+    votes: NDArray[np.float32]
+    """How near it comes to the fastest."""
+    errors: NDArray[np.float32]
+    """Logarithm of its measured over its predicted time, less the median of all."""
+    known: NDArray[np.float32]
+    """1 where it was measured."""
+    inaccurate: NDArray[np.float32]
+    """1 where it errs much more than cuBLAS."""
+
+
 class Measured:
     """What tables say of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
@@ -75,7 +90,8 @@ class Measured:
                     cells.append((row, number, entry.time_us, entry.accurate))
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
         self.places = np.array([place(sizes) for sizes, _, _ in rows])
-        self.aligned = np.array([sizes.aligned for sizes, _, _ in rows])
+        aligned = np.array([sizes.aligned for sizes, _, _ in rows])
+        self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, (sizes, _, _) in enumerate(rows)}
         times = np.full((len(rows), len(numbers)), np.nan)
         accurate = np.zeros(times.shape, bool)
@@ -83,8 +99,9 @@ class Measured:
             if not times[row, number] <= time_us:
                 times[row, number], accurate[row, number] = time_us, is_accurate
         self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
-        self.errors, self.usual = self._errors(rows)
-        self.votes = self._votes()
+        errors, self.usual = self._errors(rows)
+        facts = (self._votes(), errors, self.known, self.inaccurate)
+        self.facts = np.stack([np.asarray(fact, np.float32) for fact in facts], axis=1)
 
     def _errors(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]]) -> tuple[_Floats, float]:
         """Logarithms of measured over predicted times, less their median, and this; 0 where nothing was measured."""
@@ -102,9 +119,9 @@ class Measured:
     def _votes(self) -> _Floats:
         """How near each choice comes to the fastest on a problem: 1 for the fastest, 0 for what was not measured.
 
-        What errs much more than cuBLAS has none, unless all that was measured on the problem does. The fewest choices of
-        which one is near the fastest on every problem come before all others, since a choice among few goes wrong less
-        often; the others are for problems that none of these takes.
+        What errs much more than cuBLAS has none, unless all that was measured on the problem does. The fewest choices
+        of which one is near the fastest on every problem come before all others, since a choice among few goes wrong
+        less often; the others are for problems that none of these takes.
         """
         times = np.where(self.known, self.times, np.inf)
         accurate = np.where(self.inaccurate, np.inf, times)
@@ -118,7 +135,12 @@ class Measured:
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
         apart = self.places - place(sizes)
-        return np.asarray(np.sqrt((apart * apart).sum(axis=1)) + _OTHER_ALIGNMENT * (self.aligned != sizes.aligned))
+        return np.asarray(np.sqrt(apart * apart @ _ONES) + self.apart[sizes.aligned])
+
+    def weighed(self, rows: NDArray[np.intp], weights: _Floats) -> Weighed:
+        """What these problems say of each choice, each with its weight."""
+        facts = self.facts[rows]
+        return Weighed(*(np.asarray(weights, np.float32) @ facts.reshape(len(rows), -1)).reshape(facts.shape[1:]))
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""
@@ -132,7 +154,7 @@ class Measured:
         for kernel in {choice.kernel for choice in self.choices}:
             of_kernel = self.known & np.array([choice.kernel is kernel for choice in self.choices])
             if of_kernel.any():
-                found[kernel.name] = math.exp(self.usual + float(np.median(self.errors[of_kernel])))
+                found[kernel.name] = math.exp(self.usual + float(np.median(self.facts[:, 1][of_kernel])))
         return found
 
 
