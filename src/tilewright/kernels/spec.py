@@ -188,7 +188,7 @@ class Kernel:
     shared_bytes: Callable[[Config], int] = lambda config: 0
     """Bytes of dynamic shared memory of a block."""
     constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
-    """Macros that the source is compiled with besides the parameters: what another kernel of this source has as such."""
+    """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
     tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
     """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps."""
     relayouts: tuple[Order | None, Order | None] | None = None
@@ -290,13 +290,14 @@ class Kernel:
         """Blocks that start as one, on the same multiprocessor."""
         return config.get("BUNDLE", 1)
 
-    def launch(self, problem: Problem, config: Config, multiprocessors: int) -> Launch:
+    def launch(self, problem: Problem, config: Config, multiprocessors: int, blocks: int | None = None) -> Launch:
         """Geometry of the launch, its blocks numbered along x, each for itself where they come in bundles.
 
-        They are counted in one dimension because a grid has at most 65535 blocks along y.
+        They are counted in one dimension because a grid has at most 65535 blocks along y. blocks: how many, where that
+        does not follow from the problem.
         """
-        grid = (self.grid(problem, config, multiprocessors), 1, 1)
-        return Launch(grid, self.block(config), self.shared_bytes(config))
+        count = self.grid(problem, config, multiprocessors) if blocks is None else blocks
+        return Launch((count, 1, 1), self.block(config), self.shared_bytes(config))
 
     def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:
         """What a launch needs besides its operands."""
