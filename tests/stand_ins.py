@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright import host
+from tilewright import activations
 from tilewright.engines.base import Matrix, matrix_at, memory_lines
 from tilewright.engines.plan import Needs, Plan, Pointers
 from tilewright.kernels.spec import Config, Kernel
@@ -65,7 +65,7 @@ class NumPyEngine:
         if problem.epilogue.bias:
             shape = (1, problem.n) if problem.epilogue.bias == "row" else (problem.m, 1)
             result = result + _at(pointers.bias, Layout(ld=shape[1]), *shape, 1, problem.result)[0].astype(np.float32)
-        d[...] = host.apply(problem.epilogue.activation, result)
+        d[...] = activations.apply(problem.epilogue.activation, result)
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: str = "row") -> Matrix:
         self.uploads += 1

@@ -6,15 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tilewright import activations
 from tilewright.bench.measure import Choice, operand_sets
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.run import baseline_library, bench
-from tilewright.bench.verify import Operands
+from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import DtypeError
 from tilewright.kernels import find
-from tilewright.problem import Problem
+from tilewright.kernels.takes import Takes
+from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 
 ENGINE = EmulatorEngine()
 CHOICES = [Choice(find(name), find(name).config()) for name in ("coalesced", "vectorized")]
@@ -54,7 +56,7 @@ def test_tiny_and_empty_problems_are_measured_too(shape):
 
 
 def test_alpha_and_beta_are_measured_as_asked():
-    records = measured([Problem(40, 30, 20, alpha=0.5, beta=2.0)])
+    records = measured([Problem(40, 30, 20)], scalars=Scalars(0.5, 2.0))
     assert all(record.verified and (record.alpha, record.beta) == (0.5, 2.0) for record in records)
 
 
@@ -63,7 +65,7 @@ class Library:
 
     version = "1"
 
-    def works(self, problem, sets, precision=None):
+    def works(self, problem, sets, precision=None, scalars=Scalars()):
         product = NumpyBaseline().works(problem, sets)["NumPy"]
 
         def slow(index, stream):
@@ -101,9 +103,9 @@ def test_the_kernels_of_the_baseline_are_named_where_asked():
 
 
 def test_the_error_of_the_baseline_stands_beside_the_kernels():
-    problems = [Problem(20, 20, 20), Problem(20, 20, 20, beta=1.0)]
     choices = [Choice(find("naive"), find("naive").config())]
-    plain, added = measured(problems, choices, library=Library())
+    (plain,) = measured([Problem(20, 20, 20)], choices, library=Library())
+    (added,) = measured([Problem(20, 20, 20)], choices, library=Library(), scalars=Scalars(beta=1.0))
     assert plain.baseline.error == pytest.approx(1e-3)
     assert plain.error_ratio == pytest.approx(plain.error.relative_frobenius / 1e-3)
     assert added.baseline.error is None and added.error_ratio is None
@@ -117,19 +119,62 @@ def test_numpy_runs_no_kernels():
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_halves_are_measured(dtype):
     choice = Choice(find("wmma_f16"), find("wmma_f16").config())
-    (record,) = measured([Problem(37, 41, 43, dtype, beta=0.5)], [choice])
+    (record,) = measured([Problem(37, 41, 43, Arithmetic(dtype))], [choice], scalars=Scalars(beta=0.5))
     assert record.verified
     assert (record.dtype, record.baseline.name) == (dtype, "NumPy")
 
 
 def test_copies_of_halves_begin_at_multiples_of_16_bytes():
-    operands = Operands.draw(Problem(3, 5, 7, "float16"))
+    operands = Operands.draw(Problem(3, 5, 7, Arithmetic("float16")))
     sets = operand_sets(replace_capability(ENGINE, cache_bytes=1000), operands)
     assert len(sets) > 5
     for chosen in sets:
-        assert all(matrix.pointer % 16 == 0 for matrix in chosen)
+        assert all(matrix.pointer % 16 == 0 for matrix in chosen[:3])
         np.testing.assert_array_equal(ENGINE.download(chosen.a), operands.a)
         np.testing.assert_array_equal(ENGINE.download(chosen.b), operands.b)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_operands_are_uploaded_as_the_problem_says_they_lie(layout, batch):
+    a, b = orders(layout)
+    problem = Problem(3, 5, 7, Arithmetic("float16", "bfloat16"), batch, a, b, epilogue=Epilogue("column"))
+    operands = Operands.draw(problem, Scalars(beta=1.0))
+    for chosen in operand_sets(ENGINE, operands, count=2):
+        for name in ("a", "b", "c"):
+            matrix = getattr(chosen, name)
+            np.testing.assert_array_equal(ENGINE.download(matrix), getattr(operands, name))
+            if name != "c":
+                assert (matrix.order, matrix.ld) == (getattr(problem, name).order, getattr(problem, name).ld)
+        np.testing.assert_array_equal(ENGINE.download(chosen.bias)[0], operands.bias)
+        assert chosen.pointers == (chosen.a.pointer, chosen.b.pointer, chosen.c.pointer, 0, chosen.bias.pointer)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_library_kernel_is_measured_in_its_case(layout):
+    a, b = orders(layout)
+    arithmetic, epilogue = Arithmetic("float32", "bfloat16"), Epilogue("row", "gelu")
+    problem = Problem(37, 40, 33, arithmetic, 3, a, b, epilogue=epilogue)
+    kernel = find("split_k")
+    (record,) = measured([problem], [Choice(kernel, kernel.config())], scalars=Scalars(1.5, 0.5))
+    assert record.verified and 1e-4 < record.error.relative_frobenius < record.error.limit
+    assert record.problem == problem
+    assert (record.layout, record.batch, record.out_dtype) == (layout, 3, "bfloat16")
+    assert (record.bias, record.activation) == ("row", "gelu")
+    assert record.gflops == pytest.approx(2 * 3 * 37 * 40 * 33 / record.time_us.median / 1e3)
+
+
+def test_a_wrong_activation_is_found_out():
+    problem = Problem(64, 64, 64, epilogue=Epilogue(activation="gelu"))
+    operands = Operands.draw(problem)
+    tanh = activations.apply("gelu_tanh", operands.sums)
+    assert operands.error(operands.reference.astype(np.float32)) < limit(problem) < operands.error(tanh)
+
+
+def test_the_baselines_error_is_left_out_where_it_computes_less():
+    choice = Choice(find("split_k"), find("split_k").config())
+    (record,) = measured([Problem(20, 20, 20, epilogue=Epilogue("row"))], [choice], library=Library())
+    assert record.baseline.error is None
 
 
 def replace_capability(engine, **attributes):
@@ -159,7 +204,7 @@ def test_a_kernel_that_leaves_elements_out_is_found_out(tmp_path):
 
 
 def test_a_wrong_element_type_is_refused_before_anything_runs():
-    half = replace(find("naive"), dtypes=("float16",))
+    half = replace(find("naive"), takes=Takes(factors=("float16",)))
     with pytest.raises(DtypeError, match="naive takes float16, got float32"):
         next(bench(ENGINE, [*CHOICES, Choice(half, half.config())], [Problem(8, 8, 8)], samples=1, library=None))
 

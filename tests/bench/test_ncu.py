@@ -9,7 +9,7 @@ import pytest
 from tilewright.bench import ncu
 from tilewright.errors import EngineUnavailableError
 from tilewright.kernels import find
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 
 PRINTED = """==PROF== Connected to process 661
 ==PROF== Profiling "naive" - 0: 0%....50%....100% - 5 passes
@@ -41,7 +41,8 @@ if any("sass_l1tex" in name for name in metrics):
 REFUSES_ALL = 'sys.exit("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")'
 
 LAUNCHES = [
-    ncu.Launch.of(find(name), find(name).config(), Problem(64, 64, 64, beta=0.5)) for name in ("naive", "vectorized")
+    ncu.Launch.of(find(name), find(name).config(), Problem(64, 64, 64), Scalars(beta=0.5))
+    for name in ("naive", "vectorized")
 ]
 
 
@@ -133,5 +134,5 @@ def test_waits_for_other_traffic_are_no_bank_conflicts():
 
 def test_a_launch_survives_json():
     launch = ncu.Launch(**json.loads(json.dumps(ncu.asdict(LAUNCHES[0]))))
-    assert launch.problem == Problem(64, 64, 64, beta=0.5)
+    assert (launch.problem, launch.alpha, launch.beta) == (Problem(64, 64, 64), 1.0, 0.5)
     assert find(launch.kernel).config(launch.config) == find("naive").config()

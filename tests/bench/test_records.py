@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from tilewright.bench.records import LaunchedKernel, Run, Times
+from tilewright.bench.records import EndToEnd, LaunchedKernel, PerCall, Run, Times
 from tilewright.errors import RecordsError
+from tilewright.problem import Problem
 
 
 def test_times_are_minimum_and_median():
@@ -48,6 +49,37 @@ def test_records_from_before_kernels_were_named_are_read(tmp_path, make_record):
     del older["records"][0]["baseline"]["kernels"]
     path.write_text(json.dumps(older))
     assert Run.load(path).records == [make_record()]
+
+
+def test_records_from_before_layouts_are_read(tmp_path, make_record):
+    path = tmp_path / "run.json"
+    Run(environment={}, records=[make_record()]).save(path)
+    older = json.loads(path.read_text())
+    for name in ("layout", "batch", "out_dtype", "bias", "activation", "end_to_end", "end_to_end_out"):
+        del older["records"][0][name]
+    path.write_text(json.dumps(older))
+    (record,) = Run.load(path).records
+    assert record == make_record()
+    assert (record.case, record.problem) == ("NN float32", Problem(64, 64, 64))
+
+
+def test_a_record_says_its_case(make_record):
+    fields = {"layout": "NT", "batch": 8, "dtype": "float16", "out_dtype": "bfloat16"}
+    record = make_record(**fields, bias="row", activation="gelu")
+    assert (record.shape, record.case) == ("8 of 64x64x64", "NT float16->bfloat16 bias+gelu")
+
+
+def test_times_end_to_end_are_kept_as_documented(tmp_path, make_record):
+    times = {"host_us": PerCall(ours=4.0, baseline=9.5), "wall_us": PerCall(ours=5.0, baseline=10.0)}
+    record = make_record(end_to_end=EndToEnd(framework="PyTorch 2.11", **times))
+    Run(environment={}, records=[record]).save(tmp_path / "run.json")
+    (written,) = json.loads((tmp_path / "run.json").read_text())["records"]
+    assert written["end_to_end"] == {
+        "framework": "PyTorch 2.11",
+        "host_us": {"ours": 4.0, "baseline": 9.5},
+        "wall_us": {"ours": 5.0, "baseline": 10.0},
+    }
+    assert Run.load(tmp_path / "run.json").records == [record]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Fragment, Streaming
 from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
 from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import ITEM_BYTES, Problem
@@ -112,6 +113,14 @@ KERNEL = Kernel(
     ),
     tile=_tile,
     block=lambda config: (_threads(config), 1, 1),
+    cost=Streaming(
+        fragment=lambda config: Fragment(config.TM, config.TN),
+        tall=lambda config: config.THREADS_M > 1,
+        threads_wide=_threads_wide,
+        depth=lambda config: config.DEPTH,
+        ahead=lambda config: config.AHEAD,
+        min_blocks=lambda config: config.MIN_BLOCKS,
+    ),
     vectorized=True,
     overlaps=True,
     takes=replace(EVERYTHING, factors=tuple(ITEM_BYTES), least_capability=(7, 5)),
