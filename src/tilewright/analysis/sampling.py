@@ -16,8 +16,6 @@ from tilewright.problem import ITEM_BYTES, Problem
 
 SECTOR_BYTES = 32
 
-_RESULT_BYTES = ITEM_BYTES["float32"]
-
 
 @dataclass(frozen=True)
 class BlockKind:
@@ -54,9 +52,9 @@ class Plan:
 
 def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
     """What to run of a kernel each of whose blocks computes a tile of C."""
-    tile, item = kernel.tile(config), ITEM_BYTES[problem.dtype]
-    rows = _Axis(problem.m, tile.m, (problem.a.ld * item, problem.d.ld * _RESULT_BYTES))
-    cols = _Axis(problem.n, tile.n, (item, _RESULT_BYTES))
+    tile, item, result_item = kernel.tile(config), ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
+    rows = _Axis(problem.m, tile.m, (problem.a.ld * item, problem.d.ld * result_item))
+    cols = _Axis(problem.n, tile.n, (item, result_item))
     small = replace(problem, m=rows.fewest, n=cols.fewest)
     kinds = tuple(
         BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
