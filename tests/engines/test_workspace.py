@@ -1,7 +1,6 @@
 """Workspaces: what a launch gets besides its operands, and kernels whose blocks work together through it."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest

@@ -95,7 +95,9 @@ KERNEL = Kernel(
     blocks=schedule.blocks,
     workspace_bytes=schedule.workspace_bytes,
     presets={
-        name: dict(zip(("BM", "BN", "BK", "K_SLICES", "A_BUFFERS", "UNROLL", "WORKERS", "MIN_BLOCKS"), values, strict=True))
+        name: dict(
+            zip(("BM", "BN", "BK", "K_SLICES", "A_BUFFERS", "UNROLL", "WORKERS", "MIN_BLOCKS"), values, strict=True)
+        )
         for name, values in {
             "small": (32, 64, 128, 4, 2, 16, 0, 2),
             "medium": (32, 128, 64, 2, 2, 16, 0, 2),
