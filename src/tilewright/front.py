@@ -364,7 +364,8 @@ def _remember(call: _Call, arrays: Mapping[str, Any], options: tuple[Any, ...] |
         module = launcher.load()
         if module is None:
             return
-        _launcher, _MISS = module.Launcher(launcher.DRIVER), module.MISS
+        _MISS = module.MISS  # before another thread can see the launcher
+        _launcher = module.Launcher(launcher.DRIVER)
     new = None
     if call.out is None:
         make = call.library.maker(call.a, bound.form.shape, call.arithmetic.result)

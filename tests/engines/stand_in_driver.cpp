@@ -32,6 +32,7 @@ struct Launch {
 Launch launches[64];
 int launch_count = 0;  // the newest 64 of them are kept
 int replace_count = 0;
+int push_count = 0;
 int failing = 0;  // what the next launches return
 int capture_status = 0;
 int capture_query = 0;  // what the query for it returns
@@ -84,6 +85,7 @@ int cuCtxGetCurrent(void** context) {
 }
 
 int cuCtxPushCurrent_v2(void* context) {
+    ++push_count;
     context_below = current_context;
     current_context = context;
     return 0;

@@ -313,7 +313,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             },
         },
         "issue": asdict(one.issue) if one.issue else None,
-        "predicted": {**asdict(predicted), "gflops": problem.gflops(predicted.us)} if predicted else None,
+        "predicted": {**predicted._asdict(), "gflops": problem.gflops(predicted.us)} if predicted else None,
         "measured": (
             {"us": measured.time_us(problem), "gflops": measured.gflops, "source": measured.source}
             if measured

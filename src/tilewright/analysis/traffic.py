@@ -143,15 +143,15 @@ def count(
     may_share = kernel.workspace_bytes is not None
     whole = work <= (_SHARED_WORK if may_share else _WHOLE)
     unshared = False
-    if may_share and not whole and "WAVE" in config:
+    if may_share and not whole and "WORKERS" in config:
         workspace = kernel.workspace(problem, config, multiprocessors)
         if workspace.bytes:
             unshared = True
             notes.append(
-                f"as if each tile had a block of its own (WAVE=0): that blocks share the last tiles moves up to "
+                f"as if each tile had a block of its own (WORKERS=0): that blocks share the last tiles moves up to "
                 f"{2 * workspace.bytes:,} bytes of partial sums besides"
             )
-        config, may_share = Config({**config, "WAVE": 0}), False
+        config, may_share = Config({**config, "WORKERS": 0}), False
     counting = BlockCounts(kernel, config, problem, widths, scalars, multiprocessors)
     if not blocks:
         total, run, exact = Counts(), 0, True

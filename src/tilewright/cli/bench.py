@@ -20,7 +20,7 @@ from tilewright.cli.terminal import Batch, EngineName, Orders, OutDtype, Shapes,
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, EngineUnavailableError, LaunchError
-from tilewright.kernels import LADDER, resolve
+from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, Scalars
 from tilewright.report.calls import calls_table
@@ -91,7 +91,7 @@ def run_bench(
 
     The exit status is 0 only if every result was right.
     """
-    takers = [kernel for kernel in LADDER if dtype is None or dtype in kernel.takes.factors]
+    takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
     named = [name if name == BEST else resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
     overrides = parse_overrides(config)
     if overrides and BEST in named:

@@ -16,7 +16,7 @@ from tilewright.bench.verify import Operands, limit
 from tilewright.cli.terminal import Shapes, Suites, notes, out
 from tilewright.engines.emulator import Checked, check, load_runtime, worker_count
 from tilewright.errors import DtypeError
-from tilewright.kernels import LADDER, resolve
+from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 
@@ -73,7 +73,7 @@ def run_check(
     The exit status is 0 only if nothing was found.
     """
     overrides = parse_overrides(config)
-    named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in LADDER]
+    named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in KERNELS]
     if not kernels and dtype is not None:
         named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]

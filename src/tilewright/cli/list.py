@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.terminal import out
-from tilewright.kernels import LADDER, resolve
+from tilewright.kernels import KERNELS, resolve
 from tilewright.report.tables import kernel_table, ladder_table
 
 
@@ -17,7 +17,7 @@ def run_list(
     With names, as in [bold]tilewright list warptiled[/], show each parameter's meaning and the constraints.
     """
     if not kernels:
-        out.print(ladder_table(LADDER))
+        out.print(ladder_table(KERNELS))
         return
     for kernel, _ in map(resolve, kernels):
         out.print(kernel_table(kernel))

@@ -17,7 +17,7 @@ from tilewright.cli.terminal import Batch, EngineName, Orders, OutDtype, Shapes,
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
-from tilewright.kernels import LADDER, find
+from tilewright.kernels import KERNELS, find
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import DTYPES, Arithmetic, Problem
 from tilewright.report.tables import bench_table
@@ -129,7 +129,7 @@ def _spaces(named: list[Kernel], problem: Problem, engine: Engine, known: bool) 
         kernel.check(problem)
         if capability:
             kernel.check_capability(capability, problem.dtype)
-    chosen = named or search.searchable(LADDER, problem, capability)
+    chosen = named or search.searchable(KERNELS, problem, capability)
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
     if not known:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from tilewright.engines.plan import Slot
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Problem
+from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.problem import Layout, Problem
 
 MAP_BYTES = 128
 """Size of a tensor map, as CUtensorMap."""
@@ -92,10 +93,10 @@ def pack(
         "workers": workers,
         "step_a": int(bool(problem.a.batch_stride)),
         "step_b": int(bool(problem.b.batch_stride)),
-        "lda": problem.a.ld,
-        "ldb": problem.b.ld,
-        "ldc": problem.addend.ld,
-        "ldd": problem.d.ld,
+        "lda": _ld(problem.a, problem.m, problem.k),
+        "ldb": _ld(problem.b, problem.k, problem.n),
+        "ldc": _ld(problem.addend, problem.m, problem.n),
+        "ldd": _ld(problem.d, problem.m, problem.n),
         "batch_stride_a": problem.a.batch_stride or 0,
         "batch_stride_b": problem.b.batch_stride or 0,
         "batch_stride_c": problem.addend.batch_stride or 0,
@@ -113,6 +114,13 @@ def pack(
         source = sources.get(what, Source(what))
         slots.append(Slot(offset, _KINDS[kind], source.name, source.shift))
     return bytes(template), tuple(slots)
+
+
+def _ld(layout: Layout, rows: int, cols: int) -> int:
+    """A layout's leading dimension. Of a single line, which counts as aligned whatever it is, a multiple of
+    `VECTOR_BYTES`: kernels make addresses of lines that do not exist, and those must be aligned where nothing is read."""
+    count, _ = layout.lines(rows, cols)
+    return layout.ld if count > 1 else _round_up(layout.ld, VECTOR_BYTES)
 
 
 @lru_cache

@@ -1,6 +1,7 @@
 """The cuda engine: runs kernels on an NVIDIA GPU, through NVRTC and cuda.core."""
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -81,6 +82,9 @@ class CudaEngine:
         self.cache_bytes = self.device.properties.l2_cache_size
         self.arch = gpus.limits((major, minor)).arch
         self._workspaces = Workspaces(self.device, self.current)
+        # The compiled launcher may come between the steps of a plan here: it has memory of its own.
+        self._launchers_workspaces = Workspaces(self.device, self.current)
+        self._one_plan = threading.Lock()
         self._executables: dict[tuple[Kernel, Config, Variant], CudaExecutable] = {}
 
     def compile(self, kernel: Kernel, config: Config, variant: Variant) -> CudaExecutable:
@@ -163,7 +167,7 @@ class CudaEngine:
         if not plan.steps:
             return
         on = self.stream if stream is None else _as_stream(stream)
-        with self.current:
+        with self._one_plan, self.current:
             needs = plan.needs
             memory = self._workspaces.memory(int(on.handle), needs) if any(needs) else Memory()
             addresses = {
@@ -185,8 +189,8 @@ class CudaEngine:
         return int(self.device.context.handle)
 
     def workspace(self, stream: int, needs: Needs) -> Memory:
-        """Memory for a launch on a stream, by its handle; see `Workspaces.memory`."""
-        return self._workspaces.memory(stream, needs)
+        """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
+        return self._launchers_workspaces.memory(stream, needs)
 
     def capturing(self, stream: Any) -> bool:
         """Whether launches on a stream are being captured into a graph."""

@@ -51,7 +51,7 @@ def _of_tables(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> It
         if not _is(gpu, table.gpu, "{}.{}".format(*table.capability)):
             continue
         for entry in table.entries:
-            same = entry.problem == (problem.m, problem.n, problem.k, problem.dtype)
+            same = entry.problem == (problem.m, problem.n, problem.k, problem.batch, problem.case)
             if same and entry.kernel == kernel.name and entry.config == dict(config):
                 yield Measured(entry.gflops, f"the tuned table of an {table.gpu}")
 

@@ -1,7 +1,7 @@
-"""What the kernels of gemm_tma.cu (rungs 15 and 18) have in common: source, types, tensor boxes, geometry, constraints.
+"""What the kernels of gemm_tma.cu (rungs 15 and 18) have in common: source, types, boxes, geometry, constraints.
 
-Sources: CUTLASS for visiting a thread's tile in serpentine; the PTX ISA manual's ldmatrix; the paper named in `schedule`
-for sharing tiles.
+Sources: CUTLASS for visiting a thread's tile in serpentine; the PTX ISA manual's ldmatrix; the paper named in
+`schedule` for sharing tiles.
 """
 
 from collections.abc import Callable

@@ -16,6 +16,7 @@ KERNEL = Kernel(
     constraints=fragments.constraints(depth=16, item=2, pad_a=8, pad_b=8, every_order=True),
     tile=tiling.tile,
     block=fragments.block,
+    cost=fragments.STAGING,
     vectorized=True,
     takes=Takes(
         factors=("float16", "bfloat16"),

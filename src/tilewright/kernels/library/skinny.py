@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Fragment, Streaming
 from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
 from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import ITEM_BYTES, Problem
@@ -111,6 +112,13 @@ KERNEL = Kernel(
         ),
     ),
     tile=_tile,
+    cost=Streaming(
+        fragment=lambda config: Fragment(config.TM, config.TN),
+        threads_n=lambda config: config.THREADS_N,
+        depth=lambda config: config.DEPTH,
+        ahead=lambda config: config.AHEAD,
+        min_blocks=lambda config: config.MIN_BLOCKS,
+    ),
     block=lambda config: (_threads(config), 1, 1),
     vectorized=True,
     overlaps=True,
