@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.cli import bench, main
-from tilewright.kernels import LADDER, find
+from tilewright.kernels import KERNELS, find
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def tilewright(monkeypatch, capsys):
 def test_list_shows_every_rung(tilewright):
     status, out, _ = tilewright("list")
     assert status == 0
-    for kernel in LADDER:
+    for kernel in KERNELS:
         assert f"{kernel.rung} {kernel.name} {kernel.idea}" in out
 
 
@@ -71,7 +71,7 @@ def test_bench_verifies_and_writes_records(tilewright, tmp_path):
 def test_bench_runs_the_whole_ladder_and_a_suite(tilewright):
     status, out, _ = tilewright("bench", "--suite", "tiny", "--suite", "tiny", "--shape", "9", "--engine", "emulator")
     assert status == 0
-    assert out.count(" ok ") == (2 * 6 + 1) * len(LADDER)
+    assert out.count(" ok ") == (2 * 6 + 1) * len(KERNELS)
 
 
 def test_rungs_that_take_no_float32_run_in_their_own_type(tilewright, tmp_path):
@@ -91,7 +91,7 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert status == 0
     assert "33x34x35, bfloat16" in out
     records = json.loads(path.read_text())["records"]
-    takers = [kernel.name for kernel in LADDER if "bfloat16" in kernel.takes.factors]
+    takers = [kernel.name for kernel in KERNELS if "bfloat16" in kernel.takes.factors]
     assert [(record["kernel"], record["dtype"]) for record in records] == [(name, "bfloat16") for name in takers]
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 1
@@ -102,12 +102,12 @@ def test_bench_takes_layouts_batches_epilogues_and_result_types(tilewright, tmp_
     path = tmp_path / "run.json"
     case = ("--layout", "NT", "--layout", "TN", "--batch", "2", "--bias", "--activation", "gelu")
     arguments = ("--shape", "33x34x35", "--out-dtype", "bfloat16", "--engine", "emulator", "--json", str(path))
-    status, out, _ = tilewright("bench", "best", "split_k", *case, *arguments)
+    status, out, _ = tilewright("bench", "skinny", "split_k", *case, *arguments)
     assert status == 0
     assert "2 of 33x34x35, NT float32->bfloat16 bias+gelu" in out
     records = json.loads(path.read_text())["records"]
     assert [(record["kernel"], record["layout"]) for record in records] == [
-        ("best", "NT"), ("split_k", "NT"), ("best", "TN"), ("split_k", "TN"),
+        ("skinny", "NT"), ("split_k", "NT"), ("skinny", "TN"), ("split_k", "TN"),
     ]  # fmt: skip
     facts = {"batch": 2, "bias": "row", "activation": "gelu", "out_dtype": "bfloat16", "end_to_end": None}
     assert all(facts.items() <= record.items() and record["verified"] for record in records)
@@ -118,7 +118,7 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
     arguments = ("--shape", "16", "--layout", "NT", "--engine", "emulator", "--json", str(path))
     assert tilewright("bench", *arguments)[0] == 0
     ran = {record["kernel"] for record in json.loads(path.read_text())["records"]}
-    assert ran == {kernel.name for kernel in LADDER if "NT" in kernel.takes.layouts}
+    assert ran == {kernel.name for kernel in KERNELS if "NT" in kernel.takes.layouts}
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 1
     assert "naive takes layouts NN of A and B, got NT" in err

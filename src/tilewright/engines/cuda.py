@@ -31,7 +31,7 @@ from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, unavailable
 from tilewright.engines.launch_arguments import encode
 from tilewright.engines.plan import Memory, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Job, jobs
+from tilewright.engines.relayouts import Job, blocks, jobs, numbers
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.kernels.spec import Config, Kernel
@@ -147,8 +147,8 @@ class CudaEngine:
         kernel, config, problem = job.kernel, job.config, job.problem
         maps = {name: encode(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
         workers = config.get("WORKERS", 0) * self.multiprocessors
-        arguments, slots = pack(kernel, problem, workers, job.sources, maps)
-        grid, block, shared_bytes = executable.geometry(problem)
+        arguments, slots = pack(kernel, problem, workers, job.sources, maps, numbers(job.copies))
+        grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))
         return Step(executable.handle, grid, block, shared_bytes, executable.overlaps, arguments, slots)
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
