@@ -6,6 +6,7 @@ from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
 from tilewright.bench.records import Record, Run
 from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
+from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Arithmetic, Problem
 from tilewright.report import performance
@@ -88,9 +89,10 @@ class Facts:
         return found
 
     def config(self, kernel: Kernel) -> Config:
-        """The config that a rung was measured with, else its own for the GPU."""
+        """The config that a rung was measured with, if it still has that, else its own for the GPU."""
         found = self.find_record(kernel.name, shape_of(kernel.name))
-        return kernel.config(found.config if found else None, capability=GPU.capability)
+        measured = upgraded(kernel.name, found.config) if found else None
+        return measured or kernel.config(capability=GPU.capability)
 
     # What the words ask for.
 
