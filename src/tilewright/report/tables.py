@@ -51,8 +51,9 @@ def bench_table(records: Sequence[Record]) -> Table:
     first = records[0]
     emulated = first.engine == "emulator"
     baselines = {record.baseline.name: record.baseline for record in records if record.baseline}
+    case = first.case.removeprefix("NN ")
     table = Table(
-        title=f"{first.shape}, {first.case}", caption=_caption(records), box=box.SIMPLE_HEAD, title_justify="left",
+        title=f"{first.shape}, {case}", caption=_caption(records), box=box.SIMPLE_HEAD, title_justify="left",
         caption_justify="left", pad_edge=False,
     )  # fmt: skip
     table.add_column("rung", justify="right")
@@ -101,38 +102,6 @@ def baseline_kernels_table(records: Sequence[Record]) -> Table | None:
         for number, kernel in enumerate(baseline.kernels or ()):
             sizes = ("x".join(map(str, extent)) for extent in (kernel.grid, kernel.block))
             table.add_row("" if number else baseline.name, Text(kernel.name), *sizes)
-    return table
-
-
-def end_to_end_table(records: Sequence[Record]) -> Table | None:
-    """One row a record and form of call that was timed end to end; None where there is none."""
-    timed = [
-        (record, form, found)
-        for record in records
-        for form, found in (("new result", record.end_to_end), ("out=", record.end_to_end_out))
-        if found
-    ]
-    if not timed:
-        return None
-    framework = timed[0][2].framework
-    table = Table(
-        title=f"A call of matmul and of {framework}, microseconds", box=box.SIMPLE_HEAD, title_justify="left",
-        caption="host: until the call returns; wall: calls back to back, until the GPU is done.",
-        caption_justify="left", pad_edge=False,
-    )  # fmt: skip
-    table.add_column("kernel", style="bold", no_wrap=True)
-    table.add_column("call", no_wrap=True)
-    for heading in ("host, ours", "host, theirs", "ours/theirs", "wall, ours", "wall, theirs", "theirs/ours"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for record, form, found in timed:
-        host, wall = (
-            [round(time, 2) for time in (pair.ours, pair.baseline)] for pair in (found.host_us, found.wall_us)
-        )
-        table.add_row(
-            *(record.picked or record.kernel, form),
-            *(f"{host[0]:.2f}", f"{host[1]:.2f}", f"{host[0] / host[1]:.2f}"),
-            *(f"{wall[0]:.2f}", f"{wall[1]:.2f}", f"{wall[1] / wall[0]:.2f}"),
-        )
     return table
 
 
