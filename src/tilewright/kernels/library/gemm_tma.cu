@@ -38,9 +38,8 @@ constexpr int TILES = A_FLOATS + BK * 2 * BN;
 constexpr int SUMS = K_SLICES * BM * BN;
 constexpr int SHARED = TILES > SUMS ? TILES : SUMS;
 
-// 128 registers do for 64 sums. With more NVRTC 13.0 chooses some with bank conflicts in the loop; but not where the
-// epilogue has two ways of storing.
-constexpr bool FEW_REGISTERS = TM * TN <= 64 && !(EDGES && ALIGNED) && MIN_BLOCKS * THREADS < 512;
+// 128 registers are enough for 64 sums. With more NVRTC 13.0 chooses some with bank conflicts in the loop.
+constexpr bool FEW_REGISTERS = TM * TN <= 64 && MIN_BLOCKS * THREADS < 512;
 constexpr int LEAST_BLOCKS = FEW_REGISTERS ? 512 / (BUNDLE * THREADS) : MIN_BLOCKS / BUNDLE;
 
 using TilesOfA = FactorTiles<!TRANSPOSED_A, BM, BK, WARPS, A_BUFFERS, LANES_M>;
@@ -132,6 +131,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
             return TilesOfA::row(thread_row / 4 + own / 4 * LANES_M, own % 4);
         };
         store_results<!ALIGNED, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, memory);
+        __syncwarp();  // else the compiler takes lanes that an edge parted as apart in the next tile too
         if (!ALIGNED) {
             sync_block<THREADS>();
             store_tile<BM, BN, WARPS, 4>(result, work.row, work.col, memory);
