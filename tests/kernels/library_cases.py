@@ -1,13 +1,17 @@
 """What the tests of the library's kernels share: problems drawn from what a kernel takes, run and judged by float64."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from hypothesis import strategies as st
 
 from tilewright.engines.base import Matrix, run
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.checker import Checker, arrays_of
+from tilewright.engines.emulator.compiler import CHECKED
+from tilewright.engines.emulator.program import Watch
 from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
 
 # Primes, one, just under, at and just over the sides of tiles.
@@ -38,7 +42,7 @@ class Case:
     """
 
     problem: Problem
-    scalars: Scalars = Scalars()
+    scalars: Scalars = field(default_factory=Scalars)
     separate_c: bool = False
     offset: int = 0
 
@@ -176,3 +180,17 @@ def check_specials(engine, kernel, config, case, seed):
         finite = np.isfinite(expected)
         exact, allowed = reference(case, operands)
         assert (abs(result.astype(np.float64) - exact) <= allowed)[finite].all()
+
+
+def findings(kernel, config, case):
+    """What the checker finds in the launches of a case, in the order of the threads' numbers and backwards."""
+    checkers = []
+    for schedule in (0, 1):
+
+        def watch(facts, schedule=schedule):
+            executable = facts.executable
+            checkers.append(Checker(executable.program.library, arrays_of(facts), executable.kernel.overlaps))
+            return Watch(checkers[-1], schedule=schedule)
+
+        check(EmulatorEngine(CHECKED, watch), kernel, config, case)
+    return [str(finding) for checker in checkers for finding in checker.findings()]

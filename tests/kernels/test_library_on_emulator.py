@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from library_cases import Case, cases, check, check_specials
+from library_cases import DEPTHS, Case, cases, check, check_specials, findings
 
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
-from tilewright.problem import Arithmetic, Epilogue, Problem, Scalars, orders
+from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars
 
 ENGINE = EmulatorEngine()
 
@@ -57,31 +57,53 @@ def drawing(examples):
     )
 
 
+def of_size(kernel, layout, m, n, k, gap=8):
+    """Two products of these orders, with `gap` elements between the rows, and all that an epilogue does."""
+    a, b = (
+        Layout("row", cols + gap) if order == "N" else Layout("column", rows + gap)
+        for order, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True)
+    )
+    arithmetic = Arithmetic(kernel.takes.factors[-1], kernel.takes.results[0])
+    rows = Layout("row", n + gap)
+    problem = Problem(m, n, k, arithmetic, 2, a, b, rows, rows, epilogue=Epilogue("row", "gelu"))
+    return Case(problem, Scalars(0.75, -0.5), separate_c=True)
+
+
 @forms
 @given(data=st.data())
 @drawing(20)
 def test_a_drawn_problem_is_right(kernel, overrides, data):
-    check(ENGINE, kernel, kernel.config(overrides), data.draw(cases(kernel)))
+    config = kernel.config(overrides)
+    depth = kernel.tile(config).k  # of whole steps, which come before the last one
+    check(ENGINE, kernel, config, data.draw(cases(kernel, depths=(*DEPTHS, depth + 3, 2 * depth + 8))))
 
 
 @forms
-@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_problem_that_tiles_divide_is_right_in_every_order(kernel, overrides, layout):
     config = kernel.config(overrides)
-    tile, (a, b) = kernel.tile(config), orders(layout)
-    arithmetic = Arithmetic(kernel.takes.factors[-1], kernel.takes.results[0])
-    problem = Problem(2 * tile.m, 2 * tile.n, 3 * tile.k, arithmetic, 2, a, b, epilogue=Epilogue("row", "gelu"))
-    check(ENGINE, kernel, config, Case(problem, Scalars(0.75, -0.5)))
+    tile = kernel.tile(config)
+    check(ENGINE, kernel, config, of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k))
 
 
-@kernels
+@forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
-@drawing(20)
-def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, data, seed):
+@drawing(10)
+def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, seed):
     case = data.draw(cases(kernel, sizes=(1, 31, 32, 33, 64, 65), depths=(1, 7, 31, 32, 33, 64)))
     arithmetic = Arithmetic(case.problem.dtype)
     problem = Problem(
         **{name: getattr(case.problem, name) for name in ("m", "n", "k", "batch", "a", "b", "d")}, arithmetic=arithmetic
     )
+    check_specials(ENGINE, kernel, kernel.config(overrides), Case(problem, Scalars(), offset=case.offset), seed)
+
+
+@kernels
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("form", ["whole tiles", "edges", "unaligned rows"])
+def test_the_checker_finds_nothing(kernel, layout, form):
     config = kernel.config(CONFIGS[kernel.name][-1])
-    check_specials(ENGINE, kernel, config, Case(problem, Scalars(), offset=case.offset), seed)
+    tile = kernel.tile(config)
+    extra, gap = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}[form]
+    sizes = (tile.m + extra, tile.n + extra, 2 * tile.k + extra)
+    assert findings(kernel, config, of_size(kernel, layout, *sizes, gap)) == []

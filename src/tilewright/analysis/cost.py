@@ -2,25 +2,26 @@
 
 Blocks run in waves, as many at a time as the multiprocessors hold; the tail is a wave of fewer. Within a wave a
 multiprocessor needs the time of the arithmetic, of the issue of instructions and of the wavefronts of shared memory of
-all its blocks, or that of one block with its latencies where few blocks hide them (`footprint.py`). The traffic of the
-L2 cache and of DRAM takes its time beside that. Where blocks share tiles, their parts are added afterwards, beside
-blocks with a tile of their own that take longer; where operands are packed, that comes before.
+all its blocks, or that of one block with its latencies where few blocks hide them (`models`). The traffic of the L2
+cache and of DRAM overlaps with that. Where blocks share tiles, their partial sums are added afterwards, while blocks
+with a tile of their own still run; where operands are copied into another layout, that comes before.
 
-The model is there to rank. On an H200 it tells rungs 2 to 10 from 64 to 8192 with a mean error of 14%, and rungs 12 and
-15 to 18 on the problems of the tuned table, with the configs that are fast there, with one of 5%. What it does not
-know of a kernel is for a calibration by measured times.
+The model is there to rank. On an H200 its mean error is 14% for rungs 2 to 10 from 64 to 8192, and 5% for rungs 12 and
+15 to 18 on the problems of the tuned table, with the configs that are fast there. What it does not know of a kernel is
+for a calibration by measured times.
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.analysis.footprint import Footprint, footprint, join
+from tilewright.analysis.footprint import footprint
+from tilewright.analysis.models.block import Footprint, join
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu
+from tilewright.kernels.families import Copying, Streaming
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import ITEM_BYTES, Problem
+from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
+from tilewright.problem import ITEM_BYTES, Layout, Problem
 
 _LAUNCH_US = 1.27
 _L2_SHARE = 0.7
@@ -29,20 +30,19 @@ _L2_RATE = 1.9
 """How many times faster than estimated for microbenchmarks the L2 cache was found to serve blocks' tiles."""
 _LINE_BYTES = 128
 """What the L2 cache takes as long to serve as any part of it."""
-_PACKING_US = 1.85
-"""What it takes, the traffic aside, to pack operands and to start the kernel behind that."""
+_RELAYOUT_US = 1.85
+"""What it takes, the traffic aside, to copy operands into another layout and to start the kernel after that."""
 _GATHER_US = 4.6
-"""What it takes the last block to add the parts of all others."""
+"""What it takes the last block to add the partial sums of all others."""
 _LEVEL_US = 1.03
-"""What it takes two blocks to add their parts, ..."""
+"""What it takes two blocks to add their partial sums, ..."""
 _LEVEL_US_PER_RESULT = 7.5e-5
 """... and each result of their tile."""
 _STRADDLE = 0.92
 """Levels that ranges of k add that begin in one tile and end in the next."""
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """What a run is predicted to take, in microseconds, and of what."""
 
     us: float
@@ -58,136 +58,189 @@ class Cost:
     """Blocks that share a tile, where some do."""
 
 
+class Sizes(NamedTuple):
+    """What the model needs of a problem, found once for all configs that are compared on it."""
+
+    problem: Problem
+    m: int
+    n: int
+    k: int
+    batch: int
+    item_bytes: int
+    result_bytes: int
+    """Of D, all matrices of the batch."""
+    factor_bytes: int
+    """Of A and B, each matrix once."""
+    layout: str
+    aligned: bool
+    """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
+
+    @classmethod
+    def of(cls, problem: Problem, addresses: Addresses = Addresses()) -> "Sizes":
+        """The sizes of a problem with operands at these addresses."""
+        m, n, k, batch, item = problem.m, problem.n, problem.k, problem.batch, ITEM_BYTES[problem.dtype]
+        factors = item * k * (m * _matrices(problem.a, batch) + n * _matrices(problem.b, batch))
+        result = ITEM_BYTES[problem.result] * batch * m * n
+        return cls(problem, m, n, k, batch, item, result, factors, problem.layout, all_aligned(problem, addresses))
+
+
 class _Work(NamedTuple):
-    """How a problem's tiles fall to blocks."""
+    """How a problem's tiles are assigned to blocks."""
 
     whole: int
     """Blocks with a tile of their own."""
-    sharers: int
+    workers: int
     """Blocks that share tiles."""
     without: int
     """Blocks that find none to share."""
     share: float
     """Steps along k of each of these, or what takes as long."""
     parts: float
-    """Sharers of a tile."""
+    """Workers of a tile."""
+
+
+class CostModel:
+    """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes."""
+
+    def __init__(self, kernel: Kernel, config: Config, gpu: Gpu, report: CompileReport | None = None) -> None:
+        """Set up a model.
+
+        Args:
+            kernel, config: what to run.
+            gpu: where.
+            report: the compiler's; without one, registers and shared memory are estimated from the tiles.
+        """
+        family = kernel.cost
+        self._kernel, self._config, self._gpu, self._report = kernel, config, gpu, report
+        self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
+        self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
+        self._splits = isinstance(family, Streaming)
+        self._footprints: dict[tuple[bool, bool, str, int], Footprint] = {}
+        self._l2_bytes_per_us = _L2_RATE * gpu.l2_bytes_per_clock * gpu.clock_mhz
+
+    def predict(self, sizes: Sizes) -> Cost | None:
+        """Predict one run; None where the GPU cannot hold even one block."""
+        _, m, n, k, batch, *_ = sizes
+        tile, gpu = self._tile, self._gpu
+        down, across, steps = -(-m // tile.m), -(-n // tile.n), -(-k // tile.k)
+        edges = down * tile.m != m or across * tile.n != n or steps * tile.k != k
+        needs = self._footprint(sizes, edges)
+        held = needs.occupancy.blocks
+        if not held:
+            return None
+        tiles = batch * down * across
+        work = self._divide(sizes, tiles, steps)
+        copied = self._relayout_bytes(sizes)
+        cycles, idle = self._cycles(needs, work, steps, copied > 0)
+        blocks_us = cycles / gpu.clock_mhz
+        traffic_us = self._traffic_us(sizes, held, tiles, across, work.parts)
+        us = _LAUNCH_US + join(blocks_us, traffic_us)
+        if work.parts > 1 and self._workers:  # as a tree
+            levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
+            us += max(levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n) - idle / gpu.clock_mhz, 0.0)
+        elif work.parts > 1:
+            us += _GATHER_US
+        if copied:
+            us += _RELAYOUT_US + copied / (1e3 * gpu.dram_gbs)
+        blocks = (work.whole + work.workers) / gpu.multiprocessors
+        return Cost(us, blocks_us, traffic_us, blocks / held, blocks, work.parts)
+
+    def _footprint(self, sizes: Sizes, edges: bool) -> Footprint:
+        key = edges, sizes.aligned, sizes.layout, sizes.item_bytes
+        found = self._footprints.get(key)
+        if found is None:
+            problem = sizes.problem
+            variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, sizes.layout, problem.epilogue)
+            found = footprint(self._kernel, self._config, self._gpu, variant, self._report)
+            self._footprints[key] = found
+        return found
+
+    def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
+        workers = self._workers
+        left = tiles % workers if workers else 0
+        if left and steps:
+            sharing = min(workers, left * steps)
+            # Tiles that begin within a worker's range, before whose first step it waits anew.
+            begun = left / sharing if sharing % left else 0.0
+            return _Work(tiles - left, sharing, workers - sharing, -(-left * steps // sharing) + begun, sharing / left)
+        if self._splits and tiles and steps > 1:
+            blocks = self._kernel.grid(sizes.problem, self._config, self._gpu.multiprocessors)
+            parts = min(blocks // tiles, steps)
+            if parts > 1:
+                return _Work(0, tiles * parts, 0, -(-steps // parts), parts)
+        return _Work(tiles, 0, 0, 0, 1)
+
+    def _of_one(self, whole: int, work: _Work) -> tuple[int, int]:
+        """Blocks with a tile of their own, and workers, that a multiprocessor gets at most."""
+        multiprocessors, bundle = self._gpu.multiprocessors, self._bundle
+        if bundle == 1:
+            return -(-whole // multiprocessors), -(-work.workers // multiprocessors)
+        bundles = -(-(whole + work.workers + work.without) // bundle)
+        each, own = -(-bundles // multiprocessors), -(-whole // bundles)
+        return each * own, each * min(bundle - own, -(-work.workers // bundles))
+
+    def _cycles(self, needs: Footprint, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
+        """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
+        their own have work left."""
+        held = needs.occupancy.blocks
+        full, rest = divmod(work.whole, held * self._gpu.multiprocessors)
+        cycles = full * _wave(needs, held, held * steps, steps) if full else 0.0
+        if not (rest or work.workers):
+            return cycles, 0.0
+        own, workers = self._of_one(rest, work)
+        if not full and own and workers and own + workers <= held and self._bundle == 1:
+            # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where
+            # they begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
+            more = workers if after_relayout else 1
+            own, workers = own + more, workers - more
+        rounds = -(-(own + workers) // held)
+        longest = steps + (rounds - 1) * work.share if own else rounds * work.share
+        last = _wave(needs, own + workers, own * steps + workers * work.share, longest)
+        # Most workers end twice: what they have of one tile, and of the next.
+        ends = needs.ends if workers else 0.0
+        idle, until = 0.0, work.share + 1  # workers wait about a step where they begin
+        if work.workers and own and rounds == 1 and until < steps:
+            idle = last - _wave(needs, own + workers, (own + workers) * until, until)
+        return cycles + last + ends, idle
+
+    def _relayout_bytes(self, sizes: Sizes) -> int:
+        """Bytes that a relayout before the launch reads and writes."""
+        wanted, problem = self._kernel.relayouts, sizes.problem
+        if wanted is None:
+            return 0
+        copied = 0
+        for order, layout, length in ((wanted[0], problem.a, sizes.m), (wanted[1], problem.b, sizes.n)):
+            if order not in (None, layout.order) or not layout.aligned(sizes.item_bytes, VECTOR_BYTES):
+                copied += length * _matrices(layout, sizes.batch)
+        return 2 * sizes.item_bytes * sizes.k * copied
+
+    def _traffic_us(self, sizes: Sizes, held: int, tiles: int, across: int, parts: float) -> float:
+        tile, gpu, line = self._tile, self._gpu, _LINE_BYTES // sizes.item_bytes
+        rows = tile.m if sizes.layout[0] == "N" else max(tile.m, line)
+        cols = tile.n if sizes.layout[1] == "T" else max(tile.n, line)
+        through_l2 = sizes.item_bytes * tiles * (rows + cols) * sizes.k + sizes.result_bytes
+        least = from_dram = float(sizes.factor_bytes)
+        if least > _L2_SHARE * gpu.l2_bytes:
+            # A wave shares what it reads; the next one reads it again.
+            running = max(min(int(held * gpu.multiprocessors / parts), tiles), 1)
+            high, wide = -(-running // max(across, 1)), min(running, across)
+            a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
+            from_dram = max(least, min(a_wave * (tiles / running), through_l2))
+        return max(through_l2 / self._l2_bytes_per_us, (from_dram + sizes.result_bytes) / (1e3 * gpu.dram_gbs))
 
 
 def predict(
     kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, report: CompileReport | None = None
 ) -> Cost | None:
-    """Predict one run of a kernel; None where the GPU cannot hold even one of its blocks.
-
-    Args:
-        kernel, config: what to run.
-        problem: sizes and leading dimensions; base addresses are taken for aligned.
-        gpu: where.
-        report: the compiler's; without one, registers and shared memory are estimated from the tiles.
-    """
-    needs = footprint(kernel, config, gpu, kernel.variant(problem, config), report)
-    held = needs.occupancy.blocks
-    if not held:
-        return None
-    tile = needs.tile
-    tiles = -(-problem.m // tile.m) * -(-problem.n // tile.n)
-    steps = -(-problem.k // tile.k)
-    work = _divide(kernel, config, problem, tiles, steps, gpu.multiprocessors)
-    packed = _packed_bytes(kernel, problem)
-    # For the first step of every chunk but one, as long as a step takes.
-    waits = max(-(-problem.k // config["CHUNK"]) - 1, 0) if config.get("CHUNK") else 0
-    cycles, idle = _cycles(needs, work, steps + waits, gpu.multiprocessors, kernel.bundle(config), packed > 0)
-    blocks_us = cycles / gpu.clock_mhz
-    traffic_us = _traffic_us(needs, problem, gpu, tiles, work.parts)
-    us = _LAUNCH_US + join(blocks_us, traffic_us)
-    if work.parts > 1 and "WAVE" in config:  # as a tree
-        levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
-        us += max(levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n) - idle / gpu.clock_mhz, 0.0)
-    elif work.parts > 1:
-        us += _GATHER_US
-    if packed:
-        us += _PACKING_US + packed / (1e3 * gpu.dram_gbs)
-    blocks = (work.whole + work.sharers) / gpu.multiprocessors
-    return Cost(us, blocks_us, traffic_us, blocks / held, blocks, work.parts)
-
-
-def _divide(kernel: Kernel, config: Config, problem: Problem, tiles: int, steps: int, multiprocessors: int) -> _Work:
-    blocks = kernel.grid(problem, config, multiprocessors)
-    wave = config.get("WAVE", 0)
-    left = tiles % wave if wave else 0
-    if left and steps:
-        sharers = min(wave, left * steps)
-        begun = left / sharers if sharers % left else 0.0  # tiles within a range, before whose first step it waits anew
-        share = -(-left * steps // sharers) + begun
-        return _Work(tiles - left, sharers, wave - sharers, share, sharers / left)
-    if not wave and blocks > tiles > 0 and steps > 1:
-        parts = min(blocks // tiles, steps)
-        return _Work(0, tiles * parts, 0, -(-steps // parts), parts)
-    return _Work(tiles, 0, 0, 0, 1)
-
-
-def _of_one(whole: int, sharers: int, without: int, multiprocessors: int, bundle: int) -> tuple[int, int]:
-    """Blocks with a tile of their own and sharers that a multiprocessor gets of so many, at most."""
-    if bundle == 1:
-        return -(-whole // multiprocessors), -(-sharers // multiprocessors)
-    bundles = -(-(whole + sharers + without) // bundle)
-    each, own = -(-bundles // multiprocessors), -(-whole // bundles)
-    return each * own, each * min(bundle - own, -(-sharers // bundles))
-
-
-def _cycles(
-    needs: Footprint, work: _Work, steps: int, multiprocessors: int, bundle: int, gather: bool
-) -> tuple[float, float]:
-    """Of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of their own
-    have work left."""
-    held = needs.occupancy.blocks
-    full, rest = divmod(work.whole, held * multiprocessors)
-    cycles = full * _wave(needs, held, held * steps, steps)
-    if not (rest or work.sharers):
-        return cycles, 0.0
-    own, sharers = _of_one(rest, work.sharers, work.without, multiprocessors, bundle)
-    if not full and own and sharers and own + sharers <= held and bundle == 1:
-        # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where they
-        # begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
-        more = sharers if gather else 1
-        own, sharers = own + more, sharers - more
-    turns = -(-(own + sharers) // held)
-    longest = steps + (turns - 1) * work.share if own else turns * work.share
-    # Most sharers end twice: what they have of one tile, and of the next.
-    ends = needs.ends if sharers else 0.0
-    last = _wave(needs, own + sharers, own * steps + sharers * work.share, longest)
-    idle, until = 0.0, work.share + 1  # sharers wait about a step where they begin
-    if own and turns == 1 and until < steps:
-        idle = last - _wave(needs, own + sharers, (own + sharers) * until, until)
-    return cycles + last + ends, idle
+    """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
+    return CostModel(kernel, config, gpu, report).predict(Sizes.of(problem))
 
 
 def _wave(needs: Footprint, blocks: int, steps: float, longest: float) -> float:
-    """Cycles of a multiprocessor with so many blocks and steps of theirs, so many of which follow one another."""
+    """Cycles of a multiprocessor whose blocks have this many steps, of which the longest sequence is one of these."""
     return join(steps * needs.busy, longest * needs.alone) + needs.ends + blocks * needs.store
 
 
-def _packed_bytes(kernel: Kernel, problem: Problem) -> int:
-    """That packing reads and writes: A and B where their rows are not aligned, and A where it is to be transposed."""
-    if kernel.relayouts is None:
-        return 0
-    item = ITEM_BYTES[problem.dtype]
-    of_a = problem.m if kernel.relayouts == ("column", "row") or problem.a.ld * item % VECTOR_BYTES else 0
-    of_b = problem.n if problem.b.ld * item % VECTOR_BYTES else 0
-    return 2 * item * problem.k * (of_a + of_b)
-
-
-def _traffic_us(needs: Footprint, problem: Problem, gpu: Gpu, tiles: int, parts: float) -> float:
-    tile, m, n, k = needs.tile, problem.m, problem.n, problem.k
-    size = ITEM_BYTES[problem.dtype]
-    result = ITEM_BYTES[problem.result] * m * n
-    through_l2 = size * tiles * (tile.m + max(tile.n, _LINE_BYTES // size)) * k + result
-    least = size * k * (m + n)
-    from_dram = float(least)
-    if least > _L2_SHARE * gpu.l2_bytes:
-        # A wave shares what it reads; the next one reads it again.
-        across = -(-n // tile.n)
-        held = max(min(int(needs.occupancy.blocks * gpu.multiprocessors / parts), tiles), 1)
-        a_wave = (-(-held // across) * tile.m + min(held, across) * tile.n) * k * size
-        from_dram = max(least, min(a_wave * (tiles / held), through_l2))
-    l2_bytes_per_us = _L2_RATE * gpu.l2_bytes_per_clock * gpu.clock_mhz
-    return max(through_l2 / l2_bytes_per_us, (from_dram + result) / (1e3 * gpu.dram_gbs))
+def _matrices(layout: Layout, batch: int) -> int:
+    """Matrices that an operand has: one where the same serves the whole batch."""
+    return batch if layout.batch_stride else min(batch, 1)

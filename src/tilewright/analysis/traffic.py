@@ -13,6 +13,7 @@ from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Cou
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.engines.relayouts import as_read
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem, Scalars
 
@@ -134,7 +135,7 @@ def count(
         EngineUnavailableError: there is no working C++ compiler.
         DtypeError, LaunchError: the kernel does not take the problem.
     """
-    kernel.check(problem)
+    problem = as_read(kernel, config, problem)
     notes = []
     if kernel.relayouts:
         notes.append("without the relayout of A and B beforehand")
@@ -143,15 +144,15 @@ def count(
     may_share = kernel.workspace_bytes is not None
     whole = work <= (_SHARED_WORK if may_share else _WHOLE)
     unshared = False
-    if may_share and not whole and "WAVE" in config:
+    if may_share and not whole and "WORKERS" in config:
         workspace = kernel.workspace(problem, config, multiprocessors)
         if workspace.bytes:
             unshared = True
             notes.append(
-                f"as if each tile had a block of its own (WAVE=0): that blocks share the last tiles moves up to "
+                f"as if each tile had a block of its own (WORKERS=0): that blocks share the last tiles moves up to "
                 f"{2 * workspace.bytes:,} bytes of partial sums besides"
             )
-        config, may_share = Config({**config, "WAVE": 0}), False
+        config, may_share = Config({**config, "WORKERS": 0}), False
     counting = BlockCounts(kernel, config, problem, widths, scalars, multiprocessors)
     if not blocks:
         total, run, exact = Counts(), 0, True

@@ -16,7 +16,7 @@ from tilewright.bench.verify import Operands, limit
 from tilewright.cli.terminal import Shapes, Suites, notes, out
 from tilewright.engines.emulator import Checked, check, load_runtime, worker_count
 from tilewright.errors import DtypeError
-from tilewright.kernels import LADDER, resolve
+from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 
@@ -73,7 +73,7 @@ def run_check(
     The exit status is 0 only if nothing was found.
     """
     overrides = parse_overrides(config)
-    named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in LADDER]
+    named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in KERNELS]
     if not kernels and dtype is not None:
         named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
@@ -129,7 +129,9 @@ def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
     clean = all(outcome.clean for outcome in outcomes)
     verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
     out.print(
-        f"{kernel.rung:>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", highlight=False, soft_wrap=True
+        f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]",
+        highlight=False,
+        soft_wrap=True,
     )
     if not clean:
         table = Table("fault", "on", "first seen", box=box.SIMPLE)

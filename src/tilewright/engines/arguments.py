@@ -126,8 +126,9 @@ def pack(
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
-    """A layout's leading dimension. Of a single line, which counts as aligned whatever it is, a multiple of
-    `VECTOR_BYTES`: kernels make addresses of lines that do not exist, and those must be aligned where nothing is read."""
+    """A leading dimension. Of a single line, which counts as aligned whatever it is, a multiple of
+    `VECTOR_BYTES`: kernels compute addresses of lines that do not exist, aligned though nothing is read there.
+    """
     count, _ = layout.lines(rows, cols)
     return layout.ld if count > 1 else _round_up(layout.ld, VECTOR_BYTES)
 

@@ -1,6 +1,7 @@
 """The cuda engine: runs kernels on an NVIDIA GPU, through NVRTC and cuda.core."""
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from tilewright import gpus
 from tilewright.engines import nvrtc, tensor_maps
-from tilewright.engines.arguments import pack
+from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.base import Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.cuda_launch import launch
@@ -81,6 +82,9 @@ class CudaEngine:
         self.cache_bytes = self.device.properties.l2_cache_size
         self.arch = gpus.limits((major, minor)).arch
         self._workspaces = Workspaces(self.device, self.current)
+        # The compiled launcher may come between the steps of a plan here: it has memory of its own.
+        self._launchers_workspaces = Workspaces(self.device, self.current)
+        self._one_plan = threading.Lock()
         self._executables: dict[tuple[Kernel, Config, Variant], CudaExecutable] = {}
 
     def compile(self, kernel: Kernel, config: Config, variant: Variant) -> CudaExecutable:
@@ -133,7 +137,8 @@ class CudaEngine:
                 "kind once before the capture, or call tilewright.plan with them"
             )
         executables = [self.compile(job.kernel, job.config, job.variant) for job in found.jobs]
-        steps = tuple(self._step(job, one) for job, one in zip(found.jobs, executables, strict=True))
+        with self.current:  # tensor maps are made in it
+            steps = tuple(self._step(job, one) for job, one in zip(found.jobs, executables, strict=True))
         last = found.jobs[-1]
         workspace = last.kernel.workspace(last.problem, last.config, self.multiprocessors)
         needs = Needs(workspace.bytes, workspace.tickets, found.relayout_bytes)
@@ -145,7 +150,16 @@ class CudaEngine:
         workers = config.get("WORKERS", 0) * self.multiprocessors
         arguments, slots = pack(kernel, problem, workers, job.sources, maps, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))
-        return Step(executable.handle, grid, block, shared_bytes, executable.overlaps, arguments, slots)
+        return Step(
+            executable.handle,
+            grid,
+            block,
+            shared_bytes,
+            executable.overlaps,
+            arguments,
+            shape_of(kernel.arguments).offsets,
+            slots,
+        )
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         """Start the launches of a plan.
@@ -163,7 +177,7 @@ class CudaEngine:
         if not plan.steps:
             return
         on = self.stream if stream is None else _as_stream(stream)
-        with self.current:
+        with self._one_plan, self.current:
             needs = plan.needs
             memory = self._workspaces.memory(int(on.handle), needs) if any(needs) else Memory()
             addresses = {
@@ -185,8 +199,8 @@ class CudaEngine:
         return int(self.device.context.handle)
 
     def workspace(self, stream: int, needs: Needs) -> Memory:
-        """Memory for a launch on a stream, by its handle; see `Workspaces.memory`."""
-        return self._workspaces.memory(stream, needs)
+        """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
+        return self._launchers_workspaces.memory(stream, needs)
 
     def capturing(self, stream: Any) -> bool:
         """Whether launches on a stream are being captured into a graph."""

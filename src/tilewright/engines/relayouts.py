@@ -78,10 +78,21 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
     return Jobs((copying(problem, copies), last) if copies else (last,), end, tuple(wanted))
 
 
+def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
+    """The problem of a kernel's own launch: with the copies of A and B that it reads, where it asks for some.
+
+    Base addresses are taken for aligned.
+
+    Raises:
+        DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
+    """
+    return jobs(kernel, config, problem, Addresses()).jobs[-1].problem
+
+
 def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     """The launch of `relayout` that makes one copy or two, of operands of the problem's element type."""
     made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))
-    sources = {}
+    sources: dict[str, Source] = {}
     for side, copy in zip("ab", made, strict=True):
         sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source("relayout", copy.shift)}
     variant = Variant(edges=True, aligned=False, factors=problem.dtype)
@@ -90,7 +101,7 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
 
 def numbers(copies: Sequence[Copy]) -> dict[str, int]:
     """What the parameters of `relayout` say of copies, by the names that `arguments` has for it."""
-    found = {}
+    found: dict[str, int] = {}
     for side, copy in zip("ab", copies, strict=False):
         values = copy._asdict()
         found |= {f"{name}_{side}": values[name] for name in ("lines", "length", "matrices")}

@@ -3,7 +3,8 @@
 A copy from ordinary memory is one thread's work in the driver. Here a few threads copy pieces into pinned buffers, from
 where the copy engines take them, in both directions at once.
 
-Driver API: "Memory Management" (cuMemHostAlloc), CUDA C++ Best Practices Guide, "Asynchronous and Overlapping Transfers".
+Driver API: "Memory Management" (cuMemHostAlloc). CUDA C++ Best Practices Guide: "Asynchronous and Overlapping Transfers
+with Computation".
 """
 
 import ctypes

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tilewright.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.errors import KernelNotFoundError, nearest
 from tilewright.kernels.ladder import (
     async_copy,
     autotuned,
@@ -61,17 +61,6 @@ def find(name: str) -> Kernel:
         if name == str(kernel.rung):
             return kernel
     raise KernelNotFoundError(f"no kernel is called {name!r}{nearest(name, _BY_NAME)}")
-
-
-def completed(name: str, config: Mapping[str, int]) -> Mapping[str, int]:
-    """A config with the defaults of parameters that its kernel did not have when it was written down.
-
-    What the ladder does not have any more, kernel or config, stays as it is.
-    """
-    try:
-        return find(name).config(config)
-    except (KernelNotFoundError, ConfigError):
-        return config
 
 
 def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:

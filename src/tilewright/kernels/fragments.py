@@ -1,6 +1,7 @@
 """What kernels that multiply fragments have in common: parameters, constraints, geometry."""
 
 from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.kernels.families import Staging
 from tilewright.kernels.spec import Config, Constraint, Parameter
 from tilewright.kernels.takes import VECTOR_BYTES
 
@@ -20,6 +21,9 @@ def threads(config: Config) -> int:
 def block(config: Config) -> tuple[int, int, int]:
     """Extents of a block."""
     return (threads(config), 1, 1)
+
+
+STAGING = Staging(tensor_cores=True, min_blocks=lambda config: config.MIN_BLOCKS)
 
 
 def parameters(bm: int, bn: int, bk: int, wm: int, wn: int, min_blocks: int) -> tuple[Parameter, ...]:

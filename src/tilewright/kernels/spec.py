@@ -1,14 +1,15 @@
 """The vocabulary of the ladder: Kernel, Parameter, Constraint, Config, Variant, Launch."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, KernelNotFoundError, TilewrightError, nearest
 from tilewright.gpus import limits
+from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
-from tilewright.problem import Layout, Order, Problem
+from tilewright.problem import Order, Problem
 
 BFLOAT16 = "BFLOAT16"
 """Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
@@ -187,13 +188,15 @@ class Kernel:
     shared_bytes: Callable[[Config], int] = lambda config: 0
     """Bytes of dynamic shared memory of a block."""
     constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
-    """Macros that the source is compiled with besides the parameters: what another kernel of this source has as such."""
+    """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
     tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
     """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps."""
     relayouts: tuple[Order | None, Order | None] | None = None
     """The orders that it wants A and B in, None where it takes either; the rows (or columns) of both then start at
     multiples of 16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not.
     Without relayouts at all, operands that the kernel does not take are refused."""
+    cost: CostFamily = PLAIN
+    """How its time is predicted."""
     overlaps: bool = False
     """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
     it calls `wait_for_grid_before` before it touches memory."""
@@ -263,13 +266,10 @@ class Kernel:
 
     def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
         """Why it does not take a problem with operands at these addresses, or copies of them; None where it does."""
-        if self.relayouts is not None:
-            a, b = (
-                layout if order is None else Layout(order)
-                for order, layout in zip(self.relayouts, (problem.a, problem.b), strict=True)
-            )
-            problem, addresses = replace(problem, a=a, b=b), Addresses()
-        return self.takes.refusal(self.name, problem, addresses)
+        if self.relayouts is None:
+            return self.takes.refusal(self.name, problem, addresses)
+        orders = (order or layout.order for order, layout in zip(self.relayouts, (problem.a, problem.b), strict=True))
+        return self.takes.refusal(self.name, problem, addresses, "".join("NT"[order == "column"] for order in orders))
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
         """Raise the refusal of a problem: DtypeError, LaunchError or ProblemError."""

@@ -64,19 +64,25 @@ class Takes:
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
 
-    def refusal(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
-        """Why the kernel of this name does not take a problem with operands at these addresses; None where it does."""
+    def refusal(
+        self, name: str, problem: Problem, addresses: Addresses = Addresses(), relayout: str = ""
+    ) -> TilewrightError | None:
+        """Why the kernel of this name does not take a problem with operands at these addresses; None where it does.
+
+        relayout: orders of the copies of A and B that it is given, whose lines are aligned; empty where there are none.
+        """
+        layout = relayout or problem.layout
         if problem.dtype not in self.factors:
             return DtypeError(f"{name} takes {', '.join(self.factors)}, got {problem.dtype}")
         if problem.result not in self.results:
             return DtypeError(f"{name} makes {', '.join(self.results)}, got out_dtype {problem.result}")
-        if problem.layout not in self.layouts and problem.k:
-            return LaunchError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {problem.layout}")
+        if layout not in self.layouts and problem.k:
+            return LaunchError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {layout}")
         if problem.batch > 1 and not self.batches:
             return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
         if problem.epilogue != Epilogue() and not self.epilogue:
             return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
-        if self.aligned and not factors_aligned(problem, addresses):
+        if self.aligned and not relayout and not factors_aligned(problem, addresses):
             return LaunchError(
                 f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
                 f"{addresses.a:#x} and {addresses.b:#x}, and {problem.a.ld} and {problem.b.ld} {problem.dtype} a row"
@@ -122,13 +128,9 @@ def factors_aligned(problem: Problem, addresses: Addresses = Addresses()) -> boo
 
 
 def all_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
-    """Whether lines of A, B, C and D start at multiples of `VECTOR_BYTES`: also those that a tile has past the end, of
-    which addresses are made.
-    """
-    item, result_item = ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
-    return (addresses.a | addresses.b | addresses.c | addresses.d) % VECTOR_BYTES == 0 and (
-        problem.a.aligned(item, VECTOR_BYTES)
-        and problem.b.aligned(item, VECTOR_BYTES)
-        and problem.d.aligned(result_item, VECTOR_BYTES)
-        and problem.addend.aligned(result_item, VECTOR_BYTES)
+    """The same of A, B, C and D."""
+    return (
+        factors_aligned(problem, addresses)
+        and lines_aligned(problem.d, problem.m, problem.n, problem.result, addresses.d)
+        and lines_aligned(problem.addend, problem.m, problem.n, problem.result, addresses.c)
     )

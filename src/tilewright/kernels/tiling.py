@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 from tilewright.gpus import MULTIPROCESSORS, STATIC_SHARED_LIMIT
+from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
 
 FLOAT_BYTES = 4
+_WARP = 32
 _LANES_M, _LANES_N = 4, 8
 _HOPPER = MULTIPROCESSORS[9, 0]  # whose room the constraints of rungs with MIN_BLOCKS are about
 
@@ -36,6 +38,14 @@ def tile(config: Config) -> Tile:
     return Tile(m=config.BM, n=config.BN, k=config.BK)
 
 
+def _fragment(config: Config) -> Fragment:
+    return Fragment(config.TM, config.TN, lanes_n=min(config.BN // config.TN, _WARP))
+
+
+STAGING = Staging(fragment=_fragment)
+"""How kernels with the five sizes are predicted that stage through registers."""
+
+
 def shared_tiles_bytes(config: Config, pad: int = 0) -> int:
     """Bytes of a BM x BK tile of A and a BK x (BN + pad) tile of B."""
     return FLOAT_BYTES * config.BK * (config.BM + config.BN + pad)
@@ -44,6 +54,11 @@ def shared_tiles_bytes(config: Config, pad: int = 0) -> int:
 def result_tile_bytes(config: Config) -> int:
     """Bytes of a BM x BN tile of C in shared memory."""
     return FLOAT_BYTES * config.BM * config.BN
+
+
+def fragment_of_4_by_8(config: Config) -> Fragment:
+    """A TM x TN fragment, of warps whose lanes are arranged 4 along m and 8 along n."""
+    return Fragment(config.TM, config.TN, lanes_n=_LANES_N)
 
 
 def threads_of_4_by_8(config: Config) -> int:

@@ -9,6 +9,7 @@ from tilewright.analysis.explanation import Measured
 from tilewright.bench.records import Run
 from tilewright.errors import RecordsError
 from tilewright.gpus import Gpu, find_gpu
+from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 from tilewright.tables import store
@@ -42,7 +43,7 @@ def _of_records(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, resu
         for record in run.records:
             same = (record.shape, record.case) == (problem.shape, problem.case)
             named = (record.picked or record.kernel) == kernel.name
-            if same and named and record.verified and record.config == dict(config):
+            if same and named and record.verified and upgraded(kernel.name, record.config) == config:
                 yield Measured(record.gflops, f"{path.parent.name}/{path.name}")
 
 
@@ -51,7 +52,7 @@ def _of_tables(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> It
         if not _is(gpu, table.gpu, "{}.{}".format(*table.capability)):
             continue
         for entry in table.entries:
-            same = entry.problem == (problem.m, problem.n, problem.k, problem.dtype)
+            same = entry.problem == (problem.m, problem.n, problem.k, problem.batch, problem.case)
             if same and entry.kernel == kernel.name and entry.config == dict(config):
                 yield Measured(entry.gflops, f"the tuned table of an {table.gpu}")
 

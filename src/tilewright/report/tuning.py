@@ -15,7 +15,8 @@ from tilewright.bench.measure import Choice
 from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.problem import Problem
-from tilewright.report.performance import fill, table
+from tilewright.report.markdown import table
+from tilewright.report.performance import fill
 from tilewright.report.ratios import quotient, speed
 from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
 from tilewright.select.selector import select
@@ -59,7 +60,7 @@ def main() -> int:
 
 
 def winners(entries: Sequence[Entry]) -> str:
-    """What the selector takes for the suites' problems that are tabled, beside cuBLAS, by element type and work."""
+    """What the selector takes for the suites' problems that are tabled, beside cuBLAS, by case and work."""
     rows: list[Sequence[object]] = []
     for entry in fastest(entries):
         beside = entry.baseline_gflops
@@ -67,7 +68,7 @@ def winners(entries: Sequence[Entry]) -> str:
             rows.append(
                 (
                     entry.shape,
-                    entry.dtype,
+                    entry.case,
                     f"`{entry.kernel}`",
                     _config(entry),
                     speed(entry.gflops),
@@ -76,7 +77,7 @@ def winners(entries: Sequence[Entry]) -> str:
                     f"{entry.error_ratio:.2f}x" if entry.error_ratio is not None else "",
                 )
             )
-    heads = ("m x n x k", "type", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error")
+    heads = ("m x n x k", "case", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error")
     return table(heads, rows, "llllrrrr")
 
 
@@ -95,9 +96,9 @@ def others(entries: Sequence[Entry]) -> str:
 
 
 def fastest(entries: Iterable[Entry]) -> list[Entry]:
-    """Of each problem the fastest entry, of those that err little; by element type and work."""
+    """Of each problem the fastest entry, of those that err little; by case and work."""
     best = best_by_problem(entries).values()
-    return sorted(best, key=lambda entry: (entry.dtype, entry.m * entry.n * entry.k, entry.problem))
+    return sorted(best, key=lambda entry: (entry.case, entry.work, entry.problem))
 
 
 def _in_suite(entry: Entry) -> bool:
@@ -173,7 +174,10 @@ def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
     major, minor = map(int, gpu["compute_capability"].split("."))
     pick = words(Choice(*select(Problem.parse(one.shape), (major, minor), gpu["name"])))
-    times_us = {words_now(named): time_us for named, time_us in (one.times_us or {}).items()}
+    times_us: dict[str, float] = {}
+    for named, time_us in (one.times_us or {}).items():
+        if now := words_now(named):
+            times_us[now] = min(time_us, times_us.get(now, time_us))
     return times_us[pick] / min(times_us.values()) if pick in times_us else None
 
 
@@ -187,7 +191,7 @@ def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:
     Raises:
         RecordsError: there are none, or they are of several kernels, problems or GPUs.
     """
-    subjects = {(trial.device, trial.kernel, trial.m, trial.n, trial.k, trial.dtype) for trial in trials}
+    subjects = {(trial.device, trial.kernel, *trial.problem) for trial in trials}
     if len(subjects) != 1:
         raise RecordsError(f"a journal to be drawn must be of one kernel on one problem and GPU, got {len(subjects)}")
     return sorted(trials, key=lambda trial: trial.at_s)

@@ -1,115 +1,45 @@
-"""The best rung known for a problem: from tuned tables, and between and beyond them from the cost model."""
+"""The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model."""
 
 import math
-import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tilewright.analysis.cost import Cost, predict
-from tilewright.analysis.gaussian_process import GaussianProcess
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
+from tilewright.analysis.cost import CostModel, Sizes
+from tilewright.errors import DtypeError, TilewrightError
 from tilewright.gpus import Gpu, find_gpu
-from tilewright.kernels import LADDER, find, resolve
+from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import Addresses, all_aligned
-from tilewright.problem import ITEM_BYTES, Arithmetic, Problem
-from tilewright.tables.cover import does_for, fewest
+from tilewright.kernels.takes import Addresses
+from tilewright.problem import Problem
+from tilewright.select.measured import Case, Measured, identity, measured, shipped_factors
 
-if TYPE_CHECKING:
-    from tilewright.tables.table import Entry, Table
+_NEIGHBOURS = 16
+"""Tabled problems that are asked."""
 
-_LENGTH = 3.0
-"""Over so many doublings of a size, what was measured of a config loses most of its weight."""
+_CANDIDATES = 8
+"""Configs that came nearest to the fastest there, whose times are predicted."""
 
-_DEVIATION = 0.1
-"""How far the cost model errs of a config, as a logarithm."""
+_LENGTH = 0.2
+"""Distance over which a neighbour's weight falls to 1/e."""
 
-_NOISE = 0.02
-"""How far measurements do."""
+_UNKNOWN = 0.1
+"""Weight of the assumption that the cost model is off by as much as it usually is."""
 
-_CAUTION = 0.05
-"""Logarithm of how many times longer than the model says a config should take that was not measured on such a GPU."""
+_FAR = 2.0
+"""Where no tabled problem is as near as this, the kernels' own configs are candidates too."""
 
-_FAR = 3.0
-"""Where no tabled shape is as near as this, the ladder's own configs are candidates too."""
-
-_OTHER_ALIGNMENT = 0.5
-"""How far apart, in doublings of a size, rows that are aligned and rows that are not put two problems."""
+_CAUTION = 1.05
+"""How many times longer than the model says a config is assumed to take that was not measured on such a GPU."""
 
 _EMULATED = ("warptiled", "vectorized:fastcuda_v3")
 """For the emulator, the first whose tile fits into the matrix: large tiles are emulated in the fewest steps."""
 
-_SMALLEST = "coalesced"
-"""One thread an element and nothing staged: for the emulator, where no tile fits."""
+_SMALLEST = ("coalesced", "split_k:tiny")
+"""For the emulator, where no such tile fits: one thread an element and nothing staged, or small tiles."""
 
-
-class _Known(NamedTuple):
-    """A kernel and config as measured on a tabled problem."""
-
-    kernel: Kernel
-    config: Config
-    time_us: float
-    accurate: bool
-    """Whether it errs little more than cuBLAS, as far as is known."""
-
-
-class _Expected(NamedTuple):
-    """A kernel and config, and what is expected of it."""
-
-    inaccurate: bool
-    """Whether it errs more than cuBLAS by much."""
-    time_us: float
-    kernel: Kernel
-    config: Config
-
-
-class _Place(NamedTuple):
-    """Where a problem lies among others: logarithms of its sizes to base 2, and whether its rows are aligned."""
-
-    m: float
-    n: float
-    k: float
-    aligned: bool
-
-
-class _Shape(NamedTuple):
-    """A tabled problem, and what was measured on it: what is accurate comes first, the fastest of it at the head."""
-
-    problem: Problem
-    place: _Place
-    gpu: Gpu
-    known: tuple[_Known, ...]
-
-
-class _Candidate(NamedTuple):
-    """A kernel and config that may be the fastest on a problem in no table."""
-
-    kernel: Kernel
-    config: Config
-    error: GaussianProcess
-    """Logarithm of its time over the cost model's, as far as that is not so for all configs."""
-    accurate: NDArray[np.float64]
-    """Of each measurement, whether it errs little: 1, or 0."""
-
-
-class _Candidates(NamedTuple):
-    """What there is to choose from, for a problem in no table."""
-
-    factor: float
-    """The median of measured over predicted times."""
-    all: tuple[_Candidate, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class _Knowledge:
-    """What the tables of a GPU, or of one like it, tell."""
-
-    shapes: tuple[_Shape, ...]
+_Expected = tuple[bool, float, Kernel, Config]
+"""Whether it errs much more than cuBLAS, the microseconds expected, kernel and config."""
 
 
 def select(
@@ -117,234 +47,125 @@ def select(
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
-    In this order: what the user's table has for the problem; what the shipped table of this GPU has; for shapes in no
-    table, the few configs that come near to the fastest on all that are, ranked by the cost model, corrected by what
-    each measured on tabled shapes, those alike counting most; far from all, and on GPUs of which there is no table,
-    also the ladder's own configs, ranked by the cost model, corrected by what their kernels measured in the shipped
-    tables.
-    Never a kernel that rounds its operands, or one that cannot take them.
+    In this order: what the user's table has for the problem; what the shipped table of this GPU has; for problems in no
+    table, of the configs that did best on the nearest tabled ones the one that the cost model expects to be fastest,
+    corrected by what each measured there. Far from all of them, and on GPUs without tables, the kernels' own configs
+    are candidates too, corrected by what their kernels measured in the shipped tables.
+    A case that is in no table takes the candidates of the nearest that is. Never a kernel that rounds its operands, or
+    one that does not take them.
 
     Args:
         problem: the product to compute.
         capability: the GPU's compute capability, None on the emulator.
         device: the name that the GPU's driver gives it.
-        addresses: of A, B and C, or what they leave when divided by 16: kernels differ in the alignment they need.
+        addresses: of the operands, or what they leave when divided by 16: kernels differ in the alignment they need.
 
     Raises:
         DtypeError: no kernel multiplies this element type on this GPU.
+        LaunchError, ProblemError: none takes the problem otherwise; the message says why the last one does not.
     """
-    return _select(problem, capability, device, Addresses(*(address % 16 for address in addresses)))
-
-
-@lru_cache(maxsize=4096)
-def _select(
-    problem: Problem, capability: tuple[int, int] | None, device: str, addresses: Addresses
-) -> tuple[Kernel, Config]:
     if capability is None:
-        return _for_emulator(problem)
-    gpu = find_gpu(device, capability)
-    takers = frozenset(kernel for kernel in LADDER if _takes(kernel, problem, capability, addresses))
-    if not takers:
-        raise DtypeError(
-            f"no kernel takes {problem.dtype} operands like these on compute capability {capability[0]}.{capability[1]}"
-        )
-    aligned = all_aligned(problem) and not any(addresses)
-    known = _tabled(device, problem.dtype)
-    for shape in known.shapes:
-        if _sizes(shape.problem) == _sizes(problem) and shape.place.aligned == aligned:
-            for one in shape.known:
-                if one.kernel in takers:
-                    return one.kernel, one.config
-    if not known.shapes:
-        known = _tabled_alike(capability, problem.dtype)
-    expected = _between(known, problem, aligned, gpu, takers)
-    place = _place(problem, aligned)
-    if not expected or min(_distance(shape.place, place) for shape in known.shapes) > _FAR:
-        expected += _untabled(problem, gpu, takers)
+        return _for_emulator(problem, addresses)
+    sizes = Sizes.of(problem, addresses)
+    case = Case.of(problem)
+    tables = measured(device, capability)
+    known = tables.get(case) or _nearest(tables, case)
+    expected: list[_Expected] = []
+    distance = math.inf
+    if known is not None:
+        taken: dict[Kernel, bool] = {}
+
+        def takes(kernel: Kernel) -> bool:
+            if kernel not in taken:
+                taken[kernel] = _refusal(kernel, problem, capability, addresses) is None
+            return taken[kernel]
+
+        if case in tables and (row := known.rows.get(identity(sizes))) is not None:
+            for number in known.ranked(row):
+                kernel, config, _ = known.choices[number]
+                if takes(kernel):
+                    return kernel, config
+        expected, distance = _between(known, sizes, takes)
+    if not expected or distance > _FAR:
+        expected += _untabled(problem, sizes, find_gpu(device, capability), addresses)
+    if not expected:
+        raise _no_kernel(problem, capability, addresses)
     _, _, kernel, config = min(expected, key=lambda one: one[:2])
     return kernel, config
 
 
-def _between(
-    known: _Knowledge, problem: Problem, aligned: bool, gpu: Gpu, takers: frozenset[Kernel]
-) -> list[_Expected]:
-    """What the candidates should take on a problem: what the cost model says, corrected by what was measured."""
-    found = []
-    factor, candidates = _candidates(known, takers)
-    for kernel, config, error, accurate in candidates:
-        if cost := predict(kernel, config, problem, gpu):
-            near = error.covariance(_circumstances(problem, aligned, cost))
-            time_us = cost.us * factor * math.exp(error.expected(near))
-            inaccurate = float(near @ (1 - accurate)) > (float(near.sum()) + error.deviation**2) / 2
-            found.append(_Expected(inaccurate, time_us, kernel, config))
-    return found
+def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> tuple[list[_Expected], float]:
+    """What candidates should take on a problem, and how far the nearest tabled one is."""
+    distances = known.distances(sizes)
+    near = distances.argsort()[:_NEIGHBOURS]
+    weights = np.exp(distances[near] / -_LENGTH)
+    votes, errors, times, inaccurate = known.weighed(near, weights)
+    expected: list[_Expected] = []
+    for number in votes.argsort()[::-1].tolist():
+        kernel, config, model = known.choices[number]
+        if len(expected) == _CANDIDATES or not votes[number]:
+            break
+        if takes(kernel) and (cost := model.predict(sizes)):
+            certain = float(times[number]) + _UNKNOWN
+            correction = math.exp(known.usual + float(errors[number]) / certain)
+            expected.append((bool(inaccurate[number] > certain / 2), cost.us * correction, kernel, config))
+    return expected, float(distances[near[0]])
 
 
-def _untabled(problem: Problem, gpu: Gpu, takers: frozenset[Kernel]) -> list[_Expected]:
-    """The ladder's own configs, with the times that the cost model expects, corrected by kernel."""
-    factors = _kernel_factors()
+def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses) -> list[_Expected]:
+    """The kernels' own configs, with the times that the cost model expects, corrected by kernel."""
+    takers = [kernel for kernel in KERNELS if _refusal(kernel, problem, gpu.capability, addresses) is None]
+    factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, the guess at one that was not must not win over them.
-    kernels = {kernel for kernel in takers if kernel.name in factors} or takers
     found = []
-    for kernel in (kernel for kernel in LADDER if kernel in kernels):
-        for config in _own_configs(kernel, gpu.capability):
-            cost = predict(kernel, config, problem, gpu)
-            if cost:
-                time_us = cost.us * factors.get(kernel.name, 1.0) * math.exp(_CAUTION)
-                found.append(_Expected(False, time_us, kernel, config))
+    for kernel in [kernel for kernel in takers if kernel.name in factors] or takers:
+        overrides = [*kernel.presets.values(), *kernel.tuned.values()]
+        configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
+        for config in dict.fromkeys(configs):
+            if cost := CostModel(kernel, config, gpu).predict(sizes):
+                found.append((False, cost.us * factors.get(kernel.name, 1.0) * _CAUTION, kernel, config))
     return found
 
 
-@lru_cache
-def _own_configs(kernel: Kernel, capability: tuple[int, int]) -> tuple[Config, ...]:
-    """A kernel's defaults, and those of its presets and of other GPUs' tuned configs that differ from them."""
-    configs = [kernel.config(capability=capability)]
-    configs += [kernel.config(overrides) for overrides in (*kernel.presets.values(), *kernel.tuned.values())]
-    return tuple(dict.fromkeys(configs))
-
-
-@lru_cache
-def _kernel_factors() -> dict[str, float]:
-    """By kernel, the median of its measured over its predicted times in all shipped tables."""
-    from tilewright.tables import store  # noqa: PLC0415 reading tables takes pydantic, which is slow to import
-
-    factors: dict[str, list[float]] = {}
-    for shape in (shape for dtype in ITEM_BYTES for shape in _shapes(store.shipped(), dtype)):
-        for known in shape.known:
-            if cost := predict(known.kernel, known.config, shape.problem, shape.gpu):
-                factors.setdefault(known.kernel.name, []).append(known.time_us / cost.us)
-    return {name: statistics.median(of_kernel) for name, of_kernel in factors.items()}
-
-
-@lru_cache
-def _candidates(known: _Knowledge, takers: frozenset[Kernel]) -> _Candidates:
-    """The fewest configs, of kernels that may be picked, that come near to the fastest on all shapes."""
-    does = does_for(
-        (index, (one.kernel, one.config), one.accurate, one.time_us)
-        for index, shape in enumerate(known.shapes)
-        for one in shape.known
-        if one.kernel in takers
-    )
-    measured: dict[tuple[Kernel, Config], list[tuple[NDArray[np.float64], float, bool]]] = {
-        choice: [] for choice in fewest(does)
-    }
-    for shape in known.shapes:
-        for one in shape.known:
-            of_choice = measured.get((one.kernel, one.config))
-            if of_choice is None:
-                continue
-            if cost := predict(one.kernel, one.config, shape.problem, shape.gpu):
-                circumstances = _circumstances(shape.problem, shape.place.aligned, cost)
-                of_choice.append((circumstances, math.log(one.time_us / cost.us), one.accurate))
-    errors = [error for of_choice in measured.values() for _, error, _ in of_choice]
-    usual = statistics.median(errors) if errors else 0.0
-    candidates = []
-    for (kernel, config), of_choice in measured.items():
-        if of_choice:
-            places, values, accurate = map(np.array, zip(*of_choice, strict=True))
-            process = GaussianProcess.fitted(places, values - usual, _LENGTH, _DEVIATION, _NOISE)
-            candidates.append(_Candidate(kernel, config, process, accurate.astype(float)))
-    return _Candidates(math.exp(usual), tuple(candidates))
-
-
-def _circumstances(problem: Problem, aligned: bool, cost: Cost) -> NDArray[np.float64]:
-    """What the cost model's error depends on, as coordinates: the logarithms of the sizes, whether rows are aligned,
-    how many blocks a multiprocessor gets and how many share a tile, as logarithms, and which part of the
-    multiprocessors has the last of these blocks, and of the GPU's room the last wave."""
-    blocks, parts = max(cost.blocks, 1e-3), max(cost.parts, 1.0)
-    return np.array(
-        [*_place(problem, aligned), math.log2(blocks), math.log2(parts), _last(cost.blocks), _last(cost.waves)]
-    )
-
-
-def _last(count: float) -> float:
-    """Of so many, the part that is in the last one."""
-    return count - math.ceil(count) + 1
-
-
-@lru_cache
-def _tabled(device: str, dtype: str) -> _Knowledge:
-    """What the tables of a GPU tell; on a shape that the user measured, only what the user did."""
-    from tilewright.tables import store  # noqa: PLC0415
-
-    return _Knowledge(_shapes(store.load(device), dtype) if device else ())
-
-
-@lru_cache
-def _tabled_alike(capability: tuple[int, int], dtype: str) -> _Knowledge:
-    """What the shipped tables of other GPUs of this compute capability tell."""
-    from tilewright.tables import store  # noqa: PLC0415
-
-    tables = [table for table in store.shipped() if table.capability == capability]
-    return _Knowledge(_shapes(tables, dtype))
-
-
-def _shapes(tables: Iterable["Table"], dtype: str) -> tuple[_Shape, ...]:
-    shapes: dict[tuple[int, int, int], _Shape] = {}
-    for table in tables:
-        gpu = find_gpu(table.gpu, table.capability)
-        measured: dict[tuple[int, int, int], list[_Known]] = {}
-        for entry in table.entries:
-            sizes = entry.m, entry.n, entry.k
-            if entry.dtype == dtype and sizes not in shapes and (known := _known(entry)):
-                measured.setdefault(sizes, []).append(known)
-        for sizes, of_shape in measured.items():
-            of_shape.sort(key=lambda known: (not known.accurate, known.time_us))
-            problem = Problem(*sizes, Arithmetic(dtype))
-            shapes[sizes] = _Shape(problem, _place(problem, all_aligned(problem)), gpu, tuple(of_shape))
-    return tuple(shapes.values())
-
-
-def _known(entry: "Entry") -> _Known | None:
-    """What an entry says; None where the ladder does not have its kernel or config any more."""
-    try:
-        kernel = find(entry.kernel)
-        config = _config(kernel, frozenset(entry.config.items()))
-    except (KernelNotFoundError, ConfigError):
+def _nearest(tables: dict[Case, Measured], case: Case) -> Measured | None:
+    """What was measured of the nearest case: the same factors; then row-major operands, and the same result."""
+    alike = [one for one in tables if one.factors == case.factors]
+    if not alike:
         return None
-    return _Known(kernel, config, entry.time_us, entry.accurate)
+    return tables[
+        min(alike, key=lambda one: (one.layout != case.layout, one.layout != "NN", one.result != case.result))
+    ]
 
 
-@lru_cache(maxsize=4096)
-def _config(kernel: Kernel, values: frozenset[tuple[str, int]]) -> Config:
-    """One object for each config, which caches then find without a comparison of its values."""
-    return kernel.config(dict(values))
+def _refusal(
+    kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: Addresses
+) -> TilewrightError | None:
+    """Why a kernel may not be picked; None where it runs on the GPU, takes the operands and rounds nothing."""
+    if kernel.precision is not None:
+        return DtypeError(f"{kernel.name} rounds its operands to {kernel.precision}")
+    if not kernel.runs_on(capability, problem.dtype):
+        return DtypeError(f"{kernel.name} does not run on compute capability {capability[0]}.{capability[1]}")
+    return kernel.refusal(problem, addresses)
 
 
-def _takes(kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: Addresses) -> bool:
-    """Whether a kernel may be picked: it runs on the GPU, takes the operands, and rounds nothing."""
-    return (
-        kernel.refusal(problem, addresses) is None
-        and kernel.precision is None
-        and kernel.runs_on(capability, problem.dtype)
-    )
+def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Addresses) -> TilewrightError:
+    refusals = [_refusal(kernel, problem, capability, addresses) for kernel in KERNELS]
+    reason = next((refusal for refusal in reversed(refusals) if not isinstance(refusal, DtypeError)), None)
+    words = f"no kernel takes {problem.case} operands like these on compute capability {capability[0]}.{capability[1]}"
+    return DtypeError(words) if reason is None else type(reason)(f"{words}: {reason}")
 
 
-def _place(problem: Problem, aligned: bool) -> _Place:
-    m, n, k = (math.log2(max(size, 1)) for size in _sizes(problem))
-    return _Place(m, n, k, aligned)
+def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
+    def takes(kernel: Kernel) -> bool:
+        return kernel.precision is None and kernel.refusal(problem, addresses) is None
 
-
-def _distance(one: _Place, other: _Place) -> float:
-    """How far apart two problems lie, in doublings of a size."""
-    apart = math.hypot(one.m - other.m, one.n - other.n, one.k - other.k)
-    return apart if one.aligned == other.aligned else apart + _OTHER_ALIGNMENT
-
-
-def _sizes(problem: Problem) -> tuple[int, int, int]:
-    return problem.m, problem.n, problem.k
-
-
-def _for_emulator(problem: Problem) -> tuple[Kernel, Config]:
     for name in _EMULATED:
         kernel, overrides = resolve(name)
         config = kernel.config(overrides)
         tile = kernel.tile(config)
-        if kernel.refusal(problem) is None and problem.m >= tile.m and problem.n >= tile.n:
+        if takes(kernel) and problem.m >= tile.m and problem.n >= tile.n:
             return kernel, config
-    kernel, overrides = next(
-        (kernel, {})
-        for kernel in (resolve(_SMALLEST)[0], *reversed(LADDER))
-        if kernel.refusal(problem) is None and kernel.precision is None
-    )
-    return kernel, kernel.config(overrides)
+    for kernel, overrides in (*map(resolve, _SMALLEST), *((kernel, {}) for kernel in reversed(KERNELS))):
+        if takes(kernel):
+            return kernel, kernel.config(overrides)
+    raise DtypeError(f"no kernel takes {problem.case} operands like these")

@@ -3,17 +3,18 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tilewright.errors import RecordsError
 from tilewright.files import save
+from tilewright.kernels.old_configs import upgraded
 from tilewright.problem import Problem
 from tilewright.tables.cover import does_for, fewest
 
-FORMAT = 1
-"""Version of the format: a file of another one is refused."""
+FORMAT = 2
+"""Version of the format that is written. Files of format 1, all of row-major float32 results, are read too."""
 
 KEEP_WITHIN = 1.5
 """A table keeps what is at most so many times slower than the fastest on its problem, of each kernel's best, which
@@ -27,7 +28,7 @@ ACCURATE_WITHIN = 1.5
 """How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
 
 
-_Problem = tuple[int, int, int, str]
+_Problem = tuple[int, int, int, int, str]
 _Choice = tuple[str, tuple[tuple[str, int], ...]]
 
 
@@ -35,13 +36,10 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Entry(_Model):
-    """One kernel with one config, measured on one problem."""
-
+class _Measured(_Model):
     m: int = Field(ge=0)
     n: int = Field(ge=0)
     k: int = Field(ge=0)
-    dtype: str
     kernel: str
     config: dict[str, int]
     gflops: float = Field(gt=0)
@@ -52,10 +50,28 @@ class Entry(_Model):
     revision: str | None = None
     """Revision of the source that was measured."""
 
+
+class Entry(_Measured):
+    """One kernel with one config, measured on one problem."""
+
+    batch: int = Field(default=1, ge=0)
+    case: str = Field(pattern=r"^[NT]{2} \w+(->\w+)?( [\w+]+)?$")
+    """Orders, element types and epilogue, as `Problem.case` has them."""
+
     @property
     def problem(self) -> _Problem:
-        """What was computed."""
-        return self.m, self.n, self.k, self.dtype
+        """What was computed: m, n, k, batch and case."""
+        return self.m, self.n, self.k, self.batch, self.case
+
+    @property
+    def dtype(self) -> str:
+        """Element type of the factors."""
+        return self.case.split(" ")[1].partition("->")[0]
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds."""
+        return self.batch * self.m * self.n * self.k
 
     @property
     def accurate(self) -> bool:
@@ -65,12 +81,13 @@ class Entry(_Model):
     @property
     def time_us(self) -> float:
         """Microseconds of a run."""
-        return 2 * self.m * self.n * self.k / self.gflops / 1e3
+        return 2 * self.work / self.gflops / 1e3
 
     @property
     def shape(self) -> str:
-        """The sizes, as 'MxNxK'."""
-        return f"{self.m}x{self.n}x{self.k}"
+        """The sizes, as 'MxNxK'; of a batch, '8 of MxNxK'."""
+        sizes = f"{self.m}x{self.n}x{self.k}"
+        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
 
     @property
     def choice(self) -> _Choice:
@@ -86,7 +103,7 @@ class Entry(_Model):
 class Table(_Model):
     """What was measured on one GPU."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     gpu: str
     """The name that its driver gives it."""
     capability: tuple[int, int]
@@ -97,14 +114,15 @@ class Table(_Model):
         """Read a table.
 
         Raises:
-            RecordsError: the file cannot be read, or is not a table of this format; the message says what is wrong.
+            RecordsError: the file cannot be read, or is not a table of these formats; the message says what is wrong.
         """
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+            found = _FORMATS.validate_json(path.read_text(encoding="utf-8"))
+            return found.upgraded() if isinstance(found, _OldTable) else found
         except OSError as error:
             raise RecordsError(f"cannot read the table {path}: {error.strerror}") from error
         except (ValidationError, UnicodeDecodeError) as error:
-            raise RecordsError(f"{path} is not a table of format {FORMAT}: {error}") from error
+            raise RecordsError(f"{path} is not a table of format 1 or {FORMAT}: {error}") from error
 
     def save(self, path: Path) -> None:
         """Write the table, an entry a line. The file appears whole or not at all.
@@ -117,8 +135,8 @@ class Table(_Model):
         save(path, f'{head},"entries":[\n{lines}\n]}}\n'.encode(), f"the table {path}")
 
     def holds(self, problem: Problem) -> bool:
-        """Whether there are entries of a problem's sizes and element type."""
-        wanted = (problem.m, problem.n, problem.k, problem.dtype)
+        """Whether there are entries of a problem's sizes, batch and case."""
+        wanted = (problem.m, problem.n, problem.k, problem.batch, problem.case)
         return any(entry.problem == wanted for entry in self.entries)
 
     def merged(self, entries: Iterable[Entry]) -> "Table":
@@ -139,8 +157,34 @@ class Table(_Model):
             return KEEP_WITHIN if first or entry.choice in useful else KEEP_NEAR
 
         kept = [entry for entry in ranked if entry.gflops * within(entry) >= best[entry.problem].gflops]
-        kept.sort(key=lambda entry: (entry.dtype, entry.m * entry.n * entry.k, entry.problem, -entry.gflops))
+        kept.sort(key=lambda entry: (entry.case, entry.work, entry.problem, -entry.gflops))
         return self.model_copy(update={"entries": tuple(kept)})
+
+
+class _OldEntry(_Measured):
+    dtype: str
+
+
+class _OldTable(_Model):
+    """A table of format 1."""
+
+    format: Literal[1]
+    gpu: str
+    capability: tuple[int, int]
+    entries: tuple[_OldEntry, ...]
+
+    def upgraded(self) -> Table:
+        """The same in format 2, without configs that no longer exist; of those that are one now, the faster."""
+        kept: dict[object, Entry] = {}
+        for old in sorted(self.entries, key=lambda entry: entry.gflops):
+            if (config := upgraded(old.kernel, old.config)) is not None:
+                fields = old.model_dump(exclude={"dtype", "config"})
+                entry = Entry(**fields, case=f"NN {old.dtype}", config=dict(config))
+                kept[entry.identity] = entry
+        return Table(gpu=self.gpu, capability=self.capability, entries=()).merged(kept.values())
+
+
+_FORMATS: TypeAdapter[Table | _OldTable] = TypeAdapter(Annotated[Table | _OldTable, Field(discriminator="format")])
 
 
 def best_by_problem(entries: Iterable[Entry]) -> dict[_Problem, Entry]:

@@ -1,17 +1,22 @@
 """The journal of tuning: a line of JSON for every config that was tried, from which a run goes on after a break."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import spec
+from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
+
+FORMAT = 2
+"""Version of the format of lines. Those of format 1, of row-major products, are read too."""
 
 _HEADERS = Path(spec.__file__).parent / "include"
 
@@ -35,9 +40,9 @@ class Trial(BaseModel):
     m: int
     n: int
     k: int
-    dtype: str
-    alpha: float = 1.0
-    beta: float = 0.0
+    batch: int = 1
+    case: str
+    """Orders, element types and epilogue, as `Problem.case` has them."""
     outcome: Outcome
     time_us: float | None = None
     """Median of the samples; of one short sample where it was stopped."""
@@ -55,6 +60,30 @@ class Trial(BaseModel):
     note: str = ""
     """What the compiler, the engine or the operating system said."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_today(cls, fields: Any) -> Any:
+        """Lines of format 1 in today's form; of products with other scalars there are no trials any more."""
+        if not isinstance(fields, dict) or "dtype" not in fields:
+            return fields
+        if (fields.get("alpha", 1.0), fields.get("beta", 0.0)) != (1.0, 0.0):
+            raise ValueError("a trial of a product with alpha and beta")
+        config = (
+            upgraded(str(fields.get("kernel")), fields["config"]) if isinstance(fields.get("config"), dict) else None
+        )
+        return {**fields, "case": f"NN {fields['dtype']}", **({} if config is None else {"config": dict(config)})}
+
+    @property
+    def problem(self) -> tuple[int, int, int, int, str]:
+        """What was computed: m, n, k, batch and case."""
+        return self.m, self.n, self.k, self.batch, self.case
+
+    @property
+    def shape(self) -> str:
+        """The sizes, as 'MxNxK'; of a batch, '8 of MxNxK'."""
+        sizes = f"{self.m}x{self.n}x{self.k}"
+        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
+
     @property
     def tried(self) -> tuple[str, Config]:
         """The kernel's name and the config, to be compared and looked up."""
@@ -63,7 +92,7 @@ class Trial(BaseModel):
     @property
     def gflops(self) -> float | None:
         """Speed, where it was measured."""
-        return 2 * self.m * self.n * self.k / self.time_us / 1e3 if self.time_us else None
+        return 2 * self.batch * self.m * self.n * self.k / self.time_us / 1e3 if self.time_us else None
 
 
 def default_path() -> Path:
@@ -74,8 +103,8 @@ def default_path() -> Path:
 def source_digest(kernel: Kernel) -> str:
     """What the journal knows a kernel's source by."""
     digest = hashlib.sha256(kernel.source.read_bytes())
-    for header in sorted(_HEADERS.iterdir()):
-        digest.update(header.name.encode() + b"\0" + header.read_bytes())
+    for header in sorted(path for path in _HEADERS.rglob("*") if path.is_file()):
+        digest.update(header.relative_to(_HEADERS).as_posix().encode() + b"\0" + header.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -106,20 +135,19 @@ class Journal:
             RecordsError: the file cannot be written.
         """
         try:
-            self._file.write(trial.model_dump_json(exclude_defaults=True).encode() + b"\n")
+            fields = {"format": FORMAT, **trial.model_dump(exclude_defaults=True)}
+            self._file.write(json.dumps(fields).encode() + b"\n")
         except OSError as error:
             raise RecordsError(f"cannot keep the journal {self.path}: {error.strerror}") from error
         self._trials.append(trial)
 
     def of(self, device: str, kernels: dict[str, str], problem: Problem) -> list[Trial]:
         """The trials of a problem on a device, of kernels by name whose sources still have these digests."""
-        wanted = (problem.m, problem.n, problem.k, problem.dtype, 1.0, 0.0)
+        wanted = (problem.m, problem.n, problem.k, problem.batch, problem.case)
         return [
             trial
             for trial in self._trials
-            if trial.device == device
-            and kernels.get(trial.kernel) == trial.digest
-            and (trial.m, trial.n, trial.k, trial.dtype, trial.alpha, trial.beta) == wanted
+            if trial.device == device and kernels.get(trial.kernel) == trial.digest and trial.problem == wanted
         ]
 
     def close(self) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from tilewright.bench.records import Record, Run
 from tilewright.errors import KernelNotFoundError, RecordsError, TilewrightError
-from tilewright.kernels import completed, find
+from tilewright.kernels import find
+from tilewright.kernels.old_configs import upgraded
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import Entry, Table, file_name
 from tilewright.tuning.journal import Trial, read, source_digest
@@ -65,36 +66,44 @@ def merge(files: Iterable[Path], output: Path | None = None) -> tuple[Path, Tabl
 
 
 def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
-    """Entries of what a GPU ran right, alpha and beta aside; of kernels that round their operands there are none."""
-    return [
-        Entry(
+    """Entries of what a GPU ran right, alpha and beta aside; of kernels that round their operands there are none.
+
+    Of records that are one problem and config in today's parameters, the fastest counts.
+    """
+    entries: dict[object, Entry] = {}
+    for record in records:
+        kernel = record.picked or record.kernel
+        plain = record.engine == "cuda" and (record.alpha, record.beta) == (1.0, 0.0)
+        if not (record.verified and plain and record.gflops and _exact(kernel)):
+            continue
+        config = upgraded(kernel, record.config)
+        if config is None:
+            continue
+        entry = Entry(
             m=record.m,
             n=record.n,
             k=record.k,
-            dtype=record.dtype,
-            kernel=record.picked or record.kernel,
-            config=dict(completed(record.picked or record.kernel, record.config)),
+            batch=record.batch,
+            case=record.case,
+            kernel=kernel,
+            config=dict(config),
             gflops=record.gflops,
             baseline_gflops=record.baseline.gflops if record.baseline and record.baseline.gflops else None,
             error_ratio=record.error_ratio,
             revision=revision,
         )
-        for record in records
-        if record.verified
-        and record.engine == "cuda"
-        and record.gflops
-        and (record.alpha, record.beta) == (1.0, 0.0)
-        and _exact(record.picked or record.kernel)
-    ]
+        before = entries.get(entry.identity)
+        if before is None or entry.gflops > before.gflops:
+            entries[entry.identity] = entry
+    return list(entries.values())
 
 
 def of_journal(trials: Iterable[Trial]) -> list[Entry]:
     """Entries of each problem's fastest trials, where their kernels' sources are still those that were tried."""
-    by_problem: dict[tuple[int, int, int, str], list[Trial]] = {}
+    by_problem: dict[object, list[Trial]] = {}
     for trial in trials:
-        plain = (trial.alpha, trial.beta) == (1.0, 0.0)
-        if trial.outcome == "timed" and trial.gflops and plain and _current(trial):
-            by_problem.setdefault((trial.m, trial.n, trial.k, trial.dtype), []).append(trial)
+        if trial.outcome == "timed" and trial.gflops and _current(trial):
+            by_problem.setdefault(trial.problem, []).append(trial)
     chosen: list[Trial] = []
     for tried in by_problem.values():
         tried.sort(key=lambda trial: -(trial.gflops or 0))
@@ -105,7 +114,8 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
             m=trial.m,
             n=trial.n,
             k=trial.k,
-            dtype=trial.dtype,
+            batch=trial.batch,
+            case=trial.case,
             kernel=trial.kernel,
             config=trial.config,
             gflops=trial.gflops or 0,

@@ -21,10 +21,11 @@ from tilewright.bench.records import Record, Run
 from tilewright.bench.run import baseline_library
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, KernelNotFoundError, RecordsError, TilewrightError
+from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import save_json
-from tilewright.kernels import LADDER, completed, find
-from tilewright.kernels.spec import Config, parse_overrides
+from tilewright.kernels import KERNELS
+from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import Problem
 from tilewright.select.selector import select
 from tilewright.tables import store
@@ -68,18 +69,16 @@ def draw(count: int, seed: int, smallest: int = 64, largest: int = 4096, tables:
 
 def known(problem: Problem, engine: Engine) -> list[Choice]:
     """The configs that a pick is judged by."""
-    kernels = searchable(LADDER, problem, engine.capability)
+    kernels = searchable(KERNELS, problem, engine.capability)
+    by_name = {kernel.name: kernel for kernel in kernels}
     choices = {Choice(kernel, kernel.config(capability=engine.capability)): None for kernel in kernels}
     for table in store.load(engine.device_name):
         fastest = {entry.problem: entry.gflops for entry in sorted(table.entries, key=lambda entry: entry.gflops)}
         for entry in table.entries:
             if entry.dtype == problem.dtype and entry.gflops * _NEARLY_BEST >= fastest[entry.problem]:
-                try:
-                    choice = Choice(find(entry.kernel), find(entry.kernel).config(entry.config))
-                except (KernelNotFoundError, ConfigError):
-                    continue  # of an older ladder
-                if choice.kernel in kernels:
-                    choices[choice] = None
+                config = upgraded(entry.kernel, entry.config)
+                if entry.kernel in by_name and config is not None:
+                    choices[Choice(by_name[entry.kernel], config)] = None
     return list(choices)
 
 
@@ -177,10 +176,11 @@ def words(choice: Choice) -> str:
     return f"{choice.kernel.name}:{choice.config}"
 
 
-def words_now(named: str) -> str:
-    """The same words with the defaults of parameters that the kernel did not have when they were written."""
+def words_now(named: str) -> str | None:
+    """The same words in today's parameters; None where no kernel has such a config any more."""
     kernel, _, config = named.partition(":")
-    return f"{kernel}:{Config(completed(kernel, parse_overrides(config)))}"
+    now = upgraded(kernel, parse_overrides(config))
+    return None if now is None else f"{kernel}:{now}"
 
 
 if __name__ == "__main__":

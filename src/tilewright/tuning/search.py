@@ -253,7 +253,8 @@ class Search:
             m=problem.m,
             n=problem.n,
             k=problem.k,
-            dtype=problem.dtype,
+            batch=problem.batch,
+            case=problem.case,
             outcome=outcome,
             note=note[:2000],
             at_s=round(self._before_s + time.monotonic() - self._start, 4),
@@ -280,12 +281,12 @@ class Search:
 def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[int, int] | None) -> list[Kernel]:
     """Those kernels that a search for the fastest goes through: they run on the GPU, take the problem, round nothing.
 
-    Of kernels with one source, which have the same configs, only the first.
+    Of kernels with one source and one relayout, which have the same configs, only the first.
     """
     found: dict[object, Kernel] = {}
     for kernel in kernels:
         with contextlib.suppress(TilewrightError):
             kernel.check(problem)
             if kernel.precision is None and (capability is None or kernel.runs_on(capability, problem.dtype)):
-                found.setdefault(kernel.source, kernel)
+                found.setdefault((kernel.source, kernel.relayouts), kernel)
     return list(found.values())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Copying
 from tilewright.kernels.ladder import warp_tiling
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
 from tilewright.kernels.takes import Takes
@@ -44,6 +45,7 @@ KERNEL = Kernel(
     ),
     tile=tiling.tile,
     block=warp_tiling.block,
+    cost=Copying(copies="cp.async", fragment=warp_tiling.fragment, stages=lambda config: config.STAGES),
     vectorized=True,
     overlaps=True,
     shared_bytes=_shared_bytes,

@@ -20,5 +20,6 @@ KERNEL = Kernel(
     ),
     tile=tiling.tile,
     block=tiling.block,
+    cost=tiling.STAGING,
     vectorized=True,
 )

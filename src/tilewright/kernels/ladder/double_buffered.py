@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tilewright.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Staging
 from tilewright.kernels.ladder import warp_tiling
 from tilewright.kernels.spec import Constraint, Kernel
 
@@ -25,6 +26,7 @@ KERNEL = Kernel(
     ),
     tile=tiling.tile,
     block=warp_tiling.block,
+    cost=Staging(fragment=warp_tiling.fragment),
     vectorized=True,
     presets={"fastcuda_v4": {"BM": 128, "BN": 128, "BK": 8, "WM": 32, "WN": 64, "WNITER": 1, "TM": 8, "TN": 8}},
 )

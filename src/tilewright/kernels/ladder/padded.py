@@ -20,5 +20,6 @@ KERNEL = Kernel(
     constraints=tiling.VECTOR_CONSTRAINTS,
     tile=tiling.tile,
     block=tiling.block,
+    cost=tiling.STAGING,
     vectorized=True,
 )

@@ -29,5 +29,6 @@ KERNEL = Kernel(
     ),
     tile=tiling.tile,
     block=tiling.block,
+    cost=tiling.STAGING,
     presets={"rtx3060": {"BM": 64, "BN": 64, "BK": 16, "TM": 1, "TN": 4}},
 )

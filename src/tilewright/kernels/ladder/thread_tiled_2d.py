@@ -18,5 +18,6 @@ KERNEL = Kernel(
     constraints=(*tiling.DIVIDES, *tiling.loads_evenly(1), tiling.SHARED_FITS),
     tile=tiling.tile,
     block=tiling.block,
+    cost=tiling.STAGING,
     presets={"rtx3060": {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 4}},
 )

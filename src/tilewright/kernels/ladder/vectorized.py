@@ -18,6 +18,7 @@ KERNEL = Kernel(
     constraints=tiling.VECTOR_CONSTRAINTS,
     tile=tiling.tile,
     block=tiling.block,
+    cost=tiling.STAGING,
     vectorized=True,
     presets={
         "fastcuda_v3": {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 4},

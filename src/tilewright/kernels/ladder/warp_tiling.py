@@ -1,6 +1,7 @@
 """What the rungs with a tile for each warp (10 to 12) have in common: parameters, constraints, geometry."""
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Fragment
 from tilewright.kernels.spec import Config, Constraint, Parameter
 
 _LANES = 32
@@ -34,6 +35,13 @@ def _piece_n(config: Config) -> int:
 
 def _piece_m(config: Config) -> int:
     return max(_LANES * config.TM * config.TN // _piece_n(config), 1)
+
+
+def fragment(config: Config) -> Fragment:
+    """A thread's TM x TN results in each piece of its warp's tile."""
+    pieces_m = config.WM // _piece_m(config)
+    rows, cols = config.TM * pieces_m, config.TN * config.WNITER
+    return Fragment(rows, cols, _piece_n(config) // config.TN, pieces_m, config.WNITER)
 
 
 CONSTRAINTS = (

@@ -6,6 +6,7 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Staging
 from tilewright.kernels.ladder import warp_tiling
 from tilewright.kernels.spec import Kernel
 
@@ -18,6 +19,7 @@ KERNEL = Kernel(
     constraints=(*warp_tiling.CONSTRAINTS, tiling.SHARED_FITS),
     tile=tiling.tile,
     block=warp_tiling.block,
+    cost=Staging(fragment=warp_tiling.fragment),
     vectorized=True,
     presets={
         "a6000": {"BM": 64, "BN": 128, "BK": 16, "WM": 32, "WN": 64, "WNITER": 1, "TM": 4, "TN": 4},

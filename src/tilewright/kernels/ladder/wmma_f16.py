@@ -18,6 +18,7 @@ KERNEL = Kernel(
     constraints=fragments.constraints(depth=16, item=2, pad_a=8, pad_b=8),
     tile=tiling.tile,
     block=fragments.block,
+    cost=fragments.STAGING,
     vectorized=True,
     takes=Takes(factors=("float16", "bfloat16")),
     presets={"fastcuda_v6": {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64}},

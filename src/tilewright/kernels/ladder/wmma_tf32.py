@@ -18,6 +18,7 @@ KERNEL = Kernel(
     constraints=fragments.constraints(depth=8, item=4, pad_a=4, pad_b=8),
     tile=tiling.tile,
     block=fragments.block,
+    cost=fragments.STAGING,
     vectorized=True,
     precision="tf32",
     takes=Takes(least_capability=(8, 0)),

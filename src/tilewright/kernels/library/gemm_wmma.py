@@ -16,6 +16,7 @@ KERNEL = Kernel(
     constraints=fragments.constraints(depth=16, item=2, pad_a=8, pad_b=8, every_order=True),
     tile=tiling.tile,
     block=fragments.block,
+    cost=fragments.STAGING,
     vectorized=True,
     takes=Takes(
         factors=("float16", "bfloat16"),
@@ -25,5 +26,7 @@ KERNEL = Kernel(
         epilogue=True,
         separate_c=True,
     ),
+    presets={"small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}},
+    tuned={(7, 5): {"WM": 32, "WN": 32, "MIN_BLOCKS": 1}},  # the default has column-major A spill registers
     arguments=("sizes", "A", "B", "output"),
 )

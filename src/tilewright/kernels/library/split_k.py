@@ -6,6 +6,7 @@ Sources: CUTLASS, "Efficient GEMM in CUDA", for sliced-K; the paper named in `sc
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Copying
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter
 from tilewright.kernels.takes import EVERYTHING
@@ -83,6 +84,15 @@ KERNEL = Kernel(
     ),
     tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
+    cost=Copying(
+        copies="cp.async",
+        fragment=tiling.fragment_of_4_by_8,
+        transposes=True,
+        stages=lambda config: config.STAGES,
+        k_slices=lambda config: config.K_SLICES,
+        workers=lambda config: config.WORKERS,
+        min_blocks=lambda config: config.MIN_BLOCKS,
+    ),
     vectorized=True,
     overlaps=True,
     takes=EVERYTHING,

@@ -53,6 +53,7 @@ KERNEL = Kernel(
     },
     tile=tiling.tile,
     block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
+    cost=gemm_tma.COST,
     vectorized=True,
     takes=replace(gemm_tma.TAKES, layouts=("TN",)),
     arguments=TMA_ARGUMENTS,

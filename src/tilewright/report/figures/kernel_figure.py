@@ -126,8 +126,8 @@ def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, P
     """
     tile = kernel.tile(config)
     k = _some(problem.k, tile.k, 2 if problem.k % tile.k else 1)
-    if "WAVE" in config:
-        config = Config({**config, "WAVE": 0})
+    if "WORKERS" in config:
+        config = Config({**config, "WORKERS": 0})
     elif kernel.workspace_bytes:
         k = min(problem.k, tile.k)  # a step for each group of threads: none is left for a second block
     m, n = _some(problem.m, tile.m, _TILES_M), _some(problem.n, tile.n, _TILES_N)

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.report.html.series import scalars
 from tilewright.tuning.journal import Trial
 
 
@@ -17,8 +16,7 @@ def searches(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """
     groups: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
-        shape, numbers = f"{trial.m}x{trial.n}x{trial.k}", scalars(trial.alpha, trial.beta)
-        title = ", ".join([trial.kernel, shape, trial.dtype, *numbers, trial.device])
+        title = ", ".join([trial.kernel, trial.shape, trial.case, trial.device])
         groups.setdefault((title, trial.digest), []).append(trial)
     sources = Counter(title for title, _ in groups)
     return [

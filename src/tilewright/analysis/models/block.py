@@ -1,0 +1,65 @@
+"""What all families say of a block, and the arithmetic that they share."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright.analysis.occupancy import Occupancy
+from tilewright.gpus import Multiprocessor
+from tilewright.kernels.families import Fragment
+from tilewright.kernels.spec import Config, Kernel, Tile
+
+WARP = 32
+FRAGMENT_WIDTH = 4
+"""float32 elements of one load of fragments from shared memory."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a block asks of a multiprocessor. Times are cycles."""
+
+    tile: Tile
+    occupancy: Occupancy
+    busy: float
+    """That the multiprocessor works on one step of the block: arithmetic, issue, shared memory, staging."""
+    alone: float
+    """From one step of the block to its next where no other block is in its way: its latencies are not hidden then, and
+    a block of few warps leaves partitions idle."""
+    ends: float
+    """Before the block's first step and after its last."""
+    store: float
+    """That the multiprocessor works on writing the block's results."""
+
+
+class Needs(NamedTuple):
+    """What a thread and a block hold, as estimated or as the compiler reports it."""
+
+    registers: int
+    spill_bytes: int
+    static_shared_bytes: int
+
+
+def fragment(kernel: Kernel, config: Config) -> Fragment:
+    """What a thread of a kernel computes."""
+    if kernel.cost.fragment is not None:
+        return kernel.cost.fragment(config)
+    tile = kernel.tile(config)
+    side = math.sqrt(tile.m * tile.n / kernel.threads(config))
+    return Fragment(side, side)
+
+
+def registers_given(wanted: int, kernel: Kernel, config: Config, sm: Multiprocessor) -> int:
+    """Registers of a thread that wants this many, as the compiler keeps `min_blocks` blocks within a multiprocessor."""
+    together = kernel.threads(config) * kernel.cost.min_blocks(config)
+    return min(wanted, sm.registers_per_thread, sm.registers // together // 8 * 8)
+
+
+def spread(warps: int, partitions: int) -> int:
+    """Warps, counted as if each partition had as many as the fullest."""
+    return -(-warps // partitions) * partitions
+
+
+def join(one: float, other: float) -> float:
+    """The time of two things that overlap, though not wholly: the norm of exponent 4."""
+    one, other = one * one, other * other
+    return math.sqrt(math.sqrt(one * one + other * other))

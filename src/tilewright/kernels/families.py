@@ -1,0 +1,89 @@
+"""Cost-model families: what a kernel declares of itself so that its time can be predicted (`analysis/models`).
+
+A family says how tiles of A and B reach the threads. Functions of a config say what its formulas need besides the
+kernel's tile, threads and shared memory.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from tilewright.kernels.spec import Config
+
+Count = Callable[["Config"], int]
+
+
+class Fragment(NamedTuple):
+    """What a thread computes: rows x cols elements of D, in pieces of neighbours.
+
+    lanes_n: lanes of a warp that are arranged along n, a piece apart; the others are arranged along m.
+    pieces_m, pieces_n: pieces that the rows and the columns are cut into.
+    """
+
+    rows: float
+    cols: float
+    lanes_n: int = 32
+    pieces_m: int = 1
+    pieces_n: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staging:
+    """Tiles pass through registers into shared memory, or nothing is staged at all.
+
+    fragment: of a thread; None where it is as square as may be: one element, or a piece of a tensor core's fragment.
+    tensor_cores: whether products are made there.
+    min_blocks: blocks that a multiprocessor must have registers for.
+    """
+
+    fragment: Callable[["Config"], Fragment] | None = None
+    tensor_cores: bool = False
+    min_blocks: Count = lambda config: 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copying:
+    """Tiles are copied into shared memory while others are multiplied.
+
+    copies: by 'cp.async', or by tensor maps.
+    fragment, min_blocks: as in `Staging`.
+    transposes: whether an operand that is contiguous along k is transposed on its way: by copies of 4 bytes, or
+        behind a tensor map from one buffer to another. Without it, 16-byte pieces are copied as they lie.
+    stages: tiles of each operand in shared memory or under way.
+    k_slices: parts of a block's threads, which divide the k of each tile among them.
+    workers: blocks a multiprocessor that share the tiles left over (stream-K); 0: each block has a tile of its own.
+    """
+
+    copies: Literal["cp.async", "tensor maps"]
+    fragment: Callable[["Config"], Fragment]
+    transposes: bool = False
+    stages: Count = lambda config: 2
+    k_slices: Count = lambda config: 1
+    workers: Count = lambda config: 0
+    min_blocks: Count = lambda config: 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streaming:
+    """Nothing is staged: elements go from memory to the registers of the threads that multiply them.
+
+    fragment, min_blocks: as in `Staging`.
+    tall: whether A is the large factor, and not B.
+    threads_wide: threads arranged along the large factor's side of D; the others divide k among them.
+    depth: elements along k that a thread loads in one step.
+    ahead: steps that the large operand's elements are loaded ahead of their use.
+    """
+
+    fragment: Callable[["Config"], Fragment]
+    tall: Callable[["Config"], bool]
+    threads_wide: Count
+    depth: Count
+    ahead: Count = lambda config: 0
+    min_blocks: Count = lambda config: 1
+
+
+CostFamily = Staging | Copying | Streaming
+
+PLAIN = Staging()
+"""Of kernels that declare nothing."""

@@ -1,0 +1,59 @@
+"""Configs as records, journals and tables of format 1 wrote them down, in the parameters of today.
+
+Until format 2, WAVE counted the blocks that share the last tiles on a whole GPU, always an H200 of 132 multiprocessors;
+WORKERS counts those of one multiprocessor. Parameters that had one useful value are constants of their kernels now.
+"""
+
+from collections.abc import Mapping
+
+from tilewright.errors import ConfigError, KernelNotFoundError
+from tilewright.kernels import find
+from tilewright.kernels.spec import Config
+
+_MULTIPROCESSORS = 132
+
+_RENAMED = {"SLICES": "K_SLICES", "BLOCKS": "MIN_BLOCKS", "PLACES": "A_BUFFERS"}
+
+_CONSTANT = {
+    ("tma_packed", "STAGES"): 2,
+    ("tma_packed", "CHUNK"): 0,
+    ("tma_packed", "RASTER"): 1,
+    ("split_k", "LANES_M"): 4,
+    ("skinny", "MULTIPROCESSORS"): _MULTIPROCESSORS,
+}
+"""By kernel, the parameters that it lost, and the values that they have in its source."""
+
+
+def upgraded(kernel: str, config: Mapping[str, int]) -> Config | None:
+    """A config of a kernel in today's parameters, those that came later at their defaults.
+
+    What is in today's parameters already stays as it is.
+
+    Args:
+        kernel: its name.
+        config: of format 1 or 2.
+
+    Returns:
+        None where the kernel or such a config of it no longer exists.
+    """
+    try:
+        found = find(kernel)
+    except KernelNotFoundError:
+        return None
+    names = {parameter.name for parameter in found.parameters}
+    values: dict[str, int] = {}
+    for name, value in config.items():
+        if name in names:
+            values[name] = value
+        elif name == "WAVE":
+            if value > 1 and value % _MULTIPROCESSORS:
+                return None
+            values["WORKERS"] = value // _MULTIPROCESSORS
+        elif name in _RENAMED:
+            values[_RENAMED[name]] = value
+        elif _CONSTANT.get((kernel, name)) != value:
+            return None
+    try:
+        return found.config(values)
+    except ConfigError:
+        return None

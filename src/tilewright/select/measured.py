@@ -1,0 +1,224 @@
+"""What tables say, as arrays: measured times of kernels and configs by problem, and how far the cost model was off.
+
+Problems are grouped by orders and element types: bias and activation do not matter to the speed.
+"""
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.analysis.cost import CostModel, Sizes
+from tilewright.gpus import Gpu, find_gpu
+from tilewright.kernels import find
+from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import Problem
+from tilewright.tables.cover import NEAR, fewest
+
+if TYPE_CHECKING:
+    from tilewright.tables.table import Entry, Table
+
+_FALL = 0.02
+"""A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
+
+_OTHERS = 1e-6
+"""What the votes count of a choice that is not among the fewest."""
+
+_OTHER_ALIGNMENT = 1 / 3
+"""How far apart aligned and unaligned lines put two problems."""
+
+
+_Floats = NDArray[np.float64]
+
+
+class Case(NamedTuple):
+    """Which problems are alike, whatever their sizes."""
+
+    layout: str
+    factors: str
+    result: str
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Case":
+        """A problem's."""
+        return cls(problem.layout, problem.dtype, problem.result)
+
+
+class Choice(NamedTuple):
+    """A kernel and config, and what predicts it on the GPU that is selected for."""
+
+    kernel: Kernel
+    config: Config
+    model: CostModel
+
+
+class Weighed(NamedTuple):
+    """Of each choice, sums over tabled problems, each with its weight."""
+
+    votes: NDArray[np.float32]
+    """How near it comes to the fastest."""
+    errors: NDArray[np.float32]
+    """Logarithm of its measured over its predicted time, less the median of all."""
+    known: NDArray[np.float32]
+    """1 where it was measured."""
+    inaccurate: NDArray[np.float32]
+    """1 where it errs much more than cuBLAS."""
+
+
+class Measured:
+    """What tables say of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
+
+    def __init__(self, gpu: Gpu, measured: Iterable[tuple[Gpu, Problem, list["Entry"]]]) -> None:
+        """Arrange measurements.
+
+        Args:
+            gpu: what is selected for.
+            measured: the GPU, problem and entries of each tabled problem, none of them twice.
+        """
+        rows = [(Sizes.of(problem), of, entries) for of, problem, entries in measured]
+        numbers: dict[tuple[str, Config], int] = {}
+        cells: list[tuple[int, int, float, bool]] = []
+        for row, (_, _, entries) in enumerate(rows):
+            for entry in entries:
+                if (config := _config(entry.kernel, tuple(entry.config.items()))) is not None:
+                    number = numbers.setdefault((entry.kernel, config), len(numbers))
+                    cells.append((row, number, entry.time_us, entry.accurate))
+        self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
+        self.places = np.array([place(sizes) for sizes, _, _ in rows])
+        aligned = np.array([sizes.aligned for sizes, _, _ in rows])
+        self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
+        self.rows = {identity(sizes): row for row, (sizes, _, _) in enumerate(rows)}
+        times = np.full((len(rows), len(numbers)), np.nan)
+        accurate = np.zeros(times.shape, bool)
+        for row, number, time_us, is_accurate in cells:
+            if not times[row, number] <= time_us:
+                times[row, number], accurate[row, number] = time_us, is_accurate
+        self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
+        errors, self.usual = self._errors(rows)
+        facts = (self._votes(), errors, self.known, self.inaccurate)
+        self.facts = np.stack([np.asarray(fact, np.float32) for fact in facts], axis=1)
+
+    def _errors(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]]) -> tuple[_Floats, float]:
+        """Logarithms of measured over predicted times, less their median, and this; 0 where nothing was measured."""
+        predicted = np.full(self.times.shape, np.nan)
+        models = {gpu: [CostModel(kernel, config, gpu) for kernel, config, _ in self.choices] for _, gpu, _ in rows}
+        for row, number in np.argwhere(self.known):
+            sizes, gpu, _ = rows[row]
+            if cost := models[gpu][number].predict(sizes):
+                predicted[row, number] = cost.us
+        errors = np.log(self.times / predicted)
+        self.known &= ~np.isnan(errors)
+        usual = float(np.median(errors[self.known])) if self.known.any() else 0.0
+        return np.where(self.known, errors - usual, 0.0), usual
+
+    def _votes(self) -> _Floats:
+        """How near each choice comes to the fastest on a problem: 1 for the fastest, 0 for what was not measured.
+
+        What errs much more than cuBLAS has none, unless all that was measured on the problem does. The fewest choices
+        of which one is near the fastest on every problem come before all others, since a choice among few goes wrong
+        less often; the others are for problems that none of these takes.
+        """
+        times = np.where(self.known, self.times, np.inf)
+        accurate = np.where(self.inaccurate, np.inf, times)
+        times = np.where(np.isinf(accurate).all(axis=1, keepdims=True), times, accurate)
+        slower = times / np.minimum(times.min(axis=1, initial=np.inf, keepdims=True), np.finfo(float).max)
+        few = fewest({number: np.flatnonzero(of <= NEAR).tolist() for number, of in enumerate(slower.T)})
+        votes = np.asarray(slower ** (-1 / _FALL), np.float64)
+        votes[:, [number for number in range(votes.shape[1]) if number not in few]] *= _OTHERS
+        return votes
+
+    def distances(self, sizes: Sizes) -> _Floats:
+        """How far each tabled problem is from a problem."""
+        apart = self.places - place(sizes)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", apart, apart)) + self.apart[sizes.aligned])
+
+    def weighed(self, rows: NDArray[np.intp], weights: _Floats) -> Weighed:
+        """What these problems say of each choice, each with its weight."""
+        facts = self.facts[rows]
+        return Weighed(*(np.asarray(weights, np.float32) @ facts.reshape(len(rows), -1)).reshape(facts.shape[1:]))
+
+    def ranked(self, row: int) -> list[int]:
+        """What was measured on a problem, what errs little first, then the fastest."""
+        numbers = np.flatnonzero(self.known[row])
+        order = np.lexsort((self.times[row, numbers], self.inaccurate[row, numbers]))
+        return [int(number) for number in numbers[order]]
+
+    def factors(self) -> dict[str, float]:
+        """By kernel, the median of its measured over its predicted times."""
+        found = {}
+        for kernel in {choice.kernel for choice in self.choices}:
+            of_kernel = self.known & np.array([choice.kernel is kernel for choice in self.choices])
+            if of_kernel.any():
+                found[kernel.name] = math.exp(self.usual + float(np.median(self.facts[:, 1][of_kernel])))
+        return found
+
+
+def place(sizes: Sizes) -> tuple[float, float, float]:
+    """Where a problem lies among others: how many results it has counts most, then k, then how square it is.
+
+    One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.
+    """
+    m, n = math.log2(max(sizes.m, 1)), math.log2(max(sizes.n, 1))
+    results = m + n + math.log2(max(sizes.batch, 1))
+    return results, math.log2(max(sizes.k, 1)) / 3, (m - n) / 5
+
+
+def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:
+    """What problems have in common that are the same but for addresses and gaps between rows."""
+    return sizes.m, sizes.n, sizes.k, sizes.batch, sizes.aligned
+
+
+@lru_cache(maxsize=4096)
+def _config(kernel: str, values: tuple[tuple[str, int], ...]) -> Config | None:
+    """One object for each config of a table; None where no kernel has it any more."""
+    return upgraded(kernel, dict(values))
+
+
+@lru_cache
+def measured(device: str, capability: tuple[int, int]) -> dict[Case, Measured]:
+    """What the tables of a GPU say, by case; without one, those that ship of other GPUs of its compute capability.
+
+    On a problem that the user measured, only what the user did counts.
+    """
+    from tilewright.tables import store  # noqa: PLC0415 reading tables takes pydantic, which is slow to import
+
+    tables = store.load(device) if device else ()
+    tables = tables or tuple(table for table in store.shipped() if table.capability == capability)
+    return by_case(tables, find_gpu(device, capability))
+
+
+@lru_cache
+def shipped_factors(dtype: str) -> dict[str, float]:
+    """By kernel, the median of its measured over its predicted times, with factors of a type, in a table that ships."""
+    from tilewright.tables import store  # noqa: PLC0415
+
+    found: dict[str, float] = {}
+    for table in store.shipped():
+        for case, known in by_case([table], find_gpu(table.gpu, table.capability)).items():
+            if case.factors == dtype:
+                found = known.factors() | found
+    return found
+
+
+def by_case(tables: Iterable["Table"], gpu: Gpu) -> dict[Case, Measured]:
+    """What tables say, by case; on a problem that is in several, what the first of them says."""
+    from tilewright.tables.cases import posed  # noqa: PLC0415
+
+    found: dict[Case, dict[object, tuple[Gpu, Problem, list[Entry]]]] = {}
+    seen: set[object] = set()
+    for table in tables:
+        of = find_gpu(table.gpu, table.capability)
+        in_table: set[object] = set()
+        for entry in table.entries:
+            if entry.problem in seen:
+                continue
+            in_table.add(entry.problem)
+            problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
+            sizes = entry.m, entry.n, entry.k, entry.batch
+            found.setdefault(Case.of(problem), {}).setdefault(sizes, (of, problem, []))[2].append(entry)
+        seen |= in_table
+    return {case: Measured(gpu, problems.values()) for case, problems in found.items()}

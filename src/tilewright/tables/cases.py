@@ -1,0 +1,30 @@
+"""A problem's case as text, and back: orders, element types and epilogue, as in 'NT float16->float16 bias+gelu'."""
+
+from typing import Literal
+
+from tilewright.errors import ProblemError
+from tilewright.problem import Arithmetic, Epilogue, Problem, orders
+
+_BIASES: dict[str, Literal["row", "column"]] = {"bias": "row", "column_bias": "column"}
+
+
+def posed(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
+    """The problem of these sizes whose `Problem.case` is this text, its matrices without gaps.
+
+    Raises:
+        ProblemError: the text is no case, or a size is out of range.
+        DtypeError: an element type is unknown.
+    """
+    layout, *others = case.split(" ")
+    if not 1 <= len(others) <= 2:
+        raise ProblemError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
+    factors, arrow, result = others[0].partition("->")
+    bias, activation = None, None
+    for part in others[1].split("+") if len(others) > 1 else ():
+        if part in _BIASES:
+            bias = _BIASES[part]
+        else:
+            activation = part
+    arithmetic = Arithmetic(factors, result) if arrow else Arithmetic(factors)
+    a, b = orders(layout)
+    return Problem(m, n, k, arithmetic, batch, a, b, epilogue=Epilogue(bias, activation))
