@@ -1,26 +1,50 @@
-"""Problem: its defaults, its checks, its arithmetic."""
+"""Problem and the words it is made of: defaults, checks, layouts, text, arithmetic."""
 
 import math
+from itertools import product
 
+import numpy as np
 import pytest
 
 from tilewright.errors import DtypeError, ProblemError
-from tilewright.problem import Layout, Problem
+from tilewright.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars, orders
+
+ORDERS = ("row", "column")
+
+
+def lds(problem):
+    return problem.a.ld, problem.b.ld, problem.d.ld
 
 
 def test_rows_touch_where_no_leading_dimension_is_given():
-    problem = Problem(2, 3, 5)
-    assert (problem.a.ld, problem.b.ld, problem.d.ld) == (5, 3, 3)
+    assert lds(Problem(2, 3, 5)) == (5, 3, 3)
+
+
+def test_columns_touch_in_column_major_factors():
+    assert lds(Problem(2, 3, 5, a=Layout("column"), b=Layout("column"))) == (2, 5, 3)
 
 
 def test_leading_dimensions_of_empty_rows_are_one():
-    problem = Problem(2, 0, 0)
-    assert (problem.a.ld, problem.b.ld, problem.d.ld) == (1, 1, 1)
+    assert lds(Problem(2, 0, 0)) == (1, 1, 1)
 
 
 def test_leading_dimensions_that_are_given_stay():
-    problem = Problem(2, 3, 5, a=Layout(ld=7), b=Layout(ld=4), d=Layout(ld=3))
-    assert (problem.a.ld, problem.b.ld, problem.d.ld) == (7, 4, 3)
+    assert lds(Problem(2, 3, 5, a=Layout(ld=7), b=Layout(ld=4), d=Layout(ld=3))) == (7, 4, 3)
+
+
+def test_matrices_of_a_batch_follow_one_another_where_no_stride_is_given():
+    problem = Problem(2, 3, 5, batch=4, a=Layout(ld=7), b=Layout("column"), d=Layout(batch_stride=100))
+    assert [layout.batch_stride for layout in (problem.a, problem.b, problem.d)] == [2 * 7, 3 * 5, 100]
+    assert Problem(2, 3, 5, batch=4, b=Layout(batch_stride=0)).b.batch_stride == 0
+
+
+def test_a_single_product_has_no_stride():
+    assert Problem(2, 3, 5, a=Layout(batch_stride=99)) == Problem(2, 3, 5)
+
+
+def test_c_lies_as_d_where_it_is_not_said():
+    assert Problem(2, 3, 5, d=Layout(ld=8)).addend == Layout(ld=8, batch_stride=0)
+    assert Problem(2, 3, 5, d=Layout(ld=8), c=Layout(ld=4)).addend == Layout(ld=4, batch_stride=0)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +54,16 @@ def test_leading_dimensions_that_are_given_stay():
         ({"n": 2**31 - 1}, "n must be from 0 to 2147479552, got 2147483647"),
         ({"k": 1.5}, "k must be an integer, got 1.5"),
         ({"m": True}, "m must be an integer, got True"),
-        ({"lda": 4}, "lda must be at least the row length 5, got 4"),
-        ({"ldb": 2}, "ldb must be at least the row length 3, got 2"),
-        ({"ldc": 2}, "ldc must be at least the row length 3, got 2"),
-        ({"alpha": math.nan}, "alpha must be a number, got nan"),
-        ({"beta": "1"}, "beta must be a number, got '1'"),
-        ({"alpha": False}, "alpha must be a number, got False"),
+        ({"batch": -1}, "batch must be from 0 to 2147479552, got -1"),
+        ({"a": Layout(ld=4)}, "lda must be at least the row length 5, got 4"),
+        ({"a": Layout("column", ld=1)}, "lda must be at least the column length 2, got 1"),
+        ({"b": Layout(ld=2)}, "ldb must be at least the row length 3, got 2"),
+        ({"b": Layout(ld=2**31)}, "ldb must be from 0 to 2147479552, got 2147483648"),
+        ({"d": Layout(ld=2)}, "ldd must be at least the row length 3, got 2"),
+        ({"c": Layout(ld=2)}, "ldc must be at least the row length 3, got 2"),
+        ({"batch": 2, "a": Layout(batch_stride=-1)}, "batch stride of a must be from 0 to"),
+        ({"d": Layout("column")}, "c and d must be row-major: multiply the transposed factors in the other order"),
+        ({"c": Layout("column")}, "c and d must be row-major: multiply the transposed factors in the other order"),
     ],
 )
 def test_what_cannot_be_computed_is_named(fields, words):
@@ -44,17 +72,133 @@ def test_what_cannot_be_computed_is_named(fields, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("alpha", "beta", "words"),
+    [
+        (math.nan, 0, "alpha must be a number, got nan"),
+        (1, "1", "beta must be a number, got '1'"),
+        (False, 0, "alpha must be a number, got False"),
+        (1, None, "beta must be a number, got None"),
+        (1j, 0, "alpha must be a number, got 1j"),
+    ],
+)
+def test_scalars_that_are_no_numbers(alpha, beta, words):
+    with pytest.raises(ProblemError, match=words):
+        Scalars.checked(alpha, beta)
+
+
+def test_scalars_are_floats():
+    checked = Scalars.checked(2, math.inf)
+    assert checked == (2.0, math.inf)
+    assert [type(value) for value in checked] == [float, float]
+    assert Scalars() == (1.0, 0.0)
+
+
 def test_an_element_type_that_is_not_supported_is_named_with_those_that_are():
-    with pytest.raises(DtypeError, match="dtype must be one of float32, float16, bfloat16, got 'float64'"):
-        Problem(2, 3, 5, dtype="float64")
+    with pytest.raises(DtypeError, match=r"^dtype must be one of float32, float16, bfloat16, got 'float64'"):
+        Problem(2, 3, 5, "float64")
+    with pytest.raises(DtypeError, match=r"^out_dtype must be one of float32, float16, bfloat16, got 'int8'"):
+        Arithmetic("float16", "int8")
+
+
+def test_text_stands_for_factors_with_a_result_of_float32():
+    problem = Problem(2, 3, 5, "bfloat16")
+    assert problem.arithmetic == Arithmetic("bfloat16", "float32")
+    assert (problem.dtype, problem.result) == ("bfloat16", "float32")
+
+
+def test_an_unknown_activation_gets_the_nearest():
+    with pytest.raises(ProblemError, match="activation must be None or a known function, got 'gelu_tan'; did you mean"):
+        Epilogue(activation="gelu_tan")
+    with pytest.raises(ProblemError, match=f"got 'sin'; .*{ACTIVATIONS[-1]}"):
+        Epilogue(activation="sin")
+    with pytest.raises(ProblemError, match="bias must be None, 'row' or 'column', got 'diagonal'"):
+        Epilogue(bias="diagonal")
+
+
+@pytest.mark.parametrize(
+    ("epilogue", "text"),
+    [
+        (Epilogue(), ""),
+        (Epilogue("row"), "bias"),
+        (Epilogue("column", "gelu"), "column_bias+gelu"),
+        (Epilogue(activation="relu"), "relu"),
+    ],
+)
+def test_an_epilogue_as_text(epilogue, text):
+    assert str(epilogue) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "case"),
+    [
+        ({}, "NN float32"),
+        ({"a": Layout("column")}, "TN float32"),
+        ({"b": Layout("column"), "arithmetic": Arithmetic("float16", "float16")}, "NT float16->float16"),
+        ({"arithmetic": "bfloat16", "epilogue": Epilogue("row", "gelu")}, "NN bfloat16 bias+gelu"),
+    ],
+)
+def test_the_case_says_orders_types_and_epilogue(fields, case):
+    assert Problem(2, 3, 5, **fields).case == case
+
+
+def test_orders_read_what_layout_writes():
+    for text in LAYOUTS:
+        a, b = orders(text)
+        assert Problem(2, 3, 5, a=a, b=b).layout == text
+    with pytest.raises(ProblemError, match="layout must be one of NN, NT, TN, TT, A's order then B's, got 'nt'"):
+        orders("nt")
+
+
+# Layouts.
+
+
+def test_a_layout_is_completed_to_itself():
+    once = Layout("column").complete("a", 3, 4, 2)
+    assert once == Layout("column", 3, 12)
+    assert once.complete("a", 3, 4, 2) is once
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_transposed_layout_is_that_of_the_transposed_matrix(order):
+    layout = Layout(order, 7, 50)
+    assert layout.transposed == Layout("column" if order == "row" else "row", 7, 50)
+    assert layout.transposed.transposed == layout
+    assert layout.lines(3, 4) == layout.transposed.lines(4, 3)
+
+
+@pytest.mark.parametrize(("order", "ld", "stride"), list(product(ORDERS, (0, 9), (None, 0, 70))))
+@pytest.mark.parametrize(("rows", "cols", "batch"), [(3, 4, 1), (3, 4, 5), (1, 1, 2), (0, 4, 2), (3, 4, 0)])
+def test_the_extent_ends_at_the_last_element(order, ld, stride, rows, cols, batch):
+    layout = Layout(order, ld, stride).complete("a", rows, cols, batch)
+    row, col = (layout.ld, 1) if order == "row" else (1, layout.ld)
+    places = [matrix * layout.batch_stride + i * row + j * col for matrix, i, j in np.ndindex(batch, rows, cols)]
+    assert layout.extent(rows, cols, batch) == (max(places) + 1 if places else 0)
+
+
+@pytest.mark.parametrize(
+    ("layout", "item_bytes", "aligned"),
+    [
+        (Layout(ld=8, batch_stride=0), 4, True),
+        (Layout(ld=6, batch_stride=0), 4, False),
+        (Layout(ld=12, batch_stride=0), 2, False),
+        (Layout(ld=8, batch_stride=26), 4, False),
+        (Layout("column", 8, 24), 2, True),
+    ],
+)
+def test_lines_are_aligned_where_both_strides_are(layout, item_bytes, aligned):
+    assert layout.aligned(item_bytes, 16) is aligned
+
+
+# Text, equality, arithmetic.
 
 
 @pytest.mark.parametrize(
     ("text", "sizes"), [("2x3x5", (2, 3, 5)), ("2X3*5", (2, 3, 5)), (" 64 ", (64, 64, 64)), ("0x3x0", (0, 3, 0))]
 )
 def test_a_shape_is_read(text, sizes):
-    problem = Problem.parse(text, beta=0.5)
-    assert ((problem.m, problem.n, problem.k), problem.beta) == (sizes, 0.5)
+    problem = Problem.parse(text, batch=7)
+    assert ((problem.m, problem.n, problem.k), problem.batch) == (sizes, 7)
 
 
 @pytest.mark.parametrize("text", ["", "2x3", "2x3x5x7", "-1x3x5", "2x3xk", "2 3 5", "1.5"])
@@ -66,10 +210,56 @@ def test_a_shape_that_does_not_parse_is_quoted(text):
 
 def test_a_shape_is_written_as_it_is_read():
     assert Problem.parse(Problem(2, 3, 5).shape) == Problem(2, 3, 5)
+    assert Problem(2, 3, 5, batch=8).shape == "8 of 2x3x5"
+
+
+def test_equal_problems_are_one_key():
+    given = Problem(2, 3, 5, Arithmetic(), 4, Layout(ld=5), Layout(batch_stride=15), Layout("row", 3, 6))
+    assert given == Problem(2, 3, 5, batch=4)
+    assert hash(given) == hash(Problem(2, 3, 5, batch=4))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"m": 4},
+        {"arithmetic": "float16"},
+        {"batch": 5},
+        {"a": Layout(ld=6)},
+        {"b": Layout(batch_stride=0)},
+        {"c": Layout(ld=6)},
+        {"d": Layout(ld=6)},
+        {"epilogue": Epilogue("row")},
+    ],
+    ids=str,
+)
+def test_problems_that_differ_are_two_keys(fields):
+    plain = {"m": 2, "n": 3, "k": 5, "batch": 4}
+    assert Problem(**plain | fields) != Problem(**plain)
+
+
+def test_without_products_nothing_of_the_factors_is_left():
+    problem = Problem(2, 3, 5, batch=4, a=Layout("column"), b=Layout(ld=9), c=Layout(ld=7), epilogue=Epilogue("row"))
+    left = problem.without_products
+    assert (left.k, left.flops, left.layout) == (0, 0, "NN")
+    assert (left.m, left.n, left.batch, left.c, left.d, left.epilogue) == (
+        *(2, 3, 4),
+        problem.c,
+        problem.d,
+        problem.epilogue,
+    )
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "batch", "empty"), [(0, 1, 1, 1, True), (1, 0, 1, 1, True), (1, 1, 0, 1, False), (1, 1, 1, 0, True)]
+)
+def test_a_problem_is_empty_where_its_result_is(m, n, k, batch, empty):
+    assert Problem(m, n, k, batch=batch).is_empty is empty
 
 
 def test_operations_and_their_rate():
     problem = Problem(1024, 1024, 1024)
     assert problem.flops == 2**31
+    assert Problem(1024, 1024, 1024, batch=3).flops == 3 * 2**31
     assert problem.gflops(2.0**31 / 1e3) == 1.0
     assert problem.gflops(0.0) == 0.0

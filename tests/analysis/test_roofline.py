@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, least_bytes, roofline
 from tilewright.gpus import gpu_named
-from tilewright.problem import Problem
+from tilewright.problem import Arithmetic, Layout, Problem, Scalars
 
 H200 = gpu_named("H200")
 
@@ -40,8 +40,18 @@ def test_levels_nearer_than_dram_can_be_slower():
 def test_c_is_read_only_with_beta():
     read, written = least_bytes(Problem(10, 20, 30))
     assert (read, written) == (4 * 30 * (10 + 20), 4 * 10 * 20)
-    assert least_bytes(Problem(10, 20, 30, beta=1.0))[0] == read + written
-    assert least_bytes(Problem(10, 20, 30, dtype="float16")) == (read // 2, written)
+    assert least_bytes(Problem(10, 20, 30), Scalars(beta=1.0))[0] == read + written
+    assert least_bytes(Problem(10, 20, 30, "float16")) == (read // 2, written)
+
+
+def test_results_may_be_smaller_than_sums():
+    read, written = least_bytes(Problem(10, 20, 30, Arithmetic("float16", "float16")), Scalars(beta=1.0))
+    assert (read, written) == (2 * 30 * (10 + 20) + 2 * 10 * 20, 2 * 10 * 20)
+
+
+def test_a_matrix_that_serves_a_batch_is_read_once():
+    read, written = least_bytes(Problem(10, 20, 30, batch=7, b=Layout(batch_stride=0)))
+    assert (read, written) == (4 * 30 * (7 * 10 + 20), 7 * 4 * 10 * 20)
 
 
 def test_tensor_cores_have_peaks_of_their_own():

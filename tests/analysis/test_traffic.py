@@ -1,7 +1,6 @@
 """Counted traffic: against Nsight Compute's records, and extrapolated counts against those of whole launches."""
 
 import csv
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,7 @@ from tilewright.analysis.traffic import count
 from tilewright.analysis.widths import shared_widths
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Layout, Problem
+from tilewright.problem import Layout, Problem, Scalars
 
 PROFILED = {
     "6-vectorized": ("vectorized", {}),
@@ -20,9 +19,9 @@ PROFILED = {
 }
 
 
-def counted(name, problem, overrides=None):
+def counted(name, problem, overrides=None, beta=0.0, **options):
     kernel = find(name)
-    return count(kernel, kernel.config(overrides), problem)
+    return count(kernel, kernel.config(overrides), problem, scalars=Scalars(beta=beta), **options)
 
 
 @pytest.mark.parametrize("file", PROFILED)
@@ -54,7 +53,7 @@ SAMPLED = [
         {"BLOCK_X": 16, "BLOCK_Y": 8, "X_ALONG_N": 1},
         Problem(70, 45, 61, a=Layout(ld=67), b=Layout(ld=45), d=Layout(ld=50)),
     ),
-    ("shared_tiled", {"TILE": 16}, Problem(80, 64, 112, beta=0.5)),
+    ("shared_tiled", {"TILE": 16}, Problem(80, 64, 112)),
     ("thread_tiled_1d", {"BM": 32, "BN": 32, "BK": 8, "TM": 4}, Problem(100, 75, 90, b=Layout(ld=77))),
     (
         "vectorized",
@@ -63,7 +62,7 @@ SAMPLED = [
     ),
     ("double_buffered", {}, Problem(130, 300, 130)),
     ("async_copy", {}, Problem(70, 140, 200)),
-    ("wmma_f16", {}, Problem(130, 300, 200, dtype="float16")),
+    ("wmma_f16", {}, Problem(130, 300, 200, "float16")),
 ]
 
 
@@ -102,7 +101,7 @@ def test_rows_off_a_sectors_boundary_cost_more():
 
 
 def test_beta_decides_whether_c_is_read():
-    without, with_beta = (counted("coalesced", Problem(64, 64, 64, beta=beta)).groups for beta in (0.0, 1.0))
+    without, with_beta = (counted("coalesced", Problem(64, 64, 64), beta=beta).groups for beta in (0.0, 1.0))
     assert with_beta["global_load"].accesses - without["global_load"].accesses == 64 * 64
     assert with_beta["global_store"] == without["global_store"]
 
@@ -164,7 +163,7 @@ def test_what_cannot_be_counted_as_operations():
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in LADDER if kernel.rung < 13], ids=lambda kernel: kernel.name)
 def test_a_launch_of_4096_takes_few_blocks(kernel):
-    found = count(kernel, kernel.config(), replace(Problem.parse("4096"), dtype=kernel.takes.factors[0]))
+    found = count(kernel, kernel.config(), Problem.parse("4096", arithmetic=kernel.takes.factors[0]))
     assert found.exact
     assert found.blocks_run <= 12
     assert found.operations.ffma == 4096**3

@@ -12,15 +12,15 @@ from tilewright.engines.emulator.counting import Operations
 from tilewright.errors import ConfigError
 from tilewright.gpus import gpu_named
 from tilewright.kernels import find
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 
 A6000 = replace(gpu_named("RTX A6000"), clock_mhz=1395)
 """At 30 TFLOP/s, as the worklog takes it."""
 
 
-def counted(name, shape, overrides=None, **scalars):
+def counted(name, shape, overrides=None, beta=0.0):
     kernel = find(name)
-    return count(kernel, kernel.config(overrides), Problem.parse(shape, **scalars))
+    return count(kernel, kernel.config(overrides), Problem.parse(shape), scalars=Scalars(beta=beta))
 
 
 def per_result(group, problem):
@@ -29,17 +29,17 @@ def per_result(group, problem):
 
 
 def test_work_and_least_bytes_at_4092():
-    problem = Problem(4092, 4092, 4092, beta=1.0)
+    problem = Problem(4092, 4092, 4092)
     assert problem.flops + problem.m * problem.n == pytest.approx(137e9, rel=0.002)
-    read, written = least_bytes(problem)
+    read, written = least_bytes(problem, Scalars(beta=1.0))
     assert read == pytest.approx(201e6, rel=0.002)
     assert written == pytest.approx(67e6, rel=0.002)
     assert read + written == pytest.approx(268e6, rel=0.002)
 
 
 def test_the_two_times_at_4092_on_an_a6000():
-    problem = Problem(4092, 4092, 4092, beta=1.0)
-    read, written = least_bytes(problem)
+    problem = Problem(4092, 4092, 4092)
+    read, written = least_bytes(problem, Scalars(beta=1.0))
     times = roofline(problem, Bytes(read, written, 500_000_000, 0), A6000)
     assert times.peak_tflops == pytest.approx(30, rel=0.001)
     assert times.arithmetic_us == pytest.approx(4.5e3, rel=0.02)

@@ -5,10 +5,10 @@ import pytest
 
 from tilewright.engines.base import poisoned, run
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import ConfigError, DtypeError, LaunchError
+from tilewright.errors import ConfigError, DtypeError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem
+from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.select.selector import select
 
 HALVES = ("float16", "bfloat16")
@@ -17,10 +17,10 @@ WMMA = find("wmma_f16")
 
 @pytest.mark.parametrize(
     ("ld", "aligned"),
-    [({}, True), ({"lda": 68}, False), ({"ldb": 132}, False), ({"ldc": 132}, True), ({"ldc": 130}, False)],
+    [({}, True), ({"a": 68}, False), ({"b": 132}, False), ({"d": 132}, True), ({"d": 130}, False)],
 )
-def test_a_row_of_halves_is_aligned_at_8_elements_and_one_of_c_at_4(ld, aligned):
-    problem = Problem(128, 128, 64, "float16", **ld)
+def test_a_row_of_halves_is_aligned_at_8_elements_and_one_of_d_at_4(ld, aligned):
+    problem = Problem(128, 128, 64, "float16", **{name: Layout(ld=length) for name, length in ld.items()})
     assert WMMA.variant(problem, WMMA.config()) == Variant(False, aligned, "float16")
 
 
@@ -32,8 +32,8 @@ def test_the_macro_says_which_of_several_types_it_is():
 
 
 def test_tensor_cores_that_take_bfloat16_came_with_8_0():
-    assert [WMMA.capability_for(dtype) for dtype in HALVES] == [(7, 5), (8, 0)]
-    assert find("wmma_tf32").capability_for("float32") == (8, 0)
+    assert [WMMA.takes.capability_for(dtype) for dtype in HALVES] == [(7, 5), (8, 0)]
+    assert find("wmma_tf32").takes.capability_for("float32") == (8, 0)
     with pytest.raises(ConfigError, match=r"wmma_f16 needs a GPU of compute capability 8\.0 or newer for bfloat16"):
         WMMA.check_capability((7, 5), "bfloat16")
 
@@ -50,10 +50,19 @@ def test_no_kernel_that_rounds_is_picked(capability, shape):
 @pytest.mark.parametrize("capability", [None, (8, 0), (9, 0)])
 @pytest.mark.parametrize("shape", ["1", "100", "4096"])
 def test_halves_get_a_kernel_that_takes_them(dtype, capability, shape):
-    problem = Problem.parse(shape, dtype=dtype)
+    problem = Problem.parse(shape, arithmetic=dtype)
     kernel, config = select(problem, capability)
     kernel.check(problem)
     assert config == kernel.config(config)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("capability", "device"), [(None, ""), ((8, 0), ""), ((9, 0), "NVIDIA H200")])
+def test_large_products_of_halves_run_on_tensor_cores_in_every_order(layout, capability, device):
+    a, b = orders(layout)
+    epilogue = Epilogue("row", "gelu")
+    problem = Problem(4096, 4096, 4096, Arithmetic("float16", "float16"), 3, a, b, epilogue=epilogue)
+    assert select(problem, capability, device)[0] is find("gemm_wmma")
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -68,13 +77,14 @@ def test_halves_come_back_from_an_engine(dtype):
     assert np.isnan(poisoned(2, 2, dtype).astype(np.float32)).all()
 
 
-def test_code_for_one_type_is_not_launched_on_another():
+@pytest.mark.parametrize("dtype", HALVES)
+def test_each_type_has_code_of_its_own(dtype):
     engine = EmulatorEngine()
-    operands = [engine.upload(np.zeros((16, 16), dtype)) for dtype in ("bfloat16", "bfloat16", "float32")]
-    problem = Problem(16, 16, 16, "bfloat16")
-    executable = run(engine, WMMA, WMMA.config(), problem, *operands)
-    with pytest.raises(LaunchError, match=r"wmma_f16: compiled for .*bfloat16.*float16"):
-        engine.launch(executable, Problem(16, 16, 16, "float16"), *operands)
+    two = np.full((16, 16), 2, dtype)
+    operands = [engine.upload(array) for array in (two, two, np.zeros((16, 16), np.float32))]
+    plan = run(engine, WMMA, WMMA.config(), Problem(16, 16, 16, dtype), *operands)
+    assert plan.executable.variant.factors == dtype
+    np.testing.assert_array_equal(engine.download(operands[2]), 64)
 
 
 def test_a_kernel_says_which_types_it_takes():

@@ -1,4 +1,4 @@
-"""Config, Kernel.specialize, Kernel.launch and the finding of kernels."""
+"""Config, Kernel.variant, Kernel.defines, Kernel.launch and the finding of kernels."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ import pytest
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Launch, parse_overrides
-from tilewright.kernels.takes import Variant
-from tilewright.problem import Layout, Problem
+from tilewright.kernels.takes import Addresses, Takes, Variant
+from tilewright.problem import Arithmetic, Epilogue, Layout, Problem
 
 VECTORIZED = find("vectorized")
 
@@ -50,24 +50,26 @@ def test_tuned_values_are_used_where_they_were_measured():
 
 
 @pytest.mark.parametrize(
-    ("problem", "pointers", "expected"),
+    ("problem", "addresses", "expected"),
     [
-        (Problem(256, 128, 64), (0, 0, 0), Variant(edges=False, aligned=True)),
-        (Problem(256, 128, 64), (4, 0, 0), Variant(edges=False, aligned=False)),
-        (Problem(256, 128, 64, b=Layout(ld=130)), (0, 0, 0), Variant(edges=False, aligned=False)),
-        (Problem(255, 128, 64), (0, 0, 0), Variant(edges=True, aligned=True)),
-        (Problem(256, 127, 64), (0, 0, 0), Variant(edges=True, aligned=False)),
-        (Problem(256, 128, 68), (0, 0, 0), Variant(edges=True, aligned=True)),
+        (Problem(256, 128, 64), Addresses(), Variant(edges=False, aligned=True)),
+        (Problem(256, 128, 64), Addresses(a=4), Variant(edges=False, aligned=False)),
+        (Problem(256, 128, 64, b=Layout(ld=130)), Addresses(), Variant(edges=False, aligned=False)),
+        (Problem(255, 128, 64), Addresses(), Variant(edges=True, aligned=True)),
+        (Problem(256, 127, 64), Addresses(), Variant(edges=True, aligned=False)),
+        (Problem(256, 128, 68), Addresses(), Variant(edges=True, aligned=True)),
     ],
 )
-def test_guards_are_compiled_in_only_where_the_operands_need_them(problem, pointers, expected):
-    assert VECTORIZED.variant(problem, VECTORIZED.config(), pointers) == expected
+def test_guards_are_compiled_in_only_where_the_operands_need_them(problem, addresses, expected):
+    assert VECTORIZED.variant(problem, VECTORIZED.config(), addresses) == expected
 
 
 def test_one_block_is_launched_for_each_tile():
-    launch = VECTORIZED.launch(Problem(257, 128, 1), VECTORIZED.config())
+    config = VECTORIZED.config()
+    launch = VECTORIZED.launch(Problem(257, 128, 1), config, 132)
     assert (launch.grid, launch.block, launch.shared_bytes) == ((3, 1, 1), (256, 1, 1), 0)
-    assert VECTORIZED.launch(Problem(0, 128, 1), VECTORIZED.config()).grid == (0, 1, 1)
+    assert VECTORIZED.launch(Problem(0, 128, 1), config, 132).grid == (0, 1, 1)
+    assert VECTORIZED.launch(Problem(257, 128, 1, batch=5), config, 132).grid == (15, 1, 1)
 
 
 @pytest.mark.parametrize(("count", "blocks"), [(1, 7), (2, 4), (3, 3), (7, 1)])
@@ -78,4 +80,35 @@ def test_bundles_stand_along_y(count, blocks):
 
 def test_a_kernel_refuses_an_element_type_it_does_not_take():
     with pytest.raises(DtypeError, match="vectorized takes float16, got float32"):
-        replace(VECTORIZED, dtypes=("float16",)).check(Problem(1, 1, 1))
+        replace(VECTORIZED, takes=Takes(factors=("float16",))).check(Problem(1, 1, 1))
+
+
+def test_the_ladder_is_compiled_with_its_config_and_guards():
+    config = VECTORIZED.config()
+    macros = VECTORIZED.defines(config, Variant(edges=True, aligned=False))
+    assert macros == {**config, "EDGES": 1, "ALIGNED": 0}
+
+
+def test_the_library_is_compiled_with_orders_types_and_epilogue_too():
+    kernel = find("split_k")
+    problem = Problem(64, 64, 64, Arithmetic("float32", "bfloat16"), b=Layout("column"), epilogue=Epilogue("row"))
+    macros = kernel.defines(kernel.config(), kernel.variant(problem, kernel.config()))
+    expected = {
+        "TRANSPOSED_A": 0,
+        "TRANSPOSED_B": 1,
+        "FACTOR": "float",
+        "RESULT": "__nv_bfloat16",
+        "BIAS": "row_bias",
+        "ACTIVATION": "identity",
+    }
+    assert {name: macros[name] for name in expected} == expected
+    gelu = replace(problem, epilogue=Epilogue("column", "gelu"))
+    macros = kernel.defines(kernel.config(), kernel.variant(gelu, kernel.config()))
+    assert (macros["BIAS"], macros["ACTIVATION"]) == ("column_bias", "gelu")
+
+
+def test_a_kernel_that_wants_copies_takes_what_they_are_of():
+    relaying = replace(VECTORIZED, relayouts=("row", None))
+    a_column, b_column = Problem(8, 8, 8, a=Layout("column")), Problem(8, 8, 8, b=Layout("column"))
+    assert [kernel.refusal(a_column) is None for kernel in (relaying, VECTORIZED)] == [True, False]
+    assert relaying.refusal(b_column) is not None

@@ -23,7 +23,7 @@ def test_records_of_the_same_launch_on_the_same_product(tmp_path, make_record):
     )
     run.save(tmp_path / "h200" / "ladder.json")
     (tmp_path / "h200" / "other.json").write_text("[]")
-    problem = Problem(64, 64, 64, beta=0.5)
+    problem = Problem(64, 64, 64)
     found = find_measured(NAIVE, config, problem, H200, tmp_path)
     assert (found.gflops, found.source) == (321.0, "h200/ladder.json")
     assert find_measured(NAIVE, NAIVE.config({"BLOCK_X": 16}), problem, H200, tmp_path) is None
@@ -42,7 +42,7 @@ def test_emulated_and_wrong_records_say_nothing(tmp_path, make_record):
 def test_the_shipped_tables_are_looked_up_too(tmp_path):
     entry = next(entry for table in store.shipped() for entry in table.entries if table.gpu == "NVIDIA H200")
     kernel = find(entry.kernel)
-    problem = Problem(entry.m, entry.n, entry.k, dtype=entry.dtype)
+    problem = Problem(entry.m, entry.n, entry.k, entry.dtype)
     found = find_measured(kernel, kernel.config(entry.config), problem, H200, tmp_path)
     assert found.gflops == pytest.approx(entry.gflops)
     assert "table" in found.source

@@ -61,8 +61,7 @@ def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
     kinds = tuple(
         BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
     )
-    step = -(-max(config.get("CHUNK", 0), 1) // tile.k) * tile.k  # what is done every CHUNK of k is part of a step
-    depths = _depths(problem.k, step, (item, problem.b.ld * item), (config.get("STAGES", 1) + 1) * tile.k)
+    depths = _depths(problem.k, tile.k, (item, problem.b.ld * item), (config.get("STAGES", 1) + 1) * tile.k)
     return Plan(small, rows.small_tiles, cols.small_tiles, kinds, depths)
 
 

@@ -11,6 +11,7 @@ from tilewright.arrays.operand import Operand, gpu_operand, host_operand, suppor
 from tilewright.engines.base import Engine
 from tilewright.errors import ArrayError
 from tilewright.problem import ITEM_BYTES
+from tilewright.shapes import View
 
 _CONVERT = "{}.to(torch.float32)"
 
@@ -46,7 +47,12 @@ class Torch(Library):
 
     def maker(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Maker:
         torch = sys.modules["torch"]
-        return torch.empty, (shape,), {"dtype": getattr(torch, dtype), "device": like.array.device}
+        kind, strides = getattr(torch, dtype), View.tight(shape).strides
+        # What PyTorch's own compiled code calls, at a quarter of empty's cost; it allocates on the current GPU.
+        guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+        if make := getattr(guards, "_empty_strided_cuda", None):
+            return make, (shape, strides, kind), {}
+        return torch.empty_strided, (shape, strides), {"dtype": kind, "device": like.array.device}
 
     def stream(self, array: Any) -> int:
         return (

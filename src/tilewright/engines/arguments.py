@@ -5,6 +5,7 @@ is only known when a call comes.
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tilewright.engines.plan import Slot
@@ -38,6 +39,11 @@ _PARAMETERS = {
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
     "tickets": "p:tickets",
+    **{
+        f"copy_{x}": f"p:from_{x} p:to_{x} q:line_stride_{x} q:element_stride_{x} q:matrix_stride_{x} "
+        f"i:lines_{x} i:length_{x} i:matrices_{x} i:ld_copy_{x}"
+        for x in "ab"
+    },
 }
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
 _ALIGNMENTS = _SIZES | {"t": 64}
@@ -74,6 +80,7 @@ def pack(
     workers: int,
     sources: Mapping[str, Source],
     maps: Mapping[str, bytes],
+    more: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[bytes, tuple[Slot, ...]]:
     """The parameters of a launch, but for what a call brings; and where that goes.
 
@@ -83,6 +90,7 @@ def pack(
         workers: blocks that share tiles.
         sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
         maps: templates of tensor maps, for 'A' and 'B', where the kernel takes some.
+        more: numbers that the problem does not have.
     """
     shape = shape_of(kernel.arguments)
     numbers = {
@@ -101,6 +109,7 @@ def pack(
         "batch_stride_b": problem.b.batch_stride or 0,
         "batch_stride_c": problem.addend.batch_stride or 0,
         "batch_stride_d": problem.d.batch_stride or 0,
+        **more,
     }
     template, slots = bytearray(shape.bytes), []
     for offset, kind, what in shape.members:
@@ -117,8 +126,9 @@ def pack(
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
-    """A layout's leading dimension. Of a single line, which counts as aligned whatever it is, a multiple of
-    `VECTOR_BYTES`: kernels make addresses of lines that do not exist, and those must be aligned where nothing is read."""
+    """A leading dimension. Of a single line, which counts as aligned whatever it is, a multiple of
+    `VECTOR_BYTES`: kernels compute addresses of lines that do not exist, aligned though nothing is read there.
+    """
     count, _ = layout.lines(rows, cols)
     return layout.ld if count > 1 else _round_up(layout.ld, VECTOR_BYTES)
 

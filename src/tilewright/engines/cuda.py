@@ -1,6 +1,7 @@
 """The cuda engine: runs kernels on an NVIDIA GPU, through NVRTC and cuda.core."""
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, unavailable
 from tilewright.engines.launch_arguments import encode
 from tilewright.engines.plan import Memory, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Job, jobs
+from tilewright.engines.relayouts import Job, blocks, jobs, numbers
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.kernels.spec import Config, Kernel
@@ -81,6 +82,9 @@ class CudaEngine:
         self.cache_bytes = self.device.properties.l2_cache_size
         self.arch = gpus.limits((major, minor)).arch
         self._workspaces = Workspaces(self.device, self.current)
+        # The compiled launcher may come between the steps of a plan here: it has memory of its own.
+        self._launchers_workspaces = Workspaces(self.device, self.current)
+        self._one_plan = threading.Lock()
         self._executables: dict[tuple[Kernel, Config, Variant], CudaExecutable] = {}
 
     def compile(self, kernel: Kernel, config: Config, variant: Variant) -> CudaExecutable:
@@ -143,8 +147,8 @@ class CudaEngine:
         kernel, config, problem = job.kernel, job.config, job.problem
         maps = {name: encode(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
         workers = config.get("WORKERS", 0) * self.multiprocessors
-        arguments, slots = pack(kernel, problem, workers, job.sources, maps)
-        grid, block, shared_bytes = executable.geometry(problem)
+        arguments, slots = pack(kernel, problem, workers, job.sources, maps, numbers(job.copies))
+        grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))
         return Step(executable.handle, grid, block, shared_bytes, executable.overlaps, arguments, slots)
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
@@ -163,7 +167,7 @@ class CudaEngine:
         if not plan.steps:
             return
         on = self.stream if stream is None else _as_stream(stream)
-        with self.current:
+        with self._one_plan, self.current:
             needs = plan.needs
             memory = self._workspaces.memory(int(on.handle), needs) if any(needs) else Memory()
             addresses = {
@@ -185,8 +189,8 @@ class CudaEngine:
         return int(self.device.context.handle)
 
     def workspace(self, stream: int, needs: Needs) -> Memory:
-        """Memory for a launch on a stream, by its handle; see `Workspaces.memory`."""
-        return self._workspaces.memory(stream, needs)
+        """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
+        return self._launchers_workspaces.memory(stream, needs)
 
     def capturing(self, stream: Any) -> bool:
         """Whether launches on a stream are being captured into a graph."""

@@ -39,13 +39,13 @@ class CudaExecutable:
             attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
 
-    def geometry(self, problem: Problem) -> Launch:
-        """Grid, block and shared memory of a launch.
+    def geometry(self, problem: Problem, blocks: int | None = None) -> Launch:
+        """Grid, block and shared memory of a launch; blocks: how many, where that does not follow from the problem.
 
         Raises:
             LaunchError: it is a geometry that a GPU refuses.
         """
-        launch = self.kernel.launch(problem, self.config, self._room.multiprocessors)
+        launch = self.kernel.launch(problem, self.config, self._room.multiprocessors, blocks)
         geometry = launch.bundled(self.kernel.bundle(self.config))
         name, limits = self.kernel.name, self._limits
         if math.prod(geometry.block) > limits.threads_per_block or geometry.block[2] > limits.block_z:

@@ -1,5 +1,6 @@
 """Copies of A and B in the order and with the alignment that a kernel wants (`Kernel.relayouts`)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -8,6 +9,27 @@ from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.problem import ITEM_BYTES, Layout, Order, Problem
+
+_KERNEL = relayout.KERNEL
+_CONFIG = _KERNEL.config()
+
+
+class Copy(NamedTuple):
+    """One matrix, or those of a batch, that the kernel `relayout` copies; strides are in elements, of any sign."""
+
+    name: str
+    """Of the operand."""
+    shift: int
+    """Where the copy begins in the memory for copies, in bytes: a multiple of 16."""
+    lines: int
+    """Rows of the copy, or columns where those are its lines of neighbours."""
+    length: int
+    matrices: int
+    line_stride: int
+    element_stride: int
+    matrix_stride: int
+    ld: int
+    """Elements from one line of the copy to the next; its matrices are right behind each other."""
 
 
 class Job(NamedTuple):
@@ -19,6 +41,8 @@ class Job(NamedTuple):
     variant: Variant
     sources: dict[str, Source]
     """Where the addresses of its operands come from, where that is not the operand of the same name."""
+    copies: tuple[Copy, ...] = ()
+    """What the kernel `relayout` copies; none of any other kernel."""
 
 
 class Jobs(NamedTuple):
@@ -38,42 +62,57 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
         DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
     """
     wanted = _wanted(kernel, problem, addresses)
-    if not wanted:
-        kernel.check(problem, addresses)
-        job = Job(kernel, config, problem, kernel.variant(problem, config, addresses), {})
-        return Jobs((job,), 0, ())
-    copies = {name: _copy(problem, name, order) for name, order in wanted.items()}
-    shifts, end = {}, 0
-    for name, (layout, rows, cols) in copies.items():
-        shifts[name], end = end, end + ITEM_BYTES[problem.dtype] * layout.extent(rows, cols, 1)
-        end = -(-end // VECTOR_BYTES) * VECTOR_BYTES
-    inner, after = problem, addresses
-    if "A" in copies:
-        inner, after = replace(inner, a=copies["A"][0]), after._replace(a=0)
-    if "B" in copies:
-        inner, after = replace(inner, b=copies["B"][0]), after._replace(b=0)
+    inner, after, copies, end = problem, addresses, [], 0
+    for name, order in wanted.items():
+        copy = _copy(problem, name, order, end)
+        layout = Layout(order, copy.ld, copy.ld * copy.lines if copy.matrices > 1 else 0)
+        if name == "A":
+            inner, after = replace(inner, a=layout), after._replace(a=0)
+        else:
+            inner, after = replace(inner, b=layout), after._replace(b=0)
+        end += ITEM_BYTES[problem.dtype] * copy.matrices * copy.lines * copy.ld
+        copies.append(copy)
     kernel.check(inner, after)
-    of_a = {None: 0, "row": 1, "column": 2}[wanted.get("A")]
-    moving = relayout.KERNEL.config({"OF_A": of_a, "OF_B": int("B" in wanted)})
-    first = Job(
-        relayout.KERNEL,
-        moving,
-        problem,
-        relayout.KERNEL.variant(replace(problem, d=Layout()), moving, addresses._replace(d=0, c=0)),
-        {"D": Source("relayout")},
-    )
-    sources = {name: Source("relayout", shift) for name, shift in shifts.items()}
-    second = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
-    return Jobs((first, second), end, tuple(wanted))
+    sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
+    last = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
+    return Jobs((copying(problem, copies), last) if copies else (last,), end, tuple(wanted))
 
 
-def _copy(problem: Problem, name: str, order: Order) -> tuple[Layout, int, int]:
-    """Layout and sizes of the copy of an operand: rows (or columns) as long as keeps the next one aligned."""
-    rows, cols = (problem.m, problem.k) if name == "A" else (problem.k, problem.n)
-    count, length = Layout(order).lines(rows, cols)
+def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
+    """The launch of `relayout` that makes one copy or two, of operands of the problem's element type."""
+    made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))
+    sources: dict[str, Source] = {}
+    for side, copy in zip("ab", made, strict=True):
+        sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source("relayout", copy.shift)}
+    variant = Variant(edges=True, aligned=False, factors=problem.dtype)
+    return Job(_KERNEL, _CONFIG, problem, variant, sources, tuple(made))
+
+
+def numbers(copies: Sequence[Copy]) -> dict[str, int]:
+    """What the parameters of `relayout` say of copies, by the names that `arguments` has for it."""
+    found: dict[str, int] = {}
+    for side, copy in zip("ab", copies, strict=False):
+        values = copy._asdict()
+        found |= {f"{name}_{side}": values[name] for name in ("lines", "length", "matrices")}
+        found |= {f"{name}_{side}": values[name] for name in ("line_stride", "element_stride", "matrix_stride")}
+        found[f"ld_copy_{side}"] = copy.ld
+    return found
+
+
+def blocks(config: Config, copies: Sequence[Copy]) -> int | None:
+    """Blocks that make the copies; None where there are none, so that blocks follow from the problem."""
+    return sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies) or None
+
+
+def _copy(problem: Problem, name: str, order: Order, shift: int) -> Copy:
+    """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
+    layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
+    lines, length = Layout(order).lines(rows, cols)
+    strides = (layout.ld, 1) if layout.order == order else (1, layout.ld)
     vector = VECTOR_BYTES // ITEM_BYTES[problem.dtype]
     ld = max(-(-length // vector), 1) * vector
-    return Layout(order, ld, None if problem.batch == 1 else ld * count), rows, cols
+    matrices = problem.batch if layout.batch_stride else 1
+    return Copy(name, shift, lines, length, matrices, *strides, layout.batch_stride or 0, ld)
 
 
 def _wanted(kernel: Kernel, problem: Problem, addresses: Addresses) -> dict[str, Order]:

@@ -69,13 +69,15 @@ class Streaming:
     """Nothing is staged: elements go from memory to the registers of the threads that multiply them.
 
     fragment, min_blocks: as in `Staging`.
-    threads_n: threads arranged along n; the others divide k among them.
+    tall: whether A is the large factor, and not B.
+    threads_wide: threads arranged along the large factor's side of D; the others divide k among them.
     depth: elements along k that a thread loads in one step.
     ahead: steps that the large operand's elements are loaded ahead of their use.
     """
 
     fragment: Callable[["Config"], Fragment]
-    threads_n: Count
+    tall: Callable[["Config"], bool]
+    threads_wide: Count
     depth: Count
     ahead: Count = lambda config: 0
     min_blocks: Count = lambda config: 1

@@ -290,13 +290,14 @@ class Kernel:
         """Blocks that start as one, on the same multiprocessor."""
         return config.get("BUNDLE", 1)
 
-    def launch(self, problem: Problem, config: Config, multiprocessors: int) -> Launch:
+    def launch(self, problem: Problem, config: Config, multiprocessors: int, blocks: int | None = None) -> Launch:
         """Geometry of the launch, its blocks numbered along x, each for itself where they come in bundles.
 
-        They are counted in one dimension because a grid has at most 65535 blocks along y.
+        They are counted in one dimension because a grid has at most 65535 blocks along y. blocks: how many, where that
+        does not follow from the problem.
         """
-        grid = (self.grid(problem, config, multiprocessors), 1, 1)
-        return Launch(grid, self.block(config), self.shared_bytes(config))
+        count = self.grid(problem, config, multiprocessors) if blocks is None else blocks
+        return Launch((count, 1, 1), self.block(config), self.shared_bytes(config))
 
     def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:
         """What a launch needs besides its operands."""

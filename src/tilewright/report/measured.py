@@ -9,6 +9,7 @@ from tilewright.analysis.explanation import Measured
 from tilewright.bench.records import Run
 from tilewright.errors import RecordsError
 from tilewright.gpus import Gpu, find_gpu
+from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 from tilewright.tables import store
@@ -42,7 +43,7 @@ def _of_records(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, resu
         for record in run.records:
             same = (record.shape, record.case) == (problem.shape, problem.case)
             named = (record.picked or record.kernel) == kernel.name
-            if same and named and record.verified and record.config == dict(config):
+            if same and named and record.verified and upgraded(kernel.name, record.config) == config:
                 yield Measured(record.gflops, f"{path.parent.name}/{path.name}")
 
 

@@ -66,7 +66,7 @@ class Trial(BaseModel):
         """Lines of format 1 in today's form; of products with other scalars there are no trials any more."""
         if not isinstance(fields, dict) or "dtype" not in fields:
             return fields
-        if (fields.get("alpha"), fields.get("beta")) != (1.0, 0.0):
+        if (fields.get("alpha", 1.0), fields.get("beta", 0.0)) != (1.0, 0.0):
             raise ValueError("a trial of a product with alpha and beta")
         config = (
             upgraded(str(fields.get("kernel")), fields["config"]) if isinstance(fields.get("config"), dict) else None
@@ -77,6 +77,12 @@ class Trial(BaseModel):
     def problem(self) -> tuple[int, int, int, int, str]:
         """What was computed: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
+
+    @property
+    def shape(self) -> str:
+        """The sizes, as 'MxNxK'; of a batch, '8 of MxNxK'."""
+        sizes = f"{self.m}x{self.n}x{self.k}"
+        return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
 
     @property
     def tried(self) -> tuple[str, Config]:

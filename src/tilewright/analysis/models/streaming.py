@@ -25,20 +25,20 @@ _MOST_SUMS = 4096
 
 def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor) -> Needs:
     """Estimates without a compiler's report."""
-    rows, cols, *_ = fragment(kernel, config)
+    few, wide = _sides(kernel, family, config)
     tile = kernel.tile(config)
-    elements = family.depth(config) * (rows + (1 + family.ahead(config)) * cols)
-    wanted = int(rows * cols + elements) + _OTHER_REGISTERS
+    elements = family.depth(config) * (few + (1 + family.ahead(config)) * wide)
+    wanted = int(few * wide + elements) + _OTHER_REGISTERS
     registers = given(wanted, kernel, config, sm)
     return Needs(registers, _SPILL_TRAFFIC * (wanted - registers), 4 * min(_MOST_SUMS, tile.m * tile.n * WARP))
 
 
 def footprint(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor, room: Occupancy) -> Footprint:
     """What a block asks for, with room for these."""
-    (rows, cols, *_), warps, depth = fragment(kernel, config), room.warps_per_block, family.depth(config)
-    loads = (rows + cols) / FRAGMENT_WIDTH
-    fed = join(max(rows * cols * WARP / sm.lanes, (rows * cols + loads) / sm.partitions), loads)
-    small = _ROWS_LATENCY * math.ceil(rows / 2) if family.threads_n(config) > 1 else 0.0
+    (few, wide), warps, depth = _sides(kernel, family, config), room.warps_per_block, family.depth(config)
+    loads = (few + wide) / FRAGMENT_WIDTH
+    fed = join(max(few * wide * WARP / sm.lanes, (few * wide + loads) / sm.partitions), loads)
+    small = _ROWS_LATENCY * math.ceil(few / 2) if family.threads_wide(config) > 1 else 0.0
     latency = _STREAM_LATENCY / (1 + family.ahead(config)) + small
     return Footprint(
         tile=kernel.tile(config),
@@ -48,3 +48,9 @@ def footprint(kernel: Kernel, family: Streaming, config: Config, sm: Multiproces
         ends=0.0,
         store=_STREAM_SUMS,
     )
+
+
+def _sides(kernel: Kernel, family: Streaming, config: Config) -> tuple[float, float]:
+    """Of a thread's fragment, the side along the small factor, and that along the large one."""
+    rows, cols, *_ = fragment(kernel, config)
+    return (cols, rows) if family.tall(config) else (rows, cols)

@@ -21,7 +21,7 @@ from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
 from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Job, jobs
+from tilewright.engines.relayouts import Copy, Job, blocks, jobs, numbers
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import Config, Kernel, Workspace
@@ -59,7 +59,7 @@ class Array:
     """Memory that a launch is given."""
 
     name: str
-    """A, B, C, D, bias, relayout, workspace or tickets."""
+    """A, B, C, D, bias, workspace or tickets; or the copy of one."""
     matrix: Matrix
     """As it lies in memory: rows of neighbours."""
     written: bool
@@ -91,6 +91,7 @@ class _Launch:
     problem: Problem
     sources: Mapping[str, Source]
     workspace: Workspace
+    copies: tuple[Copy, ...]
 
 
 class EmulatorEngine:
@@ -163,23 +164,31 @@ class EmulatorEngine:
         return Plan(problem, kernel, config, steps[-1].function.executable, steps, needs, found.relaid)
 
     def _step(self, job: Job) -> Step:
-        return self.step(self.compile(job.kernel, job.config, job.variant), job.problem, job.sources)
+        executable = self.compile(job.kernel, job.config, job.variant)
+        return self.step(executable, job.problem, job.sources, job.copies)
 
-    def step(self, executable: EmulatorExecutable, problem: Problem, sources: Mapping[str, Source] = _NOWHERE) -> Step:
+    def step(
+        self,
+        executable: EmulatorExecutable,
+        problem: Problem,
+        sources: Mapping[str, Source] = _NOWHERE,
+        copies: Sequence[Copy] = (),
+    ) -> Step:
         """A launch of a compiled kernel on a problem that the code has the guards for.
 
         Args:
             executable: from `compile`.
             problem: what is computed.
             sources: see `arguments.pack`.
+            copies: what the kernel `relayout` copies.
         """
         kernel, config = executable.kernel, executable.config
-        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors)
+        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, blocks(config, copies))
         workspace = kernel.workspace(problem, config, self.multiprocessors)
         maps = {name: tensor_map(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
         workers = config.get("WORKERS", 0) * self.multiprocessors
-        arguments, slots = pack(kernel, problem, workers, sources, maps)
-        launch = _Launch(executable, problem, sources, workspace)
+        arguments, slots = pack(kernel, problem, workers, sources, maps, numbers(copies))
+        launch = _Launch(executable, problem, sources, workspace, tuple(copies))
         return Step(launch, grid, block, shared_bytes, kernel.overlaps, arguments, slots)
 
     def capturing(self, stream: Any) -> bool:
@@ -316,12 +325,18 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
         ("C", problem.addend, m, n, problem.result, scalars.beta != 0),
         ("D", problem.d, m, n, problem.result, False),
     ):
+        if launch.copies and name not in (copy.name for copy in launch.copies):
+            continue
         source, shift = launch.sources.get(name, (name, 0))
         found += [
             Array(name, matrix, written)
             for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype)
         ]
-    if problem.epilogue.bias:
+    for copy in launch.copies:
+        where = addresses["relayout"] + copy.shift
+        matrix = Matrix(where, copy.matrices * copy.lines, copy.length, copy.ld, problem.dtype)
+        found.append(Array(f"copy of {copy.name}", matrix, False))
+    if problem.epilogue.bias and not launch.copies:
         length = n if problem.epilogue.bias == "row" else m
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
     return found

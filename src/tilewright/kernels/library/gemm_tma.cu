@@ -102,9 +102,9 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, MIN_BLOCKS / BUND
             for (int done = 0; done < depth; done += UNROLL) {
 #pragma unroll
                 for (int k = 0; k < UNROLL; ++k) {
+                    add_products(sums, a[(k + 1) % 2], b[(k + 1) % 2]);  // of the k before, perhaps of the tile before
                     TilesOfA::fragment(a[k % 2], a_at, k);
                     TilesOfB::fragment(b[k % 2], b_at, k);
-                    add_products(sums, a[(k + 1) % 2], b[(k + 1) % 2]);  // of the k before, perhaps of the tile before
                 }
 #pragma unroll
                 for (int i = 0; i < TilesOfA::POINTERS; ++i) a_at[i] += UNROLL * BM;

@@ -9,10 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import tiling
+from tilewright.kernels.families import Copying
 from tilewright.kernels.spec import Config, Constraint, TensorBox
 from tilewright.kernels.takes import EVERYTHING
 
 SOURCE = Path(__file__).with_suffix(".cu")
+
+COST = Copying(
+    copies="tensor maps",
+    fragment=tiling.fragment_of_4_by_8,
+    transposes=True,
+    workers=lambda config: config.WORKERS,
+    min_blocks=lambda config: config.MIN_BLOCKS,
+)
 
 TAKES = replace(EVERYTHING, least_capability=(9, 0))
 

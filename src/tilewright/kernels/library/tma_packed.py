@@ -7,7 +7,6 @@ Geijn, 2008).
 from dataclasses import replace
 
 from tilewright.kernels import tiling
-from tilewright.kernels.families import Copying
 from tilewright.kernels.library import gemm_tma, schedule
 from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter
 
@@ -53,14 +52,8 @@ KERNEL = Kernel(
         "UNROLL": config.BK if config.BK <= _LOOP else config.BK // 2,
     },
     tile=tiling.tile,
-    cost=Copying(
-        copies="tensor maps",
-        fragment=tiling.fragment_of_4_by_8,
-        transposes=True,
-        workers=lambda config: config.WORKERS,
-        min_blocks=lambda config: config.MIN_BLOCKS,
-    ),
     block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
+    cost=gemm_tma.COST,
     vectorized=True,
     takes=replace(gemm_tma.TAKES, layouts=("TN",)),
     arguments=TMA_ARGUMENTS,

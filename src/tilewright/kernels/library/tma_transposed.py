@@ -1,5 +1,7 @@
 """Rung 18, tma_transposed: factors in any order, loaded as memory has them and transposed in shared memory."""
 
+from dataclasses import replace
+
 from tilewright.kernels import tiling
 from tilewright.kernels.library import gemm_tma, schedule
 from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter
@@ -85,6 +87,7 @@ KERNEL = Kernel(
     ),
     tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
+    cost=replace(gemm_tma.COST, k_slices=lambda config: config.K_SLICES),
     vectorized=True,
     takes=gemm_tma.TAKES,
     arguments=TMA_ARGUMENTS,

@@ -16,9 +16,7 @@ def searches(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """
     groups: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
-        sizes = f"{trial.m}x{trial.n}x{trial.k}"
-        shape = sizes if trial.batch == 1 else f"{trial.batch} of {sizes}"
-        title = ", ".join([trial.kernel, shape, trial.case, trial.device])
+        title = ", ".join([trial.kernel, trial.shape, trial.case, trial.device])
         groups.setdefault((title, trial.digest), []).append(trial)
     sources = Counter(title for title, _ in groups)
     return [

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.roofline import least_bytes
 from tilewright.bench.records import Baseline, Record
+from tilewright.problem import Scalars
 from tilewright.report.html.sources import Source, problem_of
 from tilewright.report.tables import duration, pairs
 
@@ -75,7 +76,7 @@ class Point:
     def intensity(self) -> float:
         """Operations a byte, where A, B and C each move once (C twice where beta is not 0)."""
         problem = problem_of(self.record)
-        return problem.flops / sum(least_bytes(problem))
+        return problem.flops / sum(least_bytes(problem, Scalars(self.record.alpha, self.record.beta)))
 
 
 def points(sources: Iterable[Source]) -> list[Point]:

@@ -1,0 +1,167 @@
+"""What kernels take: each refusal's words, and where rows count as aligned."""
+
+import pytest
+
+from tilewright.errors import ConfigError, DtypeError, LaunchError, ProblemError
+from tilewright.kernels.takes import EVERYTHING, Addresses, Takes, all_aligned, factors_aligned, lines_aligned
+from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
+
+PLAIN = Takes()
+
+A, B = orders("TT")
+
+REFUSALS = {
+    "factors": (
+        Takes(factors=("float16", "bfloat16")),
+        Problem(8, 8, 8),
+        DtypeError,
+        "mine takes float16, bfloat16, got float32",
+    ),
+    "result": (
+        Takes(results=("float32", "float16")),
+        Problem(8, 8, 8, Arithmetic("float32", "bfloat16")),
+        DtypeError,
+        "mine makes float32, float16, got out_dtype bfloat16",
+    ),
+    "layout": (
+        Takes(layouts=("NN", "NT")),
+        Problem(8, 8, 8, a=A, b=B),
+        LaunchError,
+        "mine takes layouts NN, NT of A and B, got TT",
+    ),
+    "batch": (
+        PLAIN,
+        Problem(8, 8, 8, batch=3),
+        ProblemError,
+        "mine computes one product at a time, got a batch of 3",
+    ),
+    "bias": (
+        PLAIN,
+        Problem(8, 8, 8, epilogue=Epilogue("row", "gelu")),
+        ProblemError,
+        "mine has no bias and no activation, got bias+gelu",
+    ),
+    "rows of A": (
+        Takes(aligned=True),
+        Problem(8, 8, 8, a=Layout(ld=9)),
+        LaunchError,
+        "mine needs rows of A and B that start at multiples of 16 bytes, got addresses of 0x0 and 0x0, "
+        "and 9 and 8 float32 a row",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_says_what_is_taken_and_what_came(case):
+    takes, problem, kind, words = REFUSALS[case]
+    refusal = takes.refusal("mine", problem)
+    assert type(refusal) is kind
+    assert str(refusal) == words
+    assert EVERYTHING.refusal("mine", problem) is None
+
+
+def test_addresses_are_quoted():
+    refusal = Takes(aligned=True).refusal("mine", Problem(8, 8, 8), Addresses(a=0x1004, b=0x2000))
+    assert "got addresses of 0x1004 and 0x2000, and 8 and 8 float32 a row" in str(refusal)
+
+
+def test_without_products_neither_orders_nor_alignment_of_factors_matter():
+    problem = Problem(8, 8, 0, a=A, b=B)
+    assert Takes(aligned=True).refusal("mine", problem, Addresses(a=4, b=4)) is None
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_everything_is_taken_in_every_order(layout):
+    a, b = orders(layout)
+    problem = Problem(3, 5, 7, Arithmetic("float32", "bfloat16"), 2, a, b, epilogue=Epilogue("column", "relu"))
+    assert EVERYTHING.refusal("mine", problem, Addresses(4, 8, 12, 2)) is None
+
+
+@pytest.mark.parametrize(
+    ("takes", "capability", "arch", "dtype", "words"),
+    [
+        (PLAIN, (7, 0), "sm_70", "float32", "mine needs a GPU of compute capability 7.5 or newer for float32, got 7.0"),
+        (
+            Takes(factors=("bfloat16",)),
+            (7, 5),
+            "sm_75",
+            "bfloat16",
+            "mine needs a GPU of compute capability 8.0 or newer for bfloat16, got 7.5",
+        ),
+        (
+            Takes(least_capability=(9, 0), architectures=("sm_90a",)),
+            (12, 0),
+            "sm_120",
+            "float32",
+            "mine runs on sm_90a alone, got sm_120",
+        ),
+    ],
+)
+def test_gpus_that_a_kernel_does_not_run_on(takes, capability, arch, dtype, words):
+    refusal = takes.refusal_of_gpu("mine", capability, arch, dtype)
+    assert isinstance(refusal, ConfigError)
+    assert str(refusal) == words
+
+
+def test_gpus_that_a_kernel_runs_on():
+    assert PLAIN.refusal_of_gpu("mine", (7, 5), "sm_75", "float32") is None
+    hopper = Takes(least_capability=(9, 0), architectures=("sm_90a",))
+    assert hopper.refusal_of_gpu("mine", (9, 0), "sm_90a", "float32") is None
+    assert [PLAIN.capability_for(dtype) for dtype in ("float16", "bfloat16")] == [(7, 5), (8, 0)]
+    assert hopper.capability_for("bfloat16") == (9, 0)
+
+
+# Alignment. A float32's row is aligned at 4 elements, a half's at 8.
+
+
+@pytest.mark.parametrize(
+    ("layout", "address", "aligned"),
+    [
+        (Layout("row", 8, 0), 0, True),
+        (Layout("row", 8, 0), 8, False),
+        (Layout("row", 9, 0), 0, False),
+        (Layout("column", 12, 60), 32, True),
+        (Layout("column", 12, 61), 32, False),
+    ],
+)
+def test_lines_that_start_at_16_bytes(layout, address, aligned):
+    assert lines_aligned(layout, 5, 5, "float32", address) is aligned
+
+
+def test_the_stride_of_a_single_line_says_nothing():
+    assert lines_aligned(Layout("row", 5, 0), 1, 5, "float32", 16)
+    assert lines_aligned(Layout("column", 5, 0), 5, 1, "float32", 16)
+    assert not lines_aligned(Layout("column", 5, 0), 1, 5, "float32", 16)
+
+
+@pytest.mark.parametrize(
+    ("fields", "addresses", "of_factors", "of_all"),
+    [
+        ({}, {}, True, True),
+        ({"a": Layout(ld=10)}, {}, False, False),
+        ({"b": Layout("column", ld=10)}, {}, False, False),
+        ({"d": Layout(ld=10), "c": Layout(ld=8)}, {}, True, False),
+        ({"c": Layout(ld=10)}, {}, True, False),
+        ({}, {"a": 4}, False, False),
+        ({}, {"b": 8}, False, False),
+        ({}, {"c": 4}, True, False),
+        ({}, {"d": 4}, True, False),
+        ({"arithmetic": "float16", "a": Layout(ld=12)}, {}, False, False),
+        ({"arithmetic": "float16", "d": Layout(ld=12)}, {}, True, True),
+        ({"arithmetic": Arithmetic("float32", "float16"), "d": Layout(ld=12)}, {}, True, False),
+        ({"batch": 2, "b": Layout(batch_stride=66)}, {}, False, False),
+        ({"batch": 2, "b": Layout(batch_stride=0)}, {}, True, True),
+    ],
+    ids=str,
+)
+def test_operands_that_are_aligned(fields, addresses, of_factors, of_all):
+    problem = Problem(8, 8, 8, **fields)
+    assert factors_aligned(problem, Addresses(**addresses)) is of_factors
+    assert all_aligned(problem, Addresses(**addresses)) is of_all
+
+
+def test_code_for_aligned_rows_makes_addresses_of_rows_past_the_end():
+    """So a single row's stride counts for it, though not for a tensor map."""
+    problem = Problem(1, 8, 6)
+    assert factors_aligned(problem)
+    assert not all_aligned(problem)
