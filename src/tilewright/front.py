@@ -497,7 +497,7 @@ def _in_place(call: _Call, form: Formulation, operand: Operand | None) -> Operan
     if operand is None or operand.argument not in form.copied:
         return operand
     shape = operand.shape
-    if math.prod(shape[:-2]) != 1:
+    if operand.argument != "c" and math.prod(shape[:-2]) != 1:  # c has the result's shape
         shape = (*form.batch, *shape[-2:])
     return call.library.row_major(operand, shape)
 
@@ -593,12 +593,13 @@ def _gpu(device: int) -> Engine:
     return CudaEngine(device)
 
 
-_KINDS: tuple[tuple[str, Callable[[Any], str]], ...] = (
-    ("shape", str),
-    ("strides in bytes", str),
-    ("element type", str),
-    ("device", lambda device: _place(device)),
-    ("address modulo 16", str),
+# What an array's part of a signature holds, in the order in which differences are told.
+_KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
+    (2, "element type", str),
+    (0, "shape", str),
+    (1, "strides in bytes of", str),
+    (3, "its place on", lambda device: _place(device)),
+    (4, "an address that, divided by 16, leaves", str),
 )
 
 
@@ -609,9 +610,9 @@ def _difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
             before, now = ("with", "without") if other is None else ("without", "with")
             return f"the plan is {before} {name}, the call {now}"
         if one != other:
-            for (what, text), before, now in zip(_KINDS, one, other, strict=True):
-                if before != now:
-                    return f"{name} has {what} {text(now)}, the plan's has {text(before)}"
+            for place, what, text in _KINDS:
+                if one[place] != other[place]:
+                    return f"{name} has {what} {text(other[place])}, the plan's has {text(one[place])}"
     if expected[6] != got[6]:
         return f"alpha is {'0' if got[6] else 'not 0'}, the plan's is {'0' if expected[6] else 'not 0'}"
     return "the arrays are of another library"

@@ -149,6 +149,11 @@ class StandInDriver:
         for name in (*self._ints, *self._pointers):
             setattr(self, name, 0)
 
+    def takes(self, step):
+        """Have the function of a step take one parameter, of as many bytes as the step has."""
+        sizes = (ctypes.c_uint64 * (1 << 16)).in_dll(self._library, "parameter_bytes")
+        sizes[step[0]] = len(step[5])
+
     @property
     def launches(self):
         """What was launched, oldest first."""

@@ -35,16 +35,14 @@ int replace_count = 0;
 int push_count = 0;
 int failing = 0;  // what the next launches return
 int capture_status = 0;
+uint64_t parameter_bytes[1 << 16];  // by function: of its one parameter
 int capture_query = 0;  // what the query for it returns
 void* current_context = nullptr;
 void* context_below = nullptr;
 
 int cuLaunchKernelEx(const Config* config, void* function, void** parameters, void** extra) {
     if (failing != 0) return failing;
-    if (parameters != nullptr || extra[0] != reinterpret_cast<void*>(1) || extra[2] != reinterpret_cast<void*>(2) ||
-        extra[4] != nullptr) {
-        return 1;
-    }
+    if (parameters == nullptr || extra != nullptr) return 1;
     Launch& launch = launches[launch_count++ % 64];
     launch.function = function;
     launch.stream = config->stream;
@@ -57,9 +55,9 @@ int cuLaunchKernelEx(const Config* config, void* function, void** parameters, vo
         if (config->attributes[i].id != 6) return 1;
         launch.overlaps = config->attributes[i].value;
     }
-    launch.size = *static_cast<uint64_t*>(extra[3]);
+    launch.size = parameter_bytes[reinterpret_cast<uintptr_t>(function)];
     if (launch.size > sizeof launch.parameters) return 1;
-    std::memcpy(launch.parameters, extra[1], launch.size);
+    std::memcpy(launch.parameters, parameters[0], launch.size);
     return 0;
 }
 

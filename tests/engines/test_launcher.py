@@ -30,7 +30,7 @@ SLOTS = (
     Slot(40, "scalar", "alpha"),
     Slot(44, "scalar", "beta"),
 )
-STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, False, bytes(48), SLOTS)
+STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, False, bytes(48), (0,), SLOTS)
 
 
 @pytest.fixture(scope="session")
@@ -57,12 +57,12 @@ def module():
 @pytest.fixture
 def product(driver, module):
     """Remembers and calls products, with all that a test does not name as usual."""
-    return Product(module.Launcher(driver.path), module.MISS)
+    return Product(module.Launcher(driver.path), module.MISS, driver)
 
 
 class Product:
-    def __init__(self, launcher, miss):
-        self.launcher, self.miss = launcher, miss
+    def __init__(self, launcher, miss, driver):
+        self.launcher, self.miss, self.driver = launcher, miss, driver
         self.asked = []
         self.made = []
 
@@ -77,6 +77,8 @@ class Product:
     def remember(self, a, b, c=None, out=None, bias=None, options=None, **plan):
         plan = {"steps": (STEP,), "needs": Needs(), "context": CONTEXT, "memory": self.memory} | plan
         plan = {"new": None if out else (self.new, (4, 5), {}), "scaled": False} | plan
+        for step in plan["steps"]:
+            self.driver.takes(step)
         return self.launcher.remember(a, b, c, out, bias, options, **plan)
 
     def __call__(self, a, b, c=None, out=None, bias=None, options=None, alpha=1.0, beta=0.0):
@@ -130,9 +132,9 @@ def test_a_byte_offset_is_part_of_the_address(driver, product):
 
 def test_steps_are_launched_in_order_with_memory(driver, product):
     a, b = factors()
-    first = Step(1, (1, 1, 1), (32, 1, 1), 0, False, bytes(16), (Slot(0, "pointer", "relayout", 256),))
+    first = Step(1, (1, 1, 1), (32, 1, 1), 0, False, bytes(16), (0,), (Slot(0, "pointer", "relayout", 256),))
     slots = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "tickets"), Slot(16, "pointer", "relayout"))
-    second = Step(2, (1, 1, 1), (32, 1, 1), 0, True, bytes(24), slots)
+    second = Step(2, (1, 1, 1), (32, 1, 1), 0, True, bytes(24), (0,), slots)
     needs = Needs(100, 3, 1000)
     product.remember(a, b, steps=(first, second), needs=needs)
     product(a, b)
@@ -158,7 +160,7 @@ def test_maps_are_patched(driver, product):
     a, b = factors()
     template = bytes(range(64)) + b"a" * 128 + b"b" * 128
     slots = (Slot(64, "map", "A"), Slot(192, "map", "relayout", 512), Slot(0, "scalar", "alpha"))
-    step = Step(1, (1, 1, 1), (32, 1, 1), 0, False, template, slots)
+    step = Step(1, (1, 1, 1), (32, 1, 1), 0, False, template, (0,), slots)
     product.remember(a, b, steps=(step,), needs=Needs(relayout_bytes=1))
     product(a, b, alpha=2)
     product(a, b, alpha=3)
@@ -619,7 +621,7 @@ def test_what_a_launcher_keeps_goes_with_it(driver, module):
             return MEMORY
 
     engine = Engine()
-    product = Product(module.Launcher(driver.path), module.MISS)
+    product = Product(module.Launcher(driver.path), module.MISS, driver)
     engine.launcher, gone = product.launcher, weakref.ref(engine)
     product.remember(*factors(), memory=engine.memory, needs=Needs(1), options=engine)
     del engine, product

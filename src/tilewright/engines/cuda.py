@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tilewright import gpus
 from tilewright.engines import nvrtc, tensor_maps
-from tilewright.engines.arguments import pack
+from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.base import Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.cuda_launch import launch
@@ -137,7 +137,8 @@ class CudaEngine:
                 "kind once before the capture, or call tilewright.plan with them"
             )
         executables = [self.compile(job.kernel, job.config, job.variant) for job in found.jobs]
-        steps = tuple(self._step(job, one) for job, one in zip(found.jobs, executables, strict=True))
+        with self.current:  # tensor maps are made in it
+            steps = tuple(self._step(job, one) for job, one in zip(found.jobs, executables, strict=True))
         last = found.jobs[-1]
         workspace = last.kernel.workspace(last.problem, last.config, self.multiprocessors)
         needs = Needs(workspace.bytes, workspace.tickets, found.relayout_bytes)
@@ -149,7 +150,16 @@ class CudaEngine:
         workers = config.get("WORKERS", 0) * self.multiprocessors
         arguments, slots = pack(kernel, problem, workers, job.sources, maps, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))
-        return Step(executable.handle, grid, block, shared_bytes, executable.overlaps, arguments, slots)
+        return Step(
+            executable.handle,
+            grid,
+            block,
+            shared_bytes,
+            executable.overlaps,
+            arguments,
+            shape_of(kernel.arguments).offsets,
+            slots,
+        )
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         """Start the launches of a plan.

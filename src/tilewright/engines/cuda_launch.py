@@ -1,7 +1,6 @@
 """Launches the steps of a plan from Python, through the driver's own functions.
 
-Driver API: "Execution Control" (cuLaunchKernelEx, CU_LAUNCH_PARAM_BUFFER_POINTER), "Tensor Map Object Management"
-(cuTensorMapReplaceAddress).
+Driver API: "Execution Control" (cuLaunchKernelEx), "Tensor Map Object Management" (cuTensorMapReplaceAddress).
 """
 
 import ctypes
@@ -16,7 +15,6 @@ from tilewright.engines.plan import Step
 from tilewright.problem import Scalars
 
 _PROGRAMMATIC_STREAM_SERIALIZATION = 6
-_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
 _MAP_ALIGNMENT = 64
 
 
@@ -69,9 +67,8 @@ def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: i
     overlap.value[0] = 1
     count = int(step.overlaps)
     config = _Config(step.grid, step.block, step.shared_bytes, stream, ctypes.pointer(overlap), count)
-    size = ctypes.c_size_t(len(step.arguments))
-    extra = (ctypes.c_void_p * 5)(_BUFFER_POINTER, base, _BUFFER_SIZE, ctypes.addressof(size), _END)
-    check((CUresult(driver.cuLaunchKernelEx(ctypes.byref(config), step.function, None, extra)),))
+    parameters = (ctypes.c_void_p * len(step.offsets))(*(base + offset for offset in step.offsets))
+    check((CUresult(driver.cuLaunchKernelEx(ctypes.byref(config), step.function, parameters, None)),))
 
 
 @lru_cache
@@ -80,8 +77,8 @@ def _driver() -> ctypes.CDLL:
     driver.cuLaunchKernelEx.argtypes = (
         ctypes.POINTER(_Config),
         ctypes.c_void_p,
-        ctypes.c_void_p,
         ctypes.POINTER(ctypes.c_void_p),
+        ctypes.c_void_p,
     )
     driver.cuTensorMapReplaceAddress.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
     return driver

@@ -84,8 +84,6 @@ struct LaunchConfig {
 
 constexpr int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 constexpr int NOT_CAPTURING = 0;
-void* const PARAMETERS_POINTER = reinterpret_cast<void*>(1);
-void* const PARAMETERS_SIZE = reinterpret_cast<void*>(2);
 constexpr uintptr_t PER_THREAD_STREAM = 2;  // a handle that stands for another stream in every thread
 
 struct alignas(128) TensorMap {
@@ -313,6 +311,7 @@ struct Step {
     LaunchAttribute overlap = {};
     void* function = nullptr;
     std::vector<char> parameters;
+    std::vector<void*> addresses;  // of each parameter in them
     std::vector<Slot> slots;
 
     // Writes what a call brings into the parameters.
@@ -338,9 +337,7 @@ struct Step {
 
     int launch(const Driver& driver, void* stream) {
         config.stream = stream;
-        size_t size = parameters.size();
-        void* extra[] = {PARAMETERS_POINTER, parameters.data(), PARAMETERS_SIZE, &size, nullptr};
-        return driver.launch(&config, function, nullptr, extra);
+        return driver.launch(&config, function, addresses.data(), nullptr);
     }
 };
 
@@ -404,10 +401,10 @@ bool read_step(PyObject* tuple, Plan& plan) {
     unsigned long long function;
     LaunchConfig& config = step->config;
     int overlaps;
-    PyObject *arguments, *slots;
-    if (!PyArg_ParseTuple(tuple, "K(III)(III)IpSO!;a Step", &function, &config.grid[0], &config.grid[1],
+    PyObject *arguments, *offsets, *slots;
+    if (!PyArg_ParseTuple(tuple, "K(III)(III)IpSO!O!;a Step", &function, &config.grid[0], &config.grid[1],
                           &config.grid[2], &config.block[0], &config.block[1], &config.block[2],
-                          &config.shared_bytes, &overlaps, &arguments, &PyTuple_Type, &slots)) {
+                          &config.shared_bytes, &overlaps, &arguments, &PyTuple_Type, &offsets, &PyTuple_Type, &slots)) {
         return false;
     }
     step->function = reinterpret_cast<void*>(function);
@@ -419,6 +416,15 @@ bool read_step(PyObject* tuple, Plan& plan) {
     }
     const char* bytes = PyBytes_AS_STRING(arguments);
     step->parameters.assign(bytes, bytes + PyBytes_GET_SIZE(arguments));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(offsets); ++i) {
+        const Py_ssize_t offset = PyLong_AsSsize_t(PyTuple_GET_ITEM(offsets, i));
+        if (PyErr_Occurred()) return false;
+        if (offset < 0 || size_t(offset) >= step->parameters.size()) {
+            return PyErr_Format(PyExc_ValueError, "no parameter begins at byte %zd of %zu", offset,
+                                step->parameters.size()), false;
+        }
+        step->addresses.push_back(step->parameters.data() + offset);
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
         if (!read_slot(PyTuple_GET_ITEM(slots, i), *step)) return false;
     }

@@ -35,6 +35,8 @@ class Step(NamedTuple):
     """Whether it may begin while the launch before it on the stream ends."""
     arguments: bytes
     """The kernel's parameters, as a template."""
+    offsets: tuple[int, ...]
+    """Byte of each parameter in it. The driver's own layout differs: it begins at an address that is not aligned."""
     slots: tuple[Slot, ...]
 
 

@@ -189,7 +189,9 @@ class EmulatorEngine:
         workers = config.get("WORKERS", 0) * self.multiprocessors
         arguments, slots = pack(kernel, problem, workers, sources, maps, numbers(copies))
         launch = _Launch(executable, problem, sources, workspace, tuple(copies))
-        return Step(launch, grid, block, shared_bytes, kernel.overlaps, arguments, slots)
+        return Step(
+            launch, grid, block, shared_bytes, kernel.overlaps, arguments, shape_of(kernel.arguments).offsets, slots
+        )
 
     def capturing(self, stream: Any) -> bool:
         """Never: a launch has ended when it returns."""
@@ -233,10 +235,9 @@ class EmulatorEngine:
                 struct.pack_into("=f", arguments.data, offset, getattr(scalars, source))
             else:  # a tensor map begins with its address too
                 struct.pack_into("=Q", arguments.data, offset, addresses[source] + shift if addresses[source] else 0)
-        shape = shape_of(kernel.arguments)
         values = [
             (ctypes.c_ubyte * size).from_buffer(arguments.data, offset)
-            for offset, size in zip(shape.offsets, shape.sizes, strict=True)
+            for offset, size in zip(step.offsets, shape_of(kernel.arguments).sizes, strict=True)
         ]
         arrays = [*_arrays(launch, addresses, scalars), *_shared(memory, tickets, workspace)]
         facts = LaunchFacts(
