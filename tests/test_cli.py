@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from tilewright.cli import bench, main
-from tilewright.kernels import LADDER, find
+from tilewright.kernels import KERNELS, find
+from tilewright.problem import Layout, Problem
 
 
 @pytest.fixture
@@ -35,8 +36,8 @@ def tilewright(monkeypatch, capsys):
 def test_list_shows_every_rung(tilewright):
     status, out, _ = tilewright("list")
     assert status == 0
-    for kernel in LADDER:
-        assert f"{kernel.rung} {kernel.name} {kernel.idea}" in out
+    for kernel in KERNELS:
+        assert f"{kernel.rung or ''} {kernel.name} {kernel.idea}".strip() in out
 
 
 def test_list_of_a_kernel_explains_its_parameters(tilewright):
@@ -71,7 +72,7 @@ def test_bench_verifies_and_writes_records(tilewright, tmp_path):
 def test_bench_runs_the_whole_ladder_and_a_suite(tilewright):
     status, out, _ = tilewright("bench", "--suite", "tiny", "--suite", "tiny", "--shape", "9", "--engine", "emulator")
     assert status == 0
-    assert out.count(" ok ") == (2 * 6 + 1) * len(LADDER)
+    assert out.count(" ok ") == (2 * 6 + 1) * len(KERNELS)
 
 
 def test_rungs_that_take_no_float32_run_in_their_own_type(tilewright, tmp_path):
@@ -91,11 +92,46 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert status == 0
     assert "33x34x35, bfloat16" in out
     records = json.loads(path.read_text())["records"]
-    takers = [kernel.name for kernel in LADDER if "bfloat16" in kernel.takes.factors]
+    takers = [kernel.name for kernel in KERNELS if "bfloat16" in kernel.takes.factors]
     assert [(record["kernel"], record["dtype"]) for record in records] == [(name, "bfloat16") for name in takers]
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 1
     assert "naive takes float32, got bfloat16" in err
+
+
+def test_bench_takes_layouts_batches_epilogues_and_result_types(tilewright, tmp_path):
+    path = tmp_path / "run.json"
+    case = ("--layout", "NT", "--layout", "TN", "--batch", "2", "--bias", "--activation", "gelu")
+    arguments = ("--shape", "33x34x35", "--out-dtype", "bfloat16", "--engine", "emulator", "--json", str(path))
+    status, out, _ = tilewright("bench", "skinny", "split_k", *case, *arguments)
+    assert status == 0
+    assert "2 of 33x34x35, NT float32->bfloat16 bias+gelu" in out
+    records = json.loads(path.read_text())["records"]
+    assert [(record["kernel"], record["layout"]) for record in records] == [
+        ("skinny", "NT"), ("split_k", "NT"), ("skinny", "TN"), ("split_k", "TN"),
+    ]  # fmt: skip
+    facts = {"batch": 2, "bias": "row", "activation": "gelu", "out_dtype": "bfloat16", "end_to_end": None}
+    assert all(facts.items() <= record.items() and record["verified"] for record in records)
+
+
+def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
+    path = tmp_path / "run.json"
+    arguments = ("--shape", "16", "--layout", "NT", "--engine", "emulator", "--json", str(path))
+    assert tilewright("bench", *arguments)[0] == 0
+    ran = {record["kernel"] for record in json.loads(path.read_text())["records"]}
+    transposed = [Problem(16, 16, 16, kernel.takes.factors[0], b=Layout("column")) for kernel in KERNELS]
+    assert ran == {kernel.name for kernel, one in zip(KERNELS, transposed, strict=True) if not kernel.refusal(one)}
+    assert {"split_k", "skinny"} <= ran
+    status, _, err = tilewright("bench", "naive", *arguments)
+    assert status == 1
+    assert "naive takes layouts NN of A and B, got NT" in err
+
+
+def test_without_a_gpu_no_calls_are_timed(tilewright):
+    status, out, err = tilewright("bench", "best", "--shape", "8", "--engine", "emulator", "--end-to-end")
+    assert status == 1
+    assert "--end-to-end needs a GPU: the emulator's times say nothing of one" in err
+    assert not out
 
 
 def test_without_a_gpu_there_is_no_baseline_kernel_to_show(tilewright):
@@ -137,6 +173,9 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
         (["10", "--config", "BM"], "config must read NAME=INTEGER,..., as in BM=64,BN=64; got 'BM'"),
         (["10", "--config", "BM=48"], "BM must be a multiple of WM"),
         (["--dtype", "float64"], "dtype must be one of float32, float16, bfloat16, got 'float64'"),
+        (["--out-dtype", "float64"], "out_dtype must be one of float32, float16, bfloat16, got 'float64'"),
+        (["--layout", "NX"], "layout must be one of NN, NT, TN, TT, A's order then B's, got 'NX'"),
+        (["--activation", "rellu"], "got 'rellu'; did you mean 'relu'?"),
         (["--alpha", "nan"], "alpha must be a number, got nan"),
         (["--engine", "gpu"], "engine must be one of auto, cuda, emulator, got 'gpu'"),
     ],

@@ -10,7 +10,7 @@ from tilewright.analysis.traffic import count
 from tilewright.analysis.widths import shared_widths
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Layout, Problem, Scalars
+from tilewright.problem import LAYOUTS, Layout, Problem, Scalars, orders
 
 PROFILED = {
     "6-vectorized": ("vectorized", {}),
@@ -135,7 +135,9 @@ def test_the_skinny_rung_is_estimated():
 
 
 def test_tiles_that_nobody_shares_are_told_exactly_though_a_smaller_problem_would_share_them():
-    found = counted("tma_packed", Problem(128 * 264, 128, 1024), {"BM": 128, "BN": 128, "WORKERS": 2}, multiprocessors=132)
+    found = counted(
+        "tma_packed", Problem(128 * 264, 128, 1024), {"BM": 128, "BN": 128, "WORKERS": 2}, multiprocessors=132
+    )
     assert found.exact
     assert found.groups["global_store"].accesses * 4 == 128 * 264 * 128
 
@@ -167,3 +169,11 @@ def test_a_launch_of_4096_takes_few_blocks(kernel):
     assert found.exact
     assert found.blocks_run <= 12
     assert found.operations.ffma == 4096**3
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_kernel_behind_a_relayout_is_counted_as_it_reads_its_operands(layout):
+    a, b = orders(layout)
+    found = counted("tma_packed", Problem(256, 256, 256, a=a, b=b), {"WORKERS": 0})
+    assert found.groups["shared_store"].requests == 0, "a tile is transposed"
+    assert found.groups["shared_load"].requests > 0

@@ -27,7 +27,7 @@ def test_batches_have_their_layouts():
 
 def test_sizes_come_before_suites_and_take_what_is_asked_of_all():
     arithmetic, epilogue = Arithmetic("float16", "bfloat16"), Epilogue("row", "silu")
-    first, *others = problems(["3x4x5"], ["tiny"], arithmetic, layout="TN", batch=7, epilogue=epilogue)
+    first, *others = problems(["3x4x5"], ["tiny"], arithmetic, layouts=["TN"], batch=7, epilogue=epilogue)
     assert (first.m, first.n, first.k, first.a.ld, first.b.ld) == (3, 4, 5, 3, 4)
     assert len(others) == len(shapes()["tiny"])
     assert {(one.layout, one.batch, one.arithmetic, one.epilogue) for one in (first, *others)} == {
@@ -36,8 +36,13 @@ def test_sizes_come_before_suites_and_take_what_is_asked_of_all():
     assert problems(["3x4x5"], []) == [Problem(3, 4, 5)]
 
 
+def test_several_layouts_follow_each_other():
+    found = [(one.m, one.layout) for one in problems(["8", "9"], [], layouts=["NN", "TT"])]
+    assert found == [(8, "NN"), (8, "TT"), (9, "NN"), (9, "TT")]
+
+
 def test_what_is_asked_comes_before_the_suites_own():
-    assert {(one.layout, one.batch) for one in problems([], ["batched"], layout="TT", batch=2)} == {("TT", 2)}
+    assert {(one.layout, one.batch) for one in problems([], ["batched"], layouts=["TT"], batch=2)} == {("TT", 2)}
 
 
 def test_an_unknown_suite_gets_the_nearest_name():
@@ -47,4 +52,4 @@ def test_an_unknown_suite_gets_the_nearest_name():
 
 def test_an_unknown_layout_is_refused():
     with pytest.raises(ProblemError, match="layout must be one of NN, NT, TN, TT, A's order then B's, got 'NX'"):
-        problems(["8"], [], layout="NX")
+        problems(["8"], [], layouts=["NX"])

@@ -4,42 +4,103 @@ import itertools
 
 import pytest
 
+from tilewright import kernels
 from tilewright.engines import nvrtc
 from tilewright.kernels import find
+from tilewright.kernels.spec import RUNG_ARGUMENTS
 from tilewright.kernels.takes import Variant
 from tilewright.problem import ACTIVATIONS, Epilogue
 
 KERNELS = [find(name) for name in ("gemm_wmma",)]
+"""Those of which every layout is compiled for every architecture; of the others a sample is."""
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 ACCESSES = ((False, True), (True, True), (True, False))  # edges, aligned
 
+
 CASES = [
-    (kernel, layout, arch)
+    (kernel, preset, arch)
     for kernel in KERNELS
-    for layout in kernel.takes.layouts
+    for preset in (None, *kernel.presets)
     for arch, capability in CAPABILITIES.items()
     if any(kernel.runs_on(capability, factors) for factors in kernel.takes.factors)
 ]
 
 
-def variants(kernel, layout, capability):
-    """A sample: the plain form of each kind of access, and one in which types and epilogue take turns."""
+def variants(kernel, capability):
+    """A sample: every order with every kind of access, while types, bias and activation take turns."""
     takes = kernel.takes
     factors = itertools.cycle(factors for factors in takes.factors if kernel.runs_on(capability, factors))
     results = itertools.cycle(takes.results)
-    biases = itertools.cycle(("row", "column", None))
-    activations = itertools.cycle(ACTIVATIONS[takes.layouts.index(layout) :] + ACTIVATIONS)
-    for edges, aligned in ACCESSES:
-        yield Variant(edges, aligned, takes.factors[0], takes.results[0], layout)
-        if takes.epilogue:
-            epilogue = Epilogue(next(biases), next(activations))
-            yield Variant(edges, aligned, next(factors), next(results), layout, epilogue)
+    epilogues = itertools.cycle([Epilogue(), Epilogue("row", "gelu"), *map(Epilogue, ("column", None), ACTIVATIONS)])
+    for layout in takes.layouts:
+        for edges, aligned in ACCESSES:
+            yield Variant(edges, aligned, next(factors), next(results), layout, next(epilogues))
 
 
-@pytest.mark.parametrize(("kernel", "layout", "arch"), CASES, ids=lambda value: getattr(value, "name", value))
-def test_a_shipped_config_compiles_without_spills(kernel, layout, arch):
-    config = kernel.config(capability=CAPABILITIES[arch])
-    for variant in variants(kernel, layout, CAPABILITIES[arch]):
+@pytest.mark.parametrize(("kernel", "preset", "arch"), CASES, ids=lambda value: getattr(value, "name", str(value)))
+def test_a_shipped_config_compiles_without_spills(kernel, preset, arch):
+    overrides = None if preset is None else kernel.preset(preset)
+    config = kernel.config(overrides, capability=CAPABILITIES[arch])
+    for variant in variants(kernel, CAPABILITIES[arch]):
         report = nvrtc.compile(kernel, config, variant, arch).report
         assert report.spill_bytes == 0, f"{config} {variant}: {report}"
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
+
+
+SAMPLED_EPILOGUES = (Epilogue(), Epilogue("row", "gelu"), Epilogue("column", "gelu_tanh"), Epilogue("row", "silu"))
+
+# The layouts that a config is for, where that is not every one that its kernel takes: others are right, but slower.
+LAYOUTS = {
+    ("skinny", None): ("NN",),
+    ("skinny", "row"): ("NN", "TN"),
+    ("skinny", "rows"): ("NN",),
+    ("skinny", "transposed_rows"): ("TN",),
+    ("skinny", "weights_row"): ("NT", "TT"),
+    ("skinny", "weights_rows"): ("NT",),
+    ("skinny", "column"): ("NN", "NT"),
+    ("skinny", "dot"): ("NN", "NT"),
+    ("skinny", "transposed_column"): ("TN", "TT"),
+    ("skinny", "transposed_columns"): ("TN", "TT"),
+}
+
+SPILLS = {("tma_packed", "sm_120"): 68}
+"""Bytes that a default config may spill at most, by architecture; elsewhere none."""
+
+LIBRARY = [kernel for kernel in kernels.KERNELS if kernel.arguments != RUNG_ARGUMENTS]
+OTHERS = [kernel for kernel in LIBRARY if kernel not in KERNELS]
+SHIPPED = [(kernel, preset) for kernel in LIBRARY for preset in (None, *kernel.presets)]
+
+
+def config_of(kernel, preset):
+    return kernel.config(kernel.preset(preset) if preset else None)
+
+
+def sample(kernel, preset, start=0):
+    """Variants of a kernel: every layout, element type, epilogue and guard, though not each with each."""
+    layouts = LAYOUTS.get((kernel.name, preset), kernel.takes.layouts)
+    count = max(
+        len(layouts), len(ACCESSES), len(SAMPLED_EPILOGUES), len(kernel.takes.factors), len(kernel.takes.results)
+    )
+    ways = (ACCESSES, kernel.takes.factors, kernel.takes.results, layouts, SAMPLED_EPILOGUES)
+    for number in range(start, start + count):
+        guards, *rest = (way[number % len(way)] for way in ways)
+        yield Variant(*guards, *rest)
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(SHIPPED)), ids=str)
+def test_a_shipped_config_does_not_spill(number, case):
+    kernel, preset = case
+    for variant in sample(kernel, preset, start=number):
+        report = nvrtc.compile(kernel, config_of(kernel, preset), variant, "sm_90a").report
+        assert report.spill_bytes == 0, f"{preset} {variant}: {report}"
+        assert report.registers * kernel.threads(config_of(kernel, preset)) <= 65536
+
+
+@pytest.mark.parametrize(("kernel", "arch"), list(itertools.product(OTHERS, CAPABILITIES)), ids=str)
+def test_every_architecture_is_compiled_for(kernel, arch):
+    capability = CAPABILITIES[arch]
+    variants = [one for one in sample(kernel, None) if kernel.runs_on(capability, one.factors)]
+    assert bool(variants) == (capability >= kernel.takes.least_capability)
+    for variant in variants:
+        report = nvrtc.compile(kernel, config_of(kernel, None), variant, arch).report
+        assert report.spill_bytes <= SPILLS.get((kernel.name, arch), 0), f"{variant}: {report}"

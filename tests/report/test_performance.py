@@ -120,6 +120,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         performance.BEST,
         performance.EMULATED,
         validation.COMPARISON,
+        *(path for path in (*performance.CASES, performance.END_TO_END) if (root / path).exists()),
         *(root / performance.COUNTERS).glob("*.csv"),
     ):
         copy = tmp_path / page.relative_to(root) if page.is_absolute() else tmp_path / page
@@ -129,6 +130,16 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
     assert performance.main() == 0
     for page in performance.PAGES:
         assert (tmp_path / page).read_text() == (root / page).read_text(), f"{page} is out of date: run make docs"
+
+
+def test_what_matmul_picks_has_a_table_for_each_case(make_record):
+    picked = {"kernel": "best", "picked": "split_k", "config": {}}
+    records = [make_record(**picked), make_record(**picked, layout="NT", batch=8)]
+    assert performance.best(records[:1]).startswith("| m x n x k |")
+    text = performance.best(records)
+    assert text.startswith("NN float32:\n\n| m x n x k |")
+    assert "\n\nNT float32:\n\n| m x n x k |" in text
+    assert "| 8 of 64x64x64 | `split_k` |" in text
 
 
 def test_a_missing_records_file_is_an_error(tmp_path, monkeypatch, capsys):

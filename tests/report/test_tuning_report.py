@@ -14,7 +14,7 @@ from tilewright.tuning.regret import Regret
 def trial(at_s, gflops, outcome="timed", **config):
     return Trial(
         device="GPU", digest="d", kernel="vectorized", config={"BM": 64, "BN": 64, "TM": 4, "TN": 4} | config,
-        m=64, n=64, k=64, dtype="float32", alpha=1.0, beta=0.0, outcome=outcome, at_s=at_s,
+        m=64, n=64, k=64, case="NN float32", outcome=outcome, at_s=at_s,
         time_us=2 * 64**3 / gflops / 1e3 if gflops else None,
     )  # fmt: skip
 
@@ -30,7 +30,7 @@ TRIALS = [
 
 
 def entry(m, kernel, gflops, baseline=None, error=None, n=1):
-    return Entry(m=m, n=n, k=n, dtype="float32", kernel=kernel, config={"BLOCK": 32}, gflops=gflops,
+    return Entry(m=m, n=n, k=n, case="NN float32", kernel=kernel, config={"BLOCK": 32}, gflops=gflops,
                  baseline_gflops=baseline, error_ratio=error)  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
     assert "| def | 1 | 1 | 0.0% | 0.0% |  |" in text
     assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
     assert "| 1x1x1 | `coalesced` | BLOCK=32 | 0.0% |  |" in text
-    one = Entry(m=8, n=9, k=10, dtype="float32", kernel="naive", config={}, gflops=1)
+    one = Entry(m=8, n=9, k=10, case="NN float32", kernel="naive", config={}, gflops=1)
     text = tuning.regret(runs, tabled.merged([one]))
     assert "| abc | 1 | 0 | 21.0% | 21.0% |  |" in text
     assert "8x9x10" not in text

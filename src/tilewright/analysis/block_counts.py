@@ -15,7 +15,7 @@ from tilewright.engines.emulator import symbols
 from tilewright.engines.emulator.counting import MemoryCounter, MemoryCounts, Operands, OperationCounter, Site
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem, Scalars
+from tilewright.problem import Layout, Problem, Scalars
 
 OPERATIONS, TILES = "operations", "tiles"
 """Kinds of what is counted besides accesses: `traffic.Operations`, and bytes that tensor maps bring."""
@@ -105,9 +105,9 @@ class BlockCounts:
 
     def _run(self, problem: Problem, blocks: Sequence[int] | None) -> tuple[Counts, NDArray[np.float32]]:
         """Counts of these blocks, and C."""
-        a = _zeros(problem.m, problem.k, problem.a.ld, problem.dtype)
-        b = _zeros(problem.k, problem.n, problem.b.ld, problem.dtype)
-        c = _zeros(problem.m, problem.n, problem.d.ld, problem.result)
+        a = _zeros(problem.m, problem.k, problem.a, problem.dtype)
+        b = _zeros(problem.k, problem.n, problem.b, problem.dtype)
+        c = _zeros(problem.m, problem.n, problem.d, problem.result)
         result: NDArray[np.float32] = c.owner[: problem.m, : problem.n]
         result[:] = _UNWRITTEN
         memory = self._memory.count(problem, Operands(a, b, c, self.scalars), blocks)
@@ -161,15 +161,15 @@ def _placed(sites: Sequence[Site]) -> Iterator[tuple[Site, SourceLine | None, So
             yield site, inner, outer
 
 
-def _zeros(rows: int, cols: int, ld: int, dtype: str) -> Matrix:
-    """A matrix of zeros, its rows ld elements apart; memory that nobody touches costs none."""
-    ld = max(ld, 1)
+def _zeros(rows: int, cols: int, layout: Layout, dtype: str) -> Matrix:
+    """A matrix of zeros; memory that nobody touches costs none."""
+    (lines, _), ld = layout.lines(rows, cols), max(layout.ld, 1)
     item = np.dtype(dtype).itemsize
-    memory = np.zeros(rows * ld * item + _ALIGNMENT, dtype=np.uint8)
+    memory = np.zeros(lines * ld * item + _ALIGNMENT, dtype=np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    array = memory[start : start + rows * ld * item].view(dtype).reshape(rows, ld)
+    array = memory[start : start + lines * ld * item].view(dtype).reshape(lines, ld)
     pointer = memory.ctypes.data + start
-    return Matrix(pointer, rows, cols, ld, dtype, owner=array)
+    return Matrix(pointer, rows, cols, ld, dtype, owner=array, order=layout.order)
 
 
 def _minus(one: Counts, other: Counts) -> Counts:

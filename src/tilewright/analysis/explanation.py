@@ -14,6 +14,7 @@ from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import SECTOR_BYTES, Group, Traffic
 from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.engines.base import CompileReport
+from tilewright.engines.relayouts import as_read
 from tilewright.errors import EngineUnavailableError
 from tilewright.gpus import COMPUTE_CAPABILITIES, Gpu, limits
 from tilewright.kernels.spec import Config, Kernel
@@ -132,7 +133,7 @@ def explain(
         capability = oldest
     kernel.check_capability(capability, problem.dtype)
     arch = limits(capability).arch
-    variant = kernel.variant(problem, config)
+    variant = kernel.variant(as_read(kernel, config, problem), config)
     report = nvrtc.compile(kernel, config, variant, arch).report
     code: MachineCode | None = None
     widths: Mapping[SourceLine | None, Widths] | None = None

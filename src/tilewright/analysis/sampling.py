@@ -53,13 +53,16 @@ class Plan:
 def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
     """What to run of a kernel each of whose blocks computes a tile of C."""
     tile, item, result_item = kernel.tile(config), ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
-    rows = _Axis(problem.m, tile.m, (problem.a.ld * item, problem.d.ld * result_item))
-    cols = _Axis(problem.n, tile.n, (item, result_item))
+    a_lines, b_lines = problem.a.ld * item, problem.b.ld * item
+    a_along_m, a_along_k = (a_lines, item) if problem.a.order == "row" else (item, a_lines)
+    b_along_k, b_along_n = (b_lines, item) if problem.b.order == "row" else (item, b_lines)
+    rows = _Axis(problem.m, tile.m, (a_along_m, problem.d.ld * result_item))
+    cols = _Axis(problem.n, tile.n, (b_along_n, result_item))
     small = replace(problem, m=rows.fewest, n=cols.fewest)
     kinds = tuple(
         BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
     )
-    depths = _depths(problem.k, tile.k, (item, problem.b.ld * item), (config.get("STAGES", 1) + 1) * tile.k)
+    depths = _depths(problem.k, tile.k, (a_along_k, b_along_k), (config.get("STAGES", 1) + 1) * tile.k)
     return Plan(small, rows.small_tiles, cols.small_tiles, kinds, depths)
 
 

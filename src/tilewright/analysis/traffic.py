@@ -13,6 +13,7 @@ from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Cou
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.engines.relayouts import as_read
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem, Scalars
 
@@ -134,7 +135,7 @@ def count(
         EngineUnavailableError: there is no working C++ compiler.
         DtypeError, LaunchError: the kernel does not take the problem.
     """
-    kernel.check(problem)
+    problem = as_read(kernel, config, problem)
     notes = []
     if kernel.relayouts:
         notes.append("without the relayout of A and B beforehand")

@@ -1,7 +1,8 @@
 """Suites: named lists of problems, as shipped in suites.json."""
 
+import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
@@ -35,7 +36,7 @@ def problems(
     names: Iterable[str],
     arithmetic: Arithmetic = Arithmetic(),
     *,
-    layout: str | None = None,
+    layouts: Sequence[str | None] = (None,),
     batch: int | None = None,
     epilogue: Epilogue = Epilogue(),
 ) -> list[Problem]:
@@ -44,7 +45,8 @@ def problems(
     Args:
         sizes, names: of the problems, and of suites.
         arithmetic, epilogue: of all of them.
-        layout: orders of A and B, as in 'NT'; None for each suite's own, and 'NN' for sizes.
+        layouts: orders of A and B, as in 'NT', one after the other for each problem; None for each suite's own, and
+            'NN' for sizes.
         batch: products; None for each suite's own, and 1 for sizes.
 
     Raises:
@@ -57,7 +59,7 @@ def problems(
             raise SuiteNotFoundError(f"no suite is called {name!r}{nearest(name, shapes())}")
         chosen += shapes()[name]
     found = []
-    for shape in chosen:
+    for shape, layout in itertools.product(chosen, layouts):
         a, b = orders(layout or shape.layout)
         count = shape.batch if batch is None else batch
         found.append(Problem(shape.m, shape.n, shape.k, arithmetic, count, a, b, epilogue=epilogue))

@@ -16,14 +16,15 @@ from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, Choice
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
-from tilewright.cli.terminal import Batch, EngineName, LayoutName, OutDtype, Shapes, Suites, notes, out
+from tilewright.cli.terminal import Batch, EngineName, Orders, OutDtype, Shapes, Suites, notes, out
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, EngineUnavailableError, LaunchError
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, Scalars
-from tilewright.report.tables import baseline_kernels_table, bench_table, end_to_end_table
+from tilewright.report.calls import calls_table
+from tilewright.report.tables import baseline_kernels_table, bench_table
 
 GPU_SHAPE, EMULATOR_SHAPE = "4096x4096x4096", "1024x1024x1024"
 GPU_SAMPLES, EMULATOR_SAMPLES = 10, 1
@@ -47,7 +48,7 @@ def run_bench(
         typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
     ] = None,
     out_dtype: OutDtype = "float32",
-    layout: LayoutName = None,
+    layout: Orders = None,
     batch: Batch = None,
     alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
     beta: Annotated[float, typer.Option(help="With 0, C is not read.")] = 0.0,
@@ -102,7 +103,7 @@ def run_bench(
     asked = partial(
         suites.problems,
         arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype),
-        layout=layout,
+        layouts=layout or [None],
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
     )
@@ -198,8 +199,8 @@ def _measure(
             out.print(bench_table(measured))
             if launched := baseline_kernels_table(measured):
                 out.print(launched)
-            if calls := end_to_end_table(measured):
-                out.print(calls)
+            if timed := calls_table(measured):
+                out.print(timed)
             if json_path:
                 Run(environment=environment(engine), records=records).save(json_path)
     return records

@@ -11,6 +11,7 @@ from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.register_banks import bank_reads
 from tilewright.cli.terminal import out
 from tilewright.engines.registry import present_gpu
+from tilewright.engines.relayouts import as_read
 from tilewright.errors import ConfigError
 from tilewright.files import save_json
 from tilewright.gpus import limits
@@ -64,7 +65,7 @@ def run_sass(
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
-    variant = chosen.variant(problem, values)
+    variant = chosen.variant(as_read(chosen, values, problem), values)
     if show_ptx:
         from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 

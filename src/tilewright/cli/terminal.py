@@ -20,12 +20,13 @@ Suites = Annotated[
     list[str] | None,
     typer.Option("--suite", metavar="NAME", help=f"Lists of shapes: {', '.join(suites.shapes())}."),
 ]
-LayoutName = Annotated[
-    str | None,
+Orders = Annotated[
+    list[str] | None,
     typer.Option(
         "--layout",
         metavar="|".join(LAYOUTS),
-        help="Orders of A and B: N row-major, T column-major. If left out, the suite's, or NN.",
+        help="Orders of A and B: N row-major, T column-major. May be given several times. If left out, the suite's, or "
+        "NN.",
     ),
 ]
 Batch = Annotated[

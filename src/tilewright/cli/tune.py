@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tilewright.bench import suites
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Record, Run
-from tilewright.cli.terminal import Batch, EngineName, LayoutName, OutDtype, Shapes, Suites, notes, out
+from tilewright.cli.terminal import Batch, EngineName, Orders, OutDtype, Shapes, Suites, notes, out
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
@@ -41,7 +41,7 @@ def run_tune(
     suite: Suites = None,
     dtype: Annotated[str, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}.")] = DTYPES[0],
     out_dtype: OutDtype = "float32",
-    layout: LayoutName = None,
+    layout: Orders = None,
     batch: Batch = None,
     budget: Annotated[
         float | None,
@@ -86,7 +86,8 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    problems = suites.problems(shape or [], suite or [], Arithmetic(dtype, out_dtype), layout=layout, batch=batch)
+    arithmetic = Arithmetic(dtype, out_dtype)
+    problems = suites.problems(shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch)
     problems = [problem for problem in dict.fromkeys(problems) if problem.flops]
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
     settings = Settings(samples=samples, exhaustive=exhaustive)

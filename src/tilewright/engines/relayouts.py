@@ -78,6 +78,17 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
     return Jobs((copying(problem, copies), last) if copies else (last,), end, tuple(wanted))
 
 
+def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
+    """The problem of a kernel's own launch: with the copies of A and B that it reads, where it asks for some.
+
+    Base addresses are taken for aligned.
+
+    Raises:
+        DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
+    """
+    return jobs(kernel, config, problem, Addresses()).jobs[-1].problem
+
+
 def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     """The launch of `relayout` that makes one copy or two, of operands of the problem's element type."""
     made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))

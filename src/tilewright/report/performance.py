@@ -16,7 +16,8 @@ from rich.console import Console
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.report import published, validation
+from tilewright.report import calls, published, validation
+from tilewright.report.markdown import table
 from tilewright.report.plots import plot_ladder
 from tilewright.report.ratios import baseline_speed, ratio, share, speed
 from tilewright.report.tables import bench_table
@@ -24,6 +25,10 @@ from tilewright.report.tables import bench_table
 RECORDS = Path("results/h200/ladder.json")
 LATER_RUNGS = tuple(Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16"))
 BEST = Path("results/h200/best.json")
+CASES = tuple(Path(f"results/h200/{name}.json") for name in ("orders", "batched", "decode", "epilogues"))
+"""Further runs of `tilewright bench best`, of which there may be some."""
+END_TO_END = Path("results/h200/end_to_end.json")
+"""A run with --end-to-end, if there is one."""
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = (Path("README.md"), Path("docs/performance.md"), Path("docs/counters.md"))
@@ -53,6 +58,8 @@ def main() -> int:
             "device": device(run),
             "headline": headline(records),
             "best": best(picked),
+            "cases": "\n\n".join(best(one.records) for one in load(filter(Path.exists, CASES))),
+            "end_to_end": calls.markdown(Run.load(END_TO_END).records) if END_TO_END.exists() else "",
             "emulator": terminal(emulated.records),
             "sizes": sizes(runs),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
@@ -120,6 +127,13 @@ def best(records: Sequence[Record]) -> str:
     Raises:
         RecordsError: a ratio is of another run.
     """
+    cases = dict.fromkeys(record.case for record in records)
+    tables = [(case, _best([record for record in records if record.case == case])) for case in cases]
+    return tables[0][1] if list(cases) == ["NN float32"] else "\n\n".join(f"{case}:\n\n{text}" for case, text in tables)
+
+
+def _best(records: Sequence[Record]) -> str:
+    """The table of one case."""
     places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
     rows = [
         (
@@ -232,12 +246,6 @@ def _squares(records: Iterable[Record]) -> list[Record]:
 
 def _shape(record: Record) -> Shape:
     return Shape(record.m, record.n, record.k, record.batch, record.layout)
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], align: str) -> str:
-    """A Markdown table; align holds l or r for each column."""
-    rule = ["---:" if side == "r" else "---" for side in align]
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (heads, rule, *rows))
 
 
 if __name__ == "__main__":

@@ -20,13 +20,14 @@ def ladder_table(kernels: Iterable[Kernel]) -> Table:
     for kernel in kernels:
         defaults = ", ".join(f"{parameter.name}={parameter.default}" for parameter in kernel.parameters)
         presets = f"\n[dim]presets: {', '.join(kernel.presets)}[/]" if kernel.presets else ""
-        table.add_row(str(kernel.rung), kernel.name, f"{kernel.idea}\n{defaults}{presets}")
+        table.add_row(str(kernel.rung or ""), kernel.name, f"{kernel.idea}\n{defaults}{presets}")
     return table
 
 
 def kernel_table(kernel: Kernel) -> Table:
     """One row a parameter of a kernel: default, meaning, values that a search tries."""
-    table = Table(title=f"{kernel.rung}. {kernel.name}: {kernel.idea}", box=box.SIMPLE_HEAD, title_justify="left")
+    number = f"{kernel.rung}. " if kernel.rung else ""
+    table = Table(title=f"{number}{kernel.name}: {kernel.idea}", box=box.SIMPLE_HEAD, title_justify="left")
     for heading in ("parameter", "default", "meaning", "values tried"):
         table.add_column(heading, justify="right" if heading == "default" else "left")
     for parameter in kernel.parameters:
@@ -50,8 +51,9 @@ def bench_table(records: Sequence[Record]) -> Table:
     first = records[0]
     emulated = first.engine == "emulator"
     baselines = {record.baseline.name: record.baseline for record in records if record.baseline}
+    case = first.case.removeprefix("NN ")
     table = Table(
-        title=f"{first.shape}, {first.case}", caption=_caption(records), box=box.SIMPLE_HEAD, title_justify="left",
+        title=f"{first.shape}, {case}", caption=_caption(records), box=box.SIMPLE_HEAD, title_justify="left",
         caption_justify="left", pad_edge=False,
     )  # fmt: skip
     table.add_column("rung", justify="right")
@@ -66,7 +68,7 @@ def bench_table(records: Sequence[Record]) -> Table:
             table.add_column(f"of {beside}", justify="right", no_wrap=True)
     for record in records:
         cells: list[str | Text] = [
-            str(record.rung),
+            str(record.rung or ""),
             f"{record.kernel}: {record.picked}" if record.picked else record.kernel,
             pairs(record.config),
             _verdict(record),
@@ -100,38 +102,6 @@ def baseline_kernels_table(records: Sequence[Record]) -> Table | None:
         for number, kernel in enumerate(baseline.kernels or ()):
             sizes = ("x".join(map(str, extent)) for extent in (kernel.grid, kernel.block))
             table.add_row("" if number else baseline.name, Text(kernel.name), *sizes)
-    return table
-
-
-def end_to_end_table(records: Sequence[Record]) -> Table | None:
-    """One row a record and form of call that was timed end to end; None where there is none."""
-    timed = [
-        (record, form, found)
-        for record in records
-        for form, found in (("new result", record.end_to_end), ("out=", record.end_to_end_out))
-        if found
-    ]
-    if not timed:
-        return None
-    framework = timed[0][2].framework
-    table = Table(
-        title=f"A call of matmul and of {framework}, microseconds", box=box.SIMPLE_HEAD, title_justify="left",
-        caption="host: until the call returns; wall: calls back to back, until the GPU is done.",
-        caption_justify="left", pad_edge=False,
-    )  # fmt: skip
-    table.add_column("kernel", style="bold", no_wrap=True)
-    table.add_column("call", no_wrap=True)
-    for heading in ("host, ours", "host, theirs", "ours/theirs", "wall, ours", "wall, theirs", "theirs/ours"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for record, form, found in timed:
-        host, wall = (
-            [round(time, 2) for time in (pair.ours, pair.baseline)] for pair in (found.host_us, found.wall_us)
-        )
-        table.add_row(
-            *(record.picked or record.kernel, form),
-            *(f"{host[0]:.2f}", f"{host[1]:.2f}", f"{host[0] / host[1]:.2f}"),
-            *(f"{wall[0]:.2f}", f"{wall[1]:.2f}", f"{wall[1] / wall[0]:.2f}"),
-        )
     return table
 
 

@@ -15,7 +15,8 @@ from tilewright.bench.measure import Choice
 from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.problem import Problem
-from tilewright.report.performance import fill, table
+from tilewright.report.markdown import table
+from tilewright.report.performance import fill
 from tilewright.report.ratios import quotient, speed
 from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
 from tilewright.select.selector import select

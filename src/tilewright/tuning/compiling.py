@@ -8,6 +8,7 @@ from types import TracebackType
 from tilewright import gpus
 from tilewright.bench.measure import Choice
 from tilewright.engines.base import CompileReport, Engine
+from tilewright.engines.relayouts import as_read
 from tilewright.errors import CompileError
 from tilewright.problem import Problem
 
@@ -54,7 +55,7 @@ class CompilePool:
 
     def _report(self, choice: Choice) -> CompileReport | str:
         kernel, config = choice[:2]
-        variant = kernel.variant(self._problem, config)
+        variant = kernel.variant(as_read(kernel, config, self._problem), config)
         try:
             if self._engine.capability is None:
                 return self._engine.compile(kernel, config, variant).report

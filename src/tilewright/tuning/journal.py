@@ -103,8 +103,8 @@ def default_path() -> Path:
 def source_digest(kernel: Kernel) -> str:
     """What the journal knows a kernel's source by."""
     digest = hashlib.sha256(kernel.source.read_bytes())
-    for header in sorted(_HEADERS.iterdir()):
-        digest.update(header.name.encode() + b"\0" + header.read_bytes())
+    for header in sorted(path for path in _HEADERS.rglob("*") if path.is_file()):
+        digest.update(header.relative_to(_HEADERS).as_posix().encode() + b"\0" + header.read_bytes())
     return digest.hexdigest()[:16]
 
 

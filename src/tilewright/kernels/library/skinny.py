@@ -132,16 +132,17 @@ KERNEL = Kernel(
             zip(("TM", "TN", "THREADS_N", "THREADS_M", "GROUPS", "DEPTH", "AHEAD", "MIN_BLOCKS"), values, strict=True)
         )
         for name, values in {
-            # B is large: row-major, ...
+            # Few rows and a row-major B; transposed_rows has registers for guards where A is column-major.
             "row": (1, 4, 8, 1, 16, 16, 0, 1),
             "rows": (16, 4, 32, 1, 12, 4, 1, 1),
-            # ... or column-major, as the weights of a linear layer.
+            "transposed_rows": (16, 4, 32, 1, 8, 4, 1, 1),
+            # Few rows and a column-major B, as the weights of a linear layer.
             "weights_row": (1, 8, 1, 1, 8, 8, 0, 2),
             "weights_rows": (16, 4, 8, 1, 12, 4, 1, 1),
-            # A is large: row-major, ...
+            # Few columns and a row-major A.
             "column": (8, 1, 1, 1, 8, 4, 0, 3),
             "dot": (16, 2, 1, 1, 16, 4, 0, 1),
-            # ... or column-major.
+            # Few columns and a column-major A.
             "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
             "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
         }.items()

@@ -51,7 +51,8 @@ def records(sources: Sequence[Source]) -> Table:
             beside, error = record.baseline, record.error.relative_frobenius
             kernel = f"{record.kernel}: {record.picked}" if record.picked else record.kernel
             rounded = [record.precision] if record.precision else []
-            kind = ", ".join([record.dtype, *rounded, *scalars(record.alpha, record.beta)])
+            case = record.case.removeprefix("NN ")
+            kind = ", ".join([case, *rounded, *scalars(record.alpha, record.beta)])
             times = [
                 Cell(duration(time) + " emulated" * emulated, time, "emulated" if emulated else "")
                 for time in (record.time_us.median, record.time_us.min)

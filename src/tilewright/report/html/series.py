@@ -24,7 +24,8 @@ class Series(NamedTuple):
     rung: int
     """0 for what the selector picked, which has a rung of its own for every shape."""
     kernel: str
-    arithmetic: str
+    kind: str
+    """What sets its products apart from the usual ones, as in 'tf32' or 'NT float32 bias+gelu'; 'float32' for those."""
     alpha: float
     beta: float
 
@@ -32,7 +33,7 @@ class Series(NamedTuple):
     def title(self) -> str:
         """Its name in legends and tables."""
         name = self.kernel if self.picked else f"{self.rung} {self.kernel}"
-        kind = [self.arithmetic] * (self.arithmetic != "float32")
+        kind = [self.kind] * (self.kind != "float32")
         return ", ".join([name, *kind, *scalars(self.alpha, self.beta)])
 
 
@@ -45,7 +46,13 @@ def series_of(record: Record) -> Series:
     """The series that a record is of."""
     picked = record.picked is not None
     rung = 0 if picked else record.rung
-    return Series(picked, rung, record.kernel, record.arithmetic, record.alpha, record.beta)
+    return Series(picked, rung, record.kernel, kind_of(record), record.alpha, record.beta)
+
+
+def kind_of(record: Record) -> str:
+    """Its case, without 'NN', and with what factors are rounded to in place of their type."""
+    case = record.case.removeprefix("NN ")
+    return case.replace(record.dtype, record.precision, 1) if record.precision else case
 
 
 @dataclass(frozen=True)
@@ -63,14 +70,13 @@ class Point:
 
     @property
     def size(self) -> float:
-        """m = n = k, and of other shapes the cube root of m * n * k."""
-        m, n, k = self.record.m, self.record.n, self.record.k
-        return m if self.square else round((m * n * k) ** (1 / 3), 1)
+        """m = n = k, and of other shapes the cube root of m * n * k, times the batch."""
+        return self.record.m if self.square else round(work(self.record)[0] ** (1 / 3), 1)
 
     @property
     def square(self) -> bool:
-        """Whether m = n = k."""
-        return self.record.m == self.record.n == self.record.k
+        """Whether m = n = k, of one product."""
+        return self.record.m == self.record.n == self.record.k and self.record.batch == 1
 
     @property
     def intensity(self) -> float:
@@ -100,7 +106,7 @@ def points(sources: Iterable[Source]) -> list[Point]:
 
 def work(record: Record) -> tuple[int, int, int, int]:
     """What shapes are ordered by: their work, then their sizes."""
-    return record.m * record.n * record.k, record.m, record.n, record.k
+    return record.batch * record.m * record.n * record.k, record.m, record.n, record.k
 
 
 def family(baseline: Baseline) -> str:
@@ -115,8 +121,8 @@ def baselines(some: Sequence[Point]) -> dict[str, list[Point]]:
         beside = point.record.baseline
         if beside is None or beside.gflops <= 0:
             continue
-        exact = point.record.arithmetic == "float32"
-        name = family(beside) if exact else f"{family(beside)}, {point.record.arithmetic}"
+        kind = kind_of(point.record)
+        name = family(beside) if kind == "float32" else f"{family(beside)}, {kind}"
         known = fastest.get((name, point.shape))
         if known is None or known.record.baseline is None or beside.gflops > known.record.baseline.gflops:
             fastest[name, point.shape] = point
@@ -133,7 +139,7 @@ def words(point: Point) -> str:
     times = f"median {duration(record.time_us.median)}, fastest {duration(record.time_us.min)}"
     error = record.error.relative_frobenius
     lines = [f"{point.series.title}: {record.picked}" if record.picked else point.series.title]
-    lines += [f"{record.shape}, {record.dtype}"]
+    lines += [f"{record.shape}, {record.case.removeprefix('NN ')}"]
     if emulated:
         lines += [f"emulator time, not a GPU time: {times}"]
     else:

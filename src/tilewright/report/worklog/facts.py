@@ -6,11 +6,13 @@ from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
 from tilewright.bench.records import Record, Run
 from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
+from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Arithmetic, Problem
 from tilewright.report import performance
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
+from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
 from tilewright.report.worklog.counted import GPU, Counted
 from tilewright.report.worklog.metrics import METRICS
@@ -61,7 +63,12 @@ class Facts:
 
     def _find(self, kernel: str, shape: str) -> _Measured | None:
         """The same with the run that it is of."""
-        at_shape = [(run, record) for run in self.runs for record in run.records if record.shape == shape]
+        at_shape = [
+            (run, record)
+            for run in self.runs
+            for record in run.records
+            if record.shape == shape and record.case == f"NN {record.dtype}"
+        ]
         own = [found for found in at_shape if found[1].kernel == kernel]
         picked = [found for found in at_shape if found[1].picked == kernel]
         return next(iter((*own, *picked)), None)
@@ -82,9 +89,10 @@ class Facts:
         return found
 
     def config(self, kernel: Kernel) -> Config:
-        """The config that a rung was measured with, else its own for the GPU."""
+        """The config that a rung was measured with, if it still has that, else its own for the GPU."""
         found = self.find_record(kernel.name, shape_of(kernel.name))
-        return kernel.config(found.config if found else None, capability=GPU.capability)
+        measured = upgraded(kernel.name, found.config) if found else None
+        return measured or kernel.config(capability=GPU.capability)
 
     # What the words ask for.
 
@@ -131,7 +139,7 @@ class Facts:
         if len(rows) < len(names):
             raise RecordsError(f"there is no metric {next(name for name in names if name not in METRICS)!r}")
         heads = [f"{find(one).rung} {one}" for one in kernels]
-        return performance.table(("", *heads), rows, "l" + "r" * len(heads))
+        return table(("", *heads), rows, "l" + "r" * len(heads))
 
     def measured(self, kernel: str, before: str) -> str:
         """A table of GFLOP/s by size, next to cuBLAS and to the rung that it builds on; '-' for none.
@@ -161,7 +169,7 @@ class Facts:
                 heads[1:1] = [base_head, *_BESIDE]
                 for row, (_, base) in zip(rows, found, strict=True):
                     row[1:1] = _beside_cublas(base) if base else ("", "", "")
-        return performance.table(heads, rows, "l" + "r" * (len(heads) - 1))
+        return table(heads, rows, "l" + "r" * (len(heads) - 1))
 
     def limits(self, kernel: str) -> str:
         """A table of the least times of a launch, the longest of them bold, beside what was measured."""
@@ -175,7 +183,7 @@ class Facts:
         record = self.find_record(kernel, one.shape)
         if record:
             names, texts = [*names, "measured"], [*texts, _time(record.time_us.median)]
-        return performance.table((f"at {one.shape}", *names), [("time", *texts)], "l" + "r" * len(names))
+        return table((f"at {one.shape}", *names), [("time", *texts)], "l" + "r" * len(names))
 
     def least(self, kernel: str) -> str:
         """Bytes of A, B and C."""

@@ -13,7 +13,7 @@ from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.roofline import roofline_panel
-from tilewright.report.performance import table
+from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, share, speed
 from tilewright.report.worklog.facts import Facts, problem_of, shape_of
 from tilewright.report.worklog.template import Fill, excerpt, fill

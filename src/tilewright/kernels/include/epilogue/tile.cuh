@@ -11,7 +11,9 @@ __device__ __forceinline__ void store_results(const Result<T>& result, int tile_
                                               const float (&sums)[ROWS][COLS], float* scaled) {
     float of_columns[COLS];
 #pragma unroll
-    for (int j = 0; j < COLS; ++j) of_columns[j] = STAGED ? 0.0f : result.bias_of_column(tile_col + col + j / 4 * APART + j % 4);
+    for (int j = 0; j < COLS; ++j) {
+        of_columns[j] = STAGED ? 0.0f : result.bias_of_column(tile_col + col + j / 4 * APART + j % 4);
+    }
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int row = row_of(i);

@@ -1,0 +1,78 @@
+"""Tables of what a caller sees: times of calls of `matmul`, next to the framework's own in the same run."""
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from rich import box
+from rich.table import Table
+
+from tilewright.bench.records import PerCall, Record
+from tilewright.report.markdown import table
+
+_HEADS = ("host, ours", "theirs", "ours over theirs", "wall, ours", "theirs", "times as fast")
+_CAPTION = "host: until the call returns. wall: calls back to back, until the GPU is done."
+
+
+class Row(NamedTuple):
+    """One form of call of one record."""
+
+    record: Record
+    form: str
+    framework: str
+    host: tuple[float, float]
+    """Microseconds of ours and theirs, as they are printed."""
+    wall: tuple[float, float]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Times and ratios; each ratio is that of the two times before it."""
+        (ours, theirs), (our_wall, their_wall) = self.host, self.wall
+        host = (f"{ours:.2f}", f"{theirs:.2f}", f"{ours / theirs:.2f}")
+        return *host, f"{our_wall:.2f}", f"{their_wall:.2f}", f"{their_wall / our_wall:.2f}"
+
+
+def rows(records: Iterable[Record]) -> Iterator[Row]:
+    """Two for each record that has times end to end."""
+    for record in records:
+        for form, found in (("new result", record.end_to_end), ("out=", record.end_to_end_out)):
+            if found:
+                yield Row(record, form, found.framework, _printed(found.host_us), _printed(found.wall_us))
+
+
+def calls_table(records: Iterable[Record]) -> Table | None:
+    """A terminal table of one problem's records; None where no calls were timed."""
+    found = list(rows(records))
+    if not found:
+        return None
+    table = Table(
+        title=f"A call of matmul and of {found[0].framework}, in microseconds", caption=_CAPTION,
+        box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left", pad_edge=False,
+    )  # fmt: skip
+    table.add_column("kernel", style="bold", no_wrap=True)
+    table.add_column("call", no_wrap=True)
+    for heading in _HEADS:
+        table.add_column(heading, justify="right")
+    for row in found:
+        table.add_row(row.record.picked or row.record.kernel, row.form, *row.cells)
+    return table
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """The same of many problems as Markdown, with the mean over them; empty where no calls were timed."""
+    found = list(rows(records))
+    if not found:
+        return ""
+    ratios = [theirs / ours for ours, theirs in (row.wall for row in found)]
+    least = min(found, key=lambda row: row.wall[1] / row.wall[0])
+    summary = (
+        f"In microseconds, next to {found[0].framework}. {_CAPTION} By wall time matmul is "
+        f"{statistics.geometric_mean(ratios):.2f} times as fast in the geometric mean, and {min(ratios):.2f} times at "
+        f"the least, on {least.record.shape} {least.record.case}, {least.form}."
+    )
+    cells = [(row.record.shape, row.record.case, f"`{row.form}`", *row.cells) for row in found]
+    return summary + "\n\n" + table(("m x n x k", "case", "call", *_HEADS), cells, "lllrrrrrr")
+
+
+def _printed(times: PerCall) -> tuple[float, float]:
+    return round(times.ours, 2), round(times.baseline, 2)
