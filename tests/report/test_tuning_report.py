@@ -30,7 +30,7 @@ TRIALS = [
 
 
 def entry(m, kernel, gflops, baseline=None, error=None, n=1):
-    return Entry(m=m, n=n, k=n, dtype="float32", kernel=kernel, config={"BLOCK": 32}, gflops=gflops,
+    return Entry(m=m, n=n, k=n, case="NN float32", kernel=kernel, config={"BLOCK": 32}, gflops=gflops,
                  baseline_gflops=baseline, error_ratio=error)  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def test_winners_are_shown_for_the_suites_and_told_by_config_for_other_problems(
     in_suite = entry(64, "a", 3, 2, 0.5, n=64)
     entries = [in_suite, entry(9, "b", 4, 2), entry(2, "a", 1.0, 2.0), entry(3, "a", 8.0, 1.0)]
     assert tuning.winners(entries).splitlines()[2:] == [
-        "| 64x64x64 | float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |"
+        "| 64x64x64 | NN float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |"
     ]
     assert tuning.others(entries).splitlines()[2:] == [
         "| `a` | BLOCK=32 | 2 | 2x1x1 | 3x1x1 | 2.00x |",
@@ -122,7 +122,7 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
     assert "| def | 1 | 1 | 0.0% | 0.0% |  |" in text
     assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text
     assert "| 1x1x1 | `coalesced` | BLOCK=32 | 0.0% |  |" in text
-    one = Entry(m=8, n=9, k=10, dtype="float32", kernel="naive", config={}, gflops=1)
+    one = Entry(m=8, n=9, k=10, case="NN float32", kernel="naive", config={}, gflops=1)
     text = tuning.regret(runs, tabled.merged([one]))
     assert "| abc | 1 | 0 | 21.0% | 21.0% |  |" in text
     assert "8x9x10" not in text
