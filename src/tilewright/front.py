@@ -497,7 +497,7 @@ def _in_place(call: _Call, form: Formulation, operand: Operand | None) -> Operan
     if operand is None or operand.argument not in form.copied:
         return operand
     shape = operand.shape
-    if math.prod(shape[:-2]) != 1:
+    if operand.argument != "c" and math.prod(shape[:-2]) != 1:  # c has the result's shape
         shape = (*form.batch, *shape[-2:])
     return call.library.row_major(operand, shape)
 

@@ -129,30 +129,27 @@ def formulate(
         m, n, bias = n, m, sides[bias]
         layouts = {name: layout.transposed for name, layout in layouts.items()}
         layouts["a"], layouts["b"] = layouts["b"], layouts["a"]
-    elif _is_tall(layouts, m, n, k, count) and bias != "column":
-        layouts = {name: Layout(layout.order, _ld_of_tall(layout, m), None) for name, layout in layouts.items()}
-        m, count = m * count, 1
+    elif bias != "column" and (tall := _tall(layouts, m, n, k, count)):
+        layouts, m, count = tall, m * count, 1
     problem = Problem(
         m, n, k, arithmetic, count, layouts["a"], layouts["b"], layouts["out"], layouts["c"], Epilogue(bias, activation)
     )
     return Formulation(problem, swapped, copied, batch, shape)
 
 
-def _is_tall(layouts: dict[str, Layout], m: int, n: int, k: int, count: int) -> bool:
-    """Whether a batch against one b is one product of a's rows, all of them at one distance."""
+def _tall(layouts: dict[str, Layout], m: int, n: int, k: int, count: int) -> dict[str, Layout] | None:
+    """The layouts of a batch against one b as one product of all rows of a; None where rows have no one distance."""
     if count < 2 or layouts["b"].batch_stride:
-        return False
-    lengths = {"a": k, "c": n, "out": n}
-    return all(
-        layouts[name].order == "row"
-        and (m == 1 or layouts[name].batch_stride == m * layouts[name].ld)
-        and max(length, 1) <= _ld_of_tall(layouts[name], m) <= _LARGEST_LD
-        for name, length in lengths.items()
-    )
-
-
-def _ld_of_tall(layout: Layout, m: int) -> int:
-    return layout.batch_stride or 0 if m == 1 and layout.order == "row" and layout.batch_stride else layout.ld
+        return None
+    tall = {"b": layouts["b"]}
+    for name, length in (("a", k), ("c", n), ("out", n)):
+        order, ld, stride = layouts[name].order, layouts[name].ld, layouts[name].batch_stride or 0
+        if m == 1:
+            ld = stride
+        if order != "row" or stride != m * ld or not max(length, 1) <= ld <= _LARGEST_LD:
+            return None
+        tall[name] = Layout("row", ld)
+    return tall
 
 
 def _as_matrices(view: View, rows_missing: bool = False, cols_missing: bool = False) -> View:

@@ -13,7 +13,7 @@ from tilewright.engines.base import CompileReport
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Problem
+from tilewright.problem import Arithmetic, Layout, Problem, orders
 from tilewright.tables import store
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
@@ -61,14 +61,14 @@ def test_it_tells_the_tabled_times_of_all_rungs_that_the_table_knows_well():
     assert max(well.values()) < 0.08, well
 
 
-def test_packing_costs_small_products_their_time():
+def test_a_relayout_costs_small_products_their_time():
     packed, plain = (cost(find(name), "256").us for name in ("tma_packed", "split_k"))
     assert packed > 1.5 * plain
 
 
 def test_sharing_tiles_pays_only_where_k_is_long():
-    tile = {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "SLICES": 2, "STAGES": 2, "BLOCKS": 3}
-    whole, shared = (tile | {"WAVE": wave} for wave in (0, 396))
+    tile = {"BM": 32, "BN": 128, "BK": 32, "TM": 8, "TN": 8, "K_SLICES": 2, "STAGES": 2, "MIN_BLOCKS": 3}
+    whole, shared = (tile | {"WORKERS": workers} for workers in (0, 3))
 
     def gain(shape):
         return cost(find("split_k"), shape, config=whole).us / cost(find("split_k"), shape, config=shared).us
@@ -79,16 +79,16 @@ def test_sharing_tiles_pays_only_where_k_is_long():
 
 def test_blocks_with_a_tile_of_their_own_meet_on_a_multiprocessor():
     """132 of these and 132 that share the rest took 1.35 times as long as 264 that share all."""
-    tile = {"BM": 128, "BN": 128, "BK": 56, "STAGES": 2, "CHUNK": 0}
+    tile = {"BM": 128, "BN": 128, "BK": 56}
     some, all_share = (
-        cost(find("tma_packed"), "1105x2773x2937", config=tile | {"WAVE": wave}).us for wave in (132, 264)
+        cost(find("tma_packed"), "1105x2773x2937", config=tile | {"WORKERS": workers}).us for workers in (1, 2)
     )
     assert 1.2 < some / all_share < 1.5
 
 
 def test_bundles_mix_blocks_with_a_tile_of_their_own_and_sharers():
     """Of 160 tiles 28 are shared, by 132 blocks: 22.4 us measured with bundles, 32.2 without."""
-    small = {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "UNROLL": 16, "WAVE": 132}
+    small = {"BM": 32, "BN": 64, "BK": 64, "K_SLICES": 4, "UNROLL": 16, "WORKERS": 1}
     alone, bundled = (
         cost(find("tma_transposed"), "1120x256x1312", config=small | {"BUNDLE": bundle}).us for bundle in (1, 2)
     )
@@ -97,7 +97,7 @@ def test_bundles_mix_blocks_with_a_tile_of_their_own_and_sharers():
 
 def test_bundles_that_leave_multiprocessors_without_any_take_longer():
     """264 blocks are two for each of 132 multiprocessors; by fours they fill half of these."""
-    small = {"BM": 32, "BN": 64, "BK": 64, "SLICES": 4, "PLACES": 1, "UNROLL": 16, "WAVE": 132, "BLOCKS": 4}
+    small = {"BM": 32, "BN": 64, "BK": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 1, "MIN_BLOCKS": 4}
     by_twos, by_fours = (
         cost(find("tma_transposed"), "1120x256x1312", config=small | {"BUNDLE": bundle}).us for bundle in (2, 4)
     )
@@ -148,3 +148,33 @@ def test_traffic_binds_where_there_is_little_to_compute():
 @pytest.mark.parametrize("shape", ["0", "1", "0x5x3", "5x3x0", "1x70000x3"])
 def test_small_and_empty_problems_have_a_cost(shape):
     assert 0 < cost(WARPTILED, shape).us < 100
+
+
+def test_a_batch_takes_as_long_as_one_product_of_as_many_tiles():
+    one, batch = (
+        cost(WARPTILED, "4096x128x256"),
+        predict(WARPTILED, WARPTILED.config(), Problem(512, 128, 256, batch=8), H200),
+    )
+    assert batch.blocks_us == one.blocks_us
+    shared_b = predict(WARPTILED, WARPTILED.config(), Problem(512, 128, 256, batch=8, b=Layout(batch_stride=0)), H200)
+    assert shared_b.traffic_us < batch.traffic_us
+
+
+def test_only_operands_in_another_layout_are_copied_beforehand():
+    kernel = find("tma_packed")
+    times = {
+        layout: predict(kernel, kernel.config(), Problem(2048, 2048, 2048, a=a, b=b), H200).us
+        for layout, (a, b) in ((layout, orders(layout)) for layout in ("TN", "NN", "TT", "NT"))
+    }
+    assert times["TN"] < times["NN"] == times["TT"] < times["NT"]
+    unaligned = Problem(2048, 2048, 2048, a=Layout("column", 2049), b=Layout("row", 2049))
+    assert predict(kernel, kernel.config(), unaligned, H200).us > times["TN"] + 1
+
+
+def test_16_bit_operands_are_half_the_traffic():
+    kernel = find("gemm_wmma")
+    sixteen, thirty_two = (
+        predict(kernel, kernel.config(), Problem(65536, 64, 64, Arithmetic("float16", result)), H200).traffic_us
+        for result in ("float16", "float32")
+    )
+    assert sixteen < thirty_two

@@ -9,18 +9,18 @@ from tilewright.engines import disassembler
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
 from tilewright.gpus import GPUS, gpu_named
 from tilewright.kernels import find
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 
 H200 = gpu_named("H200")
 
 
-def explained(name, shape="256", gpu=H200, overrides=None, **fields):
+def explained(name, shape="256", gpu=H200, scalars=Scalars(), **fields):
     kernel = find(name)
-    return explain(kernel, kernel.config(overrides), Problem.parse(shape, **fields), gpu)
+    return explain(kernel, kernel.config(), Problem.parse(shape, **fields), gpu, scalars=scalars)
 
 
 def test_json_has_what_was_asked_for():
-    facts = to_json(explained("thread_tiled_2d", beta=0.5, alpha=2.0))
+    facts = to_json(explained("thread_tiled_2d", scalars=Scalars(alpha=2.0, beta=0.5)))
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
     for group in ("global_load", "global_store"):
         assert facts[group]["requests"] > 0
@@ -78,7 +78,7 @@ def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
     with pytest.raises(ConfigError, match=r"compute capability 8\.0"):
         explained("async_copy", gpu=gpu_named("T4"))
     with pytest.raises(DtypeError):
-        explained("naive", dtype="float16")
+        explained("naive", arithmetic="float16")
 
 
 @pytest.mark.parametrize(

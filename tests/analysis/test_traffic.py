@@ -115,13 +115,13 @@ def test_asynchronous_copies_are_a_kind_of_their_own():
 
 
 def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
-    found = counted("tma_packed", Problem(128, 256, 64), {"WAVE": 0})
+    found = counted("tma_packed", Problem(128, 256, 64), {"WORKERS": 0})
     assert found.tile_bytes == 2 * 2 * 4 * 32 * (128 + 128)
     assert found.groups["global_load"].requests == found.groups["async_copy"].requests == 0
 
 
 def test_blocks_that_share_tiles_are_counted_as_if_they_did_not_where_there_are_many():
-    found = counted("split_k", Problem.parse("1500x1500x1500"), {"WAVE": 132})
+    found = counted("split_k", Problem.parse("1500x1500x1500"), {"WORKERS": 1}, multiprocessors=132)
     assert found.extrapolated
     assert not found.exact
     assert any("partial sums" in note for note in found.notes)
@@ -135,7 +135,9 @@ def test_the_skinny_rung_is_estimated():
 
 
 def test_tiles_that_nobody_shares_are_told_exactly_though_a_smaller_problem_would_share_them():
-    found = counted("tma_packed", Problem(128 * 264, 128, 1024), {"BM": 128, "BN": 128, "WAVE": 264})
+    found = counted(
+        "tma_packed", Problem(128 * 264, 128, 1024), {"BM": 128, "BN": 128, "WORKERS": 2}, multiprocessors=132
+    )
     assert found.exact
     assert found.groups["global_store"].accesses * 4 == 128 * 264 * 128
 

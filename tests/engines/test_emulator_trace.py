@@ -50,7 +50,7 @@ def test_asynchronous_copies_are_requests_on_both_sides():
 
 
 def test_tiles_of_the_copy_engine_are_traced():
-    seen = traced("tma_packed", "128x128x32", WAVE=0)
+    seen = traced("tma_packed", "128x128x32", WORKERS=0)
     assert {(tile.array, tile.rows, tile.cols) for tile in seen.tiles} == {("A", 32, 128), ("B", 32, 128)}
 
 

@@ -174,9 +174,9 @@ def test_a_capture_of_what_is_not_compiled_says_so_first(torch):
     a = torch.randn(257, 129, device="cuda")
     b = torch.randn(129, 65, device="cuda")
     kernel = {"kernel": "thread_tiled_2d", "config": "BM=32,BN=32,BK=16,TM=4,TN=4"}
-    with pytest.raises(LaunchError, match="is being captured, and the code of this product is not"):
-        with torch.cuda.graph(torch.cuda.CUDAGraph()):
-            tilewright.matmul(a, b, **kernel)
+    refusal = pytest.raises(LaunchError, match="is being captured, and the code of this product is not")
+    with refusal, torch.cuda.graph(torch.cuda.CUDAGraph()):
+        tilewright.matmul(a, b, **kernel)
     tilewright.plan(a, b, **kernel)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

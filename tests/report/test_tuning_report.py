@@ -14,7 +14,7 @@ from tilewright.tuning.regret import Regret
 def trial(at_s, gflops, outcome="timed", **config):
     return Trial(
         device="GPU", digest="d", kernel="vectorized", config={"BM": 64, "BN": 64, "TM": 4, "TN": 4} | config,
-        m=64, n=64, k=64, dtype="float32", alpha=1.0, beta=0.0, outcome=outcome, at_s=at_s,
+        m=64, n=64, k=64, case="NN float32", outcome=outcome, at_s=at_s,
         time_us=2 * 64**3 / gflops / 1e3 if gflops else None,
     )  # fmt: skip
 

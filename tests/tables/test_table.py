@@ -6,12 +6,13 @@ import pytest
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import find
+from tilewright.problem import Layout, Problem
 from tilewright.tables import store
 from tilewright.tables.table import Entry, Table, file_name
 
 
 def entry(gflops=100.0, **changes):
-    fields = {"m": 64, "n": 64, "k": 64, "dtype": "float32", "kernel": "coalesced", "config": {"BLOCK": 32}}
+    fields = {"m": 64, "n": 64, "k": 64, "case": "NN float32", "kernel": "coalesced", "config": {"BLOCK": 32}}
     return Entry(gflops=gflops, **(fields | changes))
 
 
@@ -71,11 +72,11 @@ def test_each_kernels_best_is_kept_and_what_errs_less_comes_before_what_is_faste
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"format":2,"gpu":"X","capability":[9,0],"entries":[]}', '{"format":1,"gpu":"X"}'],
+    ["", "{", "[]", '{"format":3,"gpu":"X","capability":[9,0],"entries":[]}', '{"format":1,"gpu":"X"}', '{"format":2}'],
 )
 def test_what_is_no_table_is_refused(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(RecordsError, match=r"x.json is not a table of format 1"):
+    with pytest.raises(RecordsError, match=r"x.json is not a table of format 1 or 2"):
         Table.load(tmp_path / "x.json")
 
 
@@ -102,7 +103,7 @@ def test_the_users_table_is_added_to_and_comes_first(folder):
 
 def test_a_corrupt_user_table_is_warned_of_and_left_out(folder):
     folder.mkdir()
-    (folder / "nvidia_h200.json").write_text('{"format": 1')
+    (folder / "nvidia_h200.json").write_text('{"format": 2')
     with pytest.warns(RuntimeWarning, match="a table is left out"):
         tables = store.load("NVIDIA H200")
     assert [table in store.shipped() for table in tables] == [True]
@@ -122,10 +123,50 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
     table = Table.load(path)
     assert path.name == file_name(table.gpu)
     assert table.entries
-    assert json.loads(path.read_text())["format"] == 1
+    assert json.loads(path.read_text())["format"] == 2
     for one in table.entries:
         kernel = find(one.kernel)
         assert one.config == kernel.config(one.config)
         assert one.dtype in kernel.takes.factors
         assert kernel.precision is None
         assert kernel.capability_for(one.dtype) <= table.capability
+
+
+@pytest.mark.parametrize("case", ["", "NN", "float32", "NX float32", "NN float32  gelu"])
+def test_an_entry_names_its_case(case):
+    with pytest.raises(ValueError, match="case"):
+        entry(case=case)
+
+
+def test_entries_of_other_cases_and_batches_are_of_other_problems():
+    entries = [entry(), entry(case="NT float32"), entry(case="NT float32 bias+gelu"), entry(batch=3)]
+    table = Table(gpu="X", capability=(9, 0), entries=()).merged(entries)
+    assert len(table.entries) == 4
+    assert table.holds(Problem(64, 64, 64, batch=3))
+    assert not table.holds(Problem(64, 64, 64, batch=2))
+    assert not table.holds(Problem(64, 64, 64, a=Layout("column")))
+    assert [one.dtype for one in table.entries] == ["float32"] * 4
+
+
+def test_speed_of_a_batch_says_the_time_of_all_of_it():
+    assert entry(gflops=2 * 64**3 / 1e3, batch=5).time_us == pytest.approx(5)
+    assert entry(batch=5).shape == "5 of 64x64x64"
+
+
+def test_a_table_of_format_1_is_read_in_todays_parameters(tmp_path):
+    config = {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "LANES_M": 4, "SLICES": 4, "STAGES": 3, "BLOCKS": 4}
+    old = {"m": 64, "n": 64, "k": 64, "dtype": "float32", "kernel": "split_k", "baseline_gflops": 50.0}
+    entries = [
+        {**old, "config": {**config, "WAVE": wave}, "gflops": gflops}
+        for wave, gflops in ((0, 95.0), (1, 100.0), (264, 97.0), (256, 120.0))
+    ]
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"format": 1, "gpu": "X", "capability": [9, 0], "entries": entries}))
+    table = Table.load(path)
+    assert [(one.config["WORKERS"], one.gflops, one.case) for one in table.entries] == [
+        (0, 100.0, "NN float32"),
+        (2, 97.0, "NN float32"),
+    ]
+    table.save(path)
+    assert Table.load(path) == table
+    assert json.loads(path.read_text())["format"] == 2

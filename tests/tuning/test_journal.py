@@ -1,5 +1,6 @@
 """The journal: what is written is read back, and stale or damaged lines are passed over."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,7 @@ PROBLEM = Problem(64, 64, 64)
 def trial(**changes):
     fields = {
         "device": "GPU", "digest": source_digest(KERNEL), "kernel": "coalesced", "config": {"BLOCK": 32},
-        "m": 64, "n": 64, "k": 64, "dtype": "float32", "alpha": 1.0, "beta": 0.0, "outcome": "timed", "time_us": 2.0,
+        "m": 64, "n": 64, "k": 64, "case": "NN float32", "outcome": "timed", "time_us": 2.0,
     }  # fmt: skip
     return Trial(**(fields | changes))
 
@@ -46,7 +47,8 @@ def test_a_truncated_line_is_passed_over_and_spoils_no_later_one(tmp_path, rest)
 
 
 @pytest.mark.parametrize(
-    "changes", [{"device": "other"}, {"digest": "old"}, {"kernel": "naive"}, {"m": 65}, {"beta": 1.0}]
+    "changes",
+    [{"device": "other"}, {"digest": "old"}, {"kernel": "naive"}, {"m": 65}, {"batch": 2}, {"case": "NT float32"}],
 )
 def test_what_is_of_something_else_is_not_reused(tmp_path, changes):
     journal = Journal(tmp_path / "journal.jsonl")
@@ -72,3 +74,26 @@ def test_a_journal_that_cannot_be_kept_or_read_is_an_error(tmp_path):
 def test_speed_is_known_where_time_is():
     assert trial().gflops == pytest.approx(2 * 64**3 / 2e3)
     assert trial(time_us=None, outcome="hung").gflops is None
+
+
+OLD = {
+    "device": "GPU", "digest": "x", "kernel": "split_k", "m": 64, "n": 64, "k": 64, "dtype": "float32", "alpha": 1.0,
+    "beta": 0.0, "outcome": "timed", "time_us": 2.0, "config": {"BM": 16, "BN": 32, "SLICES": 2, "WAVE": 264},
+}  # fmt: skip
+
+
+def test_lines_of_format_1_are_read_in_todays_parameters(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text("\n".join(json.dumps(OLD | changes) for changes in ({}, {"beta": 1.0}, {"config": {"X": 1}})))
+    one, other = read(path)
+    assert (one.case, one.batch, one.config["K_SLICES"], one.config["WORKERS"]) == ("NN float32", 1, 2, 2)
+    assert other.config == {"X": 1}, "what is no config of today's stays what it was"
+
+
+def test_lines_say_their_format(tmp_path):
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(trial(batch=3))
+    assert json.loads(journal.path.read_text())["format"] == 2
+    assert read(journal.path) == [trial(batch=3)]
+    assert trial(batch=3).shape == "3 of 64x64x64"
+    assert trial(batch=3).gflops == 3 * trial().gflops

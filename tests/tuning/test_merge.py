@@ -72,13 +72,30 @@ def test_a_parameter_that_came_later_has_its_default(tmp_path, run):
     assert [entry.config for entry in table.entries] == [dict(kernel.config())]
 
 
+def test_configs_that_are_one_now_count_as_the_faster_and_those_that_are_gone_do_not(tmp_path, make_record):
+    config = {"BM": 16, "BN": 32, "BK": 64, "TM": 4, "TN": 4, "LANES_M": 4, "SLICES": 4, "STAGES": 3, "BLOCKS": 4}
+    records = [
+        make_record(kernel="split_k", rung=16, config={**config, "WAVE": wave}, gflops=gflops)
+        for wave, gflops in ((1, 120.0), (0, 100.0), (256, 300.0))
+    ]
+    (entry,) = merge.of_records(records, None)
+    assert (entry.config["WORKERS"], entry.gflops) == (0, 120.0)
+
+
+def test_records_keep_their_case(make_record):
+    (entry,) = merge.of_records(
+        [make_record(kernel="naive", config={}, gflops=1.0, layout="NT", batch=3, bias="row")], "x"
+    )
+    assert (entry.case, entry.batch) == ("NT float32 bias", 3)
+
+
 def test_a_journal_gives_its_fastest_and_the_fastest_of_every_kernel(tmp_path, run):
     journal = Journal(tmp_path / "journal.jsonl")
 
     def trial(kernel, time_us, **changes):
         fields = {
             "device": "NVIDIA X", "digest": source_digest(find(kernel)), "kernel": kernel, "config": {"T": time_us},
-            "m": 256, "n": 256, "k": 256, "dtype": "float32", "alpha": 1.0, "beta": 0.0, "outcome": "timed",
+            "m": 256, "n": 256, "k": 256, "case": "NN float32", "outcome": "timed",
         }  # fmt: skip
         journal.append(Trial(time_us=time_us, **(fields | changes)))
 

@@ -16,8 +16,6 @@ from tilewright.problem import ITEM_BYTES, Problem
 
 SECTOR_BYTES = 32
 
-_RESULT_BYTES = ITEM_BYTES["float32"]
-
 
 @dataclass(frozen=True)
 class BlockKind:
@@ -54,12 +52,12 @@ class Plan:
 
 def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
     """What to run of a kernel each of whose blocks computes a tile of C."""
-    tile, item = kernel.tile(config), ITEM_BYTES[problem.dtype]
+    tile, item, result_item = kernel.tile(config), ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
     a_lines, b_lines = problem.a.ld * item, problem.b.ld * item
     a_along_m, a_along_k = (a_lines, item) if problem.a.order == "row" else (item, a_lines)
     b_along_k, b_along_n = (b_lines, item) if problem.b.order == "row" else (item, b_lines)
-    rows = _Axis(problem.m, tile.m, (a_along_m, problem.d.ld * _RESULT_BYTES))
-    cols = _Axis(problem.n, tile.n, (b_along_n, _RESULT_BYTES))
+    rows = _Axis(problem.m, tile.m, (a_along_m, problem.d.ld * result_item))
+    cols = _Axis(problem.n, tile.n, (b_along_n, result_item))
     small = replace(problem, m=rows.fewest, n=cols.fewest)
     kinds = tuple(
         BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()

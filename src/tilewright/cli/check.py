@@ -129,7 +129,9 @@ def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
     clean = all(outcome.clean for outcome in outcomes)
     verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
     out.print(
-        f"{kernel.rung:>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", highlight=False, soft_wrap=True
+        f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]",
+        highlight=False,
+        soft_wrap=True,
     )
     if not clean:
         table = Table("fault", "on", "first seen", box=box.SIMPLE)

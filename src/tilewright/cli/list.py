@@ -12,7 +12,7 @@ from tilewright.report.tables import kernel_table, ladder_table
 def run_list(
     kernels: Annotated[list[str] | None, typer.Argument(metavar="[KERNEL]...", help="Names or rung numbers.")] = None,
 ) -> None:
-    """Show the ladder: every rung, its idea, its parameters and their defaults.
+    """Show the ladder, and the library's kernels that are no rung: their ideas, parameters and defaults.
 
     With names, as in [bold]tilewright list warptiled[/], show each parameter's meaning and the constraints.
     """

@@ -150,7 +150,16 @@ class CudaEngine:
         workers = config.get("WORKERS", 0) * self.multiprocessors
         arguments, slots = pack(kernel, problem, workers, job.sources, maps, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))
-        return Step(executable.handle, grid, block, shared_bytes, executable.overlaps, arguments, shape_of(kernel.arguments).offsets, slots)
+        return Step(
+            executable.handle,
+            grid,
+            block,
+            shared_bytes,
+            executable.overlaps,
+            arguments,
+            shape_of(kernel.arguments).offsets,
+            slots,
+        )
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         """Start the launches of a plan.

@@ -36,7 +36,7 @@ class Step(NamedTuple):
     arguments: bytes
     """The kernel's parameters, as a template."""
     offsets: tuple[int, ...]
-    """Byte of each parameter in it. (The driver's own layout differs: it counts from an address that is not aligned.)"""
+    """Byte of each parameter in it. The driver's own layout differs: it begins at an address that is not aligned."""
     slots: tuple[Slot, ...]
 
 

@@ -128,13 +128,9 @@ def factors_aligned(problem: Problem, addresses: Addresses = Addresses()) -> boo
 
 
 def all_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
-    """Whether lines of A, B, C and D start at multiples of `VECTOR_BYTES`: also those that a tile has past the end, of
-    which addresses are made.
-    """
-    item, result_item = ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
-    return (addresses.a | addresses.b | addresses.c | addresses.d) % VECTOR_BYTES == 0 and (
-        problem.a.aligned(item, VECTOR_BYTES)
-        and problem.b.aligned(item, VECTOR_BYTES)
-        and problem.d.aligned(result_item, VECTOR_BYTES)
-        and problem.addend.aligned(result_item, VECTOR_BYTES)
+    """The same of A, B, C and D."""
+    return (
+        factors_aligned(problem, addresses)
+        and lines_aligned(problem.d, problem.m, problem.n, problem.result, addresses.d)
+        and lines_aligned(problem.addend, problem.m, problem.n, problem.result, addresses.c)
     )

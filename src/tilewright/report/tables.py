@@ -20,13 +20,14 @@ def ladder_table(kernels: Iterable[Kernel]) -> Table:
     for kernel in kernels:
         defaults = ", ".join(f"{parameter.name}={parameter.default}" for parameter in kernel.parameters)
         presets = f"\n[dim]presets: {', '.join(kernel.presets)}[/]" if kernel.presets else ""
-        table.add_row(str(kernel.rung), kernel.name, f"{kernel.idea}\n{defaults}{presets}")
+        table.add_row(str(kernel.rung or ""), kernel.name, f"{kernel.idea}\n{defaults}{presets}")
     return table
 
 
 def kernel_table(kernel: Kernel) -> Table:
     """One row a parameter of a kernel: default, meaning, values that a search tries."""
-    table = Table(title=f"{kernel.rung}. {kernel.name}: {kernel.idea}", box=box.SIMPLE_HEAD, title_justify="left")
+    number = f"{kernel.rung}. " if kernel.rung else ""
+    table = Table(title=f"{number}{kernel.name}: {kernel.idea}", box=box.SIMPLE_HEAD, title_justify="left")
     for heading in ("parameter", "default", "meaning", "values tried"):
         table.add_column(heading, justify="right" if heading == "default" else "left")
     for parameter in kernel.parameters:
@@ -67,7 +68,7 @@ def bench_table(records: Sequence[Record]) -> Table:
             table.add_column(f"of {beside}", justify="right", no_wrap=True)
     for record in records:
         cells: list[str | Text] = [
-            str(record.rung),
+            str(record.rung or ""),
             f"{record.kernel}: {record.picked}" if record.picked else record.kernel,
             pairs(record.config),
             _verdict(record),

@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 _FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
 
+_OTHERS = 1e-6
+"""What the votes count of a choice that is not among the fewest."""
+
 _OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
+
+_ONES = np.ones(3)
 
 _Floats = NDArray[np.float64]
 
@@ -52,6 +57,19 @@ class Choice(NamedTuple):
     model: CostModel
 
 
+class Weighed(NamedTuple):
+    """Of each choice, sums over tabled problems, each with its weight."""
+
+    votes: NDArray[np.float32]
+    """How near it comes to the fastest."""
+    errors: NDArray[np.float32]
+    """Logarithm of its measured over its predicted time, less the median of all."""
+    known: NDArray[np.float32]
+    """1 where it was measured."""
+    inaccurate: NDArray[np.float32]
+    """1 where it errs much more than cuBLAS."""
+
+
 class Measured:
     """What tables say of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
@@ -72,7 +90,8 @@ class Measured:
                     cells.append((row, number, entry.time_us, entry.accurate))
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
         self.places = np.array([place(sizes) for sizes, _, _ in rows])
-        self.aligned = np.array([sizes.aligned for sizes, _, _ in rows])
+        aligned = np.array([sizes.aligned for sizes, _, _ in rows])
+        self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, (sizes, _, _) in enumerate(rows)}
         times = np.full((len(rows), len(numbers)), np.nan)
         accurate = np.zeros(times.shape, bool)
@@ -80,8 +99,9 @@ class Measured:
             if not times[row, number] <= time_us:
                 times[row, number], accurate[row, number] = time_us, is_accurate
         self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
-        self.errors, self.usual = self._errors(rows)
-        self.votes = self._votes()
+        errors, self.usual = self._errors(rows)
+        facts = (self._votes(), errors, self.known, self.inaccurate)
+        self.facts = np.stack([np.asarray(fact, np.float32) for fact in facts], axis=1)
 
     def _errors(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]]) -> tuple[_Floats, float]:
         """Logarithms of measured over predicted times, less their median, and this; 0 where nothing was measured."""
@@ -99,22 +119,28 @@ class Measured:
     def _votes(self) -> _Floats:
         """How near each choice comes to the fastest on a problem: 1 for the fastest, 0 for what was not measured.
 
-        What errs much more than cuBLAS has none, unless all that was measured on the problem does. Nor has what is not
-        of the fewest choices of which one does on every problem: a choice among few goes wrong less often.
+        What errs much more than cuBLAS has none, unless all that was measured on the problem does. The fewest choices
+        of which one is near the fastest on every problem come before all others, since a choice among few goes wrong
+        less often; the others are for problems that none of these takes.
         """
         times = np.where(self.known, self.times, np.inf)
         accurate = np.where(self.inaccurate, np.inf, times)
         times = np.where(np.isinf(accurate).all(axis=1, keepdims=True), times, accurate)
         slower = times / np.minimum(times.min(axis=1, initial=np.inf, keepdims=True), np.finfo(float).max)
         few = fewest({number: np.flatnonzero(of <= NEAR).tolist() for number, of in enumerate(slower.T)})
-        votes = np.zeros(times.shape)
-        votes[:, few] = slower[:, few] ** (-1 / _FALL)
+        votes = np.asarray(slower ** (-1 / _FALL), np.float64)
+        votes[:, [number for number in range(votes.shape[1]) if number not in few]] *= _OTHERS
         return votes
 
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
         apart = self.places - place(sizes)
-        return np.asarray(np.sqrt((apart * apart).sum(axis=1)) + _OTHER_ALIGNMENT * (self.aligned != sizes.aligned))
+        return np.asarray(np.sqrt(apart * apart @ _ONES) + self.apart[sizes.aligned])
+
+    def weighed(self, rows: NDArray[np.intp], weights: _Floats) -> Weighed:
+        """What these problems say of each choice, each with its weight."""
+        facts = self.facts[rows]
+        return Weighed(*(np.asarray(weights, np.float32) @ facts.reshape(len(rows), -1)).reshape(facts.shape[1:]))
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""
@@ -128,7 +154,7 @@ class Measured:
         for kernel in {choice.kernel for choice in self.choices}:
             of_kernel = self.known & np.array([choice.kernel is kernel for choice in self.choices])
             if of_kernel.any():
-                found[kernel.name] = math.exp(self.usual + float(np.median(self.errors[of_kernel])))
+                found[kernel.name] = math.exp(self.usual + float(np.median(self.facts[:, 1][of_kernel])))
         return found
 
 
@@ -167,14 +193,15 @@ def measured(device: str, capability: tuple[int, int]) -> dict[Case, Measured]:
 
 
 @lru_cache
-def shipped_factors() -> dict[str, float]:
-    """By kernel, the median of its measured over its predicted times in all tables that ship."""
+def shipped_factors(dtype: str) -> dict[str, float]:
+    """By kernel, the median of its measured over its predicted times, with factors of a type, in a table that ships."""
     from tilewright.tables import store  # noqa: PLC0415
 
     found: dict[str, float] = {}
     for table in store.shipped():
-        for case in by_case([table], find_gpu(table.gpu, table.capability)).values():
-            found = case.factors() | found
+        for case, known in by_case([table], find_gpu(table.gpu, table.capability)).items():
+            if case.factors == dtype:
+                found = known.factors() | found
     return found
 
 

@@ -99,29 +99,23 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
     distances = known.distances(sizes)
     near = distances.argsort()[:_NEIGHBOURS]
     weights = np.exp(distances[near] / -_LENGTH)
-    votes = weights @ known.votes[near]
-    candidates: list[int] = []
+    votes, errors, times, inaccurate = known.weighed(near, weights)
+    expected: list[_Expected] = []
     for number in votes.argsort()[::-1].tolist():
-        if len(candidates) == _CANDIDATES or not votes[number]:
-            break
-        if takes(known.choices[number].kernel):
-            candidates.append(number)
-    cells = near[:, None], candidates
-    total = weights @ known.known[cells]
-    corrections = np.exp(known.usual + weights @ known.errors[cells] / (total + _UNKNOWN))
-    inaccurate = weights @ known.inaccurate[cells] > (total + _UNKNOWN) / 2
-    expected = []
-    for number, correction, errs in zip(candidates, corrections.tolist(), inaccurate.tolist(), strict=True):
         kernel, config, model = known.choices[number]
-        if cost := model.predict(sizes):
-            expected.append((errs, cost.us * correction, kernel, config))
+        if len(expected) == _CANDIDATES or not votes[number]:
+            break
+        if takes(kernel) and (cost := model.predict(sizes)):
+            certain = float(times[number]) + _UNKNOWN
+            correction = math.exp(known.usual + float(errors[number]) / certain)
+            expected.append((bool(inaccurate[number] > certain / 2), cost.us * correction, kernel, config))
     return expected, float(distances[near[0]])
 
 
 def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses) -> list[_Expected]:
     """The kernels' own configs, with the times that the cost model expects, corrected by kernel."""
     takers = [kernel for kernel in KERNELS if _refusal(kernel, problem, gpu.capability, addresses) is None]
-    factors = shipped_factors()
+    factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, the guess at one that was not must not win over them.
     found = []
     for kernel in [kernel for kernel in takers if kernel.name in factors] or takers:

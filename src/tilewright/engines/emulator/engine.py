@@ -189,7 +189,9 @@ class EmulatorEngine:
         workers = config.get("WORKERS", 0) * self.multiprocessors
         arguments, slots = pack(kernel, problem, workers, sources, maps, numbers(copies))
         launch = _Launch(executable, problem, sources, workspace, tuple(copies))
-        return Step(launch, grid, block, shared_bytes, kernel.overlaps, arguments, shape_of(kernel.arguments).offsets, slots)
+        return Step(
+            launch, grid, block, shared_bytes, kernel.overlaps, arguments, shape_of(kernel.arguments).offsets, slots
+        )
 
     def capturing(self, stream: Any) -> bool:
         """Never: a launch has ended when it returns."""

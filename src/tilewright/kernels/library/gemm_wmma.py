@@ -26,6 +26,7 @@ KERNEL = Kernel(
         epilogue=True,
         separate_c=True,
     ),
+    presets={"small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}},
     tuned={(7, 5): {"WM": 32, "WN": 32, "MIN_BLOCKS": 1}},  # the default has column-major A spill registers
     arguments=("sizes", "A", "B", "output"),
 )

@@ -1,0 +1,171 @@
+"""Parameters of kernels as bytes: against C's layout of the same structs, and where calls fill them in."""
+
+import ctypes
+from dataclasses import replace
+
+import pytest
+
+from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
+from tilewright.engines.plan import Slot
+from tilewright.engines.relayouts import Copy, copying, numbers
+from tilewright.kernels import KERNELS, find
+from tilewright.kernels.library import relayout
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, RUNG_ARGUMENTS, TMA_ARGUMENTS
+from tilewright.problem import Layout, Problem
+
+NAIVE, SPLIT_K = find("naive"), find("split_k")
+INT, LONG, FLOAT, POINTER = ctypes.c_int, ctypes.c_longlong, ctypes.c_float, ctypes.c_void_p
+MAP = ctypes.c_ubyte * MAP_BYTES
+
+
+def named(**kinds):
+    return kinds
+
+
+def struct(**members):
+    return type("Struct", (ctypes.Structure,), {"_fields_": list(members.items())})
+
+
+# Structs of kernels/include/operands.cuh and kernels/library/relayout.cu, members in their order.
+SIZES = struct(m=INT, n=INT, k=INT, batch=INT, workers=INT, step_a=INT, step_b=INT)
+FACTOR = struct(data=POINTER, batch_stride=LONG, ld=INT)
+OUTPUT = struct(
+    **dict.fromkeys(("D", "C", "bias"), POINTER),
+    **dict.fromkeys(("batch_stride_d", "batch_stride_c"), LONG),
+    **dict.fromkeys(("ldd", "ldc"), INT),
+    **dict.fromkeys(("alpha", "beta"), FLOAT),
+)
+WORKSPACE = struct(sums=POINTER, tickets=POINTER)
+COPY = struct(
+    **{"from": POINTER, "to": POINTER},
+    **dict.fromkeys(("line_stride", "element_stride", "matrix_stride"), LONG),
+    **dict.fromkeys(("lines", "length", "matrices", "ld"), INT),
+)
+RUNG = named(M=INT, N=INT, K=INT, alpha=FLOAT, A=POINTER, lda=INT, B=POINTER, ldb=INT, beta=FLOAT, D=POINTER, ldd=INT)
+
+FORMS = {
+    RUNG_ARGUMENTS: RUNG,
+    (*RUNG_ARGUMENTS, "sums", "tickets"): RUNG | named(sums=POINTER, tickets=POINTER),
+    LIBRARY_ARGUMENTS: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, workspace=WORKSPACE),
+    LIBRARY_ARGUMENTS[:-1]: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT),
+    ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
+}
+
+
+@pytest.mark.parametrize("arguments", FORMS, ids=",".join)
+def test_parameters_lie_as_in_a_struct_of_them(arguments):
+    shape, whole = shape_of(arguments), struct(**FORMS[arguments])
+    fields = [getattr(whole, name) for name in FORMS[arguments]]
+    assert shape.offsets == tuple(field.offset for field in fields)
+    assert shape.sizes == tuple(field.size for field in fields)
+    assert -(-shape.bytes // 8) * 8 == ctypes.sizeof(whole)
+    members = []
+    for field, kind in zip(fields, FORMS[arguments].values(), strict=True):
+        inner = [getattr(kind, name).offset for name, _ in kind._fields_] if hasattr(kind, "_fields_") else [0]
+        members += [field.offset + offset for offset in inner]
+    assert [member.offset for member in shape.members] == members
+
+
+def test_tensor_maps_lie_at_multiples_of_64():
+    shape = shape_of(TMA_ARGUMENTS)
+    assert shape.offsets == (0, 64, 64 + 128, 64 + 2 * 128, 64 + 2 * 128 + 56)
+    assert shape.sizes == (28, 128, 128, 56, 16)
+    assert shape.bytes == 64 + 2 * 128 + 56 + 16
+    odd = shape_of(("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd"))
+    assert odd.offsets == (0, 4, 8, 12, 64, 192, 320, 328, 336)
+
+
+def test_every_kernel_has_parameters_that_there_are():
+    for kernel in (*KERNELS, relayout.KERNEL):
+        assert shape_of(kernel.arguments).bytes > 0
+
+
+# What is written, and what is left to the call.
+
+PROBLEM = Problem(
+    3,
+    5,
+    7,
+    batch=2,
+    a=Layout(ld=8, batch_stride=25),
+    b=Layout("column", ld=9, batch_stride=0),
+    c=Layout(ld=6),
+    d=Layout(ld=10, batch_stride=2**40),
+)
+
+
+def test_the_template_has_the_problems_numbers():
+    bytes_, _ = pack(SPLIT_K, PROBLEM, 264, {}, {})
+    found = struct(**FORMS[LIBRARY_ARGUMENTS]).from_buffer_copy(bytes_)
+    sizes, a, b, output = found.sizes, found.A, found.B, found.output
+    assert (sizes.m, sizes.n, sizes.k, sizes.batch, sizes.workers) == (3, 5, 7, 2, 264)
+    assert (sizes.step_a, sizes.step_b) == (1, 0)
+    assert (a.ld, a.batch_stride, b.ld, b.batch_stride) == (8, 25, 9, 0)
+    assert (output.ldd, output.batch_stride_d, output.ldc, output.batch_stride_c) == (10, 2**40, 6, 18)
+    assert [a.data, b.data, output.D, output.C, output.bias, output.alpha, output.beta] == [None] * 5 + [0, 0]
+
+
+def test_c_has_ds_numbers_where_it_has_none():
+    bytes_, _ = pack(SPLIT_K, replace(PROBLEM, c=None), 0, {}, {})
+    output = struct(**FORMS[LIBRARY_ARGUMENTS]).from_buffer_copy(bytes_).output
+    assert (output.ldc, output.batch_stride_c) == (10, 2**40)
+
+
+@pytest.mark.parametrize(("ld", "packed"), [(5, 16), (16, 16), (17, 32)])
+def test_the_leading_dimension_of_a_single_row_is_a_multiple_of_16_bytes(ld, packed):
+    bytes_, _ = pack(NAIVE, Problem(1, 3, 5, a=Layout(ld=ld), b=Layout(ld=7)), 0, {}, {})
+    found = struct(**RUNG).from_buffer_copy(bytes_ + bytes(4))
+    assert (found.lda, found.ldb) == (packed, 7)
+
+
+def test_slots_are_the_pointers_and_scalars():
+    _, slots = pack(SPLIT_K, PROBLEM, 0, {}, {})
+    whole = struct(**FORMS[LIBRARY_ARGUMENTS])
+    output, workspace = whole.output.offset, whole.workspace.offset
+    assert slots == (
+        Slot(whole.A.offset, "pointer", "A"),
+        Slot(whole.B.offset, "pointer", "B"),
+        Slot(output + OUTPUT.D.offset, "pointer", "D"),
+        Slot(output + OUTPUT.C.offset, "pointer", "C"),
+        Slot(output + OUTPUT.bias.offset, "pointer", "bias"),
+        Slot(output + OUTPUT.alpha.offset, "scalar", "alpha"),
+        Slot(output + OUTPUT.beta.offset, "scalar", "beta"),
+        Slot(workspace, "pointer", "workspace"),
+        Slot(workspace + 8, "pointer", "tickets"),
+    )
+
+
+def test_an_operand_may_come_from_elsewhere():
+    _, slots = pack(SPLIT_K, PROBLEM, 0, {"B": Source("relayout", 256)}, {})
+    assert slots[:2] == (Slot(32, "pointer", "A"), Slot(56, "pointer", "relayout", 256))
+
+
+def test_tensor_maps_are_templates_whose_address_is_replaced():
+    kernel = find("tma_transposed")
+    maps = {"A": bytes(range(128)), "B": bytes(range(128, 256))}
+    bytes_, slots = pack(kernel, PROBLEM, 0, {"B": Source("relayout", 128)}, maps)
+    assert bytes_[64:192] == maps["A"]
+    assert bytes_[192:320] == maps["B"]
+    assert slots[:2] == (Slot(64, "map", "A"), Slot(192, "map", "relayout", 128))
+
+
+def test_a_blank_map_stays_blank():
+    """With k = 0 there is nothing that a map could say, and no address to replace."""
+    bytes_, slots = pack(find("tma_transposed"), replace(PROBLEM, k=0), 0, {}, {})
+    assert bytes_[64:320] == bytes(256)
+    assert {slot.kind for slot in slots} == {"pointer", "scalar"}
+
+
+def test_a_copy_says_where_from_and_with_which_strides():
+    copies = (Copy("A", 0, 3, 7, 2, 8, 1, 2**35, 8), Copy("B", 256, 5, 7, 1, -9, -1, 0, 12))
+    job = copying(PROBLEM, copies)
+    bytes_, slots = pack(relayout.KERNEL, PROBLEM, 0, job.sources, {}, numbers(job.copies))
+    a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 56))
+    assert (a.lines, a.length, a.matrices, a.line_stride, a.element_stride, a.matrix_stride) == (3, 7, 2, 8, 1, 2**35)
+    assert (b.lines, b.length, b.matrices, b.line_stride, b.element_stride, b.ld) == (5, 7, 1, -9, -1, 12)
+    assert slots == (
+        Slot(0, "pointer", "A"),
+        Slot(8, "pointer", "relayout"),
+        Slot(56, "pointer", "B"),
+        Slot(64, "pointer", "relayout", 256),
+    )
