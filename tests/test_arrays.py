@@ -269,7 +269,7 @@ REFUSED = {
     "other device": (Tensor(A, "mps"), ArrayError, "a must lie on the host or an NVIDIA GPU"),
     "tensor type": (Tensor(A.astype("f8"), "cuda:0"), DtypeError, "a has element type float64; matmul takes float32"),
     "tensor rank": (
-        Tensor(A[0, 0], "cuda:0"),
+        Tensor(np.zeros((), "f4"), "cuda:0"),
         ArrayError,
         "a must be a vector, a matrix or a batch of matrices, got a s",
     ),

@@ -240,6 +240,17 @@ def test_c_of_another_order_than_the_result_is_copied():
     assert (form.copied, form.swapped) == (frozenset(), True)
 
 
+def test_a_result_that_is_columns_becomes_row_major_where_c_is_no_column():
+    """Each matrix of the result is a single column, which can be read both ways."""
+    plain = formulated(tight(2, 3, 4), tight(4))
+    assert plain.swapped
+    stepped = formulated(tight(2, 3, 4), tight(4), c=tight(2, 6)[:, ::2])
+    assert (stepped.copied, stepped.swapped, stepped.problem.m) == (frozenset(), False, 6)
+    assert (stepped.problem.d.ld, stepped.problem.addend.ld) == (1, 2)
+    reversed_ = formulated(tight(2, 3, 4), tight(4), c=tight(2, 3)[:, ::-1])
+    assert (reversed_.copied, reversed_.swapped, reversed_.problem.m) == ({"c"}, False, 6)
+
+
 def test_c_may_have_another_leading_dimension():
     form = formulated(tight(3, 4), tight(4, 5), c=tight(3, 8)[:, :5])
     assert not form.copied

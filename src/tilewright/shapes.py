@@ -117,9 +117,10 @@ def formulate(
         as_rows = of_result(out, ("row",))
         of_d = of_d if as_rows.is_copy else as_rows
     of_c = of_d if c is None else of_result(c, (of_d.layout.order,))
-    if of_d.layout.order == "column" and of_c.is_copy:  # a copy of c is row-major, so the result is made so too
-        of_d = _Matrices(_matrices(View(shape, None), m, n, batch, orders).layout, True)
-        of_c = of_result(c, ("row",)) if c is not None else of_d
+    if c is not None and of_d.layout.order == "column" and of_c.is_copy:
+        # A copy of c is row-major, so the result is made so too.
+        of_d = of_result(View.tight(shape) if out is None else View(shape, None), ("row",))
+        of_c = of_result(c, ("row",))
     swapped = of_d.layout.order == "column"
     parts = {"a": of_a, "b": of_b, "c": of_c, "out": of_d}
     copied = frozenset(name for name, part in parts.items() if part.is_copy and not (name == "c" and c is None))
