@@ -3,6 +3,7 @@
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,8 @@ from faulty import PLANTED, TENSOR_MAPS, faulty, marks
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator.check import check
 from tilewright.engines.emulator.symbols import SourceLine
-from tilewright.kernels import LADDER, find
-from tilewright.problem import Problem
+from tilewright.kernels import LADDER, find, spec
+from tilewright.problem import Arithmetic, Problem, Scalars
 
 
 def run(kernel, shape):
@@ -71,9 +72,9 @@ def test_a_right_kernel_is_not_blamed():
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize(("shape", "beta"), [((256, 256, 256), 0.5), ((67, 45, 37), 0.0)], ids=["aligned", "odd"])
 def test_the_ladder_has_no_faults(kernel, shape, beta):
-    problem = Problem(*shape, kernel.takes.factors[0], alpha=1.5, beta=beta)
-    operands = Operands.draw(problem)
-    checked = check(kernel, kernel.config(), problem, operands.a, operands.b, operands.c)
+    problem, scalars = Problem(*shape, Arithmetic(kernel.takes.factors[0])), Scalars(1.5, beta)
+    operands = Operands.draw(problem, scalars)
+    checked = check(kernel, kernel.config(), problem, operands.a, operands.b, operands.c, scalars)
     assert checked.findings == []
     assert operands.error(checked.result) <= limit(problem, kernel.precision)
 
@@ -81,10 +82,10 @@ def test_the_ladder_has_no_faults(kernel, shape, beta):
 @pytest.mark.parametrize(
     "overrides",
     [
-        {"BM": 64, "BN": 256, "BK": 32, "SLICES": 1},
-        {"BM": 128, "BK": 48, "SLICES": 1, "PLACES": 1, "UNROLL": 24},
-        {"BM": 128, "BK": 40, "SLICES": 1, "UNROLL": 20},
-        {"BM": 64, "BN": 64, "BK": 128, "SLICES": 4, "BLOCKS": 1},
+        {"BM": 64, "BN": 256, "BK": 32, "K_SLICES": 1},
+        {"BM": 128, "BK": 48, "K_SLICES": 1, "A_BUFFERS": 1, "UNROLL": 24},
+        {"BM": 128, "BK": 40, "K_SLICES": 1, "UNROLL": 20},
+        {"BM": 64, "BN": 64, "BK": 128, "K_SLICES": 4, "MIN_BLOCKS": 1},
     ],
     ids=lambda overrides: ",".join(map(str, overrides.values())),
 )
@@ -96,33 +97,38 @@ def test_tiles_that_take_other_turns_to_transpose_have_no_faults(overrides):
 
 
 ORDERED_BY = {
-    "shared_tiled": ("shared_tiled.cu", {}),
-    "async_copy": ("async_copy.cu", {}),
+    "shared_tiled": ("ladder/shared_tiled.cu", {}),
+    "async_copy": ("ladder/async_copy.cu", {}),
     "wmma_f16": ("include/wmma_epilogue.cuh", {}),
-    "tma_packed": ("include/stream_k.cuh", {"WAVE": 7}),
-    "tma_transposed": ("tma_transposed.cu", {"BM": 32, "BN": 64, "SLICES": 4, "PLACES": 1, "UNROLL": 16, "WAVE": 7}),
-    "split_k": ("include/slices.cuh", {"SLICES": 2}),
+    "tma_packed": ("include/schedule.cuh", {"BM": 256, "BK": 16, "MIN_BLOCKS": 1, "WORKERS": 3}),
+    "tma_transposed": (
+        "library/gemm_tma.cu",
+        {"BM": 32, "BN": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 2},
+    ),
+    "split_k": ("include/slices.cuh", {"K_SLICES": 2}),
 }
 """Rungs, with a file of theirs and a config in which all that orders accesses there is needed."""
+
+SOURCES = Path(spec.__file__).parent
 
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 
 def lines_that_order(name):
-    lines = (find(name).source.parent / ORDERED_BY[name][0]).read_text().splitlines()
+    lines = (SOURCES / ORDERED_BY[name][0]).read_text().splitlines()
     return [number for number, line in enumerate(lines, 1) if ORDERS.search(line.partition("//")[0])]
 
 
 @pytest.mark.parametrize(("name", "number"), [(name, line) for name in ORDERED_BY for line in lines_that_order(name)])
 def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(name, number, tmp_path):
     kernel, (file, overrides) = find(name), ORDERED_BY[name]
-    source = kernel.source.parent / file
+    source = SOURCES / file
     lines = source.read_text().splitlines()
     lines[number - 1] = ORDERS.sub(";", lines[number - 1], count=1)
     shutil.copy(kernel.source, tmp_path)
     (tmp_path / source.name).write_text("\n".join(lines))  # in the kernel's own folder it comes before the true header
     faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
-    operands = Operands.draw(Problem(131, 77, 205, kernel.takes.factors[0]))
+    operands = Operands.draw(Problem(131, 77, 205, Arithmetic(kernel.takes.factors[0])))
     found = check(
         faulty_kernel, kernel.config(overrides), operands.problem, operands.a, operands.b, operands.c
     ).findings
