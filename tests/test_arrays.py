@@ -30,7 +30,7 @@ from tilewright.arrays.operand import gpu_operand, host_operand
 from tilewright.problem import Arithmetic
 from tilewright.shapes import View
 
-front_door = sys.modules["tilewright.front"]
+calls = sys.modules["tilewright.calls"]
 protocols = sys.modules["tilewright.arrays.protocols"]
 
 STREAM = 4096
@@ -41,7 +41,7 @@ STREAM = 4096
 def gpus(monkeypatch):
     """Two GPUs, 0 and 1, for arrays that say they lie there."""
     engines = {0: NumPyEngine((9, 0)), 1: NumPyEngine((9, 0))}
-    monkeypatch.setattr(front_door, "_gpu", engines.get)
+    monkeypatch.setattr(calls, "_gpu", engines.get)
     monkeypatch.setattr(protocols, "resolve_engine", lambda _: engines[0])
     return engines
 
@@ -52,7 +52,7 @@ def _libraries(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch_module(STREAM))
     monkeypatch.setitem(sys.modules, "cupy", cupy_module(STREAM))
     monkeypatch.setitem(sys.modules, "jax", jax_module())
-    monkeypatch.setattr(front_door, "cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr(calls, "cuda_unavailable", lambda: "a test says so")
 
 
 def draw(rows, cols, seed=0):
@@ -269,7 +269,7 @@ REFUSED = {
     "other device": (Tensor(A, "mps"), ArrayError, "a must lie on the host or an NVIDIA GPU"),
     "tensor type": (Tensor(A.astype("f8"), "cuda:0"), DtypeError, "a has element type float64; matmul takes float32"),
     "tensor rank": (
-        Tensor(A[0, 0], "cuda:0"),
+        Tensor(np.zeros((), "f4"), "cuda:0"),
         ArrayError,
         "a must be a vector, a matrix or a batch of matrices, got a s",
     ),

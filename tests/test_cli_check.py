@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from faulty import faulty
 from tilewright.cli import check, main
-from tilewright.kernels import LADDER
+from tilewright.kernels import KERNELS
 
 
 def run(*arguments):
@@ -64,4 +64,4 @@ def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     checked = []
     monkeypatch.setattr(check, "_run", lambda chosen, problems, dtype: checked.extend(chosen) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
-    assert {kernel.name for kernel, _ in checked} == {one.name for one in LADDER if "bfloat16" in one.takes.factors}
+    assert {kernel.name for kernel, _ in checked} == {one.name for one in KERNELS if "bfloat16" in one.takes.factors}

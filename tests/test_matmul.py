@@ -14,7 +14,7 @@ from stand_ins import NumPyEngine
 from tilewright import ArrayError, ConfigError, DtypeError, EngineUnavailableError, KernelNotFoundError, ProblemError
 from tilewright.kernels import KERNELS, LADDER, find
 
-front_door = sys.modules["tilewright.front"]
+calls, on_host = (sys.modules[f"tilewright.{name}"] for name in ("calls", "on_host"))
 
 SIZES = st.integers(0, 40)
 SCALARS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 3])
@@ -24,7 +24,7 @@ LAYOUTS = st.sampled_from(["rows", "gap", "columns", "reversed", "every other", 
 @pytest.fixture(autouse=True)
 def _no_gpu(monkeypatch):
     """These tests say the same on a machine with a GPU: matmul is told that there is none."""
-    monkeypatch.setattr(front_door, "cuda_unavailable", lambda: "a test says so")
+    monkeypatch.setattr(calls, "cuda_unavailable", lambda: "a test says so")
 
 
 def draw(rows, cols, layout="rows", seed=0):
@@ -112,15 +112,15 @@ def test_scalars_may_be_numbers_of_any_type(alpha):
 
 
 def test_numpy_multiplies_where_there_is_no_gpu_and_no_kernel_is_named(monkeypatch):
-    monkeypatch.setattr(front_door, "resolve_engine", lambda _: pytest.fail("no engine is needed"))
+    monkeypatch.setattr(calls, "resolve_engine", lambda _: pytest.fail("no engine is needed"))
     a, b = draw(5, 7), draw(7, 3)
     np.testing.assert_array_equal(tilewright.matmul(a, b), a @ b)
 
 
 def test_a_gpu_multiplies_where_there_is_one(monkeypatch):
     gpu = NumPyEngine((9, 0))
-    monkeypatch.setattr(front_door, "cuda_unavailable", lambda: None)
-    monkeypatch.setattr(front_door, "resolve_engine", {"auto": gpu}.get)
+    monkeypatch.setattr(calls, "cuda_unavailable", lambda: None)
+    monkeypatch.setattr(calls, "resolve_engine", {"auto": gpu}.get)
     a, b = draw(5, 7), draw(7, 3)
     check(tilewright.matmul(a, b), reference(a, b), 7)
     assert len(gpu.planned) == 1
@@ -129,7 +129,7 @@ def test_a_gpu_multiplies_where_there_is_one(monkeypatch):
 @pytest.mark.parametrize("named", [{"kernel": "shared_tiled"}, {"engine": "emulator"}])
 def test_the_emulator_runs_where_a_kernel_or_it_is_named(monkeypatch, named):
     emulator, asked = NumPyEngine(None), []
-    monkeypatch.setattr(front_door, "resolve_engine", lambda engine: asked.append(engine) or emulator)
+    monkeypatch.setattr(calls, "resolve_engine", lambda engine: asked.append(engine) or emulator)
     a, b = draw(5, 7), draw(7, 3)
     check(tilewright.matmul(a, b, **named), reference(a, b), 7)
     assert asked == [named.get("engine", "auto")]
@@ -356,3 +356,17 @@ def test_importing_it_loads_no_cuda_and_no_array_library_but_numpy():
         "assert not loaded & {'cuda', 'torch', 'cupy', 'jax', 'rich', 'typer'}, loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("side", [None, "row", "column"])
+def test_a_large_product_of_the_host_is_made_in_panels_of_rows(monkeypatch, side):
+    monkeypatch.setattr(on_host, "PANEL_BYTES", 1 << 16)
+    engine = NumPyEngine(None)
+    a, b, c = draw(1000, 90, "columns"), draw(90, 70), draw(1000, 70)
+    bias = {None: None, "row": c[0].copy(), "column": c[:, :1].copy()}[side]
+    expected = reference(a, b, 2.0, 0.5, c) + (0 if bias is None else bias)
+    check(tilewright.matmul(a, b, c=c, alpha=2.0, beta=0.5, bias=bias, engine=engine), expected, 90)
+    heights = [plan.problem.m for plan in engine.planned]
+    assert len(engine.streams) > 2
+    assert heights[0] % 128 == 0
+    assert heights[0] * (len(engine.streams) - 1) < 1000 <= heights[0] * len(engine.streams)

@@ -8,7 +8,7 @@ from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import ConfigError, DtypeError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Layout, Problem
+from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 from tilewright.select.selector import select
 
 HALVES = ("float16", "bfloat16")
@@ -54,6 +54,15 @@ def test_halves_get_a_kernel_that_takes_them(dtype, capability, shape):
     kernel, config = select(problem, capability)
     kernel.check(problem)
     assert config == kernel.config(config)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("capability", "device"), [(None, ""), ((8, 0), ""), ((9, 0), "NVIDIA H200")])
+def test_large_products_of_halves_run_on_tensor_cores_in_every_order(layout, capability, device):
+    a, b = orders(layout)
+    epilogue = Epilogue("row", "gelu")
+    problem = Problem(4096, 4096, 4096, Arithmetic("float16", "float16"), 3, a, b, epilogue=epilogue)
+    assert select(problem, capability, device)[0] is find("gemm_wmma")
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -8,6 +8,7 @@ from tilewright.errors import RecordsError
 from tilewright.kernels import find
 from tilewright.problem import Layout, Problem
 from tilewright.tables import store
+from tilewright.tables.cases import posed
 from tilewright.tables.table import Entry, Table, file_name
 
 
@@ -129,7 +130,8 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
         assert one.config == kernel.config(one.config)
         assert one.dtype in kernel.takes.factors
         assert kernel.precision is None
-        assert kernel.capability_for(one.dtype) <= table.capability
+        assert kernel.runs_on(table.capability, one.dtype)
+        assert kernel.refusal(posed(one.m, one.n, one.k, one.case, one.batch)) is None
 
 
 @pytest.mark.parametrize("case", ["", "NN", "float32", "NX float32", "NN float32  gelu"])

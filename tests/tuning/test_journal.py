@@ -78,7 +78,7 @@ def test_speed_is_known_where_time_is():
 
 OLD = {
     "device": "GPU", "digest": "x", "kernel": "split_k", "m": 64, "n": 64, "k": 64, "dtype": "float32", "alpha": 1.0,
-    "beta": 0.0, "outcome": "timed", "time_us": 2.0, "config": {"BM": 16, "BN": 32, "SLICES": 2, "WAVE": 264},
+    "beta": 0.0, "outcome": "timed", "time_us": 2.0, "config": {"BM": 32, "BN": 64, "SLICES": 2, "WAVE": 264},
 }  # fmt: skip
 
 

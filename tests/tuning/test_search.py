@@ -129,10 +129,11 @@ def test_kernels_that_cannot_be_picked_are_not_searched():
     names = [kernel.name for kernel in searchable(LADDER, PROBLEM, (7, 5))]
     assert "vectorized" in names
     assert "autotuned" not in names, "it has vectorized's source"
-    assert all(find(name).precision is None and find(name).least_capability <= (7, 5) for name in names)
+    assert all(find(name).precision is None and find(name).runs_on((7, 5), "float32") for name in names)
     odd = searchable(LADDER, Problem(63, 63, 63), (9, 0))
     assert "warptiled" in [kernel.name for kernel in odd]
-    assert not any(kernel.needs_alignment for kernel in odd)
+    assert not any(kernel.takes.aligned for kernel in odd)
+    assert {"tma_packed", "tma_transposed"} <= {kernel.name for kernel in odd}, "one source, but another relayout"
 
 
 def test_an_engine_that_cannot_be_had_is_an_error(tmp_path):

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from tilewright.bench.measure import Choice
@@ -113,6 +114,11 @@ class Tensors(NamedTuple):
     """None where the problem has none."""
 
 
+Bind = Callable[[Tensors, Any], Call]
+"""Makes a call of its operands, and of the array that it writes to, None for a new one: all that takes time before the
+call itself is done here."""
+
+
 class TorchCalls:
     """PyTorch on a GPU, as the framework that calls are compared in. TF32 is off while calls are timed.
 
@@ -153,24 +159,24 @@ class TorchCalls:
             DtypeError: PyTorch has no product of these element types.
             LaunchError: the two results differ by more than the arithmetic explains.
         """
-        stopwatch = Stopwatch(self._torch.cuda.synchronize if self._device == "cuda" else lambda: None)
-        sets = self.tensors(problem, scalars)
         with self._exact():
-            self._compare(problem, sets[0], self.ours(problem, scalars, choice), self.own(problem, scalars), choice)
-            found = []
-            for into in (False, True):
-                both = [
-                    _rotating(call, sets, into)
-                    for call in (self.ours(problem, scalars, choice), self.own(problem, scalars))
-                ]
-                wall_us = stopwatch.wall_us(both)  # first: it warms up
-                host_us = stopwatch.host_us(both)
-                found.append(EndToEnd(framework=self.name, host_us=_pair(host_us), wall_us=_pair(wall_us)))
-        del sets
+            new, out = self._measure(problem, scalars, choice)
         if self._device == "cuda":
             self._torch.cuda.empty_cache()
-        new, out = found
         return new, out
+
+    def _measure(self, problem: Problem, scalars: Scalars, choice: Choice | None) -> list[EndToEnd]:
+        stopwatch = Stopwatch(self._torch.cuda.synchronize if self._device == "cuda" else lambda: None)
+        sets = self.tensors(problem, scalars)
+        binds = self.ours(problem, scalars, choice), self.own(problem, scalars)
+        self._compare(problem, sets[0], *binds, choice)
+        found = []
+        for into in (False, True):
+            both = [_rotating(bind, sets, into) for bind in binds]
+            wall_us = stopwatch.wall_us(both)  # first: it warms up
+            host_us = stopwatch.host_us(both)
+            found.append(EndToEnd(framework=self.name, host_us=_pair(host_us), wall_us=_pair(wall_us)))
+        return found
 
     def tensors(self, problem: Problem, scalars: Scalars) -> list[Tensors]:
         """Sets of operands that fill the cache twice, one at least."""
@@ -193,7 +199,7 @@ class TorchCalls:
         size = sum(tensor.nbytes for tensor in first[:3])
         return [first, *(one() for _ in range(min(2 * self._cache_bytes // max(size, 1), _MOST_SETS - 1)))]
 
-    def ours(self, problem: Problem, scalars: Scalars, choice: Choice | None) -> Callable[[Tensors, Any], Any]:
+    def ours(self, problem: Problem, scalars: Scalars, choice: Choice | None) -> Bind:
         """`matmul` as a caller writes it: with the arguments that it needs, and no others."""
         asked: dict[str, Any] = {"activation": problem.epilogue.activation} if problem.epilogue.activation else {}
         if scalars != Scalars():
@@ -203,19 +209,19 @@ class TorchCalls:
         if choice is not None:
             asked |= {"kernel": choice.kernel, "config": dict(choice.config)}
 
-        def call(one: Tensors, out: Any) -> Any:
-            arguments = asked if out is None else {**asked, "out": out}
-            if one.c is not None:
-                arguments = {**arguments, "c": one.c}
-            if one.bias is not None:
-                arguments = {**arguments, "bias": one.bias}
-            return matmul(one.a, one.b, **arguments)
+        def bind(one: Tensors, out: Any) -> Call:
+            arrays = {"out": out, "c": one.c, "bias": one.bias}
+            return partial(matmul, one.a, one.b, **{k: v for k, v in arrays.items() if v is not None}, **asked)
 
-        return call
+        return bind
 
-    def own(self, problem: Problem, scalars: Scalars) -> Callable[[Tensors, Any], Any]:
-        """The framework's own calls for the same: mm, bmm, addmm or baddbmm, and then the activation."""
-        torch, (alpha, beta), activation = self._torch, scalars, problem.epilogue.activation
+    def own(self, problem: Problem, scalars: Scalars) -> Bind:
+        """The framework's own calls for the same: mm, bmm, addmm or baddbmm, and then the activation.
+
+        Raises:
+            DtypeError: it has no product of these element types.
+        """
+        torch, (alpha, beta) = self._torch, scalars
         multiply, add = (torch.mm, torch.addmm) if problem.batch == 1 else (torch.bmm, torch.baddbmm)
         types: dict[str, Any] = {}
         if problem.result != problem.dtype:
@@ -224,30 +230,31 @@ class TorchCalls:
                     f"PyTorch multiplies {problem.dtype} to that or to float32, got out_dtype {problem.result}"
                 )
             types = {"out_dtype": torch.float32}
-        new, in_place = self._activations(activation)
+        new, in_place = self._activations(problem.epilogue.activation)
 
-        def product(one: Tensors, keywords: dict[str, Any]) -> Any:
+        def bind(one: Tensors, out: Any) -> Call:
+            keywords = types if out is None else {**types, "out": out}
+            after: list[Callable[[Any], Any]] = []
             if one.c is not None:
-                result = add(one.c, one.a, one.b, beta=beta, alpha=alpha, **keywords)
-                return result if one.bias is None else result.add_(one.bias)
-            if one.bias is not None:
-                return add(one.bias, one.a, one.b, alpha=alpha, **keywords)
-            result = multiply(one.a, one.b, **keywords)
-            return result if alpha == 1 else result.mul_(alpha)
+                product = partial(add, one.c, one.a, one.b, beta=beta, alpha=alpha, **keywords)
+                if one.bias is not None:
+                    after.append(lambda result: result.add_(one.bias))
+            elif one.bias is not None:
+                product = partial(add, one.bias, one.a, one.b, alpha=alpha, **keywords)
+            else:
+                product = partial(multiply, one.a, one.b, **keywords)
+                if alpha != 1:
+                    after.append(lambda result: result.mul_(alpha))
+            if problem.epilogue.activation:
+                after.append(new if out is None else in_place)
+            return partial(_chain, product, after) if after else product
 
-        def call(one: Tensors, out: Any) -> Any:
-            if out is None:
-                return new(product(one, types))
-            return in_place(product(one, {**types, "out": out}))
-
-        return call
+        return bind
 
     def _activations(self, name: str | None) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         """An activation that makes a new tensor, and one that updates its argument."""
         torch = self._torch
         functional, in_place = torch.nn.functional, torch.ops.aten
-        if name is None:
-            return (lambda x: x), (lambda x: x)
         if name == "relu":
             return functional.relu, torch.relu_
         if name == "silu":
@@ -262,15 +269,17 @@ class TorchCalls:
         self,
         problem: Problem,
         one: Tensors,
-        ours: Callable[[Tensors, Any], Any],
-        own: Callable[[Tensors, Any], Any],
+        ours: Bind,
+        own: Bind,
         choice: Choice | None,
     ) -> None:
         """Raise LaunchError unless both compute the same, with and without out=."""
-        expected = own(one, None).double()
+        expected: Any = own(one, None)()
+        expected = expected.double()
         allowed = limit(problem, choice.kernel.precision if choice else None) + limit(problem)
-        for name, call, out in (("matmul", ours, None), ("matmul with out", ours, one.out), ("PyTorch", own, one.out)):
-            result = call(one, out).double()
+        for name, bind, out in (("matmul", ours, None), ("matmul with out", ours, one.out), ("PyTorch", own, one.out)):
+            result: Any = bind(one, out)()
+            result = result.double()
             difference = float((result - expected).norm() / expected.norm().clamp(min=1e-30))
             if not difference <= 2 * allowed:
                 which = f"{problem.shape} {problem.case}"
@@ -288,10 +297,17 @@ class TorchCalls:
             settings.allow_tf32 = before
 
 
-def _rotating(call: Callable[[Tensors, Any], Any], sets: Sequence[Tensors], into: bool) -> Call:
+def _chain(product: Callable[[], Any], after: Sequence[Callable[[Any], Any]]) -> Any:
+    result = product()
+    for step in after:
+        result = step(result)
+    return result
+
+
+def _rotating(bind: Bind, sets: Sequence[Tensors], into: bool) -> Call:
     """Calls on one set after the other, with out= or without."""
-    following = itertools.cycle([(one, one.out if into else None) for one in sets])
-    return lambda: call(*next(following))
+    following = itertools.cycle([bind(one, one.out if into else None) for one in sets])
+    return lambda: next(following)()
 
 
 def _pair(times: Sequence[float]) -> PerCall:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from tilewright.engines.driver import Allocation, Current, check, unavailable
 from tilewright.engines.launch_arguments import encode
 from tilewright.engines.plan import Memory, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, blocks, jobs, numbers
+from tilewright.engines.staging import Staging
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.kernels.spec import Config, Kernel
@@ -49,6 +50,9 @@ MOST_LAUNCHES = 2000
 
 ROTATION_MS = 100.0
 """A replay goes through all operand sets, unless that takes longer than this."""
+
+STAGED_BYTES = 16 * 2**20
+"""Larger arrays are copied through pinned buffers by several threads."""
 
 _TIMED = EventOptions(timing_enabled=True)
 
@@ -193,6 +197,11 @@ class CudaEngine:
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))
 
+    @cached_property
+    def staging(self) -> Staging:
+        """Pinned buffers through which large arrays of the host are copied."""
+        return Staging(self.device, self.current)
+
     @property
     def context(self) -> int:
         """Address of the GPU's CUcontext."""
@@ -220,7 +229,9 @@ class CudaEngine:
         """
         lines = memory_lines(array, ld, order)
         memory = Allocation(self.current, lines.nbytes)
-        if lines.nbytes:
+        if lines.nbytes >= STAGED_BYTES:
+            self.staging.load(memory.pointer, lines).wait()
+        elif lines.nbytes:
             with self.current:
                 check(cuMemcpyHtoDAsync(memory.pointer, lines.ctypes.data, lines.nbytes, self.stream.handle))
                 self.stream.sync()
@@ -251,6 +262,25 @@ class CudaEngine:
                 check(cuMemcpyDtoHAsync(lines.ctypes.data, matrix.pointer, size, self.stream.handle))
                 self.stream.sync()
         return array_of(lines[:, :length], matrix)
+
+    def fetch(self, matrix: Matrix) -> Callable[[], NDArray[Any]]:
+        """Start to copy a matrix to the host behind the work started so far on the engine's own stream; the function
+        waits, and returns it.
+
+        Raises (the function too):
+            LaunchError: some of that work failed.
+        """
+        count, length = matrix.lines
+        lines = np.empty((count, matrix.ld), dtype=matrix.dtype)
+        with self.current:
+            done = self.stream.record()
+        transfer = self.staging.store(lines, matrix.pointer, done)
+
+        def finish() -> NDArray[Any]:
+            transfer.wait()
+            return array_of(lines[:, :length], matrix)
+
+        return finish
 
     def synchronize(self) -> None:
         """Wait until all work on the GPU, on any stream, has ended.

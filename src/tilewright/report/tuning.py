@@ -102,7 +102,8 @@ def fastest(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _in_suite(entry: Entry) -> bool:
-    return any(entry.problem[:3] == shape[:3] for members in shapes().values() for shape in members)
+    sizes = (entry.m, entry.n, entry.k, entry.batch)
+    return any(sizes == (*shape[:3], shape.batch) for members in shapes().values() for shape in members)
 
 
 def _config(entry: Entry) -> str:

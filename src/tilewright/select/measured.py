@@ -31,7 +31,6 @@ _OTHERS = 1e-6
 _OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
 
-_ONES = np.ones(3)
 
 _Floats = NDArray[np.float64]
 
@@ -135,7 +134,7 @@ class Measured:
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
         apart = self.places - place(sizes)
-        return np.asarray(np.sqrt(apart * apart @ _ONES) + self.apart[sizes.aligned])
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", apart, apart)) + self.apart[sizes.aligned])
 
     def weighed(self, rows: NDArray[np.intp], weights: _Floats) -> Weighed:
         """What these problems say of each choice, each with its weight."""

@@ -277,6 +277,10 @@ class EmulatorEngine:
             lines[:] = as_strided(np.frombuffer(memoryview(memory), lines.dtype), lines.shape, strides)
         return array_of(lines, matrix)
 
+    def fetch(self, matrix: Matrix) -> Callable[[], NDArray[Any]]:
+        """A function that copies a matrix to a new array."""
+        return lambda: self.download(matrix)
+
     def synchronize(self) -> None:
         """Nothing: a launch has ended, and has reported its errors, when it returns."""
 

@@ -71,21 +71,8 @@ struct FactorTiles {
     // Sorts the columns of sums by what `row` says of all quads of one thread, of which `quad` is any.
     template <int SUM_ROWS, int SUM_COLS>
     __device__ __forceinline__ static void sort(float (&sums)[SUM_ROWS][SUM_COLS], int quad) {
-        if (!ALONG_K) return;
-#pragma unroll
-        for (int bit = 1; bit < Transposer::RUN; bit *= 2) {
-            const bool exchanged = quad & bit;
-#pragma unroll
-            for (int i = 0; i < SUM_ROWS; ++i) {
-#pragma unroll
-                for (int j = 0; j < SUM_COLS; ++j) {
-                    if (j & bit) continue;
-                    const float first = sums[i][j], second = sums[i][j + bit];
-                    sums[i][j] = exchanged ? second : first;
-                    sums[i][j + bit] = exchanged ? first : second;
-                }
-            }
-        }
+        if constexpr (ALONG_K && Transposer::RUN > 1) exchange<1>(sums, quad);
+        if constexpr (ALONG_K && Transposer::RUN > 2) exchange<2>(sums, quad);
     }
 
     __device__ __forceinline__ void keep_in_registers() {
@@ -94,5 +81,21 @@ struct FactorTiles {
             keep(transposer.target);
         }
         keep(begin);
+    }
+
+  private:
+    // Exchanges columns j and j + BIT where the quad's number has that bit.
+    template <int BIT, int SUM_ROWS, int SUM_COLS>
+    __device__ __forceinline__ static void exchange(float (&sums)[SUM_ROWS][SUM_COLS], int quad) {
+#pragma unroll
+        for (int i = 0; i < SUM_ROWS; ++i) {
+#pragma unroll
+            for (int j = 0; j < SUM_COLS; ++j) {
+                if (j & BIT) continue;
+                const float first = sums[i][j], second = sums[i][j + BIT];
+                sums[i][j] = quad & BIT ? second : first;
+                sums[i][j + BIT] = quad & BIT ? first : second;
+            }
+        }
     }
 };

@@ -19,27 +19,31 @@
 #include "operands.cuh"
 #include "partial_sums.cuh"
 
-// What a block computes next. ROWS x COLS: a tile; DEPTH: k of a step.
+// What a block computes next. ROWS x COLS: a tile; DEPTH: k of a step. ONE_TILE: each block has one, so that there is no loop
+// in the machine code; a kernel may say so where WORKERS = 0. (With the loop the compiler may find better registers.)
 //
 //     for (Schedule<BM, BN, BK> work(sizes, k); work.next();) { ... steps work.from to work.to - 1 of the tile ... }
-template <int ROWS, int COLS, int DEPTH>
+template <int ROWS, int COLS, int DEPTH, bool ONE_TILE = false>
 class Schedule {
   public:
-    int from, to;         // steps along k, to - from of them; with k = 0 a tile has one, which adds nothing
+    int from = -1, to;    // steps along k, to - from of them; with k = 0 a tile has one, which adds nothing
     int matrix;           // of the batch
     int row, col;         // the tile's first element
 
     // k: how far along k products are summed, `depth_of`. With WORKERS = 0 every tile has a block of its own.
     __device__ __forceinline__ Schedule(const Sizes& sizes, int k)
-        : tiles_m((sizes.m - 1) / ROWS + 1), tiles_n((sizes.n - 1) / COLS + 1), steps((k - 1) / DEPTH + 1) {
-        const int tiles = tiles_m * tiles_n * sizes.batch;
+        : batch(sizes.batch),
+          tiles_m((sizes.m - 1) / ROWS + 1),
+          tiles_n((sizes.n - 1) / COLS + 1),
+          steps((k - 1) / DEPTH + 1) {
+        const int tiles = tiles_m * tiles_n * batch;
         const int left = WORKERS > 0 ? tiles % sizes.workers : 0;
         whole = tiles - left;
         left_steps = static_cast<long long>(left) * steps;
         workers = static_cast<int>(min(static_cast<long long>(sizes.workers), left_steps));
         const int block = block_number();
         worker = block - whole;
-        if (worker < 0) {
+        if (WORKERS == 0 || worker < 0) {
             tile = block;
             last_tile = block + 1;
             to = last_step = 0;
@@ -53,17 +57,18 @@ class Schedule {
 
     // Goes on to the block's next tile; false where it has done its last.
     __device__ __forceinline__ bool next() {
+        if (ONE_TILE && from == 0) return false;
         if (to == steps) {
             ++tile;
             to = 0;
         }
         from = to;
         to = tile == last_tile ? last_step : steps;
-        matrix = tile / (tiles_m * tiles_n);
+        matrix = batch == 1 ? 0 : tile / (tiles_m * tiles_n);
         const int in_matrix = tile - matrix * (tiles_m * tiles_n);
         row = in_matrix / tiles_n * ROWS;
         col = in_matrix % tiles_n * COLS;
-        return from < to;
+        return ONE_TILE || from < to;
     }
 
     // Adds the partial sums of the tile that all THREADS threads of this block have to those of the tile's other workers.
@@ -131,6 +136,7 @@ class Schedule {
         return static_cast<int>(((step + 1) * workers - 1) / left_steps);
     }
 
+    int batch;
     int tiles_m, tiles_n, steps;  // tiles of a matrix along m and n, steps of a tile
     int whole;                    // tiles with a block of their own
     int workers, worker;          // that have steps, and which of them this block is

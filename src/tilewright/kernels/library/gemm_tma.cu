@@ -38,11 +38,15 @@ constexpr int TILES = A_FLOATS + BK * 2 * BN;
 constexpr int SUMS = K_SLICES * BM * BN;
 constexpr int SHARED = TILES > SUMS ? TILES : SUMS;
 
+// 128 registers are enough for 64 sums. With more NVRTC 13.0 chooses some with bank conflicts in the loop.
+constexpr bool FEW_REGISTERS = TM * TN <= 64 && MIN_BLOCKS * THREADS < 512;
+constexpr int LEAST_BLOCKS = FEW_REGISTERS ? 512 / (BUNDLE * THREADS) : MIN_BLOCKS / BUNDLE;
+
 using TilesOfA = FactorTiles<!TRANSPOSED_A, BM, BK, WARPS, A_BUFFERS, LANES_M>;
 using TilesOfB = FactorTiles<TRANSPOSED_B, BN, BK, WARPS, 1, LANES_N>;
 constexpr bool MEETS_FOR_A = !TRANSPOSED_A && A_BUFFERS == 1;  // the tile that is transposed replaces the one being read
 
-extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, MIN_BLOCKS / BUNDLE)
+extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
     gemm_tma(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
              Workspace workspace) {
     DYNAMIC_SHARED_OF_BLOCK(float, memory, SHARED);
@@ -127,6 +131,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, MIN_BLOCKS / BUND
             return TilesOfA::row(thread_row / 4 + own / 4 * LANES_M, own % 4);
         };
         store_results<!ALIGNED, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, memory);
+        __syncwarp();  // else the compiler takes lanes that an edge parted as apart in the next tile too
         if (!ALIGNED) {
             sync_block<THREADS>();
             store_tile<BM, BN, WARPS, 4>(result, work.row, work.col, memory);

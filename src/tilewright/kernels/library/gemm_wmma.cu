@@ -17,6 +17,7 @@
 
 #include "epilogue/fragments.cuh"
 #include "half_operand.cuh"
+#include "keep.cuh"
 
 constexpr int THREADS = BM / WM * (BN / WN) * 32;
 constexpr int FRAGMENTS_M = WM / 16;
@@ -46,22 +47,34 @@ union Shared {
     SumRows<WN> results[THREADS / 32];  // once the tiles are done with
 };
 
+// Where a warp's tile is. Computed before the loop and again after it: kept meanwhile, it would take registers of the loop.
+struct Place {
+    int matrix, tile_row, tile_col;
+    int warp, warp_row, warp_col;  // row and column within the block's tile
+
+    __device__ __forceinline__ Place(const Sizes& sizes) {
+        int block = blockIdx.x, thread = threadIdx.x;
+        keep(block);
+        keep(thread);
+        const int tiles_n = (sizes.n + BN - 1) / BN;
+        const int tiles = (sizes.m + BM - 1) / BM * tiles_n;
+        matrix = block / tiles;
+        tile_row = block % tiles / tiles_n * BM;
+        tile_col = block % tiles % tiles_n * BN;
+        warp = thread / 32;
+        warp_row = warp / (BN / WN) * WM;
+        warp_col = warp % (BN / WN) * WN;
+    }
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : MIN_BLOCKS)  // guards take registers of their own
     gemm_wmma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output) {
     __shared__ __align__(128) Shared shared;
 
-    const int tiles_m = (sizes.m + BM - 1) / BM;
-    const int tiles_n = (sizes.n + BN - 1) / BN;
-    const int matrix = blockIdx.x / (tiles_m * tiles_n);
-    const int tile = blockIdx.x % (tiles_m * tiles_n);
-    const int tile_row = tile / tiles_n * BM;
-    const int tile_col = tile % tiles_n * BN;
-    const int warp = threadIdx.x / 32;
-    const int warp_row = warp / (BN / WN) * WM;  // within the block's tile
-    const int warp_col = warp % (BN / WN) * WN;
+    const Place place(sizes);
 
-    HalfStream<TileA, THREADS> a_stream(A, matrix, tile_row, sizes.m);
-    HalfStream<TileB, THREADS> b_stream(B, matrix, tile_col, sizes.n);
+    HalfStream<TileA, THREADS> a_stream(A, place.matrix, place.tile_row, sizes.m);
+    HalfStream<TileB, THREADS> b_stream(B, place.matrix, place.tile_col, sizes.n);
 
     Sums sums[FRAGMENTS_M][FRAGMENTS_N];
 #pragma unroll
@@ -83,20 +96,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : MIN_BLOCKS)  /
 #pragma unroll
             for (int k = 0; k < BK; k += 16) {
                 FragmentA a[FRAGMENTS_M];
-                FragmentB b[FRAGMENTS_N];
 #pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i) shared.tiles.A.load(a[i], warp_row + 16 * i, k);
+                for (int i = 0; i < FRAGMENTS_M; ++i) shared.tiles.A.load(a[i], place.warp_row + 16 * i, k);
 #pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) shared.tiles.B.load(b[j], warp_col + 16 * j, k);
+                for (int j = 0; j < FRAGMENTS_N; ++j) {
+                    FragmentB b;
+                    shared.tiles.B.load(b, place.warp_col + 16 * j, k);
 #pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i) {
-#pragma unroll
-                    for (int j = 0; j < FRAGMENTS_N; ++j) wmma::mma_sync(sums[i][j], a[i], b[j], sums[i][j]);
+                    for (int i = 0; i < FRAGMENTS_M; ++i) wmma::mma_sync(sums[i][j], a[i], b, sums[i][j]);
                 }
             }
             __syncthreads();
         }
     }
-    const Result<RESULT> result(output, sizes, matrix);
-    store_fragments(result, tile_row + warp_row, tile_col + warp_col, sums, shared.results[warp]);
+    const Place again(sizes);
+    const Result<RESULT> result(output, sizes, again.matrix);
+    store_fragments(result, again.tile_row + again.warp_row, again.tile_col + again.warp_col, sums,
+                    shared.results[again.warp]);
 }

@@ -1,0 +1,109 @@
+"""Bound: the plan of a call, and how the arrays of calls like it become the plan's operands."""
+
+import math
+from typing import Any, NamedTuple
+
+from tilewright.arrays.operand import HOST, Operand
+from tilewright.calls import Call
+from tilewright.engines.base import Engine
+from tilewright.engines.plan import Plan
+from tilewright.kernels.takes import VECTOR_BYTES, Addresses
+from tilewright.problem import Problem
+from tilewright.select.selector import select
+from tilewright.shapes import Formulation, formulate
+
+_MOST_PLANS = 4096
+"""Calls of different kinds whose plans are kept; all are dropped when there are more."""
+
+
+class Bound(NamedTuple):
+    """A plan, and how the arrays of a call become its operands."""
+
+    plan: Plan
+    form: Formulation
+    engine: Engine
+    c_in_place: bool
+    """Whether the kernel adds C where the result goes, so that c is copied there first."""
+    why: str
+
+    def describe(self) -> str:
+        problem, kernel = self.plan.problem, self.plan.kernel
+        lines = [
+            f"{problem.shape}, {problem.case}: {kernel.name} {self.plan.config} on {self.engine.device_name}",
+            f"picked: {self.why}",
+        ]
+        if self.form.swapped:
+            lines.append("the result is column-major: its transpose is computed, from the transposed factors")
+        if len(self.form.batch) and problem.batch == 1:
+            lines.append("the batch is one tall product, since all of it meets the same b")
+        lines += [f"{name} is copied first: no layout describes how it lies" for name in sorted(self.form.copied)]
+        lines += [f"{name} is copied to the order and alignment that the kernel wants" for name in self.plan.relaid]
+        for step in self.plan.steps:
+            threads = math.prod(step.block)
+            lines.append(
+                f"launch: {math.prod(step.grid)} blocks of {threads} threads, {step.shared_bytes} bytes shared"
+            )
+        needs = self.plan.needs
+        if needs.workspace_bytes or needs.relayout_bytes:
+            lines.append(f"workspace: {needs.workspace_bytes} bytes of sums, {needs.relayout_bytes} of copies")
+        return "\n".join(lines)
+
+
+_plans: dict[tuple[Any, ...], Bound] = {}
+
+
+def bound_of(call: Call) -> Bound:
+    """The plan of a call, made once for arrays of a kind."""
+    key = (call.engine, call.signature)
+    found = _plans.get(key)
+    if found is None:
+        if len(_plans) >= _MOST_PLANS:
+            _plans.clear()
+        found = _plans[key] = _bind(call)
+    return found
+
+
+def _bind(call: Call) -> Bound:
+    engine, rung = call.engine, call.request.rung
+    assert engine is not None
+    views = [operand.view if operand is not None else None for operand in (call.a, call.b, call.out)]
+    c = call.c.view if call.c is not None and call.reads_c else None
+
+    def form_of(row_major: bool) -> Formulation:
+        a, b, out = views
+        assert a is not None and b is not None
+        return formulate(a, b, out, c, call.side, call.arithmetic, call.request.activation, row_major=row_major)
+
+    form = form_of(rung is not None and rung[0].takes.layouts == ("NN",) and rung[0].relayouts is None)
+    problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
+    addresses = _misalignment(call, form)
+    if rung is None:
+        kernel, config = select(problem, engine.capability, engine.device_name, addresses)
+        why = "the fastest known for the problem, from tables and the cost model"
+    else:
+        kernel = rung[0]
+        config = kernel.config(dict(rung[1]), capability=engine.capability)
+        why = "named by the caller"
+    c_in_place = call.reads_c and not kernel.takes.separate_c
+    if c_in_place:
+        problem = _with_c_in_d(problem)
+    capturing = call.a.device != HOST and engine.capturing(call.stream)
+    bound = engine.plan(kernel, config, problem, addresses, capturing=capturing)
+    return Bound(bound, form, engine, c_in_place, why)
+
+
+def _with_c_in_d(problem: Problem) -> Problem:
+    p = problem
+    return Problem(p.m, p.n, p.k, p.arithmetic, p.batch, p.a, p.b, p.d, p.d, p.epilogue)
+
+
+def _misalignment(call: Call, form: Formulation) -> Addresses:
+    """What the addresses of the problem's operands leave when divided by 16; copies and new arrays are aligned."""
+
+    def left(operand: Operand | None, name: str) -> int:
+        return 0 if operand is None or name in form.copied else operand.pointer % VECTOR_BYTES
+
+    a, b = left(call.a, "a"), left(call.b, "b")
+    if form.swapped:
+        a, b = b, a
+    return Addresses(a, b, left(call.out, "out"), left(call.c if call.reads_c else None, "c"))

@@ -1,0 +1,261 @@
+"""Call: the arrays of a call of `matmul` as they lie in memory, read and checked."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from tilewright.arrays.libraries import library_of
+from tilewright.arrays.library import Library, type_name
+from tilewright.arrays.operand import HOST, Operand
+from tilewright.engines.base import Engine
+from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
+from tilewright.kernels import resolve
+from tilewright.kernels.spec import Kernel, parse_overrides
+from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side
+from tilewright.shapes import result_shape, size
+
+Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
+"""A kernel, and the parameters for which it is not to take its defaults."""
+
+
+class Request(NamedTuple):
+    """What a caller asks for besides the arrays."""
+
+    out_dtype: str | None
+    activation: str | None
+    rung: Rung | None
+    engine: str | Engine | None
+
+    @classmethod
+    def of(
+        cls,
+        out_dtype: Any,
+        activation: str | None,
+        kernel: str | int | Kernel | None,
+        config: str | Mapping[str, int] | None,
+        engine: str | Engine | None,
+    ) -> "Request":
+        """What a caller asks for, checked.
+
+        Raises:
+            DtypeError, KernelNotFoundError, ConfigError: there is no such type, kernel or config.
+        """
+        return cls(_type_name(out_dtype), activation, _rung(kernel, config), engine)
+
+
+class Call(NamedTuple):
+    """One call: its arrays as they lie in memory, and what is asked."""
+
+    request: Request
+    library: Library
+    engine: Engine | None
+    """None for NumPy."""
+    stream: int
+    a: Operand
+    b: Operand
+    c: Operand | None
+    out: Operand | None
+    bias: Operand | None
+    scalars: Scalars
+
+    @classmethod
+    def read(cls, request: Request, arrays: Mapping[str, Any], scalars: Scalars) -> "Call":
+        """Read and check the arrays of a call.
+
+        Raises:
+            ArrayError, DtypeError: they do not fit each other, or cannot be read.
+        """
+        a = arrays["a"]
+        library = library_of("a", a)
+        stream = library.stream(a)
+        operands: dict[str, Operand | None] = {}
+        for name, array in arrays.items():
+            if array is None and name not in ("a", "b"):
+                operands[name] = None
+                continue
+            if library_of(name, array) is not library:
+                raise ArrayError(
+                    f"{name} must be of the same library as a and lie on the same device: "
+                    f"got {type_name(array)}, and {type_name(a)} for a"
+                )
+            operands[name] = library.read(name, array, stream)
+        first = operands["a"]
+        assert first is not None
+        engine = _host_engine(request) if first.device == HOST else _gpu_engine(request.engine, first.device)
+        call = cls(request, library, engine, stream, **operands, scalars=scalars)  # type: ignore[arg-type]
+        call.check()
+        return call
+
+    @property
+    def operands(self) -> tuple[Operand | None, ...]:
+        """The arrays, None for those that were not given."""
+        return self.a, self.b, self.c, self.out, self.bias
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """Element types of the product."""
+        given = self.request.out_dtype
+        return Arithmetic(self.a.dtype, given or (self.out.dtype if self.out else self.a.dtype))
+
+    @property
+    def side(self) -> Side | None:
+        """Of the result, that the bias belongs to."""
+        if self.bias is None:
+            return None
+        return "column" if len(self.bias.shape) == 2 and self.bias.shape[1] == 1 else "row"
+
+    @property
+    def reads_c(self) -> bool:
+        """Whether c is added."""
+        return self.c is not None and self.scalars.beta != 0
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """All that a plan depends on."""
+        kinds = [
+            None
+            if operand is None
+            else (operand.shape, operand.strides, operand.dtype, operand.device, operand.pointer % VECTOR_BYTES)
+            for operand in (self.a, self.b, self.c if self.reads_c else None, self.out, self.bias)
+        ]
+        return (*kinds, self.request, self.scalars.alpha == 0, type(self.library))
+
+    def check(self) -> None:
+        """Raise where the operands do not fit each other, or the result must not be written to `out`."""
+        a, b, c, out, bias = self.a, self.b, self.c, self.out, self.bias
+        for operand in (b, c, out, bias):
+            if operand is not None and operand.device != a.device:
+                raise ArrayError(
+                    f"{operand.argument} must lie where a does: got {_place(operand.device)}, "
+                    f"and {_place(a.device)} for a"
+                )
+        if a.dtype != b.dtype:
+            raise DtypeError(f"b must have the element type of a: got {b.dtype}, and {a.dtype} for a")
+        result = self.arithmetic.result
+        Epilogue(activation=self.request.activation)
+        for operand in (c, out, bias):
+            if operand is not None and operand.dtype != result:
+                raise DtypeError(
+                    f"{operand.argument} must have the result's element type {result}: got {operand.dtype}"
+                )
+        _, shape = result_shape(a.shape, b.shape)
+        for operand in (c, out):
+            if operand is not None and operand.shape != shape:
+                raise ArrayError(f"{operand.argument} must be {size(shape)} as a @ b is, got {size(operand.shape)}")
+        if bias is not None:
+            m = a.shape[-2] if len(a.shape) > 1 else 1
+            n = b.shape[-1] if len(b.shape) > 1 else 1
+            if bias.shape not in ((n,), (1, n), (m, 1)):
+                raise ArrayError(f"bias must have {n} elements, or {m} x 1, got shape {bias.shape}")
+        if self.scalars.beta and c is None:
+            raise ArrayError(
+                f"c must be given where beta is not 0, got beta={self.scalars.beta}; it may be the same array as out"
+            )
+        if out is None:
+            return
+        if self.library.immutable:
+            raise ArrayError(f"out must be an array that can be written, and a {type_name(out.array)} never is")
+        if out.read_only:
+            raise ArrayError("out must be an array that can be written, got a read-only one")
+        if out.elements_overlap:
+            raise ArrayError(
+                f"out must have memory for every element, got strides of {out.strides} bytes for shape {shape}"
+            )
+        for operand in (a, b, c, bias):
+            if operand is not None and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
+                raise ArrayError(
+                    f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
+                )
+
+
+def _host_engine(request: Request) -> Engine | None:
+    """Where arrays on the host are multiplied; None for NumPy."""
+    if request.engine is None and request.rung is None and cuda_unavailable():
+        return None
+    return resolve_engine("auto" if request.engine is None else request.engine)
+
+
+def _gpu_engine(engine: str | Engine | None, device: int) -> Engine:
+    """The engine of the GPU that the arrays lie on."""
+    if engine is None or engine in ("auto", "cuda"):
+        return _gpu(device)
+    resolved = resolve_engine(engine)
+    if resolved.capability is None:
+        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {_place(device)}")
+    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
+
+    if isinstance(resolved, CudaEngine) and resolved.device.device_id != device:
+        raise ArrayError(f"a must lie on the engine's {_place(resolved.device.device_id)}, got {_place(device)}")
+    return resolved
+
+
+@lru_cache
+def _gpu(device: int) -> Engine:
+    if device == 0:
+        return resolve_engine("cuda")
+    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
+
+    return CudaEngine(device)
+
+
+# What an array's part of a signature holds, in the order in which differences are told.
+_KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
+    (2, "element type", str),
+    (0, "shape", str),
+    (1, "strides in bytes of", str),
+    (3, "its place on", lambda device: _place(device)),
+    (4, "an address that, divided by 16, leaves", str),
+)
+
+
+def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
+    """What differs between two signatures, the first difference in words."""
+    for name, one, other in zip(("a", "b", "c", "out", "bias"), expected, got, strict=False):
+        if (one is None) != (other is None):
+            before, now = ("with", "without") if other is None else ("without", "with")
+            return f"the plan is {before} {name}, the call {now}"
+        if one != other:
+            for place, what, text in _KINDS:
+                if one[place] != other[place]:
+                    return f"{name} has {what} {text(other[place])}, the plan's has {text(one[place])}"
+    if expected[6] != got[6]:
+        return f"alpha is {'0' if got[6] else 'not 0'}, the plan's is {'0' if expected[6] else 'not 0'}"
+    return "the arrays are of another library"
+
+
+def _place(device: int) -> str:
+    return "the host" if device == HOST else f"GPU {device}"
+
+
+def _type_name(dtype: Any) -> str | None:
+    """An element type's name, from text or a library's own object."""
+    if dtype is None:
+        return None
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
+    name = str(name).removeprefix("torch.")
+    if name not in DTYPES:
+        raise DtypeError(f"out_dtype must be one of {', '.join(DTYPES)}, got {dtype!r}{nearest(name, DTYPES)}")
+    return name
+
+
+def _rung(kernel: str | int | Kernel | None, config: str | Mapping[str, int] | None) -> Rung | None:
+    """What a caller asks to be run; None where the choice is left to `select`."""
+    if kernel is None:
+        if config is not None:
+            raise ConfigError(f"config needs the kernel whose parameters it sets, got config={config!r} and no kernel")
+        return None
+    if isinstance(kernel, bool) or not isinstance(kernel, (str, int, Kernel)):
+        raise KernelNotFoundError(f"kernel must be a name, the number of a rung or a Kernel, got {kernel!r}")
+    found, preset = (kernel, {}) if isinstance(kernel, Kernel) else resolve(str(kernel))
+    if config is None:
+        return found, tuple(preset.items())
+    if isinstance(config, str):
+        config = parse_overrides(config)
+    if not isinstance(config, Mapping):
+        raise ConfigError(f"config must map parameters to integers or read NAME=INTEGER,..., got {config!r}")
+    overrides = {**preset, **config}
+    if not all(type(value) is int for value in overrides.values()):
+        found.config(overrides)  # refuses what is no integer, and perhaps no key for the cache either
+    return found, tuple(overrides.items())
