@@ -313,7 +313,7 @@ class NoApi:
         {"options": ([],)},
         {"options": ("unknown",)},
     ],
-    ids=lambda value: "x",
+        ids=lambda value: "x",
 )
 def test_misses(driver, product, call):
     a, b = factors()
@@ -364,7 +364,7 @@ def test_arrays_of_two_libraries(product):
         ({"major": 2, "previous": older_api()}, True),
         ({"name": b"another"}, False),
     ],
-    ids=lambda value: "x",
+        ids=lambda value: "x",
 )
 def test_versions_of_the_api(product, api, known):
     class Versioned(Array):
@@ -401,7 +401,7 @@ def test_a_result_that_lies_elsewhere_or_misaligned_is_not_written(driver, produ
         ({"at": 0x30000000, "strides": (5, 2)}, True),
         ({"at": 0x50000000 + 4}, True),  # on the bias
     ],
-    ids=lambda value: "x",
+        ids=lambda value: "x",
 )
 def test_overlap(driver, product, out, missed):
     a, b = factors()
