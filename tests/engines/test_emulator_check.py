@@ -124,6 +124,7 @@ class Ordered:
     name: str
     file: str
     overrides: dict = field(default_factory=dict)
+    shape: tuple = (131, 77, 205)
 
     @property
     def source(self):
@@ -142,16 +143,16 @@ ORDERED = [
     Ordered("shared_tiled", "shared_tiled.cu"),
     Ordered("async_copy", "async_copy.cu"),
     Ordered("wmma_f16", "wmma_epilogue.cuh"),
-    Ordered("tma_packed", "schedule.cuh", {"WORKERS": 2}),
+    Ordered("tma_packed", "schedule.cuh", {"BM": 256, "BK": 16, "MIN_BLOCKS": 1, "WORKERS": 3}),
     Ordered(
         "tma_transposed",
         "gemm_tma.cu",
         {"BM": 32, "BN": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 2},
     ),
-    Ordered("split_k", "split_k.cu", {"K_SLICES": 2, "WORKERS": 2}),
+    Ordered("split_k", "split_k.cu", {"WORKERS": 1}, (400, 61, 205)),
     Ordered("split_k", "slices.cuh", {"K_SLICES": 2}),
     Ordered("gemm_wmma", "gemm_wmma.cu"),
-    Ordered("skinny", "block_sums.cuh"),
+    Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 
 
@@ -166,7 +167,7 @@ def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, tmp
     shutil.copy(kernel.source, tmp_path)
     (tmp_path / ordered.file).write_text("\n".join(lines))  # in the kernel's own folder it comes before the true header
     faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
-    checked, _ = run(faulty_kernel, Problem(131, 77, 205, kernel.takes.factors[0]), ordered.overrides)
+    checked, _ = run(faulty_kernel, Problem(*ordered.shape, kernel.takes.factors[0]), ordered.overrides)
     assert {finding.kind for finding in checked.findings} - {"order"}
 
 

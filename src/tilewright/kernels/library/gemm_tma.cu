@@ -21,6 +21,7 @@
 
 #include "epilogue/tile.cuh"
 #include "factor_tiles.cuh"
+#include "keep.cuh"
 #include "products.cuh"
 #include "schedule.cuh"
 #include "slices.cuh"
@@ -131,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
             return TilesOfA::row(thread_row / 4 + own / 4 * LANES_M, own % 4);
         };
         store_results<!ALIGNED, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, memory);
-        __syncwarp();  // else the compiler takes lanes that an edge parted as apart in the next tile too
+        reconverge();
         if (!ALIGNED) {
             sync_block<THREADS>();
             store_tile<BM, BN, WARPS, 4>(result, work.row, work.col, memory);

@@ -49,6 +49,7 @@ KERNEL = Kernel(
     constants=lambda config: {
         "K_SLICES": 1,
         "A_BUFFERS": 1,
+        "BUNDLE": 1,
         "UNROLL": config.BK if config.BK <= _LOOP else config.BK // 2,
     },
     tile=tiling.tile,
