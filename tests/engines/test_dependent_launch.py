@@ -2,66 +2,78 @@
 
 import contextlib
 import ctypes
-import struct
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
-from cuda.bindings.driver import CUresult, CUstream
+from cuda.bindings.driver import CUresult
 
 from async_kernels import dump_kernel
-from tilewright.engines import cuda, cuda_executable, nvrtc, packing
+from tilewright.engines import cuda, cuda_executable, cuda_launch, nvrtc
 from tilewright.engines.base import CompileReport, Matrix, run
-from tilewright.engines.plan import Memory
-from tilewright.kernels import LADDER
+from tilewright.engines.plan import Memory, Pointers
+from tilewright.engines.relayouts import jobs
+from tilewright.kernels import KERNELS
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
-from tilewright.problem import Problem
+from tilewright.kernels.takes import Addresses
+from tilewright.problem import Layout, Problem, Scalars
 
 OK = CUresult.CUDA_SUCCESS
 KERNEL = tma_packed.KERNEL
 PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
 MULTIPROCESSORS, SHARED_BYTES, RESERVED_BYTES = 132, 228 << 10, 1 << 10
+MEMORY = Memory(workspace=1 << 20, tickets=1 << 21, relayout=1 << 22)
 
 IN_TURN, OVERLAPS = "after all before it", "may overlap"
 
 
-def fields(config):
-    """Of a struct CUlaunchConfig, as the driver reads it: grid, block, shared bytes, stream, [(attribute, value)]."""
-    *sizes, stream, attributes, count = struct.unpack("=7I4xQQI4x", ctypes.string_at(int(config.getPtr()), 56))
-    bytes_each = 72
-    values = [
-        struct.unpack("=I4xI60x", ctypes.string_at(attributes + bytes_each * i, bytes_each)) for i in range(count)
-    ]
-    return tuple(sizes[:3]), tuple(sizes[3:6]), sizes[6], stream, values
+class Launched(NamedTuple):
+    """What the driver got."""
 
-
-def stream(handle):
-    return SimpleNamespace(handle=CUstream(handle))
+    entry: str
+    how: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared_bytes: int
+    stream: int
+    parameters: int
+    """Address of the array of their addresses, while the launch lasts."""
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """Makes engines; .launches are (kernel, how), .configs what the driver got with those that may overlap."""
-    log = SimpleNamespace(launches=[], configs=[])
+    """Makes engines; .launched is what the driver got, .on_launch is called for each."""
+    log = SimpleNamespace(launched=[], on_launch=lambda launched: None)
+    entries = []
 
-    def launch(_, config, function, *arguments):
-        log.launches.append((function.handle, OVERLAPS if config.programmatic_stream_serialization else IN_TURN))
+    def launch(reference, function, parameters, extra):
+        config = reference._obj
+        attributes = [(config.attributes[i].id, config.attributes[i].value[0]) for i in range(config.attribute_count)]
+        assert attributes in ([], [(PROGRAMMATIC_STREAM_SERIALIZATION, 1)])
+        assert extra is None
+        launched = Launched(
+            entries[function - 1],
+            OVERLAPS if attributes else IN_TURN,
+            tuple(config.grid),
+            tuple(config.block),
+            config.shared_bytes,
+            config.stream,
+            parameters,
+        )
+        log.launched.append(launched)
+        log.on_launch(launched)
+        return 0
 
-    def launch_raw(function, *geometry_and_arguments):
-        log.launches.append((function, IN_TURN))
-        return (OK,)
-
-    def launch_with(config, function, arguments, extra):
-        assert fields(config)[4] == [(PROGRAMMATIC_STREAM_SERIALIZATION, 1)]
-        log.configs.append(config)
-        log.launches.append((function, OVERLAPS))
-        return (OK,)
+    def function(entry):
+        entries.append(entry)
+        return OK, len(entries)
 
     def from_cubin(code, name):
         return SimpleNamespace(get_kernel=lambda entry: SimpleNamespace(handle=entry))
 
-    def compiled(kernel, config, specialization, arch):
+    def compiled(kernel, config, variant, arch):
         return nvrtc.Cubin(b"", kernel.source.stem, arch, CompileReport(None, None, None))
 
     def engine(capability=(9, 0)):
@@ -78,27 +90,25 @@ def gpu(monkeypatch):
                 max_shared_memory_per_block_optin=SHARED_BYTES - RESERVED_BYTES,
             ),
             set_current=lambda: None,
-            create_stream=lambda: stream(77),
+            create_stream=lambda: SimpleNamespace(handle=77),
         )
         monkeypatch.setattr(cuda, "Device", lambda _: device)
         return cuda.CudaEngine()
 
     log.engine = engine
+    driver = SimpleNamespace(cuLaunchKernelEx=launch, cuTensorMapReplaceAddress=lambda at, address: 0)
     monkeypatch.setattr(cuda, "unavailable", lambda _: None)
     monkeypatch.setattr(cuda, "cuCtxGetCurrent", lambda: (OK, 0))
     monkeypatch.setattr(cuda, "cuCtxSetCurrent", lambda _: (OK,))
     monkeypatch.setattr(cuda, "Current", lambda _: contextlib.nullcontext())
-    memory = Memory(workspace=1 << 20, tickets=1 << 21, relayout=1 << 20)
-    monkeypatch.setattr(cuda, "Workspaces", lambda *_: SimpleNamespace(memory=lambda *_: memory))
+    monkeypatch.setattr(cuda, "Workspaces", lambda *_: SimpleNamespace(memory=lambda stream, needs: MEMORY))
     monkeypatch.setattr(cuda, "Stream", SimpleNamespace)
+    monkeypatch.setattr(cuda, "encode", lambda layout: bytes(range(128)))
     monkeypatch.setattr(nvrtc, "compile", compiled)
     monkeypatch.setattr(cuda_executable, "ObjectCode", SimpleNamespace(from_cubin=from_cubin))
-    monkeypatch.setattr(cuda_executable, "cuKernelGetFunction", lambda kernel: (OK, kernel))
+    monkeypatch.setattr(cuda_executable, "cuKernelGetFunction", function)
     monkeypatch.setattr(cuda_executable, "cuKernelSetAttribute", lambda *_: (OK,))
-    monkeypatch.setattr(cuda_executable, "launch", launch)
-    monkeypatch.setattr(cuda_executable, "cuLaunchKernel", launch_raw)
-    monkeypatch.setattr(cuda_executable, "cuLaunchKernelEx", launch_with)
-    monkeypatch.setattr(cuda_executable, "with_maps", lambda *_: SimpleNamespace(address=123))
+    monkeypatch.setattr(cuda_launch, "_driver", lambda: driver)
     return log
 
 
@@ -107,113 +117,150 @@ def multiply(engine, kernel, problem, on=None, **overrides):
     a = Matrix(1 << 12, problem.m, problem.k, problem.a.ld, problem.dtype)
     b = Matrix(1 << 13, problem.k, problem.n, problem.b.ld, problem.dtype)
     c = Matrix(1 << 14, problem.m, problem.n, problem.d.ld, "float32")
-    return run(engine, kernel, kernel.config(overrides), problem, a, b, c, on)
+    return run(engine, kernel, kernel.config(overrides), problem, a, b, c, stream=on)
 
 
-def test_a_kernel_overlaps_its_packing_and_that_what_is_before_it(gpu):
+def launches(gpu):
+    return [(launched.entry, launched.how) for launched in gpu.launched]
+
+
+BOTH = [("relayout", OVERLAPS), ("gemm_tma", OVERLAPS)]
+
+
+def test_a_kernel_overlaps_its_relayout_and_that_what_is_before_it(gpu):
     multiply(gpu.engine(), KERNEL, Problem(64, 64, 64))
-    assert gpu.launches == [("pack", OVERLAPS), ("tma_packed", OVERLAPS)]
+    assert launches(gpu) == BOTH
 
 
-def test_both_operands_are_packed_in_one_launch(gpu):
-    multiply(gpu.engine(), KERNEL, Problem(64, 63, 64))
-    assert gpu.launches == [("pack", OVERLAPS), ("tma_packed", OVERLAPS)]
+def test_both_operands_are_copied_in_one_launch(gpu):
+    plan = multiply(gpu.engine(), KERNEL, Problem(64, 63, 64))
+    assert plan.relaid == ("A", "B")
+    assert launches(gpu) == BOTH
+
+
+def test_operands_of_the_wanted_order_are_not_copied(gpu):
+    plan = multiply(gpu.engine(), KERNEL, Problem(64, 64, 64, a=Layout("column")))
+    assert plan.relaid == ()
+    assert launches(gpu) == BOTH[1:]
 
 
 @pytest.mark.parametrize(("k", "n"), [(64, 64), (64, 63), (63, 64), (63, 63)])
 def test_what_lies_aligned_already_is_not_copied(gpu, k, n):
-    a, b = Matrix(1 << 20, 64, k, k, "float32"), Matrix(2 << 20, k, n, n, "float32")
+    plan = multiply(gpu.engine(), tma_transposed.KERNEL, Problem(64, n, k))
     copied = 4 * (64 * 64 * (k != 64) + k * 64 * (n != 64))
-    assert packing.needed_bytes(tma_transposed.KERNEL, a, b) == copied
-    multiply(gpu.engine(), tma_transposed.KERNEL, Problem(64, n, k))
-    assert gpu.launches == [("pack", OVERLAPS)] * bool(copied) + [("tma_transposed", OVERLAPS)]
+    assert plan.needs.relayout_bytes == copied
+    assert launches(gpu) == BOTH[not copied :]
+
+
+def test_a_batch_is_copied_whole_and_a_matrix_that_serves_it_once(gpu):
+    problem = Problem(64, 63, 64, batch=3, a=Layout(ld=65), b=Layout(batch_stride=0))
+    plan = multiply(gpu.engine(), tma_transposed.KERNEL, problem)
+    assert plan.needs.relayout_bytes == 4 * (3 * 64 * 64 + 64 * 64)
 
 
 def test_copies_follow_one_another():
-    a, b = Matrix(1 << 20, 30, 13, 13, "float32"), Matrix(2 << 20, 13, 7, 7, "float32")
-    step = packing.packing(tma_packed.KERNEL, a, b, 64)
-    assert (step.a.pointer, step.a.rows, step.a.cols, step.a.ld) == (64, 13, 30, 32)
-    assert (step.b.pointer, step.b.rows, step.b.cols, step.b.ld) == (64 + 4 * 13 * 32, 13, 7, 8)
-    assert dict(step.config) | {"OF_A": 2, "OF_B": 1} == dict(step.config)
-    assert relayout.KERNEL.launch(step.problem, step.config).grid == (1 + 1, 1, 1)
+    problem = Problem(30, 7, 13)
+    found = jobs(KERNEL, KERNEL.config(), problem, Addresses())
+    first, second = found.jobs
+    of_a, of_b = first.copies
+    assert (of_a.name, of_a.shift, of_a.lines, of_a.length, of_a.ld) == ("A", 0, 13, 30, 32)
+    assert (of_b.name, of_b.shift, of_b.lines, of_b.length, of_b.ld) == ("B", 4 * 13 * 32, 13, 7, 8)
+    assert (of_a.line_stride, of_a.element_stride) == (1, 13)
+    assert (of_b.line_stride, of_b.element_stride) == (7, 1)
+    assert (second.problem.a, second.problem.b) == (Layout("column", 32, 0), Layout("row", 8, 0))
+    assert second.sources == {"A": ("relayout", 0), "B": ("relayout", 4 * 13 * 32)}
+    assert found.relayout_bytes == 4 * 13 * (32 + 8)
+    assert relayout.squares(first.config, of_a.lines, of_a.length, 1) == 1
 
 
-def test_with_no_terms_nothing_is_packed(gpu):
+def test_with_no_terms_nothing_is_copied(gpu):
     multiply(gpu.engine(), KERNEL, Problem(64, 64, 0))
-    assert gpu.launches == [("tma_packed", OVERLAPS)]
+    assert launches(gpu) == BOTH[1:]
 
 
 def test_older_gpus_run_one_launch_after_the_other(gpu):
-    kernel = replace(KERNEL, least_capability=(7, 5))
+    kernel = replace(KERNEL, takes=replace(KERNEL.takes, least_capability=(7, 5)))
     engine = gpu.engine((8, 9))
     multiply(engine, kernel, Problem(64, 64, 64))
     multiply(engine, split_k.KERNEL, Problem(64, 64, 64))
-    assert gpu.launches == [("pack", IN_TURN), ("tma_packed", IN_TURN), ("split_k", IN_TURN)]
+    assert launches(gpu) == [("relayout", IN_TURN), ("gemm_tma", IN_TURN), ("split_k", IN_TURN)]
 
 
 def test_kernels_overlap_that_say_so(gpu, tmp_path):
     engine = gpu.engine()
     multiply(engine, dump_kernel(tmp_path), Problem(8, 8, 8), ROWS=8, COLS=8)
     multiply(engine, split_k.KERNEL, Problem(8, 8, 8))
-    assert gpu.launches == [("dump", IN_TURN), ("split_k", OVERLAPS)]
+    assert launches(gpu) == [("dump", IN_TURN), ("split_k", OVERLAPS)]
 
 
 def test_the_driver_gets_the_geometry_and_the_stream(gpu):
     problem = Problem(300, 200, 64)
     engine = gpu.engine()
     multiply(engine, KERNEL, problem)
-    multiply(engine, KERNEL, problem, stream(78))
-    geometry = KERNEL.launch(problem, KERNEL.config())
-    for config, handle in zip(gpu.configs, (77, 78), strict=True):
-        grid, block, shared_bytes, stream_handle, _ = fields(config)
-        assert (grid, block, stream_handle) == (geometry.grid, geometry.block, handle)
-        assert shared_bytes >= geometry.shared_bytes > 0
+    multiply(engine, KERNEL, problem, SimpleNamespace(handle=78))
+    geometry = KERNEL.launch(problem, KERNEL.config(), MULTIPROCESSORS)
+    for launched, handle in zip(gpu.launched[1::2], (77, 78), strict=True):
+        assert (launched.grid, launched.block, launched.stream) == (geometry.grid, geometry.block, handle)
+        assert launched.shared_bytes >= geometry.shared_bytes > 0
+
+
+def test_parameters_are_filled_in_for_each_start(gpu):
+    """A rung's: their addresses in the order of its arguments."""
+    engine = gpu.engine()
+    kernel = next(kernel for kernel in KERNELS if kernel.name == "naive")
+    plan = engine.plan(kernel, kernel.config(), Problem(5, 6, 7))
+    kinds = {"M": ctypes.c_int, "alpha": ctypes.c_float, "A_data": ctypes.c_uint64, "ldd": ctypes.c_int}
+    kinds |= {"B_data": ctypes.c_uint64, "D_data": ctypes.c_uint64, "beta": ctypes.c_float}
+    seen = []
+
+    def look(launched):
+        addresses = dict(zip(kernel.arguments, launched.parameters, strict=True))
+        seen.append({name: kind.from_address(addresses[name]).value for name, kind in kinds.items()})
+
+    gpu.on_launch = look
+    engine.start(plan, Pointers(0x100, 0x200, 0x300), Scalars(0.5, 2.0))
+    engine.start(plan, Pointers(0x400, 0x500, 0x600))
+    fixed = {"M": 5, "ldd": 6}
+    assert seen == [
+        fixed | {"alpha": 0.5, "beta": 2.0, "A_data": 0x100, "B_data": 0x200, "D_data": 0x300},
+        fixed | {"alpha": 1.0, "beta": 0.0, "A_data": 0x400, "B_data": 0x500, "D_data": 0x600},
+    ]
 
 
 @pytest.mark.parametrize(
     ("m", "each"), [(64, 1), (64 * 132, 1), (64 * 133, 2), (64 * 132 * 2, 2), (64 * 132 * 2 + 1, 3)]
 )
 def test_a_multiprocessor_holds_no_more_blocks_than_its_share_where_all_run_at_once(gpu, m, each):
-    """Of a kernel that packs: its blocks may begin while the packing still fills some multiprocessors."""
-    small = {"BM": 64, "BN": 64, "BK": 32, "SLICES": 2, "PLACES": 1, "UNROLL": 16, "WAVE": 1, "BLOCKS": 4}
+    """Of a kernel that relays out: its blocks may begin while the copies' blocks still fill some multiprocessors."""
+    small = {"BM": 64, "BN": 64, "BK": 32, "K_SLICES": 2, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 0, "MIN_BLOCKS": 4}
     multiply(gpu.engine(), tma_transposed.KERNEL, Problem(m, 64, 63), **small)
-    of_block = fields(gpu.configs[-1])[2] + RESERVED_BYTES
+    of_block = gpu.launched[-1].shared_bytes + RESERVED_BYTES
     assert SHARED_BYTES // of_block == each
 
 
-@pytest.mark.parametrize(("bundle", "grid"), [(1, 352), (2, 176), (3, 118)])
+@pytest.mark.parametrize(("bundle", "grid"), [(1, 396), (2, 198), (3, 132)])
 def test_blocks_of_a_bundle_are_one_to_the_driver(gpu, bundle, grid):
-    """Of 316 tiles 264 have a block each, and 88 share the rest."""
-    small = {"BM": 32, "BN": 64, "BK": 32, "SLICES": 4, "PLACES": 1, "UNROLL": 8, "WAVE": 88}
+    """Of 316 tiles 264 have a block each, and 132 share the rest."""
+    small = {"BM": 32, "BN": 64, "BK": 32, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 8, "WORKERS": 1}
     problem = Problem(2500, 200, 900)
-    config = tma_transposed.KERNEL.config({**small, "BLOCKS": bundle, "BUNDLE": bundle})
+    config = tma_transposed.KERNEL.config({**small, "MIN_BLOCKS": bundle, "BUNDLE": bundle})
     multiply(gpu.engine(), tma_transposed.KERNEL, problem, **config)
-    launch = tma_transposed.KERNEL.launch(problem, config)
-    blocks, block, shared_bytes, _, _ = fields(gpu.configs[-1])
-    assert (blocks, block) == ((grid, 1, 1), (launch.block[0], bundle, 1))
-    assert shared_bytes >= bundle * launch.shared_bytes
-    assert launch.grid == (352, 1, 1)
+    launch = tma_transposed.KERNEL.launch(problem, config, MULTIPROCESSORS)
+    launched = gpu.launched[-1]
+    assert (launched.grid, launched.block) == ((grid, 1, 1), (launch.block[0], bundle, 1))
+    assert launched.shared_bytes >= bundle * launch.shared_bytes
+    assert launch.grid == (396, 1, 1)
 
 
 def test_blocks_that_do_not_all_run_at_once_ask_for_what_they_need(gpu):
     problem = Problem(64 * 132 * 20, 64, 63)
     multiply(gpu.engine(), tma_transposed.KERNEL, problem)
     kernel = tma_transposed.KERNEL
-    assert fields(gpu.configs[-1])[2] == kernel.launch(problem, kernel.config()).shared_bytes
+    assert gpu.launched[-1].shared_bytes == kernel.launch(problem, kernel.config(), MULTIPROCESSORS).shared_bytes
 
 
-def test_what_the_driver_gets_is_made_once(gpu):
-    engine, problem = gpu.engine(), Problem(301, 201, 64)
-    for handle in (77, 78, 77, 78):
-        multiply(engine, KERNEL, problem, stream(handle))
-    first, second, *again = gpu.configs
-    assert first is not second
-    assert again[0] is first
-    assert again[1] is second
-
-
-def test_kernels_that_may_overlap_wait_and_those_that_pack_may():
-    kernels = [relayout.KERNEL, *LADDER]
+def test_kernels_that_may_overlap_wait_and_those_that_are_copied_for_may():
+    kernels = [relayout.KERNEL, *KERNELS]
     overlapping = [kernel.name for kernel in kernels if kernel.overlaps]
     assert overlapping == [kernel.name for kernel in kernels if "wait_for_grid_before();" in kernel.source.read_text()]
-    assert {kernel.name for kernel in LADDER if kernel.packs} <= set(overlapping)
+    assert {kernel.name for kernel in KERNELS if kernel.relayouts} <= set(overlapping)

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
+from starting import start
 from tilewright.bench.cublas import CublasBaseline
 from tilewright.cli import main
-from tilewright.engines.base import run
 from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.kernels import find
 from tilewright.problem import Problem
@@ -32,14 +32,14 @@ def test_a_kernel_of_our_own_is_named_and_not_run(engine):
     c = engine.upload(np.full((64, 96), 7, np.float32))
 
     def work(index, stream):
-        run(engine, kernel, config, problem, a, b, c, stream)
-        run(engine, kernel, config, problem, a, b, c, stream)
+        start(engine, plan, a, b, c, stream)
+        start(engine, plan, a, b, c, stream)
 
-    engine.compile(kernel, config, kernel.variant(problem, config, (a.pointer, b.pointer, c.pointer)))
+    plan = engine.plan(kernel, config, problem)
     with engine.current:
         launched = captured_kernels(work, engine.stream)
-    geometry = kernel.launch(problem, config)
-    assert launched == [("coalesced", geometry.grid, geometry.block)] * 2
+    (step,) = plan.steps
+    assert launched == [("coalesced", step.grid, step.block)] * 2
     assert (engine.download(c) == 7).all(), "a captured kernel has run"
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from cuda.bindings import driver
 
+from starting import start
 from tilewright.engines.base import Matrix, poisoned, run
 from tilewright.engines.cuda import CudaEngine
 from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel, Tile
 from tilewright.kernels.takes import Variant
-from tilewright.problem import DTYPES, Layout, Problem
+from tilewright.problem import DTYPES, Layout, Problem, Scalars
 
 SIGNATURE = """(
   int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta, float* C, int ldc
@@ -79,8 +80,9 @@ def draw(random, rows, cols):
     return random.standard_normal((rows, cols), dtype=np.float32)
 
 
-def unguarded(engine, kernel):
-    return engine.compile(kernel, kernel.config(), Variant(edges=False, aligned=False))
+def copying(engine, kernel, size):
+    """A plan that copies A, size x size, to D."""
+    return engine.plan(kernel, kernel.config(), Problem(size, size, 1, a=Layout(ld=size)))
 
 
 # Memory
@@ -133,7 +135,7 @@ def test_a_matrix_that_ends_with_its_memory(engine, random):
 
 
 def test_upload_refuses_what_is_no_matrix(engine):
-    with pytest.raises(ArrayError, match="2-D"):
+    with pytest.raises(ArrayError, match="array must be a matrix or a batch of matrices, got 1 dimensions"):
         engine.upload(np.zeros(3, np.float32))
     with pytest.raises(ProblemError, match="ld must be at least the row length 4, got 3"):
         engine.upload(np.zeros((2, 4), np.float32), ld=3)
@@ -162,11 +164,11 @@ def test_memory_lives_as_long_as_its_matrix(engine):
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (-0.5, 2.0)])
 @pytest.mark.parametrize("gap", [0, 3])
 def test_a_product_is_right(engine, random, m, n, k, alpha, beta, gap):
-    problem = Problem(m, n, k, alpha=alpha, beta=beta, a=Layout(ld=k + gap), b=Layout(ld=n + gap), d=Layout(ld=n + gap))
+    problem = Problem(m, n, k, a=Layout(ld=k + gap), b=Layout(ld=n + gap), d=Layout(ld=n + gap))
     a, b, c = draw(random, m, k), draw(random, k, n), draw(random, m, n) if beta else poisoned(m, n)
     kernel = find("naive")
     operands = engine.upload(a, problem.a.ld), engine.upload(b, problem.b.ld), engine.upload(c, problem.d.ld)
-    run(engine, kernel, kernel.config(), problem, *operands)
+    run(engine, kernel, kernel.config(), problem, *operands, Scalars(alpha, beta))
     expected = alpha * a.astype(np.float64) @ b + (beta * c if beta else 0)
     np.testing.assert_allclose(engine.download(operands[2]), expected, rtol=1e-4, atol=1e-4)
 
@@ -176,7 +178,7 @@ def test_no_terms_give_beta_c_and_no_elements_launch_nothing(engine, random):
     c = draw(random, 40, 50)
     empty = engine.upload(np.empty((40, 0), np.float32)), engine.upload(np.empty((0, 50), np.float32))
     scaled, zeroed = engine.upload(c), engine.upload(poisoned(40, 50))
-    run(engine, kernel, kernel.config(), Problem(40, 50, 0, beta=3.0), *empty, scaled)
+    run(engine, kernel, kernel.config(), Problem(40, 50, 0), *empty, scaled, Scalars(beta=3.0))
     run(engine, kernel, kernel.config(), Problem(40, 50, 0), *empty, zeroed)
     np.testing.assert_array_equal(engine.download(scaled), 3 * c)
     np.testing.assert_array_equal(engine.download(zeroed), np.zeros_like(c))
@@ -196,9 +198,9 @@ def test_large_dynamic_shared_memory(engine, make_kernel):
 
 def test_compiled_once(engine):
     kernel = find("naive")
-    specialization = Variant(edges=True, aligned=False)
-    first = engine.compile(kernel, kernel.config(), specialization)
-    assert engine.compile(kernel, kernel.config(), specialization) is first
+    variant = Variant(edges=True, aligned=False)
+    first = engine.compile(kernel, kernel.config(), variant)
+    assert engine.compile(kernel, kernel.config(), variant) is first
     assert first.report.registers > 0
 
 
@@ -221,9 +223,7 @@ def test_launch_on_another_stream(engine, copy_kernel, random, as_given):
         stream = engine.device.create_stream()
     array = draw(random, 2048, 2048)
     a, c = engine.upload(array), engine.upload(poisoned(2048, 2048))
-    engine.launch(
-        unguarded(engine, copy_kernel), Problem(2048, 2048, 1, a=Layout(ld=2048)), a, a, c, stream=as_given(stream)
-    )
+    start(engine, copying(engine, copy_kernel, 2048), a, a, c, as_given(stream))
     with engine.current:
         stream.sync()
     np.testing.assert_array_equal(engine.download(c), array)
@@ -232,14 +232,14 @@ def test_launch_on_another_stream(engine, copy_kernel, random, as_given):
 def test_launch_on_the_default_stream(engine, copy_kernel, random):
     array = draw(random, 64, 64)
     a, c = engine.upload(array), engine.upload(poisoned(64, 64))
-    engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1, a=Layout(ld=64)), a, a, c, stream=0)
+    start(engine, copying(engine, copy_kernel, 64), a, a, c, stream=0)
     np.testing.assert_array_equal(engine.download(c), array)
 
 
 def test_what_is_no_stream_is_refused(engine, copy_kernel):
     a = engine.upload(np.zeros((32, 32), np.float32))
     with pytest.raises(LaunchError, match=r"stream must be None.*got str"):
-        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1, a=Layout(ld=32)), a, a, a, stream="7")
+        start(engine, copying(engine, copy_kernel, 32), a, a, a, stream="7")
 
 
 def test_a_thread_keeps_its_context(engine, copy_kernel, random):
@@ -250,7 +250,7 @@ def test_a_thread_keeps_its_context(engine, copy_kernel, random):
         contexts.append(int(driver.cuCtxGetCurrent()[1]))
         CudaEngine()
         a, c = engine.upload(array), engine.upload(poisoned(64, 64))
-        engine.launch(unguarded(engine, copy_kernel), Problem(64, 64, 1, a=Layout(ld=64)), a, a, c)
+        start(engine, copying(engine, copy_kernel, 64), a, a, c)
         results.append(engine.download(c))
         contexts.append(int(driver.cuCtxGetCurrent()[1]))
 
@@ -282,23 +282,36 @@ def test_a_gpu_that_is_not_there():
 )
 def test_a_geometry_that_a_gpu_refuses(engine, make_kernel, geometry, message):
     kernel = make_kernel("copy", COPY, **geometry)
-    a = engine.upload(np.zeros((32, 32), np.float32))
     with pytest.raises(LaunchError, match=message):
-        engine.launch(unguarded(engine, kernel), Problem(2**20, 2**20, 1), a, a, a)
+        engine.plan(kernel, kernel.config(), Problem(2**20, 2**20, 1))
 
 
-def test_code_that_does_not_fit_the_operands(engine):
+@pytest.mark.parametrize("order", ["row", "column"])
+@pytest.mark.parametrize("shape", [(5, 7), (3, 5, 7), (0, 5, 7), (3, 0, 7)])
+def test_up_and_down_in_either_order(engine, order, shape):
+    array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    matrix = engine.upload(array, 9, order)
+    assert (matrix.ld, matrix.order, matrix.batch) == (9, order, shape[0] if len(shape) == 3 else None)
+    np.testing.assert_array_equal(engine.download(matrix), array)
+
+
+def test_the_code_has_the_guards_that_the_operands_need(engine):
     kernel = find("vectorized")
-    executable = engine.compile(kernel, kernel.config(), Variant(edges=False, aligned=True))
-    tile = kernel.tile(kernel.config())
-    a = engine.upload(np.zeros((tile.m, tile.n), np.float32))
-    askew = Matrix(a.pointer + 4, a.rows, a.cols, a.ld, a.dtype)
-    with pytest.raises(LaunchError, match="without bounds checks"):
-        engine.launch(executable, Problem(tile.m - 1, tile.n, tile.k), a, a, a)
-    with pytest.raises(LaunchError, match="lda and ldb must be multiples of 4"):
-        engine.launch(executable, Problem(tile.m, tile.n, tile.k, b=Layout(ld=tile.n + 1)), a, a, a)
-    with pytest.raises(LaunchError, match="multiples of 16 bytes"):
-        engine.launch(executable, Problem(tile.m, tile.n, tile.k), a, askew, a)
+    config = kernel.config()
+    tile = kernel.tile(config)
+    whole = engine.upload(np.ones((tile.m, tile.m), np.float32))
+    askew = Matrix(whole.pointer + 4, tile.m, tile.m - 4, tile.m, "float32", owner=whole.owner)
+    for problem, a, variant in (
+        (Problem(tile.m, tile.n, tile.k, a=Layout(ld=tile.m)), whole, Variant(edges=False, aligned=True)),
+        (Problem(tile.m - 1, tile.n, tile.k, a=Layout(ld=tile.m)), whole, Variant(edges=True, aligned=True)),
+        (Problem(tile.m, tile.n, tile.k, a=Layout(ld=tile.m)), askew, Variant(edges=False, aligned=False)),
+    ):
+        d = engine.upload(poisoned(tile.m, tile.n))
+        plan = run(engine, kernel, config, problem, a, whole, d)
+        assert plan.executable.variant == variant
+        result = engine.download(d)
+        assert (result[: problem.m] == tile.k).all()
+        assert np.isnan(result[problem.m :]).all()
 
 
 def test_a_kernel_that_fails_shows_later():
@@ -325,11 +338,11 @@ for use in (engine.synchronize, lambda: engine.download(nowhere)):
 
 
 def copy_work(engine, kernel, sets, size):
-    executable, problem = unguarded(engine, kernel), Problem(size, size, 1, a=Layout(ld=size))
+    plan = copying(engine, kernel, size)
 
     def work(index, stream):
         a, c = sets[index % len(sets)]
-        engine.launch(executable, problem, a, a, c, stream)
+        start(engine, plan, a, a, c, stream)
 
     return work
 
@@ -375,12 +388,12 @@ def test_samples_callbacks_and_rotation(engine, copy_kernel, random):
 
 
 def test_a_work_that_fails_leaves_the_engine_usable(engine, copy_kernel):
-    a = engine.upload(np.zeros((32, 32), np.float32))
+    a, plan = engine.upload(np.zeros((32, 32), np.float32)), copying(engine, copy_kernel, 32)
 
     def fails_in_capture(_, stream):
         if stream is not engine.stream:
             raise LaunchError("on purpose")
-        engine.launch(unguarded(engine, copy_kernel), Problem(32, 32, 1, a=Layout(ld=32)), a, a, a, stream)
+        start(engine, plan, a, a, a, stream)
 
     with pytest.raises(LaunchError, match="on purpose"):
         engine.time([fails_in_capture], 3)
@@ -388,14 +401,13 @@ def test_a_work_that_fails_leaves_the_engine_usable(engine, copy_kernel):
 
 
 def test_a_launch_is_cheap(engine, copy_kernel):
-    """Host time of a launch; cuda.core alone takes about 3 microseconds."""
-    a = engine.upload(np.zeros((32, 32), np.float32))
-    executable, problem = unguarded(engine, copy_kernel), Problem(32, 32, 1, a=Layout(ld=32))
+    """Host time of a launch from Python; calls whose plan exists go through the compiled launcher."""
+    a, plan = engine.upload(np.zeros((32, 32), np.float32)), copying(engine, copy_kernel, 32)
     best = float("inf")
     for _ in range(20):
-        start = time.perf_counter()
+        begin = time.perf_counter()
         for _ in range(100):
-            engine.launch(executable, problem, a, a, a)
-        best = min(best, (time.perf_counter() - start) / 100)
+            start(engine, plan, a, a, a)
+        best = min(best, (time.perf_counter() - begin) / 100)
         engine.synchronize()
-    assert best < 15e-6
+    assert best < 30e-6

@@ -7,27 +7,28 @@ from tilewright.bench import ncu
 from tilewright.errors import EngineUnavailableError
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 
 LAUNCHES = [
-    ("naive", Problem(100, 60, 64)),
-    ("vectorized", Problem(200, 136, 68, beta=0.5)),  # aligned rows that tiles do not divide
-    ("async_copy", Problem(130, 140, 150)),
+    ("naive", Problem(100, 60, 64), Scalars()),
+    ("vectorized", Problem(200, 136, 68), Scalars(beta=0.5)),  # aligned rows that tiles do not divide
+    ("async_copy", Problem(130, 140, 150), Scalars()),
 ]
 EXACT = ("requests", "sectors", "ffma of threads")
 
 
 def test_global_memory_and_multiply_adds_are_equal_to_the_last_unit(engine):
-    listed = [ncu.Launch.of(find(name), find(name).config(), problem) for name, problem in LAUNCHES]
+    listed = [ncu.Launch.of(find(name), find(name).config(), *what) for name, *what in LAUNCHES]
     try:
         counted = ncu.profile(listed)
     except EngineUnavailableError as reason:
         assert "Nsight Compute" in str(reason)  # it is not installed, or may not count
         return
     gpu = find_gpu(engine.device_name, engine.capability)
-    for (name, problem), counts in zip(LAUNCHES, counted, strict=True):
+    for (name, problem, scalars), counts in zip(LAUNCHES, counted, strict=True):
         kernel = find(name)
-        for row in ncu.compare(to_json(explain(kernel, kernel.config(), problem, gpu)), counts):
+        explained = explain(kernel, kernel.config(), problem, gpu, scalars=scalars)
+        for row in ncu.compare(to_json(explained), counts):
             if row.theirs is None:
                 continue
             if row.name.endswith(EXACT) and "shared" not in row.name:

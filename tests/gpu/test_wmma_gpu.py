@@ -14,14 +14,14 @@ from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import DtypeError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Kernel, Tile
-from tilewright.problem import Problem
+from tilewright.problem import Layout, Problem, Scalars
 
 RUNGS = [
     (kernel, dtype, preset)
     for kernel in (find("wmma_tf32"), find("wmma_f16"))
     for dtype in kernel.takes.factors
     for preset in ("", *kernel.presets)
-    if kernel.capability_for(dtype) <= CAPABILITY
+    if kernel.takes.capability_for(dtype) <= CAPABILITY
 ]
 HAS_TF32 = [()] if CAPABILITY >= (8, 0) else []
 
@@ -51,11 +51,12 @@ extern "C" __global__ void fragments(int M, int N, int K, float alpha, const flo
 @pytest.mark.parametrize(("alpha", "beta", "gap"), [(1.0, 0.0, 0), (-0.5, 2.0, 3)])
 def test_a_product_is_right(engine, kernel, dtype, preset, shape, alpha, beta, gap):
     m, n, k = shape
-    problem = Problem(m, n, k, dtype, alpha, beta, *(max(length, 1) + gap for length in (k, n, n)))
-    operands = Operands.draw(problem)
+    a, b, d = (Layout(ld=max(length, 1) + gap) for length in (k, n, n))
+    problem, scalars = Problem(m, n, k, dtype, a=a, b=b, d=d), Scalars(alpha, beta)
+    operands = Operands.draw(problem, scalars)
     lds = (problem.a.ld, problem.b.ld, problem.d.ld)
     a, b, c = (engine.upload(array, ld) for array, ld in zip((operands.a, operands.b, operands.c), lds, strict=True))
-    run(engine, kernel, kernel.config(kernel.preset(preset) if preset else {}), problem, a, b, c)
+    run(engine, kernel, kernel.config(kernel.preset(preset) if preset else {}), problem, a, b, c, scalars)
     assert operands.error(engine.download(c)) <= limit(problem, kernel.precision)
 
 
@@ -71,11 +72,12 @@ def test_fragments_are_cut_off_and_rounded_as_in_the_model(engine, tmp_path, rou
     random = np.random.default_rng(0)
     values = random.standard_normal((16, 8), np.float32)
     values[0] = (values[0].view(np.uint32) & 0xFFFFE000 | 0x1000).view(np.float32)  # ties
-    problem = Problem(16, 16, 8, alpha=2.0 if rounds else 1.0)
+    problem, scalars = Problem(16, 16, 8), Scalars(alpha=2.0 if rounds else 1.0)
     results = []
     for where in (engine, EmulatorEngine()):
         out = where.upload(np.full((16, 16), np.nan, np.float32))
-        run(where, kernel, kernel.config(), problem, where.upload(values), where.upload(np.eye(8, 16, dtype="f4")), out)
+        one = where.upload(np.eye(8, 16, dtype=np.float32))
+        run(where, kernel, kernel.config(), problem, where.upload(values), one, out, scalars)
         results.append(where.download(out))
     np.testing.assert_array_equal(*results)
 
@@ -89,10 +91,10 @@ def baseline(engine):
 @pytest.mark.parametrize(("kernel", "dtype", "preset"), RUNGS, ids=lambda value: getattr(value, "name", value))
 @pytest.mark.parametrize("shape", [(512, 512, 512), (1000, 300, 777), (33, 65, 17)], ids=str)
 def test_cublas_computes_as_the_kernel_beside_it(engine, baseline, kernel, dtype, preset, shape):
-    problem = Problem(*shape, dtype, alpha=-1.5, beta=0.5)
-    operands = Operands.draw(problem)
+    problem, scalars = Problem(*shape, dtype), Scalars(-1.5, 0.5)
+    operands = Operands.draw(problem, scalars)
     sets = [tuple(map(engine.upload, (operands.a, operands.b, operands.c)))]
-    works = baseline.works(problem, sets, kernel.precision)
+    works = baseline.works(problem, sets, kernel.precision, scalars)
     suffix = " TF32" if kernel.precision else ""
     assert DEFAULT + suffix in works
     assert set(works) <= {DEFAULT + suffix, BEST + suffix}
@@ -124,9 +126,11 @@ def test_halves_of_pytorch_and_numpy_are_multiplied_on_the_gpu(dtype):
     )
     expected = a.double() @ b.double()
     result = tilewright.matmul(a, b.T.contiguous().T)
-    assert (result.dtype, result.device) == (torch.float32, a.device)
-    assert float((result - expected).norm()) <= 1e-5 * float(expected.norm())
-    host = tilewright.matmul(a.cpu(), b.cpu())
+    assert (result.dtype, result.device) == (a.dtype, a.device)
+    assert float((result - expected).norm()) <= {"float16": 5e-4, "bfloat16": 4e-3}[dtype] * float(expected.norm())
+    exact = tilewright.matmul(a, b.T.contiguous().T, out_dtype="float32")
+    assert float((exact - expected).norm()) <= 1e-5 * float(expected.norm())
+    host = tilewright.matmul(a.cpu(), b.cpu(), out_dtype="float32")
     assert float((host - expected.cpu()).norm()) <= 1e-5 * float(expected.norm())
     with pytest.raises(DtypeError, match="b must have the element type of a"):
         tilewright.matmul(a, b.float())

@@ -119,7 +119,7 @@ def _run(
 
 def _check(kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> _Outcome:
     operands = Operands.draw(problem, scalars)
-    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars)
+    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars, operands.bias)
     error = operands.error(checked.result)
     return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))
 

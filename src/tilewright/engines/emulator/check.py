@@ -14,7 +14,7 @@ from tilewright.engines.emulator.program import Watch
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import Layout, Problem, Scalars
+from tilewright.problem import Layout, Order, Problem, Scalars
 
 _BACKWARDS = 1
 _SHUFFLED = 20
@@ -28,7 +28,7 @@ class Checked:
     """What came of a check."""
 
     findings: list[Finding]
-    result: NDArray[np.float32]
+    result: NDArray[Any]
     """C, as the first run left it."""
 
 
@@ -40,18 +40,25 @@ def check(
     b: NDArray[Any],
     c: NDArray[Any],
     scalars: Scalars = Scalars(),
+    bias: NDArray[Any] | None = None,
 ) -> Checked:
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
-    There are gaps between the rows of A, B and C, so that an access past the end of a row shows: the problem's leading
-    dimensions are not used. Where nothing is found, the kernel runs again, its threads and blocks backwards and
-    shuffled, and must give the same bits.
+    There are gaps between the rows (or columns) of A, B and C, so that an access past the end of one shows: of the
+    problem's layouts, only the orders are used. Where nothing is found, the kernel runs again, its threads and blocks
+    backwards and shuffled, and must give the same bits.
+
+    Args:
+        kernel, config, problem, scalars: what runs.
+        a, b, c: of 2 dimensions, or of 3 where there is a batch and the matrix does not serve all of it. C is updated
+            in place.
+        bias: where the problem has one.
 
     Raises:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    session = _Session(kernel, config, problem, (a, b, c), scalars)
+    session = _Session(kernel, config, problem, (a, b, c), bias, scalars)
     result, error = session.run(watched=True)
     findings = [finding for checker in session.checkers for finding in checker.findings()]
     if error and not findings:
@@ -60,11 +67,12 @@ def check(
         return Checked(findings, result)
     for schedule, order in _SCHEDULES.items():
         other, error = session.run(watched=False, schedule=schedule)
-        different = np.argwhere(other.view(np.uint32) != result.view(np.uint32))
-        if error or len(different):
+        bits = f"u{result.itemsize}"
+        different = np.argwhere(other.view(bits) != result.view(bits)).tolist()
+        if error or different:
+            first = ", ".join(map(str, different[0])) if different else ""
             message = error or (
-                f"C[{different[0][0]}, {different[0][1]}] and {len(different) - 1} other elements of {result.size} "
-                f"differ when threads run {order}"
+                f"C[{first}] and {len(different) - 1} other elements of {result.size} differ when threads run {order}"
             )
             findings.append(Finding("order", None, message=message))
     return Checked(findings, result)
@@ -79,6 +87,7 @@ class _Session:
         config: Config,
         problem: Problem,
         operands: tuple[NDArray[Any], ...],
+        bias: NDArray[Any] | None,
         scalars: Scalars,
     ) -> None:
         self._kernel = kernel
@@ -86,24 +95,25 @@ class _Session:
         self._scalars = scalars
         self._engine = EmulatorEngine(CHECKED, self._watch)
         self._operands = operands
-        gaps = [_gap(array) for array in operands]
-        lds = [array.shape[1] + gap for array, gap in zip(operands, gaps, strict=True)]
-        self._problem = replace(problem, a=Layout(ld=lds[0]), b=Layout(ld=lds[1]), d=Layout(ld=lds[2]), c=None)
-        self._matrices = [padded(array, ld) for array, ld in zip(operands, lds, strict=True)]
+        orders = (problem.a.order, problem.b.order, problem.d.order)
+        a, b, d = (_apart(array, order) for array, order in zip(operands, orders, strict=True))
+        self._problem = replace(problem, a=a, b=b, d=d, c=None)
+        self._factors = padded(operands[0], a.ld, a.order), padded(operands[1], b.ld, b.order)
+        self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
         self._watched = False
         self._schedule = 0
         self._padded_at: dict[int, int] = {}
         self.checkers: list[Checker] = []
 
-    def run(self, watched: bool, schedule: int = 0) -> tuple[NDArray[np.float32], str]:
+    def run(self, watched: bool, schedule: int = 0) -> tuple[NDArray[Any], str]:
         """C, and why the launch failed."""
         self._watched, self._schedule = watched, schedule
-        a, b, _ = self._matrices
+        a, b = self._factors
         c = padded(self._operands[2], self._problem.d.ld)
-        self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c)}
+        self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, self._bias) if matrix}
         error = ""
         try:
-            run(self._engine, self._kernel, self._config, self._problem, a, b, c, self._scalars)
+            run(self._engine, self._kernel, self._config, self._problem, a, b, c, self._scalars, bias=self._bias)
         except LaunchError as failure:
             error = str(failure)
         return self._engine.download(c), error
@@ -117,10 +127,8 @@ class _Session:
         return Watch(checker)
 
 
-def _gap(array: NDArray[Any]) -> int:
-    """Elements between the rows, so that as many rows as before begin at multiples of 16 bytes."""
-    vector = VECTOR_BYTES // array.itemsize
-    cols = array.shape[1]
-    if cols % vector == 0:
-        return vector
-    return 1 if (cols + 1) % vector else 2
+def _apart(array: NDArray[Any], order: Order) -> Layout:
+    """A layout with gaps between the lines of a matrix, of which as many as before begin at multiples of 16 bytes."""
+    vector, length = VECTOR_BYTES // array.itemsize, array.shape[-1 if order == "row" else -2]
+    gap = vector if length % vector == 0 else 1 if (length + 1) % vector else 2
+    return Layout(order, length + gap, None if array.ndim == 3 else 0)

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.engines.base import Matrix
+from tilewright.engines.base import Matrix, matrix_at, memory_lines
 from tilewright.engines.emulator.engine import LaunchFacts
 from tilewright.engines.emulator.program import Observer, load_runtime
 from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
+from tilewright.problem import Order
 
 _ALIGNMENT = 256
 _SLACK_ROWS = 16
@@ -189,15 +190,16 @@ class Padded:
     slack: int
 
 
-def padded(array: NDArray[Any], ld: int) -> Matrix:
-    """A copy of a 2-D array, with ld elements a row; the gaps hold NaN. What misses it by a little does no harm."""
-    rows, cols = array.shape
+def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
+    """A copy of an array of 2 dimensions, or of 3 (a batch), with ld elements a row (or column, by the order); the gaps
+    hold NaN. What misses it by a little does no harm.
+    """
+    lines = memory_lines(array, ld, order)
     slack = max(_SLACK_ROWS * ld * array.itemsize, _LEAST_SLACK) // _ALIGNMENT * _ALIGNMENT
-    size = rows * ld * array.itemsize
-    memory = np.full(size + 2 * slack + _ALIGNMENT, 0xFF, dtype=np.uint8)
+    memory = np.full(lines.nbytes + 2 * slack + _ALIGNMENT, 0xFF, dtype=np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT + slack
-    memory[start : start + size].view(array.dtype).reshape(rows, ld)[:, :cols] = array
-    return Matrix(memory.ctypes.data + start, rows, cols, ld, array.dtype.name, owner=Padded(memory, slack))
+    memory[start : start + lines.nbytes].view(array.dtype).reshape(lines.shape)[:] = lines
+    return matrix_at(memory.ctypes.data + start, array, ld, order, Padded(memory, slack))
 
 
 def _region(array: CheckedArray) -> _Array:
