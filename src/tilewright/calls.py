@@ -12,7 +12,6 @@ from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
-from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side
 from tilewright.shapes import result_shape, size
 
@@ -114,12 +113,8 @@ class Call(NamedTuple):
     @property
     def signature(self) -> tuple[Any, ...]:
         """All that a plan depends on."""
-        kinds = [
-            None
-            if operand is None
-            else (operand.shape, operand.strides, operand.dtype, operand.device, operand.pointer % VECTOR_BYTES)
-            for operand in (self.a, self.b, self.c if self.reads_c else None, self.out, self.bias)
-        ]
+        c = self.c if self.reads_c else None
+        kinds = [operand and operand.kind for operand in (self.a, self.b, c, self.out, self.bias)]
         return (*kinds, self.request, self.scalars.alpha == 0, type(self.library))
 
     def check(self) -> None:
