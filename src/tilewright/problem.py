@@ -52,8 +52,7 @@ class Arithmetic:
         return self.factors if self.result == "float32" else f"{self.factors}->{self.result}"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Where the elements of a matrix lie, or of the matrices of a batch.
 
     order: 'row' where the elements of a row are neighbours, 'column' where those of a column are.
