@@ -154,4 +154,4 @@ def _normal(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """Strides, those that no element depends on being 0."""
     if 0 in shape:
         return (0,) * len(shape)
-    return tuple(stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True))
+    return tuple([stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True)])
