@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arrays.operand import Operand
 from tilewright.bound import Bound
@@ -11,6 +11,9 @@ from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
 from tilewright.engines.plan import Pointers
 from tilewright.shapes import Formulation
+
+if TYPE_CHECKING:
+    from tilewright.engines.cuda import CudaEngine
 
 fast: Launcher | None = None
 """Calls with plans that it knows go no further than this."""
@@ -30,10 +33,10 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: tuple
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first
     engine = bound.engine
-    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
-
-    if not isinstance(engine, CudaEngine):
+    if engine.name != "cuda":
         return None
+    if TYPE_CHECKING:
+        assert isinstance(engine, CudaEngine)
     if fast is None:
         module = launcher.load()
         if module is None:
