@@ -113,12 +113,14 @@ class _Room(NamedTuple):
     """Blocks on all of them."""
     waves: tuple[tuple[float, float], ...]
     """By blocks on a multiprocessor, up to those that it holds: its cycles for a step along k of each, and besides."""
+    side_bytes: int
+    """What a block loads through the L2 cache for one k."""
 
     @classmethod
-    def of(cls, needs: Footprint, multiprocessors: int) -> "_Room":
+    def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int) -> "_Room":
         held = needs.occupancy.blocks
         waves = ((join(count * needs.busy, needs.alone), needs.ends + count * needs.store) for count in range(held + 1))
-        return cls(needs, held, held * multiprocessors, tuple(waves))
+        return cls(needs, held, held * multiprocessors, tuple(waves), side_bytes)
 
 
 class CostModel:
@@ -146,7 +148,7 @@ class CostModel:
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
-        _, m, n, k, batch, item_bytes, _, _, layout, aligned = sizes
+        _, m, n, k, batch, item_bytes, result_bytes, factor_bytes, layout, aligned = sizes
         (tile_m, tile_n, tile_k), multiprocessors = self._tile, self._multiprocessors
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
@@ -171,7 +173,10 @@ class CostModel:
             cycles, idle = self._cycles(room.needs, work, steps, copied > 0)
             blocks = (work.whole + work.workers) / multiprocessors
         blocks_us = cycles / self._clock_mhz
-        traffic_us = self._traffic_us(sizes, held, tiles, across, work.parts)
+        through_l2, from_dram = room.side_bytes * tiles * k + result_bytes, float(factor_bytes)
+        if from_dram > self._l2_bytes:
+            from_dram = self._from_dram(sizes, held, tiles, across, work.parts, through_l2)
+        traffic_us = max(through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us)
         us = _LAUNCH_US + join(blocks_us, traffic_us)
         if work.parts > 1 and self._workers:  # as a tree
             levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
@@ -187,7 +192,7 @@ class CostModel:
         problem = sizes.problem
         variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, sizes.layout, problem.epilogue)
         needs = footprint(self._kernel, self._config, self._gpu, variant, self._report)
-        found = _Room.of(needs, self._multiprocessors)
+        found = _Room.of(needs, self._multiprocessors, self._side_bytes(sizes))
         self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes] = found
         return found
 
@@ -250,19 +255,23 @@ class CostModel:
                 copied += length * _matrices(layout, sizes.batch)
         return 2 * sizes.item_bytes * sizes.k * copied
 
-    def _traffic_us(self, sizes: Sizes, held: int, tiles: int, across: int, parts: float) -> float:
+    def _side_bytes(self, sizes: Sizes) -> int:
+        """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
         tile, line = self._tile, _LINE_BYTES // sizes.item_bytes
         rows = tile.m if sizes.layout[0] == "N" else max(tile.m, line)
         cols = tile.n if sizes.layout[1] == "T" else max(tile.n, line)
-        through_l2 = sizes.item_bytes * tiles * (rows + cols) * sizes.k + sizes.result_bytes
-        least = from_dram = float(sizes.factor_bytes)
-        if least > self._l2_bytes:
-            # A wave shares what it reads; the next one reads it again.
-            running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
-            high, wide = -(-running // max(across, 1)), min(running, across)
-            a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
-            from_dram = max(least, min(a_wave * (tiles / running), through_l2))
-        return max(through_l2 / self._l2_bytes_per_us, (from_dram + sizes.result_bytes) / self._dram_bytes_per_us)
+        return sizes.item_bytes * (rows + cols)
+
+    def _from_dram(self, sizes: Sizes, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
+        """Bytes of A and B that come from DRAM where they do not fit into the L2 cache.
+
+        A wave shares what it reads; the next one reads it again.
+        """
+        tile = self._tile
+        running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
+        high, wide = -(-running // max(across, 1)), min(running, across)
+        a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
+        return max(sizes.factor_bytes, min(a_wave * (tiles / running), through_l2))
 
 
 def predict(

@@ -34,6 +34,8 @@ _OTHER_ALIGNMENT = 1 / 3
 
 _Floats = NDArray[np.float64]
 
+_ONES = np.ones(3)
+
 
 class Case(NamedTuple):
     """Which problems are alike, whatever their sizes."""
@@ -136,7 +138,8 @@ class Measured:
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
         apart = self.places - place(sizes)
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", apart, apart)) + self.apart[sizes.aligned])
+        apart *= apart
+        return np.asarray(np.sqrt(apart.dot(_ONES)) + self.apart[sizes.aligned])
 
     def voted(self, rows: NDArray[np.intp], weights: _Floats) -> Iterator[Weighed]:
         """What these problems say, each with its weight, of the choices that they vote for, the most votes first."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -150,9 +151,12 @@ def _refusal(
     """Why a kernel may not be picked; None where it runs on the GPU, takes the operands and rounds nothing."""
     if kernel.precision is not None:
         return DtypeError(f"{kernel.name} rounds its operands to {kernel.precision}")
-    if not kernel.runs_on(capability, problem.dtype):
+    if not _runs_on(kernel, capability, problem.dtype):
         return DtypeError(f"{kernel.name} does not run on compute capability {capability[0]}.{capability[1]}")
     return kernel.refusal(problem, addresses)
+
+
+_runs_on = lru_cache(Kernel.runs_on)
 
 
 def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Addresses) -> TilewrightError:
