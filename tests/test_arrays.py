@@ -415,3 +415,55 @@ def test_a_view_that_is_no_whole_number_of_elements_apart_has_no_strides():
     view = np.zeros((4, 4), [("x", "f4"), ("y", "u2")])["x"]
     assert host_operand("a", view, view).view == View((4, 4), None)
     assert gpu_operand("a", None, 4096, (3, 4), (40, 4), "float32", 1).view == View((3, 4), (10, 1))
+
+
+class Remembers:
+    """The compiled launcher; it notes what it is asked for, and launches what it was told of."""
+
+    def __init__(self, miss):
+        self.miss, self.remembered, self.launched = miss, [], []
+
+    def remember(self, *arrays_and_options, **plan):
+        self.remembered.append(plan)
+
+    def call(self, a, b, c, out, bias, alpha, beta, options):
+        if not self.remembered:
+            return self.miss
+        self.launched.append((alpha, beta))
+        return out
+
+
+@pytest.fixture
+def compiled_launcher(gpus, monkeypatch):
+    """A launcher in use, and an engine that calls itself cuda."""
+    gpus[0].name, gpus[0].context, gpus[0].workspace = "cuda", 5, None
+    module = sys.modules["tilewright.on_gpu"]
+    known = Remembers(object())
+    monkeypatch.setattr(module, "fast", known)
+    monkeypatch.setattr(module, "miss", known.miss)
+    return known
+
+
+def test_the_first_call_of_a_kind_is_launched_once_by_the_compiled_launcher(gpus, compiled_launcher):
+    out = Tensor(np.full((5, 3), np.nan, np.float32), "cuda:0")
+    for _ in range(2):
+        assert tilewright.matmul(Tensor(A, "cuda:0"), Tensor(B, "cuda:0"), out=out, kernel="split_k") is out
+    assert compiled_launcher.launched == [(1.0, 0.0), (1.0, 0.0)]
+    assert len(compiled_launcher.remembered) == 1
+    assert gpus[0].streams == []
+
+
+def test_what_alpha_0_makes_of_a_product_is_no_plan_for_other_alphas(gpus, compiled_launcher):
+    """Its k is 0, and the launcher has one plan for every alpha."""
+    for alpha in (0.0, 1.0):
+        out = Tensor(np.full((5, 3), np.nan, np.float32), "cuda:0")
+        tilewright.matmul(Tensor(A, "cuda:0"), Tensor(B, "cuda:0"), out=out, alpha=alpha, kernel="split_k")
+    assert [plan.problem.k for plan in gpus[0].planned] == [0, 7]
+    assert (gpus[0].streams, compiled_launcher.launched) == ([STREAM], [(1.0, 0.0)])
+
+
+def test_a_kernel_of_the_course_is_launched_from_python(gpus, compiled_launcher):
+    out = Tensor(np.full((5, 3), np.nan, np.float32), "cuda:0")
+    tilewright.matmul(Tensor(A, "cuda:0"), Tensor(B, "cuda:0"), out=out, kernel="naive")
+    check(out.values, A @ B)
+    assert compiled_launcher.remembered == []

@@ -14,6 +14,7 @@ from tilewright.engines import cuda, cuda_executable, cuda_launch, nvrtc
 from tilewright.engines.base import CompileReport, Matrix, run
 from tilewright.engines.plan import Memory, Pointers
 from tilewright.engines.relayouts import jobs
+from tilewright.errors import LaunchError
 from tilewright.kernels import KERNELS
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
 from tilewright.kernels.takes import Addresses
@@ -264,3 +265,17 @@ def test_kernels_that_may_overlap_wait_and_those_that_are_copied_for_may():
     overlapping = [kernel.name for kernel in kernels if kernel.overlaps]
     assert overlapping == [kernel.name for kernel in kernels if "wait_for_grid_before();" in kernel.source.read_text()]
     assert {kernel.name for kernel in KERNELS if kernel.relayouts} <= set(overlapping)
+
+
+def test_whether_a_stream_is_captured_is_asked_only_where_code_must_be_loaded(gpu):
+    engine, config, asked = gpu.engine(), split_k.KERNEL.config(), []
+
+    def capturing():
+        asked.append(True)
+        return len(asked) > 1
+
+    engine.plan(split_k.KERNEL, config, Problem(64, 64, 64), capturing=capturing)
+    engine.plan(split_k.KERNEL, config, Problem(128, 64, 64), capturing=capturing)
+    assert len(asked) == 1
+    with pytest.raises(LaunchError, match="the stream is being captured"):
+        engine.plan(split_k.KERNEL, config, Problem(63, 64, 64), capturing=capturing)
