@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, KernelNotFoundError, TilewrightError, nearest
-from tilewright.gpus import limits
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
 from tilewright.problem import Order, Problem
@@ -278,13 +277,12 @@ class Kernel:
 
     def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
         """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
-        arch = limits(capability).arch
-        if refusal := self.takes.refusal_of_gpu(self.name, capability, arch, dtype):
+        if refusal := self.takes.refusal_of_gpu(self.name, capability, dtype):
             raise refusal
 
     def runs_on(self, capability: tuple[int, int], dtype: str) -> bool:
         """Whether it runs on GPUs of a compute capability with factors of this type."""
-        return self.takes.refusal_of_gpu(self.name, capability, limits(capability).arch, dtype) is None
+        return self.takes.refusal_of_gpu(self.name, capability, dtype) is None
 
     def bundle(self, config: Config) -> int:
         """Blocks that start as one, on the same multiprocessor."""
