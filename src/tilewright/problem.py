@@ -66,6 +66,12 @@ class Layout:
     ld: int = 0
     batch_stride: int | None = None
 
+    def simplest(self, rows: int, cols: int) -> "Layout":
+        """The same memory as row-major where it can be read so: columns of one element, without gaps, are a row."""
+        if self.order == "column" and rows == 1 and self.ld == 1:
+            return Layout("row", max(cols, 1), self.batch_stride)
+        return self
+
     def lines(self, rows: int, cols: int) -> tuple[int, int]:
         """How many lines of neighbours a rows x cols matrix has, and how long they are."""
         return (rows, cols) if self.order == "row" else (cols, rows)
@@ -188,7 +194,8 @@ class Problem:
         for name, value in (("m", m), ("n", n), ("k", k), ("batch", batch)):
             _in_range(name, value, _LARGEST)
         for name, rows, cols in (("a", m, k), ("b", k, n), ("d", m, n)):
-            object.__setattr__(self, name, getattr(self, name).complete(name, rows, cols, batch))
+            layout: Layout = getattr(self, name).complete(name, rows, cols, batch)
+            object.__setattr__(self, name, layout.simplest(rows, cols))
         c = self.d if self.c is None else self.c.complete("c", m, n, batch)
         object.__setattr__(self, "c", c)
         if self.d.order != "row" or c.order != "row":
