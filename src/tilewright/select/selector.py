@@ -115,6 +115,8 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
 def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses) -> list[_Expected]:
     """The kernels' own configs, with the times that the cost model expects, corrected by kernel."""
     takers = [kernel for kernel in KERNELS if _refusal(kernel, problem, gpu.capability, addresses) is None]
+    # A kernel that adds C where the result goes costs a copy of C, which not every library can make.
+    takers = [kernel for kernel in takers if kernel.takes.separate_c] or takers
     factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, the guess at one that was not must not win over them.
     found = []
