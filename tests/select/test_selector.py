@@ -136,6 +136,15 @@ def test_the_users_table_comes_before_the_shipped_one():
     assert select(problem, (9, 0), "NVIDIA H200")[0].name == other
 
 
+def test_where_c_is_added_kernels_that_leave_it_alone_come_first(own_tables):
+    store.save("GPU", (9, 0), [entry("96", "warptiled", 9.0), entry("96", "split_k", 8.0)])
+    problem = Problem.parse("96")
+    assert select(problem, (9, 0), "GPU")[0].name == "warptiled"
+    assert select(problem, (9, 0), "GPU", adds_c=True)[0].name == "split_k"
+    nearby = Problem.parse("97x96x96")
+    assert select(nearby, (9, 0), "GPU", adds_c=True)[0].takes.separate_c
+
+
 def test_between_tabled_shapes_what_did_well_nearby_is_taken(own_tables):
     small, large = {"BM": 32, "BN": 32, "BK": 16, "TM": 4, "TN": 4}, {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}
     entries = [entry(shape, "vectorized", gflops, small) for shape, gflops in (("128", 900), ("4096", 20000))]
