@@ -160,7 +160,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
         slower = [f"{shape} ({ratio:.2f}x)" for shape, ratio in ratios.items() if ratio < 1]
         beside = statistics.geometric_mean(ratios.values())
         told += (
-            f" {len(ratios)} picks ran beside cuBLAS: {beside:.2f}x as fast in the geometric mean, slower on "
+            f" {len(ratios)} picks ran next to cuBLAS: {beside:.2f}x as fast in the geometric mean, slower on "
             f"{', '.join(slower) or 'none'}."
         )
     heads = ("revision", "problems", f"within {100 * (WITHIN - 1):.0f}%", "at worst", "longer by", "now")
