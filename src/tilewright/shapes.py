@@ -169,6 +169,9 @@ def _as_matrices(view: View, rows_missing: bool = False, cols_missing: bool = Fa
 def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: tuple[Order, ...]) -> _Matrices:
     """How a batch of matrices lies in memory; as a row-major copy where no layout of these orders describes it."""
     count = math.prod(batch)
+    if 0 in view.shape:  # nothing is read or written, whatever the strides say
+        length = max(cols if orders[0] == "row" else rows, 1)
+        return _Matrices(Layout(orders[0], length, 0 if count > 1 else None), False)
     if view.strides is not None:
         stride = _batch_stride(view, batch)
         found = [layout for order in orders if (layout := _layout(view, rows, cols, order))]
