@@ -243,7 +243,7 @@ class Without:
 
     distances = Measured.distances
     ranked = Measured.ranked
-    weighed = Measured.weighed
+    voted = Measured.voted
 
 
 def test_its_expectations_meet_what_was_measured(monkeypatch):

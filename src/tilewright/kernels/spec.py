@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,16 +32,13 @@ class Config(Mapping[str, int]):
 
     def __init__(self, values: Mapping[str, int]) -> None:
         self._values = dict(values)
+        self.__dict__ |= self._values  # so that config.BM is as quick as an attribute
 
     def __getitem__(self, name: str) -> int:
         return self._values[name]
 
     def __getattr__(self, name: str) -> int:
-        try:
-            values: dict[str, int] = self.__dict__["_values"]
-            return values[name]
-        except KeyError:
-            raise AttributeError(f"config has no parameter {name}") from None
+        raise AttributeError(f"config has no parameter {name}")
 
     def __contains__(self, name: object) -> bool:  # Mapping's own takes an exception to find that it is not
         return name in self._values
@@ -52,6 +50,10 @@ class Config(Mapping[str, int]):
         return len(self._values)
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash(frozenset(self._values.items()))
 
     def __eq__(self, other: object) -> bool:
@@ -162,7 +164,7 @@ class Launch(NamedTuple):
         return Launch((-(-self.grid[0] // count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Kernel:
     """A rung of the ladder or a kernel of the library: a source, its parameters and constraints, how it is launched."""
 
@@ -210,9 +212,6 @@ class Kernel:
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     """Overrides of the defaults that were measured to be better, by compute capability."""
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.rung} {self.name}>"
@@ -267,8 +266,9 @@ class Kernel:
         """Why it does not take a problem with operands at these addresses, or copies of them; None where it does."""
         if self.relayouts is None:
             return self.takes.refusal(self.name, problem, addresses)
-        orders = (order or layout.order for order, layout in zip(self.relayouts, (problem.a, problem.b), strict=True))
-        return self.takes.refusal(self.name, problem, addresses, "".join("NT"[order == "column"] for order in orders))
+        a, b = self.relayouts
+        given = ("NT"[(a or problem.a.order) == "column"]) + "NT"[(b or problem.b.order) == "column"]
+        return self.takes.refusal(self.name, problem, addresses, given)
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
         """Raise the refusal of a problem: DtypeError, LaunchError or ProblemError."""

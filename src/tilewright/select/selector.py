@@ -20,6 +20,9 @@ _NEIGHBOURS = 16
 _CANDIDATES = 8
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
+_HOPELESS = 0.01
+"""Share of the first one's votes below which they are not candidates."""
+
 _LENGTH = 0.2
 """Distance over which a neighbour's weight falls to 1/e."""
 
@@ -83,9 +86,10 @@ def select(
         taken: dict[Kernel, bool] = {}
 
         def takes(kernel: Kernel) -> bool:
-            if kernel not in taken:
-                taken[kernel] = _refusal(kernel, problem, capability, addresses) is None
-            return taken[kernel]
+            answer = taken.get(kernel)
+            if answer is None:
+                answer = taken[kernel] = _refusal(kernel, problem, capability, addresses) is None
+            return answer
 
         if case in tables and (row := known.rows.get(identity(sizes))) is not None:
             ranked = [known.choices[number][:2] for number in known.ranked(row)]
@@ -106,16 +110,19 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
     distances = known.distances(sizes)
     near = distances.argsort()[:_NEIGHBOURS]
     weights = np.exp(distances[near] / -_LENGTH)
-    votes, errors, times, inaccurate = known.weighed(near, weights)
     expected: list[_Expected] = []
-    for number in votes.argsort()[::-1].tolist():
-        kernel, config, model = known.choices[number]
-        if len(expected) == _CANDIDATES or not votes[number]:
+    least = 0.0
+    for number, votes, error, times, inaccurate in known.voted(near, weights):
+        if votes < least:
             break
+        kernel, config, model = known.choices[number]
         if takes(kernel) and (cost := model.predict(sizes)):
-            certain = float(times[number]) + _UNKNOWN
-            correction = math.exp(known.usual + float(errors[number]) / certain)
-            expected.append((bool(inaccurate[number] > certain / 2), cost.us * correction, kernel, config))
+            certain = times + _UNKNOWN
+            correction = math.exp(known.usual + error / certain)
+            expected.append((inaccurate > certain / 2, cost.us * correction, kernel, config))
+            least = least or _HOPELESS * votes
+            if len(expected) == _CANDIDATES:
+                break
     return expected, float(distances[near[0]])
 
 
