@@ -79,7 +79,7 @@ def _bind(call: Call) -> Bound:
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(call, form)
     if rung is None:
-        kernel, config = select(problem, engine.capability, engine.device_name, addresses)
+        kernel, config = select(problem, engine.capability, engine.device_name, addresses, adds_c=call.reads_c)
         why = "the fastest known for the problem, from tables and the cost model"
     else:
         kernel = rung[0]

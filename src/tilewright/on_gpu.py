@@ -81,7 +81,7 @@ def multiply(call: Call, bound: Bound) -> Any:
     out = call.out
     target = library.new(call.a, form.shape, arithmetic.result, bound.engine) if _needs_new(out, form) else out
     assert target is not None
-    if bound.c_in_place and c is not None and not c.is_same(target):
+    if bound.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
         library.copy(target, c)
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias

@@ -65,6 +65,12 @@ class Layout(NamedTuple):
     ld: int = 0
     batch_stride: int | None = None
 
+    def simplest(self, rows: int, cols: int) -> "Layout":
+        """The same memory as row-major where it can be read so: columns of one element, without gaps, are a row."""
+        if self.order == "column" and rows == 1 and self.ld == 1:
+            return Layout("row", max(cols, 1), self.batch_stride)
+        return self
+
     def lines(self, rows: int, cols: int) -> tuple[int, int]:
         """How many lines of neighbours a rows x cols matrix has, and how long they are."""
         return (rows, cols) if self.order == "row" else (cols, rows)
@@ -192,7 +198,7 @@ class Problem:
                 _in_range(name, value, _LARGEST)
         for name, rows, cols in (("a", m, k), ("b", k, n), ("d", m, n)):
             given: Layout = getattr(self, name)
-            layout = given.complete(name, rows, cols, batch)
+            layout = given.complete(name, rows, cols, batch).simplest(rows, cols)
             if layout is not given:
                 object.__setattr__(self, name, layout)
         c = self.d if self.c is None or self.c is self.d else self.c.complete("c", m, n, batch)

@@ -187,6 +187,9 @@ def _as_matrices(view: View, rows_missing: bool = False, cols_missing: bool = Fa
 
 def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: tuple[Order, ...]) -> _Matrices:
     """How a batch of matrices lies in memory; as a row-major copy where no layout of these orders describes it."""
+    if 0 in view.shape:  # nothing is read or written, whatever the strides say
+        length = max(cols if orders[0] == "row" else rows, 1)
+        return _Matrices(Layout(orders[0], length, None if math.prod(batch) > 1 else 0), False)
     stride = _batch_stride(view, batch) if view.strides is not None and batch else 0
     if view.strides is not None and stride is not None:
         best: Order | None = None

@@ -89,7 +89,7 @@ def pack(
     maps: Mapping[str, bytes],
     more: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[bytes, tuple[Slot, ...]]:
-    """The parameters of a launch, but for what a call brings; and where that goes.
+    """The parameters of a launch, but for what only a call knows; and where that goes.
 
     Args:
         kernel: what is launched.

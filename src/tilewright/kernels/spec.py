@@ -1,4 +1,4 @@
-"""The vocabulary of the ladder: Kernel, Parameter, Constraint, Config, Variant, Launch."""
+"""The vocabulary of kernels: Kernel, Parameter, Constraint, Config, Variant, Launch."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, KernelNotFoundError, TilewrightError, nearest
-from tilewright.gpus import limits
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
 from tilewright.problem import Order, Problem
@@ -115,7 +114,7 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorBox:
-    """The part of a matrix that one load through a tensor map brings into shared memory, and how it lies there.
+    """The part of a matrix that one load through a tensor map moves to shared memory, and how it lies there.
 
     Limits: CUDA driver API, cuTensorMapEncodeTiled.
 
@@ -159,7 +158,7 @@ class Launch(NamedTuple):
     shared_bytes: int
 
     def bundled(self, count: int) -> "Launch":
-        """The same launch as the hardware takes it, with bundles of so many blocks for its blocks (`bundle.cuh`)."""
+        """The same launch as the hardware takes it, with bundles of this many blocks for its blocks (`bundle.cuh`)."""
         if count == 1:
             return self
         return Launch((-(-self.grid[0] // count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
@@ -167,7 +166,7 @@ class Launch(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Kernel:
-    """One rung of the ladder: a source, its parameters and constraints, and how it is launched."""
+    """A rung of the ladder or a kernel of the library: a source, its parameters and constraints, how it is launched."""
 
     rung: int
     name: str
@@ -203,10 +202,10 @@ class Kernel:
     """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
     it calls `wait_for_grid_before` before it touches memory."""
     blocks: Callable[[Problem, Config, int], int] | None = None
-    """Blocks in the grid on so many multiprocessors; None: one for each tile of D. There are more where several share
+    """Blocks in the grid on this many multiprocessors; None: one for each tile of D. There are more where several share
     the work on one."""
     workspace_bytes: Callable[[Problem, Config, int], int] | None = None
-    """Bytes of memory that the blocks of a launch share, on so many multiprocessors, where the source asks for some:
+    """Bytes of memory that the blocks of a launch share, on this many multiprocessors, where the source asks for some:
     they are private to the launch. With them comes a counter for each block; the counters are 0 when a launch begins,
     and it must leave them so. Both addresses are null where it asks for 0 bytes."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -278,13 +277,12 @@ class Kernel:
 
     def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
         """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
-        arch = limits(capability).arch
-        if refusal := self.takes.refusal_of_gpu(self.name, capability, arch, dtype):
+        if refusal := self.takes.refusal_of_gpu(self.name, capability, dtype):
             raise refusal
 
     def runs_on(self, capability: tuple[int, int], dtype: str) -> bool:
         """Whether it runs on GPUs of a compute capability with factors of this type."""
-        return self.takes.refusal_of_gpu(self.name, capability, limits(capability).arch, dtype) is None
+        return self.takes.refusal_of_gpu(self.name, capability, dtype) is None
 
     def bundle(self, config: Config) -> int:
         """Blocks that start as one, on the same multiprocessor."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, LaunchError, ProblemError, TilewrightError
+from tilewright.gpus import limits
 from tilewright.problem import ITEM_BYTES, LAYOUTS, Epilogue, Layout, Problem
 
 VECTOR_BYTES = 16
@@ -88,7 +89,7 @@ class Takes:
             )
         return None
 
-    def refusal_of_gpu(self, name: str, capability: tuple[int, int], arch: str, dtype: str) -> ConfigError | None:
+    def refusal_of_gpu(self, name: str, capability: tuple[int, int], dtype: str) -> ConfigError | None:
         """Why the kernel of this name does not run on a GPU with factors of this type; None where it does."""
         needed = self.capability_for(dtype)
         if capability < needed:
@@ -96,7 +97,7 @@ class Takes:
                 f"{name} needs a GPU of compute capability {needed[0]}.{needed[1]} or newer for {dtype}, "
                 f"got {capability[0]}.{capability[1]}"
             )
-        if self.architectures and arch not in self.architectures:
+        if self.architectures and (arch := limits(capability).arch) not in self.architectures:
             return ConfigError(f"{name} runs on {', '.join(self.architectures)} alone, got {arch}")
         return None
 

@@ -47,7 +47,12 @@ _Expected = tuple[bool, float, Kernel, Config]
 
 
 def select(
-    problem: Problem, capability: tuple[int, int] | None, device: str = "", addresses: Addresses = Addresses()
+    problem: Problem,
+    capability: tuple[int, int] | None,
+    device: str = "",
+    addresses: Addresses = Addresses(),
+    *,
+    adds_c: bool = False,
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
@@ -63,6 +68,8 @@ def select(
         capability: the GPU's compute capability, None on the emulator.
         device: the name that the GPU's driver gives it.
         addresses: of the operands, or what they leave when divided by 16: kernels differ in the alignment they need.
+        adds_c: whether C is read. Kernels that add it where the result goes, the course's, then come last: they cost a
+            copy of C, which not every library can make.
 
     Raises:
         DtypeError: no kernel multiplies this element type on this GPU.
@@ -86,16 +93,17 @@ def select(
             return answer
 
         if case in tables and (row := known.rows.get(identity(sizes))) is not None:
-            for number in known.ranked(row):
-                kernel, config, _ = known.choices[number]
-                if takes(kernel):
-                    return kernel, config
+            ranked = [known.choices[number][:2] for number in known.ranked(row)]
+            taking = [choice for choice in ranked if takes(choice[0])]
+            if taking:
+                return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
         expected, distance = _between(known, sizes, takes)
-    if not expected or distance > _FAR:
+    fit = [one for one in expected if one[2].takes.separate_c or not adds_c]
+    if not fit or distance > _FAR:
         expected += _untabled(problem, sizes, find_gpu(device, capability), addresses)
     if not expected:
         raise _no_kernel(problem, capability, addresses)
-    _, _, kernel, config = min(expected, key=lambda one: one[:2])
+    _, _, kernel, config = min(expected, key=lambda one: (one[0], adds_c and not one[2].takes.separate_c, one[1]))
     return kernel, config
 
 
