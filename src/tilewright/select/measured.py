@@ -63,8 +63,6 @@ class Weighed(NamedTuple):
 
     number: int
     """Of the choice."""
-    votes: float
-    """How near it comes to the fastest."""
     error: float
     """Logarithm of its measured over its predicted time, less the median of all."""
     known: float
@@ -146,10 +144,9 @@ class Measured:
         sums, count = weights.astype(np.float32).dot(self.facts.take(rows, 0)), len(self.choices)
         of = sums.item
         for number in sums[:count].argsort()[::-1].tolist():
-            votes = of(number)
-            if not votes:
+            if not of(number):
                 return
-            yield Weighed(number, votes, of(count + number), of(2 * count + number), of(3 * count + number))
+            yield Weighed(number, of(count + number), of(2 * count + number), of(3 * count + number))
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""

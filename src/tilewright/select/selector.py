@@ -21,9 +21,6 @@ _NEIGHBOURS = 16
 _CANDIDATES = 8
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
-_HOPELESS = 0.01
-"""Share of the first one's votes below which they are not candidates."""
-
 _LENGTH = 0.2
 """Distance over which a neighbour's weight falls to 1/e."""
 
@@ -113,16 +110,12 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
     near = distances.argsort()[:_NEIGHBOURS]
     weights = np.exp(distances[near] / -_LENGTH)
     expected: list[_Expected] = []
-    least = 0.0
-    for number, votes, error, times, inaccurate in known.voted(near, weights):
-        if votes < least:
-            break
+    for number, error, times, inaccurate in known.voted(near, weights):
         kernel, config, model = known.choices[number]
         if takes(kernel) and (cost := model.predict(sizes)):
             certain = times + _UNKNOWN
             correction = math.exp(known.usual + error / certain)
             expected.append((inaccurate > certain / 2, cost.us * correction, kernel, config))
-            least = least or _HOPELESS * votes
             if len(expected) == _CANDIDATES:
                 break
     return expected, float(distances[near[0]])
