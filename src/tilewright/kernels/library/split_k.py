@@ -20,7 +20,7 @@ def _threads(config: Config) -> int:
 
 
 def _tile_floats(side: int, depth: int) -> int:
-    """TILE_FLOATS of tile_copy.cuh: two k at a time are 4 floats longer than their elements."""
+    """TILE_FLOATS of tile_copy.cuh, at most: for every two k of a factor that is transposed, 4 floats more."""
     return depth * side + depth // 2 * 4
 
 
