@@ -263,3 +263,10 @@ def test_operations_and_their_rate():
     assert Problem(1024, 1024, 1024, batch=3).flops == 3 * 2**31
     assert problem.gflops(2.0**31 / 1e3) == 1.0
     assert problem.gflops(0.0) == 0.0
+
+
+def test_a_single_row_without_gaps_is_row_major():
+    a, b = orders("TT")
+    assert Problem(1, 5, 7, a=a, b=b).layout == "NT"
+    assert Problem(4, 5, 1, a=a, b=b).layout == "TN"
+    assert Problem(1, 5, 7, a=Layout("column", 3), b=b).layout == "TT"

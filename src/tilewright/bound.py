@@ -1,6 +1,7 @@
 """Bound: the plan of a call, and how the arrays of calls like it become the plan's operands."""
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 from tilewright.arrays.operand import HOST, Operand
@@ -78,7 +79,7 @@ def _bind(call: Call) -> Bound:
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(call, form)
     if rung is None:
-        kernel, config = select(problem, engine.capability, engine.device_name, addresses)
+        kernel, config = select(problem, engine.capability, engine.device_name, addresses, adds_c=call.reads_c)
         why = "the fastest known for the problem, from tables and the cost model"
     else:
         kernel = rung[0]
@@ -87,7 +88,7 @@ def _bind(call: Call) -> Bound:
     c_in_place = call.reads_c and not kernel.takes.separate_c
     if c_in_place:
         problem = _with_c_in_d(problem)
-    capturing = call.a.device != HOST and engine.capturing(call.stream)
+    capturing = None if call.a.device == HOST else partial(engine.capturing, call.stream)
     bound = engine.plan(kernel, config, problem, addresses, capturing=capturing)
     return Bound(bound, form, engine, c_in_place, why)
 

@@ -12,7 +12,6 @@ from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
-from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side
 from tilewright.shapes import result_shape, size
 
@@ -75,7 +74,7 @@ class Call(NamedTuple):
             if array is None and name not in ("a", "b"):
                 operands[name] = None
                 continue
-            if library_of(name, array) is not library:
+            if name != "a" and library_of(name, array) is not library:
                 raise ArrayError(
                     f"{name} must be of the same library as a and lie on the same device: "
                     f"got {type_name(array)}, and {type_name(a)} for a"
@@ -97,7 +96,7 @@ class Call(NamedTuple):
     def arithmetic(self) -> Arithmetic:
         """Element types of the product."""
         given = self.request.out_dtype
-        return Arithmetic(self.a.dtype, given or (self.out.dtype if self.out else self.a.dtype))
+        return _arithmetic(self.a.dtype, given or (self.out.dtype if self.out else self.a.dtype))
 
     @property
     def side(self) -> Side | None:
@@ -114,12 +113,8 @@ class Call(NamedTuple):
     @property
     def signature(self) -> tuple[Any, ...]:
         """All that a plan depends on."""
-        kinds = [
-            None
-            if operand is None
-            else (operand.shape, operand.strides, operand.dtype, operand.device, operand.pointer % VECTOR_BYTES)
-            for operand in (self.a, self.b, self.c if self.reads_c else None, self.out, self.bias)
-        ]
+        c = self.c if self.reads_c else None
+        kinds = [operand and operand.kind for operand in (self.a, self.b, c, self.out, self.bias)]
         return (*kinds, self.request, self.scalars.alpha == 0, type(self.library))
 
     def check(self) -> None:
@@ -134,7 +129,8 @@ class Call(NamedTuple):
         if a.dtype != b.dtype:
             raise DtypeError(f"b must have the element type of a: got {b.dtype}, and {a.dtype} for a")
         result = self.arithmetic.result
-        Epilogue(activation=self.request.activation)
+        if self.request.activation is not None:
+            Epilogue(activation=self.request.activation)  # refuses one that is unknown
         for operand in (c, out, bias):
             if operand is not None and operand.dtype != result:
                 raise DtypeError(
@@ -168,6 +164,9 @@ class Call(NamedTuple):
                 raise ArrayError(
                     f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
                 )
+
+
+_arithmetic = lru_cache(Arithmetic)
 
 
 def _host_engine(request: Request) -> Engine | None:

@@ -86,10 +86,10 @@ def matmul(
     call = Call.read(request, arrays, Scalars.checked(alpha, beta))
     if call.a.device == HOST:
         return on_host.multiply(call)
-    result = on_gpu.multiply(call)
-    if engine is None:
-        on_gpu.remember(call, arrays, options)
-    return result
+    bound = bound_of(call)
+    if engine is None and (launched := on_gpu.remember(call, bound, arrays, options)) is not None:
+        return launched
+    return on_gpu.multiply(call, bound)
 
 
 def plan(
@@ -138,7 +138,7 @@ class ProductPlan:
         call = Call.read(self._request, arrays, Scalars.checked(alpha, beta))
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return on_host.multiply(call) if call.a.device == HOST else on_gpu.multiply(call)
+        return on_host.multiply(call) if call.a.device == HOST else on_gpu.multiply(call, bound_of(call))
 
     @property
     def problem(self) -> Problem | None:

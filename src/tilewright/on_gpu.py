@@ -1,17 +1,19 @@
 """Products of arrays that lie on a GPU: there, on the caller's stream."""
 
-import contextlib
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewright.arrays.operand import Operand
-from tilewright.bound import bound_of
+from tilewright.bound import Bound
 from tilewright.calls import Call
 from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
 from tilewright.engines.plan import Pointers
 from tilewright.shapes import Formulation
+
+if TYPE_CHECKING:
+    from tilewright.engines.cuda import CudaEngine
 
 fast: Launcher | None = None
 """Calls with plans that it knows go no further than this."""
@@ -19,37 +21,42 @@ fast: Launcher | None = None
 miss: object = None
 
 
-def remember(call: Call, arrays: Mapping[str, Any], options: tuple[Any, ...] | None) -> None:
-    """Have the compiled launcher, where this machine has one, answer calls like this one from now on."""
-    global fast, miss
-    bound = bound_of(call)
-    gaps = call.bias is not None and _has_gaps(call.bias)
-    if bound.form.copied or gaps or not bound.plan.kernel.takes.separate_c:
-        return  # something is to be copied first, or A and B must not be read where alpha is 0
-    engine = bound.engine
-    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
+def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: tuple[Any, ...] | None) -> Any:
+    """Have the compiled launcher, where this machine has one, answer this call, and those like it from now on.
 
-    if not isinstance(engine, CudaEngine):
-        return
+    Returns:
+        the product; None, with nothing launched, where it cannot.
+    """
+    global fast, miss
+    if call.scalars.alpha == 0 or not bound.plan.kernel.takes.separate_c:
+        return None  # the launcher has one plan for every alpha, and only the library's kernels look at it
+    if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
+        return None  # something is to be copied first
+    engine = bound.engine
+    if engine.name != "cuda":
+        return None
+    if TYPE_CHECKING:
+        assert isinstance(engine, CudaEngine)
     if fast is None:
         module = launcher.load()
         if module is None:
-            return
+            return None
         miss = module.MISS  # before another thread can see the launcher
         fast = module.Launcher(launcher.DRIVER)
     new = None
     if call.out is None:
         make = call.library.maker(call.a, bound.form.shape, call.arithmetic.result)
         if make is None:
-            return
+            return None
         new = make
-    with contextlib.suppress(TypeError):  # options that are no key
+    a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
+    try:
         fast.remember(
-            arrays["a"],
-            arrays["b"],
-            arrays["c"],
-            arrays["out"],
-            arrays["bias"],
+            a,
+            b,
+            c,
+            out,
+            bias,
             options,
             steps=bound.plan.steps,
             needs=bound.plan.needs,
@@ -59,17 +66,22 @@ def remember(call: Call, arrays: Mapping[str, Any], options: tuple[Any, ...] | N
             scaled=call.scalars.beta != 0,
             swapped=bound.form.swapped,
         )
+    except TypeError:  # options that are no key
+        return None
+    result = fast.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options)
+    return None if result is miss else result
 
 
-def multiply(call: Call) -> Any:
-    bound, library = bound_of(call), call.library
+def multiply(call: Call, bound: Bound) -> Any:
+    """Launch the plan of a call from Python, and copy what it cannot use in place."""
+    library = call.library
     form, arithmetic = bound.form, call.arithmetic
     a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c if call.reads_c else None))
     assert a is not None and b is not None
     out = call.out
     target = library.new(call.a, form.shape, arithmetic.result, bound.engine) if _needs_new(out, form) else out
     assert target is not None
-    if bound.c_in_place and c is not None and not c.is_same(target):
+    if bound.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
         library.copy(target, c)
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias

@@ -52,8 +52,7 @@ class Arithmetic:
         return self.factors if self.result == "float32" else f"{self.factors}->{self.result}"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Where the elements of a matrix lie, or of the matrices of a batch.
 
     order: 'row' where the elements of a row are neighbours, 'column' where those of a column are.
@@ -66,6 +65,12 @@ class Layout:
     ld: int = 0
     batch_stride: int | None = None
 
+    def simplest(self, rows: int, cols: int) -> "Layout":
+        """The same memory as row-major where it can be read so: columns of one element, without gaps, are a row."""
+        if self.order == "column" and rows == 1 and self.ld == 1:
+            return Layout("row", max(cols, 1), self.batch_stride)
+        return self
+
     def lines(self, rows: int, cols: int) -> tuple[int, int]:
         """How many lines of neighbours a rows x cols matrix has, and how long they are."""
         return (rows, cols) if self.order == "row" else (cols, rows)
@@ -77,16 +82,17 @@ class Layout:
             ProblemError: one is negative, too small or near 2**31.
         """
         count, length = self.lines(rows, cols)
-        ld = self.ld or max(length, 1)
-        if ld < max(length, 1):
+        least = length or 1
+        ld = self.ld or least
+        if ld < least:
             line = "row" if self.order == "row" else "column"
-            raise ProblemError(f"ld{name} must be at least the {line} length {max(length, 1)}, got {ld}")
-        _in_range(f"ld{name}", ld, _LARGEST)
-        stride = ld * count if self.batch_stride is None else self.batch_stride
-        if batch == 1:
-            stride = 0
-        _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
-        return self if (ld, stride) == (self.ld, self.batch_stride) else Layout(self.order, ld, stride)
+            raise ProblemError(f"ld{name} must be at least the {line} length {least}, got {ld}")
+        if not _counts(ld, _LARGEST):
+            _in_range(f"ld{name}", ld, _LARGEST)
+        stride = 0 if batch == 1 else ld * count if self.batch_stride is None else self.batch_stride
+        if not _counts(stride, _LARGEST_STRIDE):
+            _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
+        return self if ld == self.ld and stride == self.batch_stride else Layout(self.order, ld, stride)
 
     @property
     def transposed(self) -> "Layout":
@@ -144,6 +150,8 @@ class Scalars(NamedTuple):
         Raises:
             ProblemError: one is not a real number.
         """
+        if type(alpha) is float and type(beta) is float and alpha == alpha and beta == beta:
+            return cls(alpha, beta)
         for name, value in (("alpha", alpha), ("beta", beta)):
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
                 raise ProblemError(f"{name} must be a number, got {value!r}")
@@ -186,11 +194,16 @@ class Problem:
             object.__setattr__(self, "arithmetic", Arithmetic(self.arithmetic))
         m, n, k, batch = self.m, self.n, self.k, self.batch
         for name, value in (("m", m), ("n", n), ("k", k), ("batch", batch)):
-            _in_range(name, value, _LARGEST)
+            if not _counts(value, _LARGEST):
+                _in_range(name, value, _LARGEST)
         for name, rows, cols in (("a", m, k), ("b", k, n), ("d", m, n)):
-            object.__setattr__(self, name, getattr(self, name).complete(name, rows, cols, batch))
-        c = self.d if self.c is None else self.c.complete("c", m, n, batch)
-        object.__setattr__(self, "c", c)
+            given: Layout = getattr(self, name)
+            layout = given.complete(name, rows, cols, batch).simplest(rows, cols)
+            if layout is not given:
+                object.__setattr__(self, name, layout)
+        c = self.d if self.c is None or self.c is self.d else self.c.complete("c", m, n, batch)
+        if c is not self.c:
+            object.__setattr__(self, "c", c)
         if self.d.order != "row" or c.order != "row":
             raise ProblemError("c and d must be row-major: multiply the transposed factors in the other order")
 
@@ -232,7 +245,7 @@ class Problem:
     @property
     def layout(self) -> str:
         """Orders of A and B, as one of `LAYOUTS`."""
-        return "".join("N" if operand.order == "row" else "T" for operand in (self.a, self.b))
+        return ("N" if self.a.order == "row" else "T") + ("N" if self.b.order == "row" else "T")
 
     @property
     def shape(self) -> str:
@@ -253,7 +266,7 @@ class Problem:
     @property
     def is_empty(self) -> bool:
         """Whether D has no elements."""
-        return 0 in (self.m, self.n, self.batch)
+        return self.m == 0 or self.n == 0 or self.batch == 0
 
     @property
     def without_products(self) -> "Problem":
@@ -275,6 +288,11 @@ def orders(layout: str) -> tuple[Layout, Layout]:
         raise ProblemError(f"layout must be one of {', '.join(LAYOUTS)}, A's order then B's, got {layout!r}")
     a, b = (Layout("row" if order == "N" else "column") for order in layout)
     return a, b
+
+
+def _counts(value: Any, most: int) -> bool:
+    """Whether it is plainly what `_in_range` takes."""
+    return type(value) is int and 0 <= value <= most
 
 
 def _in_range(name: str, value: Any, most: int) -> None:

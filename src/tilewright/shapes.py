@@ -5,13 +5,15 @@ describes how they lie.
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.errors import ArrayError
 from tilewright.problem import Arithmetic, Epilogue, Layout, Order, Problem, Side
 
 _LARGEST_LD = 2**31 - 2**12
+_PLAIN = Epilogue()
+_NOTHING: frozenset[str] = frozenset()
+_OTHER_SIDE: dict[Side | None, Side | None] = {"row": "column", "column": "row", None: None}
 
 
 class View(NamedTuple):
@@ -29,8 +31,7 @@ class View(NamedTuple):
         return cls(tuple(shape), tuple(strides))
 
 
-@dataclass(frozen=True)
-class Formulation:
+class Formulation(NamedTuple):
     """A product of arrays as a Problem."""
 
     problem: Problem
@@ -52,6 +53,20 @@ class _Matrices(NamedTuple):
     is_copy: bool
 
 
+class _Layouts(NamedTuple):
+    """Those of a problem's operands."""
+
+    a: Layout
+    b: Layout
+    d: Layout
+    c: Layout
+
+    @property
+    def of_transposed(self) -> "_Layouts":
+        """Those of the problem of the transposed result."""
+        return _Layouts(self.b.transposed, self.a.transposed, self.d.transposed, self.c.transposed)
+
+
 def result_shape(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The dimensions of a batch, and the shape of the result, of arrays of these shapes.
 
@@ -65,13 +80,15 @@ def result_shape(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, ...], t
     if a[-1] != inner:
         raise ArrayError(f"b must have {a[-1]} rows, as a has columns: got b of {size(b)}, and a of {size(a)}")
     batch_a, batch_b = tuple(a[:-2]), tuple(b[:-2])
+    rows, cols = tuple(a[-2:-1]), tuple(b[-1:]) if len(b) > 1 else ()
+    if batch_a == batch_b:
+        return batch_a, (*batch_a, *rows, *cols)
     length = max(len(batch_a), len(batch_b))
     batch = []
     for one, other in zip(_fill(batch_a, length), _fill(batch_b, length), strict=True):
         if one != other and 1 not in (one, other):
             raise ArrayError(f"batches must be equal or 1 in each dimension: got a of {size(a)}, and b of {size(b)}")
         batch.append(other if one == 1 else one)
-    rows, cols = a[-2:-1], b[-1:] if len(b) > 1 else ()
     return tuple(batch), (*batch, *rows, *cols)
 
 
@@ -100,18 +117,20 @@ def formulate(
         ArrayError: the arrays do not fit each other.
     """
     batch, shape = result_shape(a.shape, b.shape)
-    m = a.shape[-2] if len(a.shape) > 1 else 1
-    n = b.shape[-1] if len(b.shape) > 1 else 1
+    of_rows, of_cols = len(a.shape) == 1, len(b.shape) == 1
+    m, n = 1 if of_rows else a.shape[-2], 1 if of_cols else b.shape[-1]
     k, count = a.shape[-1], math.prod(batch)
     orders: tuple[Order, ...] = ("row",) if row_major else ("row", "column")
-    of_a = _matrices(_as_matrices(a, rows_missing=len(a.shape) == 1), m, k, batch, orders)
-    of_b = _matrices(_as_matrices(b, cols_missing=len(b.shape) == 1), k, n, batch, orders)
+    of_a = _matrices(_as_matrices(a, rows_missing=of_rows), m, k, batch, orders)
+    of_b = _matrices(_as_matrices(b, cols_missing=of_cols), k, n, batch, orders)
 
     def of_result(view: View, orders: tuple[Order, ...]) -> _Matrices:
-        whole = _as_matrices(view, rows_missing=len(a.shape) == 1, cols_missing=len(b.shape) == 1)
-        return _matrices(whole, m, n, batch, orders)
+        return _matrices(_as_matrices(view, rows_missing=of_rows, cols_missing=of_cols), m, n, batch, orders)
 
-    of_d = of_result(View.tight(shape) if out is None else out, orders)
+    if out is None and m and n > 1:
+        of_d = _Matrices(Layout("row", n, m * n if count > 1 else 0), False)
+    else:
+        of_d = of_result(View.tight(shape) if out is None else out, orders)
     if of_d.layout.order == "column" and out is not None:
         # Where it can be read both ways it is row-major.
         as_rows = of_result(out, ("row",))
@@ -121,40 +140,40 @@ def formulate(
         # A copy of c is row-major, so the result is made so too.
         of_d = of_result(View.tight(shape) if out is None else View(shape, None), ("row",))
         of_c = of_result(c, ("row",))
-    swapped = of_d.layout.order == "column"
-    parts = {"a": of_a, "b": of_b, "c": of_c, "out": of_d}
-    copied = frozenset(name for name, part in parts.items() if part.is_copy and not (name == "c" and c is None))
-    layouts = {name: part.layout for name, part in parts.items()}
-    sides: dict[Side | None, Side | None] = {"row": "column", "column": "row", None: None}
+    copied = _NOTHING
+    if of_a.is_copy or of_b.is_copy or of_c.is_copy or of_d.is_copy:
+        parts = {"a": of_a, "b": of_b, "c": of_c, "out": of_d}
+        copied = frozenset(name for name, part in parts.items() if part.is_copy and not (name == "c" and c is None))
+    layouts = _Layouts(of_a.layout, of_b.layout, of_d.layout, of_c.layout)
+    swapped = layouts.d.order == "column"
     if swapped:
-        m, n, bias = n, m, sides[bias]
-        layouts = {name: layout.transposed for name, layout in layouts.items()}
-        layouts["a"], layouts["b"] = layouts["b"], layouts["a"]
-    elif bias != "column" and (tall := _tall(layouts, m, n, k, count)):
+        m, n, bias = n, m, _OTHER_SIDE[bias]
+        layouts = layouts.of_transposed
+    elif count > 1 and bias != "column" and (tall := _tall(layouts, m, n, k)):
         layouts, m, count = tall, m * count, 1
-    problem = Problem(
-        m, n, k, arithmetic, count, layouts["a"], layouts["b"], layouts["out"], layouts["c"], Epilogue(bias, activation)
-    )
-    return Formulation(problem, swapped, copied, batch, shape)
+    epilogue = Epilogue(bias, activation) if bias or activation is not None else _PLAIN
+    return Formulation(Problem(m, n, k, arithmetic, count, *layouts, epilogue), swapped, copied, batch, shape)
 
 
-def _tall(layouts: dict[str, Layout], m: int, n: int, k: int, count: int) -> dict[str, Layout] | None:
+def _tall(layouts: _Layouts, m: int, n: int, k: int) -> _Layouts | None:
     """The layouts of a batch against one b as one product of all rows of a; None where rows have no one distance."""
-    if count < 2 or layouts["b"].batch_stride:
+    if layouts.b.batch_stride:
         return None
-    tall = {"b": layouts["b"]}
-    for name, length in (("a", k), ("c", n), ("out", n)):
-        order, ld, stride = layouts[name].order, layouts[name].ld, layouts[name].batch_stride or 0
-        if m == 1:
-            ld = stride
-        if order != "row" or stride != m * ld or not max(length, 1) <= ld <= _LARGEST_LD:
-            return None
-        tall[name] = Layout("row", ld)
-    return tall
+
+    def tall(layout: Layout, length: int) -> Layout | None:
+        stride = layout.batch_stride or 0
+        ld = stride if m == 1 else layout.ld
+        fits = layout.order == "row" and stride == m * ld and max(length, 1) <= ld <= _LARGEST_LD
+        return Layout("row", ld, 0) if fits else None
+
+    a, d, c = tall(layouts.a, k), tall(layouts.d, n), tall(layouts.c, n)
+    return _Layouts(a, layouts.b, d, c) if a and d and c else None
 
 
 def _as_matrices(view: View, rows_missing: bool = False, cols_missing: bool = False) -> View:
     """The same elements with both dimensions of a matrix; those that are added have one element."""
+    if not (rows_missing or cols_missing):
+        return view
     shape, strides = view.shape, view.strides
     if rows_missing:
         at = len(shape) if cols_missing else len(shape) - 1
@@ -168,26 +187,32 @@ def _as_matrices(view: View, rows_missing: bool = False, cols_missing: bool = Fa
 
 def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: tuple[Order, ...]) -> _Matrices:
     """How a batch of matrices lies in memory; as a row-major copy where no layout of these orders describes it."""
-    count = math.prod(batch)
-    if view.strides is not None:
-        stride = _batch_stride(view, batch)
-        found = [layout for order in orders if (layout := _layout(view, rows, cols, order))]
-        if stride is not None and found:
+    if 0 in view.shape:  # nothing is read or written, whatever the strides say
+        length = max(cols if orders[0] == "row" else rows, 1)
+        return _Matrices(Layout(orders[0], length, None if math.prod(batch) > 1 else 0), False)
+    stride = _batch_stride(view, batch) if view.strides is not None and batch else 0
+    if view.strides is not None and stride is not None:
+        best: Order | None = None
+        ld = longest = 0
+        row, col = view.strides[-2:]
+        for order in orders:
+            by_rows = order == "row"
+            length = cols if by_rows else rows
+            found = _ld(row, col, rows, cols) if by_rows else _ld(col, row, cols, rows)
             # Where it can be read both ways, the longer lines are the better ones.
-            best = max(found, key=lambda layout: layout.lines(rows, cols)[1])
-            return _Matrices(Layout(best.order, best.ld, stride if count > 1 else None), False)
+            if found and (best is None or length > longest):
+                best, ld, longest = order, found, length
+        if best is not None:
+            return _Matrices(Layout(best, ld, stride if math.prod(batch) > 1 else 0), False)
     serves_all = math.prod(view.shape[:-2]) == 1
     return _Matrices(Layout("row", max(cols, 1), 0 if serves_all else rows * max(cols, 1)), True)
 
 
-def _layout(view: View, rows: int, cols: int, order: Order) -> Layout | None:
-    assert view.strides is not None
-    row, col = view.strides[-2:]
-    if order == "column":
-        (row, col), (rows, cols) = (col, row), (cols, rows)
-    if (cols > 1 and col != 1) or (rows > 1 and not cols <= row <= _LARGEST_LD):
-        return None
-    return Layout(order, max(row if rows > 1 else cols, 1))
+def _ld(far: int, near: int, lines: int, length: int) -> int:
+    """The leading dimension of lines of neighbours with these strides from line to line and within one; 0 for none."""
+    if (length > 1 and near != 1) or (lines > 1 and not length <= far <= _LARGEST_LD):
+        return 0
+    return max(far if lines > 1 else length, 1)
 
 
 def _batch_stride(view: View, batch: tuple[int, ...]) -> int | None:

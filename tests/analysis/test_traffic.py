@@ -146,7 +146,7 @@ def test_tiles_that_nobody_shares_are_told_exactly_though_a_smaller_problem_woul
 def test_nothing_to_multiply(shape):
     found = counted("warptiled", Problem.parse(shape))
     assert found.groups["global_load"].requests == 0
-    assert found.groups["global_store"].accesses == (16 if shape == "4x4x0" else 0)
+    assert found.groups["global_store"].bytes == (4 * 16 if shape == "4x4x0" else 0)
     assert found.operations.ffma == 0
 
 

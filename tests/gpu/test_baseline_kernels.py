@@ -67,7 +67,7 @@ def test_a_failing_work_leaves_the_stream_usable(engine, baseline):
 
 
 def test_bench_shows_and_records_them(baseline, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
     path = tmp_path / "run.json"
     arguments = ["bench", "warptiled", "--shape", "1024", "--samples", "2", "--show-baseline-kernel"]
     monkeypatch.setattr(sys, "argv", ["tilewright", *arguments, "--json", str(path)])

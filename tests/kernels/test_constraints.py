@@ -114,28 +114,24 @@ VIOLATIONS["tma_transposed"] = [
     ),
 ]
 VIOLATIONS["split_k"] = [
-    ({"LANES_M": 3, "BM": 48}, "LANES_M must be 2, 4, 8 or 16"),
-    ({"BM": 24}, "BM must be a multiple of LANES_M*TM"),
-    ({"BN": 96, "TN": 12, "LANES_M": 2}, "BN must be a multiple of (32/LANES_M)*TN"),
-    ({"BN": 48, "LANES_M": 8}, "BN must be a multiple of 32"),
+    ({"BM": 24}, "BM must be a multiple of 4*TM"),
+    ({"BN": 96}, "BN must be a multiple of 8*TN"),
     ({"TM": 2}, "TM must be a multiple of 4"),
     ({"TN": 2}, "TN must be a multiple of 4"),
-    ({"BK": 6, "SLICES": 2}, "BK must be a multiple of 2*SLICES"),
-    ({"BK": 48, "SLICES": 3}, "TM must be a multiple of SLICES"),
-    (
-        {"BM": 256, "BN": 256, "TM": 4, "TN": 4, "BLOCKS": 1},
-        "32*SLICES*(BM/(LANES_M*TM))*(BN/((32/LANES_M)*TN)) must be",
-    ),
-    ({"BK": 12}, "BM, BN and BK must be such that the block's warps copy equally many pieces"),
-    ({"STAGES": 20}, "BLOCKS times STAGES*BK*(BM+4+BN) floats, or SLICES*BM*BN if more, must fit"),
-    ({"BM": 128, "BN": 256, "TN": 16, "TM": 8}, "BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
+    ({"BK": 6, "K_SLICES": 2}, "BK must be a multiple of 2*K_SLICES"),
+    ({"BK": 48, "K_SLICES": 3}, "TM must be a multiple of K_SLICES"),
+    ({"BM": 256, "BN": 256, "TM": 4, "TN": 4, "MIN_BLOCKS": 1}, "32*K_SLICES*(BM/(4*TM))*(BN/(8*TN)) must be"),
+    ({"BK": 12}, "BM, BN and BK must be such that the block's threads copy equally much of every tile"),
+    ({"STAGES": 20}, "MIN_BLOCKS times STAGES*BK*(BM+BN+4) floats, or K_SLICES*BM*BN if more, must fit"),
+    ({"BM": 128, "BN": 256, "TN": 16, "TM": 8}, "MIN_BLOCKS*threads*(TM*TN+2*(TM+TN)) must be at most 65536"),
 ]
 VIOLATIONS["skinny"] = [
-    ({"THREADS_N": 24}, "THREADS_N must divide 32 or be a multiple of it"),
-    ({"GROUPS": 40, "TM": 1, "TN": 1}, "GROUPS*max(THREADS_N,32) must be at most 1024"),
+    ({"THREADS_N": 24}, "THREADS_M and THREADS_N must divide 32 or be multiples of it"),
+    ({"THREADS_M": 8}, "THREADS_M or THREADS_N must be 1"),
+    ({"GROUPS": 40, "TM": 1, "TN": 1}, "GROUPS*max(THREADS_M,THREADS_N,32) must be at most 1024"),
     ({"DEPTH": 6}, "DEPTH must be a multiple of 4"),
     ({"AHEAD": 2}, "AHEAD must be 0 or 1"),
-    ({"TN": 16, "BLOCKS": 4}, "TM*TN+DEPTH*"),
+    ({"TN": 16, "MIN_BLOCKS": 4}, "TM*TN+DEPTH*"),
 ]
 VIOLATIONS["wmma_tf32"] = [
     *FRAGMENTS,

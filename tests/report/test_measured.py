@@ -10,6 +10,7 @@ from tilewright.kernels import find
 from tilewright.problem import Problem
 from tilewright.report.measured import find_measured
 from tilewright.tables import store
+from tilewright.tables.cases import posed
 
 H200 = gpu_named("H200")
 NAIVE = find("naive")
@@ -42,7 +43,7 @@ def test_emulated_and_wrong_records_say_nothing(tmp_path, make_record):
 def test_the_shipped_tables_are_looked_up_too(tmp_path):
     entry = next(entry for table in store.shipped() for entry in table.entries if table.gpu == "NVIDIA H200")
     kernel = find(entry.kernel)
-    problem = Problem(entry.m, entry.n, entry.k, entry.dtype)
+    problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
     found = find_measured(kernel, kernel.config(entry.config), problem, H200, tmp_path)
     assert found.gflops == pytest.approx(entry.gflops)
     assert "table" in found.source

@@ -117,7 +117,7 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
     assert "2 problems that were in no table: 10.0% longer in the geometric mean. What is picked now took" in text
     assert "took, in the same runs, 0.0% longer" in text
     assert "on the 1 that still are in none and on which it was measured." in text
-    assert "1 picks ran beside cuBLAS: 0.90x as fast in the geometric mean, slower on 1x1x1 (0.90x)." in text
+    assert "1 picks ran next to cuBLAS: 0.90x as fast in the geometric mean, slower on 1x1x1 (0.90x)." in text
     assert "| abc | 1 | 0 | 21.0% | 21.0% | 0.0% |" in text
     assert "| def | 1 | 1 | 0.0% | 0.0% |  |" in text
     assert "| 8x9x10 | `split_k` | BM=16, BN=32 | 21.0% | 0.0% |" in text

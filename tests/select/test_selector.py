@@ -125,7 +125,7 @@ def test_what_errs_little_is_preferred(own_tables):
 
 def test_the_users_table_comes_before_the_shipped_one():
     shipped = next(table for table in store.shipped() if table.gpu == "NVIDIA H200")
-    accurate = (e for e in shipped.entries if e.dtype == "float32" and e.accurate)
+    accurate = (e for e in shipped.entries if e.case == "NN float32" and e.batch == 1 and e.accurate)
     one = max(accurate, key=lambda e: e.gflops)
     problem = posed(one.m, one.n, one.k, one.case, one.batch)
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
@@ -134,6 +134,15 @@ def test_the_users_table_comes_before_the_shipped_one():
     store.save("NVIDIA H200", (9, 0), [entry(problem.shape, other, 1e-3)])
     forget()
     assert select(problem, (9, 0), "NVIDIA H200")[0].name == other
+
+
+def test_where_c_is_added_kernels_that_leave_it_alone_come_first(own_tables):
+    store.save("GPU", (9, 0), [entry("96", "warptiled", 9.0), entry("96", "split_k", 8.0)])
+    problem = Problem.parse("96")
+    assert select(problem, (9, 0), "GPU")[0].name == "warptiled"
+    assert select(problem, (9, 0), "GPU", adds_c=True)[0].name == "split_k"
+    nearby = Problem.parse("97x96x96")
+    assert select(nearby, (9, 0), "GPU", adds_c=True)[0].takes.separate_c
 
 
 def test_between_tabled_shapes_what_did_well_nearby_is_taken(own_tables):
@@ -234,7 +243,7 @@ class Without:
 
     distances = Measured.distances
     ranked = Measured.ranked
-    weighed = Measured.weighed
+    voted = Measured.voted
 
 
 def test_its_expectations_meet_what_was_measured(monkeypatch):

@@ -40,7 +40,7 @@ def test_a_search_ends_with_the_best_beside_the_baseline(tune, tmp_path):
     path = tmp_path / "run.json"
     status, out, _ = tune("coalesced", "3", "--shape", "32", "--shape", "33x20x10", "--json", str(path))
     assert status == 0
-    assert "32x32x32, NN float32" in out
+    assert "32x32x32, float32" in out
     assert "NumPy" in out
     assert "9 of 9 configs tried" in out
     run = json.loads(path.read_text())

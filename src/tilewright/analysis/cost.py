@@ -99,6 +99,28 @@ class _Work(NamedTuple):
     """Workers of a tile."""
 
 
+_ALONE = _Work(0, 0, 0, 0, 1)
+"""Of a problem each of whose tiles has a block of its own, what is not the number of tiles."""
+
+
+class _Room(NamedTuple):
+    """What a GPU holds of a kernel's blocks."""
+
+    needs: Footprint
+    held: int
+    """Blocks on a multiprocessor."""
+    together: int
+    """Blocks on all of them."""
+    waves: tuple[tuple[float, float], ...]
+    """By blocks on a multiprocessor, up to those that it holds: its cycles for a step along k of each, and besides."""
+
+    @classmethod
+    def of(cls, needs: Footprint, multiprocessors: int) -> "_Room":
+        held = needs.occupancy.blocks
+        waves = ((join(count * needs.busy, needs.alone), needs.ends + count * needs.store) for count in range(held + 1))
+        return cls(needs, held, held * multiprocessors, tuple(waves))
+
+
 class CostModel:
     """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes."""
 
@@ -115,44 +137,58 @@ class CostModel:
         self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
-        self._footprints: dict[tuple[bool, bool, str, int], Footprint] = {}
+        self._rooms: dict[tuple[bool, bool, str, int], _Room] = {}
         self._l2_bytes_per_us = _L2_RATE * gpu.l2_bytes_per_clock * gpu.clock_mhz
+        self._l2_bytes = _L2_SHARE * gpu.l2_bytes
+        self._dram_bytes_per_us = 1e3 * gpu.dram_gbs
+        self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
+        self._relayouts, self._shares = kernel.relayouts is not None, self._workers > 0 or self._splits
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
-        _, m, n, k, batch, *_ = sizes
-        tile, gpu = self._tile, self._gpu
-        down, across, steps = -(-m // tile.m), -(-n // tile.n), -(-k // tile.k)
-        edges = down * tile.m != m or across * tile.n != n or steps * tile.k != k
-        needs = self._footprint(sizes, edges)
-        held = needs.occupancy.blocks
+        _, m, n, k, batch, item_bytes, _, _, layout, aligned = sizes
+        (tile_m, tile_n, tile_k), multiprocessors = self._tile, self._multiprocessors
+        down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
+        edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
+        room = self._rooms.get((edges, aligned, layout, item_bytes)) or self._room(sizes, edges)
+        held = room.held
         if not held:
             return None
         tiles = batch * down * across
-        work = self._divide(sizes, tiles, steps)
-        copied = self._relayout_bytes(sizes)
-        cycles, idle = self._cycles(needs, work, steps, copied > 0)
-        blocks_us = cycles / gpu.clock_mhz
+        work = self._divide(sizes, tiles, steps) if self._shares else _ALONE
+        copied = self._relayout_bytes(sizes) if self._relayouts else 0
+        if work is _ALONE and self._bundle == 1:
+            full, rest = divmod(tiles, room.together)
+            of_step, besides = room.waves[held]
+            cycles = full * (steps * of_step + besides)
+            if rest:
+                of_step, besides = room.waves[-(-rest // multiprocessors)]
+                cycles += steps * of_step + besides
+            idle, blocks = 0.0, tiles / multiprocessors
+        else:
+            if work is _ALONE:
+                work = _ALONE._replace(whole=tiles)
+            cycles, idle = self._cycles(room.needs, work, steps, copied > 0)
+            blocks = (work.whole + work.workers) / multiprocessors
+        blocks_us = cycles / self._clock_mhz
         traffic_us = self._traffic_us(sizes, held, tiles, across, work.parts)
         us = _LAUNCH_US + join(blocks_us, traffic_us)
         if work.parts > 1 and self._workers:  # as a tree
             levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
-            us += max(levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile.m * tile.n) - idle / gpu.clock_mhz, 0.0)
+            us += max(levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile_m * tile_n) - idle / self._clock_mhz, 0.0)
         elif work.parts > 1:
             us += _GATHER_US
         if copied:
-            us += _RELAYOUT_US + copied / (1e3 * gpu.dram_gbs)
-        blocks = (work.whole + work.workers) / gpu.multiprocessors
+            us += _RELAYOUT_US + copied / self._dram_bytes_per_us
         return Cost(us, blocks_us, traffic_us, blocks / held, blocks, work.parts)
 
-    def _footprint(self, sizes: Sizes, edges: bool) -> Footprint:
-        key = edges, sizes.aligned, sizes.layout, sizes.item_bytes
-        found = self._footprints.get(key)
-        if found is None:
-            problem = sizes.problem
-            variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, sizes.layout, problem.epilogue)
-            found = footprint(self._kernel, self._config, self._gpu, variant, self._report)
-            self._footprints[key] = found
+    def _room(self, sizes: Sizes, edges: bool) -> _Room:
+        """What is found once for all problems that the same code serves."""
+        problem = sizes.problem
+        variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, sizes.layout, problem.epilogue)
+        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report)
+        found = _Room.of(needs, self._multiprocessors)
+        self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes] = found
         return found
 
     def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
@@ -168,7 +204,7 @@ class CostModel:
             parts = min(blocks // tiles, steps)
             if parts > 1:
                 return _Work(0, tiles * parts, 0, -(-steps // parts), parts)
-        return _Work(tiles, 0, 0, 0, 1)
+        return _ALONE
 
     def _of_one(self, whole: int, work: _Work) -> tuple[int, int]:
         """Blocks with a tile of their own, and workers, that a multiprocessor gets at most."""
@@ -215,18 +251,18 @@ class CostModel:
         return 2 * sizes.item_bytes * sizes.k * copied
 
     def _traffic_us(self, sizes: Sizes, held: int, tiles: int, across: int, parts: float) -> float:
-        tile, gpu, line = self._tile, self._gpu, _LINE_BYTES // sizes.item_bytes
+        tile, line = self._tile, _LINE_BYTES // sizes.item_bytes
         rows = tile.m if sizes.layout[0] == "N" else max(tile.m, line)
         cols = tile.n if sizes.layout[1] == "T" else max(tile.n, line)
         through_l2 = sizes.item_bytes * tiles * (rows + cols) * sizes.k + sizes.result_bytes
         least = from_dram = float(sizes.factor_bytes)
-        if least > _L2_SHARE * gpu.l2_bytes:
+        if least > self._l2_bytes:
             # A wave shares what it reads; the next one reads it again.
-            running = max(min(int(held * gpu.multiprocessors / parts), tiles), 1)
+            running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
             high, wide = -(-running // max(across, 1)), min(running, across)
             a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
             from_dram = max(least, min(a_wave * (tiles / running), through_l2))
-        return max(through_l2 / self._l2_bytes_per_us, (from_dram + sizes.result_bytes) / (1e3 * gpu.dram_gbs))
+        return max(through_l2 / self._l2_bytes_per_us, (from_dram + sizes.result_bytes) / self._dram_bytes_per_us)
 
 
 def predict(

@@ -52,7 +52,7 @@ class Occupancy:
 
 
 def occupancy(sm: Multiprocessor, threads: int, registers: int, shared_bytes: int, bundle: int = 1) -> Occupancy:
-    """Occupancy of blocks of so many threads and registers a thread.
+    """Occupancy of blocks of this many threads and registers a thread.
 
     The rules are those of NVIDIA's cuda_occupancy.h: a warp's registers are rounded up to whole allocation units and
     come from one of the multiprocessor's partitions; a launch is refused where they do not fit all partitions evenly.

@@ -2,7 +2,7 @@
 
 Registers lie on two banks, even numbers on one and odd numbers on the other, and each bank delivers one register, of
 all 32 lanes, a cycle. An operand marked `.reuse` stays at hand for the next multiply-add of the warp, in the same place
-among its operands. So three operands that are all to be read take two cycles at least, and as many as lie on one bank.
+among its operands. So three operands that are all to be read take two cycles at least, three if they share a bank.
 
 Source: "Analyzing Modern NVIDIA GPU cores", Huerta et al., 2025, section 5.3, measured on Ampere. On an H200 a form of
 split_k with conflicts in half of its multiply-adds took a tenth longer than one with few, at 2047x2047x128. Few matter

@@ -24,7 +24,7 @@ class Bytes:
     least_written: int
     """To DRAM: C."""
     requested: int
-    """Sectors that requests of global memory touch, in bytes, and tiles that tensor maps bring."""
+    """Sectors that requests of global memory touch, in bytes, and tiles that tensor maps load."""
     shared: int
     """What the wavefronts of shared memory could move: 128 bytes each."""
 

@@ -42,7 +42,7 @@ class Plan:
     """Values of k: the whole problem's, or three in equal steps from which it follows."""
 
     def at(self, depth: int) -> Problem:
-        """The small problem with so many elements along k."""
+        """The small problem with this many elements along k."""
         return replace(self.small, k=depth)
 
     def steps(self, k: int) -> int:

@@ -21,7 +21,7 @@ SECTOR_BYTES = 32
 WAVEFRONT_BYTES = 128
 
 _WHOLE = 2**22
-"""Launches of up to so many multiply-adds are run whole."""
+"""Launches of up to this many multiply-adds are run whole."""
 _SHARED_WORK = 2**25
 """The same for those in which blocks share the work on a tile, whose counts cannot be told from a few blocks'."""
 
@@ -122,7 +122,7 @@ def count(
     scalars: Scalars = Scalars(),
     multiprocessors: int = MULTIPROCESSORS,
 ) -> Traffic:
-    """Count a launch of a kernel, all blocks of it or as many as tell the rest.
+    """Count a launch of a kernel, all blocks of it, or those that stand for the others.
 
     Args:
         kernel, config, problem: what is launched; base addresses are taken for aligned.

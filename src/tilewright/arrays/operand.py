@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import DtypeError
+from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import DTYPES, ITEM_BYTES
 from tilewright.shapes import View
 
@@ -37,9 +38,17 @@ class Operand(NamedTuple):
     @property
     def view(self) -> View:
         """Shape, and strides in elements."""
-        item = ITEM_BYTES[self.dtype]
-        whole = all(stride % item == 0 for stride in self.strides)
-        return View(self.shape, tuple(stride // item for stride in self.strides) if whole else None)
+        item, strides = ITEM_BYTES[self.dtype], []
+        for stride in self.strides:
+            if stride % item:
+                return View(self.shape, None)
+            strides.append(stride // item)
+        return View(self.shape, tuple(strides))
+
+    @property
+    def kind(self) -> tuple[tuple[int, ...], tuple[int, ...], str, int, int]:
+        """All that a plan depends on: shape, strides, element type, device, and what the address leaves by 16."""
+        return self.shape, self.strides, self.dtype, self.device, self.pointer % VECTOR_BYTES
 
     @property
     def elements_overlap(self) -> bool:
@@ -145,4 +154,4 @@ def _normal(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """Strides, those that no element depends on being 0."""
     if 0 in shape:
         return (0,) * len(shape)
-    return tuple(stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True))
+    return tuple([stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True)])

@@ -1,6 +1,7 @@
 """Tensors of PyTorch."""
 
 import sys
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class Torch(Library):
             raise ArrayError(f"{argument} must be a dense tensor, got one of layout {array.layout}")
         if array.is_neg():
             raise ArrayError(f"{argument} is a view that negates when it is read: pass {argument}.resolve_neg()")
-        dtype = supported(argument, str(array.dtype).removeprefix("torch."), _CONVERT)
+        dtype = supported(argument, _name(array.dtype), _CONVERT)
         device = array.device
         if device.type == "cpu":
             return host_operand(argument, array, _numpy_view(array.detach(), dtype))
@@ -55,9 +56,13 @@ class Torch(Library):
         return torch.empty_strided, (shape, strides), {"dtype": kind, "device": like.array.device}
 
     def stream(self, array: Any) -> int:
-        return (
-            int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) if array.is_cuda else LEGACY_STREAM
-        )
+        if not array.is_cuda:
+            return LEGACY_STREAM
+        torch = sys.modules["torch"]
+        # What PyTorch's own compiled code calls: it makes no object.
+        if raw := getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None):
+            return int(raw(array.device.index))
+        return int(torch.cuda.current_stream(array.device).cuda_stream)
 
     def row_major(self, operand: Operand, shape: tuple[int, ...]) -> Operand:
         return self.read(operand.argument, operand.array.expand(shape).contiguous(), LEGACY_STREAM)
@@ -68,6 +73,12 @@ class Torch(Library):
     def written(self, array: Any) -> None:
         # So that backward() refuses to use a tensor that was saved for it and has changed since.
         sys.modules["torch"].autograd.graph.increment_version(array)
+
+
+@lru_cache
+def _name(dtype: Any) -> str:
+    """NumPy's name of an element type."""
+    return str(dtype).removeprefix("torch.")
 
 
 def _numpy_view(tensor: Any, dtype: str) -> NDArray[Any]:

@@ -122,7 +122,7 @@ class CublasBaseline:
     def works(
         self, problem: Problem, sets: OperandSets, precision: str | None = None, scalars: Scalars = Scalars()
     ) -> Mapping[str, Work]:
-        """What to time beside a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
+        """What to time next to a kernel: `DEFAULT` and, where the heuristics offer anything, `BEST`.
 
         cuBLASLt's algorithms are compared here, on these operands: what is in the sets' C is lost.
 

@@ -1,4 +1,4 @@
-"""Nsight Compute: NVIDIA's profiler, run on launches of the ladder's kernels, and its counters beside explained ones.
+"""Nsight Compute: NVIDIA's profiler, run on launches of the ladder's kernels, and its counters next to explained ones.
 
 One process launches all kernels in a known order, since starting the profiler takes longer than most of them.
 """

@@ -1,4 +1,4 @@
-"""NumPy on the CPU: the reference that stands beside the emulator, where there is no GPU to compare on."""
+"""NumPy on the CPU: the reference next to the emulator, where there is no GPU to compare on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

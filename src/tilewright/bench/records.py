@@ -37,7 +37,7 @@ class LaunchedKernel(_Model):
 
 
 class Baseline(_Model):
-    """What was timed beside the kernel, in the same run, on the same problem."""
+    """What was timed next to the kernel, in the same run, on the same problem."""
 
     name: str
     version: str

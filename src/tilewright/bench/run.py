@@ -1,4 +1,4 @@
-"""A bench run: which kernels, which problems, beside which library."""
+"""A bench run: which kernels, which problems, next to which library."""
 
 from collections.abc import Iterator, Sequence
 

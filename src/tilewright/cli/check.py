@@ -61,13 +61,13 @@ def run_check(
 ) -> None:
     """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
 
-    All rungs on an aligned and an odd shape:  [bold]tilewright check[/]
+    All kernels on an aligned and an odd shape:  [bold]tilewright check[/]
 
     One of them where it matters:              [bold]tilewright check split_k:large --shape 200x300x1000[/]
 
     Needs no GPU: the emulator looks at every access of memory. Checked are races in shared and global memory, in the
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
-    for; accesses outside of arrays or off their alignment; reads of what nobody wrote; barriers that part of a block
+    for; accesses outside of arrays or off their alignment; reads of uninitialised memory; barriers that part of a block
     skips; and that C is right, and the same whatever order threads run in.
 
     The exit status is 0 only if nothing was found.

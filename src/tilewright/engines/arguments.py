@@ -3,7 +3,7 @@ is only known when a call comes.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -65,6 +65,13 @@ class Shape(NamedTuple):
     """Bytes of each parameter."""
     members: tuple[_Member, ...]
     bytes: int
+    numbers: struct.Struct
+    """All of them as bytes, with zeros for what a call brings."""
+    names: tuple[str, ...]
+    """What the numbers among the members are."""
+    slots: tuple[Slot, ...]
+    """What a call brings, where addresses are those of the operands."""
+    has_maps: bool
 
 
 class Source(NamedTuple):
@@ -82,7 +89,7 @@ def pack(
     maps: Mapping[str, bytes],
     more: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[bytes, tuple[Slot, ...]]:
-    """The parameters of a launch, but for what a call brings; and where that goes.
+    """The parameters of a launch, but for what only a call knows; and where that goes.
 
     Args:
         kernel: what is launched.
@@ -92,37 +99,37 @@ def pack(
         maps: templates of tensor maps, for 'A' and 'B', where the kernel takes some.
         more: numbers that the problem does not have.
     """
-    shape = shape_of(kernel.arguments)
+    shape, a, b, c, d = shape_of(kernel.arguments), problem.a, problem.b, problem.addend, problem.d
     numbers = {
         "m": problem.m,
         "n": problem.n,
         "k": problem.k,
         "batch": problem.batch,
         "workers": workers,
-        "step_a": int(bool(problem.a.batch_stride)),
-        "step_b": int(bool(problem.b.batch_stride)),
-        "lda": _ld(problem.a, problem.m, problem.k),
-        "ldb": _ld(problem.b, problem.k, problem.n),
-        "ldc": _ld(problem.addend, problem.m, problem.n),
-        "ldd": _ld(problem.d, problem.m, problem.n),
-        "batch_stride_a": problem.a.batch_stride or 0,
-        "batch_stride_b": problem.b.batch_stride or 0,
-        "batch_stride_c": problem.addend.batch_stride or 0,
-        "batch_stride_d": problem.d.batch_stride or 0,
+        "step_a": 1 if a.batch_stride else 0,
+        "step_b": 1 if b.batch_stride else 0,
+        "lda": _ld(a, problem.m, problem.k),
+        "ldb": _ld(b, problem.k, problem.n),
+        "ldc": _ld(c, problem.m, problem.n),
+        "ldd": _ld(d, problem.m, problem.n),
+        "batch_stride_a": a.batch_stride or 0,
+        "batch_stride_b": b.batch_stride or 0,
+        "batch_stride_c": c.batch_stride or 0,
+        "batch_stride_d": d.batch_stride or 0,
         **more,
     }
-    template, slots = bytearray(shape.bytes), []
-    for offset, kind, what in shape.members:
-        if kind in "iq":
-            struct.pack_into(f"={kind}", template, offset, numbers[what])
-            continue
-        if kind == "t":
-            template[offset : offset + MAP_BYTES] = maps.get(what, bytes(MAP_BYTES))
-            if what not in maps:  # blank: the kernel uses no map where k = 0
+    template = shape.numbers.pack(*[numbers[what] for what in shape.names])
+    if not shape.has_maps and not sources:
+        return template, shape.slots
+    filled, slots = bytearray(template), []
+    for slot in shape.slots:
+        if slot.kind == "map":
+            if slot.source not in maps:  # blank: the kernel uses no map where k = 0
                 continue
-        source = sources.get(what, Source(what))
-        slots.append(Slot(offset, _KINDS[kind], source.name, source.shift))
-    return bytes(template), tuple(slots)
+            filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
+        source = sources.get(slot.source)
+        slots.append(slot if source is None else Slot(slot.offset, slot.kind, source.name, source.shift))
+    return bytes(filled), tuple(slots)
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
@@ -148,7 +155,27 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         end = _round_up(end, alignment)
         offsets.append(start)
         sizes.append(end - start)
-    return Shape(tuple(offsets), tuple(sizes), tuple(members), end)
+    numbers = [member for member in members if member.type not in _KINDS]
+    slots = tuple(Slot(offset, _KINDS[kind], what) for offset, kind, what in members if kind in _KINDS)
+    return Shape(
+        tuple(offsets),
+        tuple(sizes),
+        tuple(members),
+        end,
+        _with_gaps(numbers, end),
+        tuple(member.what for member in numbers),
+        slots,
+        any(slot.kind == "map" for slot in slots),
+    )
+
+
+def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:
+    """These members alone, of so many bytes of parameters."""
+    end, layout = 0, "="
+    for offset, kind, _ in members:
+        layout += f"{offset - end}x{kind}"
+        end = offset + _SIZES[kind]
+    return struct.Struct(f"{layout}{size - end}x")
 
 
 def _round_up(value: int, unit: int) -> int:

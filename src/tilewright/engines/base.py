@@ -95,7 +95,7 @@ class Engine(Protocol):
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        capturing: bool = False,
+        capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
@@ -103,7 +103,8 @@ class Engine(Protocol):
             kernel, config: what runs.
             problem: what it computes.
             addresses: of the operands, or what they leave when divided by 16.
-            capturing: whether the plan is for a stream that is being captured into a graph.
+            capturing: says whether the stream that the plan is for is being captured into a graph. It is only asked if
+                code must be loaded.
 
         Raises:
             DtypeError, LaunchError, ProblemError: the kernel does not take the problem, the geometry is one that a GPU

@@ -120,7 +120,7 @@ def short_name(name: str) -> str:
 
 @lru_cache
 def _cpp_runtime() -> ctypes.CDLL | None:
-    """The C++ runtime library, whose demangler is part of its ABI; it brings C's `free` with it."""
+    """The C++ runtime library, whose demangler is part of its ABI; it has C's `free` too."""
     for library in ("libstdc++.so.6", "libc++abi.so.1"):
         try:
             return ctypes.CDLL(library)

@@ -116,13 +116,12 @@ class CudaEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        capturing: bool = False,
+        capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
         Args:
-            kernel, config, problem, addresses: see `Engine.plan`.
-            capturing: whether the plan is for a stream that is being captured, so that no code may be loaded.
+            kernel, config, problem, addresses, capturing: see `Engine.plan`.
 
         Raises:
             DtypeError, ProblemError: the kernel does not take the problem.
@@ -134,23 +133,27 @@ class CudaEngine:
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
         found = jobs(kernel, config, problem, addresses)
-        compiled = all((job.kernel, job.config, job.variant) in self._executables for job in found.jobs)
-        if capturing and not compiled:
+        executables = [self._executables.get((job.kernel, job.config, job.variant)) for job in found.jobs]
+        if None in executables and capturing is not None and capturing():
             raise LaunchError(
                 "the stream is being captured, and the code of this product is not compiled: multiply arrays of this "
                 "kind once before the capture, or call tilewright.plan with them"
             )
-        executables = [self.compile(job.kernel, job.config, job.variant) for job in found.jobs]
-        with self.current:  # tensor maps are made in it
-            steps = tuple(self._step(job, one) for job, one in zip(found.jobs, executables, strict=True))
+        steps = []
+        for job, known in zip(found.jobs, executables, strict=True):
+            executable = known or self.compile(job.kernel, job.config, job.variant)
+            steps.append(self._step(job, executable))
         last = found.jobs[-1]
         workspace = last.kernel.workspace(last.problem, last.config, self.multiprocessors)
         needs = Needs(workspace.bytes, workspace.tickets, found.relayout_bytes)
-        return Plan(problem, kernel, config, executables[-1], steps, needs, found.relaid)
+        return Plan(problem, kernel, config, executable, tuple(steps), needs, found.relaid)
 
     def _step(self, job: Job, executable: CudaExecutable) -> Step:
         kernel, config, problem = job.kernel, job.config, job.problem
-        maps = {name: encode(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
+        maps = {}
+        if kernel.tensor_maps is not None:
+            with self.current:  # tensor maps are made in it
+                maps = {name: encode(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
         workers = config.get("WORKERS", 0) * self.multiprocessors
         arguments, slots = pack(kernel, problem, workers, job.sources, maps, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))

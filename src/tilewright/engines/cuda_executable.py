@@ -49,13 +49,14 @@ class CudaExecutable:
         """
         launch = self.kernel.launch(problem, self.config, self._room.multiprocessors, blocks)
         geometry = launch.bundled(self.kernel.bundle(self.config))
-        name, limits = self.kernel.name, self._limits
-        if math.prod(geometry.block) > limits.threads_per_block or geometry.block[2] > limits.block_z:
+        name, limits, (x, y, z) = self.kernel.name, self._limits, geometry.block
+        if x * y * z > limits.threads_per_block or z > limits.block_z:
             raise LaunchError(
                 f"{name}: a block must have at most {limits.threads_per_block} threads, "
                 f"{limits.block_z} along z, got {geometry.block}"
             )
-        if any(blocks > most for blocks, most in zip(geometry.grid, _MAX_GRID, strict=True)):
+        x, y, z = geometry.grid
+        if x > _MAX_GRID[0] or y > _MAX_GRID[1] or z > _MAX_GRID[2]:
             raise LaunchError(f"{name}: a grid must have at most {_MAX_GRID} blocks, got {geometry.grid}")
         if geometry.shared_bytes > self._room.of_block:
             raise LaunchError(

@@ -11,7 +11,7 @@ from pathlib import Path
 from tilewright.errors import EngineUnavailableError
 
 WHEEL = "nvidia-cuda-nvdisasm"
-"""The package that brings the program and nothing else."""
+"""The package that contains the program and nothing else."""
 
 _INSTALL = "pip install 'tilewright[sass]' (or put the nvdisasm of a CUDA toolkit on the PATH)"
 

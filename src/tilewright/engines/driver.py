@@ -76,7 +76,7 @@ class Allocation:
 
 
 def check(result: tuple[Any, ...]) -> Any:
-    """The value that a driver function returned beside its status.
+    """The value that a driver function returned next to its status.
 
     Raises:
         LaunchError: the status is an error; the driver's words are in the message.

@@ -164,7 +164,7 @@ def _refused(options: ProgramOptions, words: str) -> CompileError:
 
 
 def _value(result: tuple[Any, ...]) -> Any:
-    """What a function of NVRTC returned beside its status."""
+    """What a function of NVRTC returned next to its status."""
     status, value = result
     _check(status)
     return value

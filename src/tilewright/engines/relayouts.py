@@ -112,6 +112,8 @@ def numbers(copies: Sequence[Copy]) -> dict[str, int]:
 
 def blocks(config: Config, copies: Sequence[Copy]) -> int | None:
     """Blocks that make the copies; None where there are none, so that blocks follow from the problem."""
+    if not copies:
+        return None
     return sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies) or None
 
 

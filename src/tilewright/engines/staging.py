@@ -110,7 +110,7 @@ def _free(current: Current, pointer: int) -> None:
 
 
 def panels(rows: int, row_bytes: int, panel_bytes: int) -> Iterator[slice]:
-    """Slices of rows that together have about so many bytes each."""
+    """Slices of rows that together have about this many bytes each."""
     count = max(panel_bytes // max(row_bytes, 1), 1)
     for start in range(0, rows, count):
         yield slice(start, min(start + count, rows))

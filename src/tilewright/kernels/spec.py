@@ -1,12 +1,12 @@
-"""The vocabulary of the ladder: Kernel, Parameter, Constraint, Config, Variant, Launch."""
+"""The vocabulary of kernels: Kernel, Parameter, Constraint, Config, Variant, Launch."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, KernelNotFoundError, TilewrightError, nearest
-from tilewright.gpus import limits
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
 from tilewright.problem import Order, Problem
@@ -32,16 +32,13 @@ class Config(Mapping[str, int]):
 
     def __init__(self, values: Mapping[str, int]) -> None:
         self._values = dict(values)
+        self.__dict__ |= self._values  # so that config.BM is as quick as an attribute
 
     def __getitem__(self, name: str) -> int:
         return self._values[name]
 
     def __getattr__(self, name: str) -> int:
-        try:
-            values: dict[str, int] = self.__dict__["_values"]
-            return values[name]
-        except KeyError:
-            raise AttributeError(f"config has no parameter {name}") from None
+        raise AttributeError(f"config has no parameter {name}")
 
     def __contains__(self, name: object) -> bool:  # Mapping's own takes an exception to find that it is not
         return name in self._values
@@ -53,6 +50,10 @@ class Config(Mapping[str, int]):
         return len(self._values)
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash(frozenset(self._values.items()))
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +114,7 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorBox:
-    """The part of a matrix that one load through a tensor map brings into shared memory, and how it lies there.
+    """The part of a matrix that one load through a tensor map moves to shared memory, and how it lies there.
 
     Limits: CUDA driver API, cuTensorMapEncodeTiled.
 
@@ -157,15 +158,15 @@ class Launch(NamedTuple):
     shared_bytes: int
 
     def bundled(self, count: int) -> "Launch":
-        """The same launch as the hardware takes it, with bundles of so many blocks for its blocks (`bundle.cuh`)."""
+        """The same launch as the hardware takes it, with bundles of this many blocks for its blocks (`bundle.cuh`)."""
         if count == 1:
             return self
         return Launch((-(-self.grid[0] // count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Kernel:
-    """One rung of the ladder: a source, its parameters and constraints, and how it is launched."""
+    """A rung of the ladder or a kernel of the library: a source, its parameters and constraints, how it is launched."""
 
     rung: int
     name: str
@@ -201,19 +202,16 @@ class Kernel:
     """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
     it calls `wait_for_grid_before` before it touches memory."""
     blocks: Callable[[Problem, Config, int], int] | None = None
-    """Blocks in the grid on so many multiprocessors; None: one for each tile of D. There are more where several share
+    """Blocks in the grid on this many multiprocessors; None: one for each tile of D. There are more where several share
     the work on one."""
     workspace_bytes: Callable[[Problem, Config, int], int] | None = None
-    """Bytes of memory that the blocks of a launch share, on so many multiprocessors, where the source asks for some:
+    """Bytes of memory that the blocks of a launch share, on this many multiprocessors, where the source asks for some:
     they are private to the launch. With them comes a counter for each block; the counters are 0 when a launch begins,
     and it must leave them so. Both addresses are null where it asks for 0 bytes."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     """Overrides of the defaults that were measured to be better, by compute capability."""
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.rung} {self.name}>"
@@ -268,8 +266,9 @@ class Kernel:
         """Why it does not take a problem with operands at these addresses, or copies of them; None where it does."""
         if self.relayouts is None:
             return self.takes.refusal(self.name, problem, addresses)
-        orders = (order or layout.order for order, layout in zip(self.relayouts, (problem.a, problem.b), strict=True))
-        return self.takes.refusal(self.name, problem, addresses, "".join("NT"[order == "column"] for order in orders))
+        a, b = self.relayouts
+        given = ("NT"[(a or problem.a.order) == "column"]) + "NT"[(b or problem.b.order) == "column"]
+        return self.takes.refusal(self.name, problem, addresses, given)
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
         """Raise the refusal of a problem: DtypeError, LaunchError or ProblemError."""
@@ -278,13 +277,12 @@ class Kernel:
 
     def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
         """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
-        arch = limits(capability).arch
-        if refusal := self.takes.refusal_of_gpu(self.name, capability, arch, dtype):
+        if refusal := self.takes.refusal_of_gpu(self.name, capability, dtype):
             raise refusal
 
     def runs_on(self, capability: tuple[int, int], dtype: str) -> bool:
         """Whether it runs on GPUs of a compute capability with factors of this type."""
-        return self.takes.refusal_of_gpu(self.name, capability, limits(capability).arch, dtype) is None
+        return self.takes.refusal_of_gpu(self.name, capability, dtype) is None
 
     def bundle(self, config: Config) -> int:
         """Blocks that start as one, on the same multiprocessor."""

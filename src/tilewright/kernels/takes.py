@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, LaunchError, ProblemError, TilewrightError
+from tilewright.gpus import limits
 from tilewright.problem import ITEM_BYTES, LAYOUTS, Epilogue, Layout, Problem
 
 VECTOR_BYTES = 16
@@ -21,8 +22,7 @@ class Addresses(NamedTuple):
     c: int = 0
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(NamedTuple):
     """What is known of the operands when a kernel is compiled.
 
     edges: some tile reaches past the end of A, B or D, so loads and stores are bounds-checked.
@@ -80,7 +80,7 @@ class Takes:
             return LaunchError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {layout}")
         if problem.batch > 1 and not self.batches:
             return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
-        if problem.epilogue != Epilogue() and not self.epilogue:
+        if not self.epilogue and problem.epilogue != Epilogue():
             return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
         if self.aligned and not relayout and not factors_aligned(problem, addresses):
             return LaunchError(
@@ -89,7 +89,7 @@ class Takes:
             )
         return None
 
-    def refusal_of_gpu(self, name: str, capability: tuple[int, int], arch: str, dtype: str) -> ConfigError | None:
+    def refusal_of_gpu(self, name: str, capability: tuple[int, int], dtype: str) -> ConfigError | None:
         """Why the kernel of this name does not run on a GPU with factors of this type; None where it does."""
         needed = self.capability_for(dtype)
         if capability < needed:
@@ -97,7 +97,7 @@ class Takes:
                 f"{name} needs a GPU of compute capability {needed[0]}.{needed[1]} or newer for {dtype}, "
                 f"got {capability[0]}.{capability[1]}"
             )
-        if self.architectures and arch not in self.architectures:
+        if self.architectures and (arch := limits(capability).arch) not in self.architectures:
             return ConfigError(f"{name} runs on {', '.join(self.architectures)} alone, got {arch}")
         return None
 
@@ -114,7 +114,7 @@ EVERYTHING = Takes(
 
 def lines_aligned(layout: Layout, rows: int, cols: int, dtype: str, address: int) -> bool:
     """Whether every row of a matrix (or column, by its order) starts at a multiple of `VECTOR_BYTES`."""
-    count, _ = layout.lines(rows, cols)
+    count = rows if layout.order == "row" else cols
     strides = (layout.ld if count > 1 else 0) | (layout.batch_stride or 0)
     return (strides * ITEM_BYTES[dtype] | address) % VECTOR_BYTES == 0
 

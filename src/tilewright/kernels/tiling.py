@@ -68,10 +68,10 @@ def threads_of_4_by_8(config: Config) -> int:
 
 WARPS_OF_4_BY_8 = (
     Constraint(
-        lambda c: c.BM % (_LANES_M * c.TM) == 0, "BM must be a multiple of 4*TM: 4 lanes of a warp stand along m"
+        lambda c: c.BM % (_LANES_M * c.TM) == 0, "BM must be a multiple of 4*TM: 4 lanes of a warp are arranged along m"
     ),
     Constraint(
-        lambda c: c.BN % (_LANES_N * c.TN) == 0, "BN must be a multiple of 8*TN: 8 lanes of a warp stand along n"
+        lambda c: c.BN % (_LANES_N * c.TN) == 0, "BN must be a multiple of 8*TN: 8 lanes of a warp are arranged along n"
     ),
 )
 """For kernels whose warps stand so."""

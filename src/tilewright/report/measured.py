@@ -23,7 +23,7 @@ def find_measured(
 ) -> Measured | None:
     """The speed of a launch on a GPU of this product; None where nobody measured it.
 
-    Alpha and beta are not compared: they make no difference that shows beside a product.
+    Alpha and beta are not compared: they make no difference that shows next to a product.
     """
     return next(
         itertools.chain(_of_records(kernel, config, problem, gpu, results), _of_tables(kernel, config, problem, gpu)),

@@ -93,7 +93,7 @@ def multiply_share(loop: Sequence[Instruction]) -> tuple[str, float]:
 
 
 def listing(code: MachineCode) -> Iterable[str]:
-    """The instructions, a line each: a bar beside those of the main loop, address, predicate, operation."""
+    """The instructions, a line each: a bar next to those of the main loop, address, predicate, operation."""
     inside = {instruction.address for instruction in code.main_loop}
     for instruction in code.instructions:
         bar = "|" if instruction.address in inside else " "

@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def winners(entries: Sequence[Entry]) -> str:
-    """What the selector takes for the suites' problems that are tabled, beside cuBLAS, by case and work."""
+    """What the selector takes for the suites' problems that are tabled, next to cuBLAS, by case and work."""
     rows: list[Sequence[object]] = []
     for entry in fastest(entries):
         beside = entry.baseline_gflops
@@ -82,7 +82,7 @@ def winners(entries: Sequence[Entry]) -> str:
 
 
 def others(entries: Sequence[Entry]) -> str:
-    """Which configs win on the other tabled problems, the most frequent first, and how they do beside cuBLAS."""
+    """Which configs win on the other tabled problems, the most frequent first, and how they do next to cuBLAS."""
     won: dict[tuple[str, str], list[Entry]] = {}
     for entry in fastest(entries):
         if not _in_suite(entry):
@@ -160,7 +160,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
         slower = [f"{shape} ({ratio:.2f}x)" for shape, ratio in ratios.items() if ratio < 1]
         beside = statistics.geometric_mean(ratios.values())
         told += (
-            f" {len(ratios)} picks ran beside cuBLAS: {beside:.2f}x as fast in the geometric mean, slower on "
+            f" {len(ratios)} picks ran next to cuBLAS: {beside:.2f}x as fast in the geometric mean, slower on "
             f"{', '.join(slower) or 'none'}."
         )
     heads = ("revision", "problems", f"within {100 * (WITHIN - 1):.0f}%", "at worst", "longer by", "now")
@@ -215,7 +215,7 @@ def best_so_far(trials: Sequence[Trial]) -> Curve:
 
 
 def found_by(curve: Curve, seconds: float) -> float:
-    """Speed of the best config after so many seconds, 0 where there was none yet."""
+    """Speed of the best config after this many seconds, 0 where there was none yet."""
     return max((speed for at, speed in curve if at <= seconds), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Explained counters beside those of Nsight Compute, for rungs 1 to 12.
+"""Explained counters next to those of Nsight Compute, for rungs 1 to 12.
 
 Run as `python -m tilewright.report.validation --out PATH` on a machine with a GPU and the profiler: it profiles every
 rung on every shape, then explains each and writes PATH as it goes. With `--explain-only` it explains anew what PATH

@@ -4,7 +4,7 @@ Problems are grouped by orders and element types: bias and activation do not mat
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,15 +57,17 @@ class Choice(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """Of each choice, sums over tabled problems, each with its weight."""
+    """What tabled problems say of a choice: sums over them, each with its weight."""
 
-    votes: NDArray[np.float32]
+    number: int
+    """Of the choice."""
+    votes: float
     """How near it comes to the fastest."""
-    errors: NDArray[np.float32]
+    error: float
     """Logarithm of its measured over its predicted time, less the median of all."""
-    known: NDArray[np.float32]
+    known: float
     """1 where it was measured."""
-    inaccurate: NDArray[np.float32]
+    inaccurate: float
     """1 where it errs much more than cuBLAS."""
 
 
@@ -100,7 +102,7 @@ class Measured:
         self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
         errors, self.usual = self._errors(rows)
         facts = (self._votes(), errors, self.known, self.inaccurate)
-        self.facts = np.stack([np.asarray(fact, np.float32) for fact in facts], axis=1)
+        self.facts = np.concatenate([np.asarray(fact, np.float32) for fact in facts], axis=1)
 
     def _errors(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]]) -> tuple[_Floats, float]:
         """Logarithms of measured over predicted times, less their median, and this; 0 where nothing was measured."""
@@ -136,10 +138,15 @@ class Measured:
         apart = self.places - place(sizes)
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", apart, apart)) + self.apart[sizes.aligned])
 
-    def weighed(self, rows: NDArray[np.intp], weights: _Floats) -> Weighed:
-        """What these problems say of each choice, each with its weight."""
-        facts = self.facts[rows]
-        return Weighed(*(np.asarray(weights, np.float32) @ facts.reshape(len(rows), -1)).reshape(facts.shape[1:]))
+    def voted(self, rows: NDArray[np.intp], weights: _Floats) -> Iterator[Weighed]:
+        """What these problems say, each with its weight, of the choices that they vote for, the most votes first."""
+        sums, count = weights.astype(np.float32).dot(self.facts.take(rows, 0)), len(self.choices)
+        of = sums.item
+        for number in sums[:count].argsort()[::-1].tolist():
+            votes = of(number)
+            if not votes:
+                return
+            yield Weighed(number, votes, of(count + number), of(2 * count + number), of(3 * count + number))
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""
@@ -153,7 +160,8 @@ class Measured:
         for kernel in {choice.kernel for choice in self.choices}:
             of_kernel = self.known & np.array([choice.kernel is kernel for choice in self.choices])
             if of_kernel.any():
-                found[kernel.name] = math.exp(self.usual + float(np.median(self.facts[:, 1][of_kernel])))
+                errors = self.facts[:, len(self.choices) : 2 * len(self.choices)]
+                found[kernel.name] = math.exp(self.usual + float(np.median(errors[of_kernel])))
         return found
 
 

@@ -20,6 +20,9 @@ _NEIGHBOURS = 16
 _CANDIDATES = 8
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
+_HOPELESS = 0.01
+"""Share of the first one's votes below which they are not candidates."""
+
 _LENGTH = 0.2
 """Distance over which a neighbour's weight falls to 1/e."""
 
@@ -43,7 +46,12 @@ _Expected = tuple[bool, float, Kernel, Config]
 
 
 def select(
-    problem: Problem, capability: tuple[int, int] | None, device: str = "", addresses: Addresses = Addresses()
+    problem: Problem,
+    capability: tuple[int, int] | None,
+    device: str = "",
+    addresses: Addresses = Addresses(),
+    *,
+    adds_c: bool = False,
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
@@ -59,6 +67,8 @@ def select(
         capability: the GPU's compute capability, None on the emulator.
         device: the name that the GPU's driver gives it.
         addresses: of the operands, or what they leave when divided by 16: kernels differ in the alignment they need.
+        adds_c: whether C is read. Kernels that add it where the result goes, the course's, then come last: they cost a
+            copy of C, which not every library can make.
 
     Raises:
         DtypeError: no kernel multiplies this element type on this GPU.
@@ -76,21 +86,23 @@ def select(
         taken: dict[Kernel, bool] = {}
 
         def takes(kernel: Kernel) -> bool:
-            if kernel not in taken:
-                taken[kernel] = _refusal(kernel, problem, capability, addresses) is None
-            return taken[kernel]
+            answer = taken.get(kernel)
+            if answer is None:
+                answer = taken[kernel] = _refusal(kernel, problem, capability, addresses) is None
+            return answer
 
         if case in tables and (row := known.rows.get(identity(sizes))) is not None:
-            for number in known.ranked(row):
-                kernel, config, _ = known.choices[number]
-                if takes(kernel):
-                    return kernel, config
+            ranked = [known.choices[number][:2] for number in known.ranked(row)]
+            taking = [choice for choice in ranked if takes(choice[0])]
+            if taking:
+                return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
         expected, distance = _between(known, sizes, takes)
-    if not expected or distance > _FAR:
+    fit = [one for one in expected if one[2].takes.separate_c or not adds_c]
+    if not fit or distance > _FAR:
         expected += _untabled(problem, sizes, find_gpu(device, capability), addresses)
     if not expected:
         raise _no_kernel(problem, capability, addresses)
-    _, _, kernel, config = min(expected, key=lambda one: one[:2])
+    _, _, kernel, config = min(expected, key=lambda one: (one[0], adds_c and not one[2].takes.separate_c, one[1]))
     return kernel, config
 
 
@@ -99,16 +111,19 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
     distances = known.distances(sizes)
     near = distances.argsort()[:_NEIGHBOURS]
     weights = np.exp(distances[near] / -_LENGTH)
-    votes, errors, times, inaccurate = known.weighed(near, weights)
     expected: list[_Expected] = []
-    for number in votes.argsort()[::-1].tolist():
-        kernel, config, model = known.choices[number]
-        if len(expected) == _CANDIDATES or not votes[number]:
+    least = 0.0
+    for number, votes, error, times, inaccurate in known.voted(near, weights):
+        if votes < least:
             break
+        kernel, config, model = known.choices[number]
         if takes(kernel) and (cost := model.predict(sizes)):
-            certain = float(times[number]) + _UNKNOWN
-            correction = math.exp(known.usual + float(errors[number]) / certain)
-            expected.append((bool(inaccurate[number] > certain / 2), cost.us * correction, kernel, config))
+            certain = times + _UNKNOWN
+            correction = math.exp(known.usual + error / certain)
+            expected.append((inaccurate > certain / 2, cost.us * correction, kernel, config))
+            least = least or _HOPELESS * votes
+            if len(expected) == _CANDIDATES:
+                break
     return expected, float(distances[near[0]])
 
 

@@ -1,17 +1,17 @@
-"""The fewest configs that do for all problems: a choice among few goes wrong less often."""
+"""The fewest configs that cover all problems: a choice among few goes wrong less often."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 NEAR = 1.02
-"""A config does for a problem on which it takes at most so many times as long as the fastest."""
+"""A config covers a problem on which it takes at most this many times as long as the fastest."""
 
 _Choice = TypeVar("_Choice", bound=Hashable)
 _Problem = TypeVar("_Problem", bound=Hashable)
 
 
 def does_for(measured: Iterable[tuple[_Problem, _Choice, bool, float]]) -> dict[_Choice, set[_Problem]]:
-    """By choice, the problems that it does for. Of what errs much, only where all do.
+    """By choice, the problems that it covers. Of what errs much, only where all do.
 
     Args:
         measured: problem, choice, whether it errs little, and its time; of each problem the best first.
@@ -26,13 +26,13 @@ def does_for(measured: Iterable[tuple[_Problem, _Choice, bool, float]]) -> dict[
 
 
 def fewest(problems_of: Mapping[_Choice, Collection[Hashable]]) -> list[_Choice]:
-    """Few choices that together do for every problem that any of them does for, the most useful first.
+    """Few choices that together cover every problem that any of them covers, the most useful first.
 
-    Each next one is that which does for most of the problems that are left (the greedy set cover; the least number is
+    Each next one covers most of the problems that are left (the greedy set cover; the least number is
     hard to find, and seldom much smaller).
 
     Args:
-        problems_of: by choice, the problems that it does for.
+        problems_of: by choice, the problems that it covers.
     """
     left = {problem for problems in problems_of.values() for problem in problems}
     chosen: list[_Choice] = []

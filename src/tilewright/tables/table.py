@@ -17,8 +17,8 @@ FORMAT = 2
 """Version of the format that is written. Files of format 1, all of row-major float32 results, are read too."""
 
 KEEP_WITHIN = 1.5
-"""A table keeps what is at most so many times slower than the fastest on its problem, of each kernel's best, which
-serve operands that the fastest cannot take, and of the few configs that do for all problems, to tell how each does
+"""A table keeps what is at most this many times slower than the fastest on its problem, of each kernel's best, which
+serve operands that the fastest cannot take, and of the few configs that cover all problems, to show how each does
 where."""
 
 KEEP_NEAR = 1.05

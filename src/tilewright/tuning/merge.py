@@ -58,7 +58,7 @@ def merge(files: Iterable[Path], output: Path | None = None) -> tuple[Path, Tabl
     path = output or SHIPPED / file_name(gpu)
     before = Table.load(path) if path.exists() else Table(gpu=gpu, capability=capability, entries=())
     entries = of_journal([trial for trial in trials if trial.device == gpu])
-    for run in runs:
+    for run in sorted(runs, key=lambda run: str(run.environment.get("date"))):  # what was measured last replaces
         entries += of_records(run.records, run.environment.get("revision"))
     table = before.merged(entries)
     table.save(path)

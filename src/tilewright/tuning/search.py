@@ -25,10 +25,10 @@ _RANKED_AS = find_gpu("NVIDIA H200", (9, 0))
 """Whose costs order the configs on the emulator, which is no GPU in particular."""
 
 _FINALISTS = 4
-"""The fastest configs are measured again, beside the baseline: so many of all, and the fastest of every kernel."""
+"""The fastest configs are measured again, next to the baseline: this many of all, and the fastest of every kernel."""
 
 _FINAL_WITHIN = 1.5
-"""A kernel whose fastest config is more than so many times slower than the best has none in the final."""
+"""A kernel whose fastest config is more than this many times slower than the best has none in the final."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Settings:
     samples: int = 5
     final_samples: int = 10
     slack: float = 1.25
-    """A config is dropped after its first short sample where that is so many times slower than the best's."""
+    """A config is dropped after its first short sample where that is this many times slower than the best's."""
     exhaustive: bool = False
     """Take the configs as they are enumerated, and measure all of them in full: to judge the ranking by."""
 
@@ -107,7 +107,7 @@ class Search:
         self._before_s = max((trial.at_s for trial in self.trials), default=0.0)
 
     def run(self, budget_s: float = math.inf, on_trial: OnTrial = lambda progress, trial: None) -> Trial | None:
-        """Try configs until all are tried or so many seconds are spent; returns the best, None where none was right.
+        """Try configs until all are tried or this many seconds are spent; returns the best, None where none was right.
 
         Raises:
             EngineUnavailableError: no process to measure in can be started.
@@ -134,7 +134,7 @@ class Search:
         return self.progress.best
 
     def final(self) -> list[Record]:
-        """Records of the best configs, measured once more in one run beside the baseline, the fastest first.
+        """Records of the best configs, measured once more in one run next to the baseline, the fastest first.
 
         Raises:
             TilewrightError: they cannot be measured together; the message says why.

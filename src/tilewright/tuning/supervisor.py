@@ -16,7 +16,7 @@ from tilewright.tuning import worker
 from tilewright.tuning.worker import Answer, Final, Job, Lookup, Prepare
 
 _START_S = 300.0
-"""A new process has this long to bring up its engine."""
+"""A new process has this long to start its engine."""
 
 _PREPARE_S = 300.0
 """Making a problem's operands may take this long, and a second more for each _PREPARED_FLOPS of their product."""

@@ -54,7 +54,7 @@ class Job(NamedTuple):
 
 
 class Final(NamedTuple):
-    """Measure the best configs of a problem beside the baseline."""
+    """Measure the best configs of a problem next to the baseline."""
 
     problem: Problem
     named: list[Named]

@@ -128,7 +128,7 @@ class _Session:
 
 
 def _apart(array: NDArray[Any], order: Order) -> Layout:
-    """A layout with gaps between the lines of a matrix, of which as many as before begin at multiples of 16 bytes."""
+    """A layout with gaps between the lines of a matrix, of which the same begin at multiples of 16 bytes as before."""
     vector, length = VECTOR_BYTES // array.itemsize, array.shape[-1 if order == "row" else -2]
     gap = vector if length % vector == 0 else 1 if (length + 1) % vector else 2
     return Layout(order, length + gap, None if array.ndim == 3 else 0)

@@ -48,7 +48,7 @@ class Site:
     reading: int
     """Of a copy's requests, those that read: one whose lanes all lie outside of the matrix writes zeros only."""
     merged: dict[int, Tally]
-    """Where accesses of neighbouring words become vectors of up to so many bytes: 4 (none do), 8 or 16."""
+    """Where accesses of neighbouring words become vectors of up to this many bytes: 4 (none do), 8 or 16."""
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class EmulatorEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        capturing: bool = False,
+        capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 

@@ -32,7 +32,7 @@ _THREADS = 1024
 
 @dataclass(frozen=True)
 class Tile:
-    """Elements of a matrix that the copy engine brought at once, without any lane."""
+    """Elements of a matrix that the copy engine loaded at once, without any lane."""
 
     array: str
     row: int

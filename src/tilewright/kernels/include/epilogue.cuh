@@ -40,9 +40,9 @@ __device__ __forceinline__ void store4(float* C, int ldc, int M, int N, int row,
     }
 }
 
-// What a thread has of a tile of C that begins at (tile_row, tile_col): of its i-th row of the tile, `row_of(i)`, fours of
+// What a thread has of a tile of C that begins at (tile_row, tile_col): of its i-th row of the tile, `row_of(i)`, quads of
 // columns from `col` on, APART from each other. STAGED: alpha times the sums go to `scaled`, in shared memory, from where
-// `store_tile` brings the tile, of TILE_COLS columns, to C.
+// `store_tile` stores the tile, of TILE_COLS columns, to C.
 template <bool STAGED, int TILE_COLS, int APART, int ROWS, int COLS, typename RowOf>
 __device__ __forceinline__ void store_results(float* C, int ldc, int M, int N, int tile_row, int tile_col, RowOf row_of,
                                               int col, float alpha, const float (&sums)[ROWS][COLS], float beta,
@@ -70,7 +70,7 @@ __device__ __forceinline__ void store_results(float* C, int ldc, int M, int N, i
 template <int ROWS, int COLS, int WARPS, int TOGETHER = 1>
 __device__ __forceinline__ void store_tile(float* C, int ldc, int M, int N, int row, int col, const float* scaled,
                                            float beta) {
-    static_assert(TOGETHER == 1 || ROWS % (TOGETHER * WARPS) == 0, "every warp has so many rows at a time");
+    static_assert(TOGETHER == 1 || ROWS % (TOGETHER * WARPS) == 0, "every warp has TOGETHER rows at a time");
     const int lane = threadIdx.x % 32;
     for (int first = threadIdx.x / 32; first < ROWS && (!EDGES || row + first < M); first += TOGETHER * WARPS) {
         float sums[TOGETHER][COLS / 32];

@@ -1,4 +1,4 @@
-// Loads of 16-bit elements: what tile_io.cuh does for float. The elements are moved as bits, whichever type they are of.
+// Loads of 16-bit elements: as those of floats in tile_io.cuh. The elements are moved as bits, whichever type they are of.
 #pragma once
 
 #include <half.cuh>  // in brackets: the emulator has one of its own

@@ -1,4 +1,4 @@
-// Small matrices brought from shared memory by a warp together, which hands their elements round (ldmatrix; sm_75 and
+// Small matrices loaded from shared memory by a warp together, which hands their elements round (ldmatrix; sm_75 and
 // newer). Each lane reads 16 bytes and gets a quarter of what four lanes have read: a transposition on the way.
 #pragma once
 

@@ -27,7 +27,7 @@ __device__ __forceinline__ void barrier_arrive(Barrier* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Announces bytes that copies will bring within the current phase, and arrives at it.
+// Announces bytes that copies will write within the current phase, and arrives at it.
 __device__ __forceinline__ void barrier_expect_bytes(Barrier* barrier, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");

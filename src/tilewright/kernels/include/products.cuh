@@ -1,6 +1,6 @@
 // The products of two fragments, added to a thread's sums, in an order that the register file can feed.
 //
-// By fours, in serpentine: consecutive FFMAs share a factor, which the operand cache holds, so that two registers are left
+// By quads, in serpentine: consecutive FFMAs share a factor, which the operand cache holds, so that two registers are left
 // to read, and the compiler finds them on different banks.
 #pragma once
 

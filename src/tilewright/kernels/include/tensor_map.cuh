@@ -2,7 +2,7 @@
 // copy engine computes the addresses, and a barrier counts the bytes as they come.
 //
 // A tensor map, made by the host, describes the matrices of a batch in global memory, each by contiguous rows, the box of
-// one that a load brings, and how the box lies in shared memory: its rows one after the other, and with a swizzle of 32, 64
+// one that a load moves, and how the box lies in shared memory: its rows one after the other, and with a swizzle of 32, 64
 // or 128 bytes, which is then the length of a row, their 16-byte pieces exchanged: address bits 4 to 6 (for 64 bytes: 4
 // and 5, for 32: 4) are xored with bits 7 to 9 (7 and 8; 7). So pieces of one column of consecutive rows fall on different
 // banks.

@@ -1,4 +1,4 @@
-"""Rung 12, async_copy: cp.async brings tiles straight into shared memory, several under way at a time.
+"""Rung 12, async_copy: cp.async copies tiles straight into shared memory, several under way at a time.
 
 Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; the swizzle is that of the same guide's tensor maps.
 """

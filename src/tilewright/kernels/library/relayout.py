@@ -6,7 +6,7 @@ from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:
-    """Blocks that copy matrices of so many lines, each of `length` elements."""
+    """Blocks that copy matrices of this many lines, each of `length` elements."""
     return -(-lines // config.SIDE) * -(-length // config.SIDE) * matrices
 
 

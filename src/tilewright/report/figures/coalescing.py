@@ -16,7 +16,7 @@ _VERBS = {"load": "loads from", "store": "stores to", "copy": "copies from"}
 def coalescing_panel(request: Request, item_bytes: int, ld: int, width: float) -> Drawing:
     """The part of a matrix that one request touches, element by element.
 
-    An element has the colour of the lane that takes it; what a sector brings besides stays pale.
+    An element has the colour of the lane that takes it; the rest of a sector stays pale.
 
     Args:
         request: in global memory.
@@ -105,7 +105,7 @@ def _places(numbers: Sequence[int], start: float, size: float) -> dict[int, floa
 
 
 def _labelled(columns: Sequence[int], cell: float) -> list[int]:
-    """Columns whose number is written above them: the first of sectors, as many as there is room for."""
+    """Columns whose number is written above them: the first of sectors, where there is room."""
     firsts = [col for col in columns if col % 8 == 0 or col == columns[0]]
     every = max(1, round(30 / (cell * 8) + 0.49)) if len(firsts) > 1 else 1
     return firsts[::every]

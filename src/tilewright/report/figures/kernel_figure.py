@@ -114,8 +114,8 @@ class KernelFigure:
     def _tiles_in_words(self) -> str:
         tiles = {tile.array: tile for tile in reversed(self._trace.tiles)}
         boxes = " and ".join(f"{tile.rows} x {tile.cols} elements of {name}" for name, tile in sorted(tiles.items()))
-        packed = " (transposed before)" if self.kernel.relayouts == ("column", "row") else ""
-        return f"A{packed} and B are brought by the copy engine, {boxes} at a time: no lane asks for them."
+        copied = " (transposed before)" if self.kernel.relayouts == ("column", "row") else ""
+        return f"A{copied} and B are loaded by the copy engine, {boxes} at a time: no lane asks for them."
 
 
 def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, Problem]:
@@ -135,7 +135,7 @@ def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, P
 
 
 def _some(size: int, tile: int, count: int) -> int:
-    """A size of at most so many tiles, the last one as full as that of the given size."""
+    """A size of at most this many tiles, the last one as full as that of the given size."""
     return min(size, (count - 1) * tile + (size % tile or tile))
 
 

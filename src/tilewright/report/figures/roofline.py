@@ -19,7 +19,7 @@ _COLUMNS = (190.0, 250.0)
 _INSET = (0.54, 0.50, 0.40, 0.40)
 """Corner and extent of the enlarged part, as shares of the plot."""
 _CROWDED = 2.5
-"""Points at most so many times slower than the fastest are enlarged."""
+"""Points at most this many times slower than the fastest are enlarged."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _SIZE_TITLE = "m = n = k, of other shapes the cube root of m n k"
 
 
 def speed(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
-    """GFLOP/s against size, both logarithmic: a line a kernel and file, other shapes as open symbols beside it.
+    """GFLOP/s against size, both logarithmic: a line a kernel and file, other shapes as open symbols next to it.
 
     The lines go through the squares whose size is a power of two; where there are less than two, through all squares.
     """

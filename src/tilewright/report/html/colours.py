@@ -39,7 +39,7 @@ _FIRST_HUE, _HUES = 300.0, 285.0
 
 
 def variables(theme: str, series_count: int) -> str:
-    """The declarations of a theme, 'light' or 'dark', with so many colours of series: '--ink: #1d2127; ...'."""
+    """The declarations of a theme, 'light' or 'dark', with this many colours of series: '--ink: #1d2127; ...'."""
     index = ("light", "dark").index(theme)
     named = {name: both[index] for name, both in _NAMED.items()}
     named |= {f"series-{number}": colour for number, colour in enumerate(series(series_count, *_SERIES[theme]))}
@@ -47,7 +47,7 @@ def variables(theme: str, series_count: int) -> str:
 
 
 def series(count: int, lightness: float, chroma: float) -> list[str]:
-    """So many colours as '#rrggbb', in the order of their hues, all equally light to the eye."""
+    """This many colours as '#rrggbb', in the order of their hues, all equally light to the eye."""
     step = _HUES / max(count - 1, 1)
     return [_hex(lightness, chroma, _FIRST_HUE - index * step) for index in range(count)]
 

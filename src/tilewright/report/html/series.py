@@ -115,7 +115,7 @@ def family(baseline: Baseline) -> str:
 
 
 def baselines(some: Sequence[Point]) -> dict[str, list[Point]]:
-    """For every baseline, named by family and arithmetic, one point a shape, beside whose kernel it ran fastest."""
+    """For every baseline, named by family and arithmetic, one point a shape: the run in which it was fastest."""
     fastest: dict[tuple[str, str], Point] = {}
     for point in some:
         beside = point.record.baseline

@@ -135,7 +135,7 @@ def _numbers(record: Record) -> list[float]:
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """Of each path the last parts, without suffix: as many as tell it from the others."""
+    """Of each path the last parts, without suffix: enough to distinguish it from the others."""
     names = [path.with_suffix("").parts for path in paths]
 
     def label(path: Path, parts: tuple[str, ...]) -> str:

@@ -131,7 +131,7 @@ class Facts:
         return "" if value is None else METRICS[name].text(value)
 
     def counters(self, kernel: str, before: str, *names: str) -> str:
-        """A table of metrics, a rung's beside those of the one that it builds on; '-' for none."""
+        """A table of metrics, a rung's next to those of the one that it builds on; '-' for none."""
         kernels = [kernel] if before == "-" else [before, kernel]
         rows = [
             (METRICS[name].label, *(self.metric(one, name) for one in kernels)) for name in names if name in METRICS
@@ -172,7 +172,7 @@ class Facts:
         return table(heads, rows, "l" + "r" * (len(heads) - 1))
 
     def limits(self, kernel: str) -> str:
-        """A table of the least times of a launch, the longest of them bold, beside what was measured."""
+        """A table of the least times of a launch, the longest of them bold, next to what was measured."""
         one = self.count(kernel)
         longest = max(one.times_us.values())
         texts = [_time(us) for us in one.times_us.values()]
