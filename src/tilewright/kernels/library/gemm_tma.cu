@@ -7,8 +7,8 @@
 // transpose it with ldmatrix. K_SLICES groups of threads divide the k of every tile, and blocks divide tiles (stream-K).
 //
 //   shared memory of a block, in floats (factor_tiles.cuh):
-//     | A: stage 0  | stage 1      |  or | raw BM x BK | A_BUFFERS tiles BK x BM | B: stage 0 | stage 1 |  or | raw | tiles |
-//     |<------------------- BK * (1 + A_BUFFERS) * BM ---------------------->|<----------- BK * 2 * BN ------------->|
+//     A:  | raw BM x BK | A_BUFFERS tiles BK x BM |  or  | stage 0 | stage 1 |   BK * (1 + A_BUFFERS) * BM
+//     B:  | raw BN x BK | B_BUFFERS tiles BK x BN |  or  | stage 0 | stage 1 |   BK * (1 + B_BUFFERS) * BN, or BK * 2 * BN
 //   the same at the end of a tile: | sums of K_SLICES slices, BM x BN each |, then, where rows of D are not aligned,
 //     | alpha * sums, BM x BN |
 //
