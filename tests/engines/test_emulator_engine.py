@@ -124,7 +124,7 @@ def test_a_kernel_of_ones_own_with_dynamic_shared_memory(engine, tmp_path):
         C[threadIdx.x] = cells[threadIdx.x] + M + 100 * N + K;
     }}
     """
-    kernel = own_kernel(tmp_path / "mine.cu", text, shared_bytes=lambda config: 60 * 1024)
+    kernel = own_kernel(tmp_path / "mine.cu", text, shared_bytes=lambda config, layout: 60 * 1024)
     ones = np.ones((2, 64), dtype=np.float32)
     a, b, c = engine.upload(ones, 70), engine.upload(ones, 80), engine.upload(ones, 90)
     problem = Problem(2, 64, 2, a=Layout(ld=70), b=Layout(ld=80), d=Layout(ld=90))

@@ -60,7 +60,7 @@ def make_kernel(tmp_path):
             parameters=(),
             tile=lambda _: tile,
             block=lambda _: block,
-            shared_bytes=lambda _: shared_bytes,
+            shared_bytes=lambda *_: shared_bytes,
         )
 
     return make

@@ -220,7 +220,7 @@ def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, ea
         tile=lambda config: Tile(1, 1, 1),
         block=lambda config: (128, 1, 1),
         blocks=lambda problem, config, multiprocessors: config.GRID,
-        shared_bytes=lambda config: 1024,
+        shared_bytes=lambda config, layout: 1024,
         relayouts=("row", "row"),
         overlaps=True,
     )

@@ -35,11 +35,11 @@ def test_the_worklogs_family_of_rung_6_has_some_hundred_configs():
 def test_what_does_not_fit_the_gpu_is_told_from_the_compilers_report(registers, shared, reason):
     kernel = find("vectorized")
     report = CompileReport(registers, 0, shared)
-    found = unfit(kernel, kernel.config(), A6000, report)
+    found = unfit(kernel, kernel.config(), A6000, "NN", report)
     assert found is None if reason is None else reason in found
 
 
 def test_registers_that_a_multiprocessor_lacks():
     kernel = find("coalesced")
-    assert "1024 threads of 72 registers" in unfit(kernel, kernel.config(), A6000, CompileReport(72, 0, 0))
-    assert unfit(kernel, kernel.config(), A6000, CompileReport(64, 0, 0)) is None
+    assert "1024 threads of 72 registers" in unfit(kernel, kernel.config(), A6000, "NN", CompileReport(72, 0, 0))
+    assert unfit(kernel, kernel.config(), A6000, "NN", CompileReport(64, 0, 0)) is None

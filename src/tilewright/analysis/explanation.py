@@ -145,7 +145,8 @@ def explain(
     traffic = counting.count(kernel, config, problem, widths, scalars=scalars, multiprocessors=gpu.multiprocessors)
     notes += traffic.notes
     notes += _merged(traffic)
-    bundle, dynamic, static = kernel.bundle(config), kernel.shared_bytes(config), report.shared_bytes or 0
+    bundle, static = kernel.bundle(config), report.shared_bytes or 0
+    dynamic = kernel.shared_bytes(config, variant.layout)
     threads = kernel.threads(config)
     held = occupancy(gpu.multiprocessor, threads, report.registers or 0, bundle * dynamic + static, bundle)
     blocks = 0 if problem.is_empty else kernel.grid(problem, config, gpu.multiprocessors)

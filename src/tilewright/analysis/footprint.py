@@ -18,8 +18,8 @@ def footprint(
     if report is not None and report.registers is not None:
         needs = Needs(report.registers, report.spill_bytes or 0, report.shared_bytes or 0)
     else:
-        needs = _estimate(kernel, config, sm)
-    shared_bytes = bundle * kernel.shared_bytes(config) + needs.static_shared_bytes
+        needs = _estimate(kernel, config, sm, variant.layout)
+    shared_bytes = bundle * kernel.shared_bytes(config, variant.layout) + needs.static_shared_bytes
     room = occupancy(sm, kernel.threads(config), needs.registers, shared_bytes, bundle)
     if isinstance(family, Streaming):
         return streaming.footprint(kernel, family, config, sm, room)
@@ -28,10 +28,10 @@ def footprint(
     return staging.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
 
 
-def _estimate(kernel: Kernel, config: Config, sm: Multiprocessor) -> Needs:
+def _estimate(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -> Needs:
     family = kernel.cost
     if isinstance(family, Streaming):
         return streaming.needs(kernel, family, config, sm)
     if isinstance(family, Copying):
         return copying.needs(kernel, family, config, sm)
-    return staging.needs(kernel, config, sm)
+    return staging.needs(kernel, config, sm, layout)

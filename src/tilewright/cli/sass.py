@@ -72,7 +72,7 @@ def run_sass(
         out.print(nvrtc.ptx(chosen, values, variant, target), markup=False, highlight=False, soft_wrap=True)
         return
     code = machine_code(chosen, values, variant, target)
-    shared = chosen.shared_bytes(values)
+    shared = chosen.shared_bytes(values, variant.layout)
     if json_path:
         save_json(json_path, _facts(chosen, values, variant, target, code), f"the counts to {json_path}")
     out.print(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(variant)}", highlight=False, soft_wrap=True)
@@ -129,7 +129,7 @@ def _facts(kernel: Kernel, config: Config, variant: Variant, arch: str, code: Ma
         "aligned": variant.aligned,
         "registers": code.report.registers,
         "spill_bytes": code.report.spill_bytes,
-        "shared_bytes": (code.report.shared_bytes or 0) + kernel.shared_bytes(config),
+        "shared_bytes": (code.report.shared_bytes or 0) + kernel.shared_bytes(config, variant.layout),
         "whole": parts(code.instructions),
         "access_widths_by_line": [
             {"file": line.file, "line": line.line, "access_widths": widths}

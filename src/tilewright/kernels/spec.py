@@ -186,8 +186,8 @@ class Kernel:
     precision: str | None = None
     """What factors are rounded to before they are multiplied, as 'tf32'; None where they are taken as they come. A
     kernel that rounds is less exact than its element type lets expect, and runs only where it is named."""
-    shared_bytes: Callable[[Config], int] = lambda config: 0
-    """Bytes of dynamic shared memory of a block."""
+    shared_bytes: Callable[[Config, str], int] = lambda config, layout: 0
+    """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
     constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
     tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
@@ -295,7 +295,7 @@ class Kernel:
         does not follow from the problem.
         """
         count = self.grid(problem, config, multiprocessors) if blocks is None else blocks
-        return Launch((count, 1, 1), self.block(config), self.shared_bytes(config))
+        return Launch((count, 1, 1), self.block(config), self.shared_bytes(config, problem.layout))
 
     def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:
         """What a launch needs besides its operands."""

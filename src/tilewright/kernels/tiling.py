@@ -85,12 +85,17 @@ def registers_fit(threads_of: Callable[[Config], int]) -> Constraint:
     )
 
 
+def holds(blocks: int, shared_bytes: int) -> bool:
+    """Whether a multiprocessor has the shared memory for blocks of this many bytes each."""
+    return blocks * (shared_bytes + _HOPPER.reserved_shared_bytes) <= _HOPPER.shared_bytes
+
+
 def shared_memory_fits(bytes_of: Callable[[Config], int], floats: str) -> Constraint:
     """MIN_BLOCKS blocks have the shared memory that bytes_of counts for one; floats says what most of it is."""
-    all_blocks, of_each = _HOPPER.shared_bytes, _HOPPER.reserved_shared_bytes
+    of_block = _HOPPER.shared_bytes - _HOPPER.reserved_shared_bytes
     return Constraint(
-        lambda c: c.MIN_BLOCKS * (bytes_of(c) + of_each) <= all_blocks,
-        f"MIN_BLOCKS times {floats} must fit a multiprocessor's {(all_blocks - of_each) // 1024} KiB",
+        lambda c: holds(c.MIN_BLOCKS, bytes_of(c)),
+        f"MIN_BLOCKS times {floats} must fit a multiprocessor's {of_block // 1024} KiB",
     )
 
 

@@ -214,7 +214,7 @@ class Search:
             return "refused", report
         if self._engine.capability is None:
             return None
-        reason = space.unfit(choice.kernel, choice.config, self._gpu, report)
+        reason = space.unfit(choice.kernel, choice.config, self._gpu, self._problem.layout, report)
         return ("unfit", reason) if reason else None
 
     def _measure(self, choice: Choice, report: CompileReport, predicted_us: float) -> Trial:

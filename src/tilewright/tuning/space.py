@@ -25,11 +25,12 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
     return list(found)
 
 
-def unfit(kernel: Kernel, config: Config, gpu: Gpu, report: CompileReport) -> str | None:
-    """Why a GPU cannot run a compiled kernel; None where it can."""
+def unfit(kernel: Kernel, config: Config, gpu: Gpu, layout: str, report: CompileReport) -> str | None:
+    """Why a GPU cannot run a kernel compiled for factors in these orders; None where it can."""
     limits = gpus.limits(gpu.capability)
     bundle = kernel.bundle(config)
-    threads, shared = bundle * kernel.threads(config), bundle * kernel.shared_bytes(config) + (report.shared_bytes or 0)
+    threads = bundle * kernel.threads(config)
+    shared = bundle * kernel.shared_bytes(config, layout) + (report.shared_bytes or 0)
     if threads > limits.threads_per_block:
         return f"a block has {threads} threads, the GPU takes {limits.threads_per_block}"
     if shared > limits.shared_per_block:

@@ -39,13 +39,13 @@ _SPILL_TRAFFIC = 8
 """Bytes that a register too many is spilled with: stored, and loaded again."""
 
 
-def needs(kernel: Kernel, config: Config, sm: Multiprocessor) -> Needs:
+def needs(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -> Needs:
     """Estimates without a compiler's report."""
     rows, cols, *_ = fragment(kernel, config)
     tile = kernel.tile(config)
     wanted = int(rows * cols + rows + cols) + _OTHER_REGISTERS
     registers = given(wanted, kernel, config, sm)
-    declared = tile.k > 1 and not kernel.shared_bytes(config)
+    declared = tile.k > 1 and not kernel.shared_bytes(config, layout)
     return Needs(registers, _SPILL_TRAFFIC * (wanted - registers), 4 * tile.k * (tile.m + tile.n) if declared else 0)
 
 

@@ -48,8 +48,16 @@ struct FactorTiles {
 
     // Where this thread reads in the tile of a stage: quads of its lane, and of those that `flip` puts in their place.
     __device__ __forceinline__ void point(const float* (&at)[POINTERS], int stage) const {
+        if constexpr (POINTERS > 2 && BUFFERS > 1) {
+            // The same in fewer instructions: a tile's floats are a multiple of 32. Not so for two pointers, where NVRTC 13.0
+            // then chooses registers with more bank conflicts in the loop.
+            const int first = stage * TILE + begin;
 #pragma unroll
-        for (int i = 0; i < POINTERS; ++i) at[i] = tile(stage) + (begin ^ i * 8);
+            for (int i = 0; i < POINTERS; ++i) at[i] = memory + TILE + (first ^ i * 8);
+        } else {
+#pragma unroll
+            for (int i = 0; i < POINTERS; ++i) at[i] = tile(stage) + (begin ^ i * 8);
+        }
     }
 
     // Reads a thread's quads of k, which is known when compiled. They are LANES apart; what exchanges quads 4 apart

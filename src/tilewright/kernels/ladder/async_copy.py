@@ -48,6 +48,6 @@ KERNEL = Kernel(
     cost=Copying(copies="cp.async", fragment=warp_tiling.fragment, stages=lambda config: config.STAGES),
     vectorized=True,
     overlaps=True,
-    shared_bytes=_shared_bytes,
+    shared_bytes=lambda config, layout: _shared_bytes(config),
     takes=Takes(least_capability=(8, 0)),
 )

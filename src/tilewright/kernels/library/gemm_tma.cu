@@ -7,8 +7,8 @@
 // transpose it with ldmatrix. K_SLICES groups of threads divide the k of every tile, and blocks divide tiles (stream-K).
 //
 //   shared memory of a block, in floats (factor_tiles.cuh):
-//     | A: stage 0  | stage 1      |  or | raw BM x BK | A_BUFFERS tiles BK x BM | B: stage 0 | stage 1 |  or | raw | tile |
-//     |<------------------- BK * (1 + A_BUFFERS) * BM ---------------------->|<----------- BK * 2 * BN ------------->|
+//     A:  | raw BM x BK | A_BUFFERS tiles BK x BM |  or  | stage 0 | stage 1 |   BK * (1 + A_BUFFERS) * BM
+//     B:  | raw BN x BK | B_BUFFERS tiles BK x BN |  or  | stage 0 | stage 1 |   BK * (1 + B_BUFFERS) * BN, or BK * 2 * BN
 //   the same at the end of a tile: | sums of K_SLICES slices, BM x BN each |, then, where rows of D are not aligned,
 //     | alpha * sums, BM x BN |
 //
@@ -35,7 +35,7 @@ constexpr int WARPS = THREADS / 32;
 constexpr int ROWS = TM / K_SLICES;    // of a thread, whose results it stores
 constexpr int SLICE = BK / K_SLICES;   // k of a slice
 constexpr int A_FLOATS = BK * (1 + A_BUFFERS) * BM;
-constexpr int TILES = A_FLOATS + BK * 2 * BN;
+constexpr int TILES = A_FLOATS + BK * (TRANSPOSED_B ? 1 + B_BUFFERS : 2) * BN;
 constexpr int SUMS = K_SLICES * BM * BN;
 constexpr int SHARED = TILES > SUMS ? TILES : SUMS;
 
@@ -44,8 +44,10 @@ constexpr bool FEW_REGISTERS = TM * TN <= 64 && MIN_BLOCKS * THREADS < 512;
 constexpr int LEAST_BLOCKS = FEW_REGISTERS ? 512 / (BUNDLE * THREADS) : MIN_BLOCKS / BUNDLE;
 
 using TilesOfA = FactorTiles<!TRANSPOSED_A, BM, BK, WARPS, A_BUFFERS, LANES_M>;
-using TilesOfB = FactorTiles<TRANSPOSED_B, BN, BK, WARPS, 1, LANES_N>;
-constexpr bool MEETS_FOR_A = !TRANSPOSED_A && A_BUFFERS == 1;  // the tile that is transposed replaces the one being read
+using TilesOfB = FactorTiles<TRANSPOSED_B, BN, BK, WARPS, B_BUFFERS, LANES_N>;
+// With one buffer the tile that is transposed replaces the one being read: the block meets in between, once.
+constexpr bool MEETS_FOR_A = !TRANSPOSED_A && A_BUFFERS == 1;
+constexpr bool MEETS_FOR_B = TRANSPOSED_B && B_BUFFERS == 1 && !MEETS_FOR_A;
 
 extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
     gemm_tma(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
@@ -82,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
             parity ^= 1;
             stage ^= 1;
             a_tiles.transpose<MEETS_FOR_A>(stage);
-            b_tiles.transpose<!MEETS_FOR_A>(stage);
+            b_tiles.transpose<MEETS_FOR_B>(stage);
         };
         sync_block<THREADS>();  // the barrier is made, and the tile before has been read
         // With K > 0 the others touch no memory before the first tile has come.

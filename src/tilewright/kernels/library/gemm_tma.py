@@ -25,7 +25,7 @@ COST = Copying(
 
 TAKES = replace(EVERYTHING, least_capability=(9, 0))
 
-_BARRIER_BYTES = 16  # and what the workers of a tile tell each other
+BARRIER_BYTES = 16  # and what the workers of a tile tell each other
 
 
 def boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
@@ -45,14 +45,17 @@ def constraints(threads: Callable[[Config], int], shared_bytes: Callable[[Config
             "BM, BN and BK must be at most 256, the extents of a tensor box",
         ),
         tiling.shared_memory_fits(
-            lambda c: shared_bytes(c) + _BARRIER_BYTES,
+            lambda c: shared_bytes(c) + BARRIER_BYTES,
             "BK*((1+A_BUFFERS)*BM+2*BN) floats, or K_SLICES*BM*BN if more,",
         ),
         tiling.registers_fit(threads),
     )
 
 
-def shared_floats(config: Config, a_buffers: int, slices: int) -> int:
-    """Floats of shared memory of a block: tiles of A and B; later the sums of all slices, or results to be stored."""
-    tiles = config.BK * ((1 + a_buffers) * config.BM + 2 * config.BN)
+def shared_floats(config: Config, a_buffers: int, b_buffers: int, slices: int) -> int:
+    """Floats of shared memory of a block: tiles of A and B; later the sums of all slices, or results to be stored.
+
+    a_buffers, b_buffers: transposed tiles; 1 also for a factor with two tiles that are loaded to where they are read.
+    """
+    tiles = config.BK * ((1 + a_buffers) * config.BM + (1 + b_buffers) * config.BN)
     return max(tiles, slices * config.BM * config.BN)

@@ -34,13 +34,17 @@ constexpr int THREADS = SLICE_THREADS * K_SLICES;
 constexpr int SLICE_DEPTH = BK / K_SLICES;
 constexpr int ROWS = TM / K_SLICES;  // of a thread, whose results it stores
 constexpr bool STAGED = EDGES || !ALIGNED;
-constexpr int A_FLOATS = TILE_FLOATS<BM, BK>;
-constexpr int STAGE = A_FLOATS + TILE_FLOATS<BN, BK>;
+constexpr bool A_ALONG_K = !TRANSPOSED_A;  // neighbours in memory are neighbours along k
+constexpr bool B_ALONG_K = TRANSPOSED_B;
+constexpr int A_FLOATS = TILE_FLOATS<BM, BK, A_ALONG_K>;
+constexpr int STAGE = A_FLOATS + TILE_FLOATS<BN, BK, B_ALONG_K>;
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     split_k(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output, Workspace workspace) {
     DYNAMIC_SHARED(float, stages);
 
+    TileCopy<BM, BK, THREADS, A_ALONG_K> a_copy;
+    TileCopy<BN, BK, THREADS, B_ALONG_K> b_copy;
     const int K = depth_of(sizes, output);
     const int warp = threadIdx.x % SLICE_THREADS / 32;
     const int lane = threadIdx.x % 32;
@@ -49,14 +53,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int lane_row = lane / (2 * LANES_N) * 2 + lane % 2;
     const int lane_col = lane / 2 % LANES_N;
     const int slice = threadIdx.x / SLICE_THREADS;
+    const int first_k = slice * SLICE_DEPTH;  // of the slice in a tile
     // A thread's rows and columns come in quads, as far apart as the warp's lanes reach together.
     const int thread_row = warp / WARPS_N * (LANES_M * TM) + lane_row * 4;
     const int thread_col = warp % WARPS_N * (LANES_N * TN) + lane_col * 4;
 
     int stage = 0;
     for (Schedule<BM, BN, BK, WORKERS == 0> work(sizes, K); work.next();) {
-        TileCopy<BM, BK, THREADS, !TRANSPOSED_A> a_copy(A.matrix(work.matrix), A.ld, sizes.m, work.row, work.from * BK);
-        TileCopy<BN, BK, THREADS, TRANSPOSED_B> b_copy(B.matrix(work.matrix), B.ld, sizes.n, work.col, work.from * BK);
+        a_copy.go_to(A.matrix(work.matrix), A.ld, sizes.m, work.row, work.from * BK);
+        b_copy.go_to(B.matrix(work.matrix), B.ld, sizes.n, work.col, work.from * BK);
         int left_k = K - work.from * BK;
         const auto start = [&](int into) {
             a_copy.start(stages + into * STAGE, left_k);
@@ -77,14 +82,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             if (step + STAGES - 1 < work.to) start(stage == 0 ? STAGES - 1 : stage - 1);
             commit_copies();
 
-            const float* As = stages + stage * STAGE + offset_in_tile<BM>(slice * SLICE_DEPTH) + thread_row;
-            const float* Bs = stages + stage * STAGE + A_FLOATS + offset_in_tile<BN>(slice * SLICE_DEPTH) + thread_col;
+            const float* As = stages + stage * STAGE + offset_in_tile<BM, A_ALONG_K>(first_k) + thread_row;
+            const float* Bs = stages + stage * STAGE + A_FLOATS + offset_in_tile<BN, B_ALONG_K>(first_k) + thread_col;
             float a[2][TM], b[2][TN];
             const auto load = [&](int k) {
 #pragma unroll
-                for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + offset_in_tile<BN>(k) + j * LANES_N);
+                for (int j = 0; j < TN; j += 4) load_four(&b[k % 2][j], Bs + offset_in_tile<BN, B_ALONG_K>(k) + j * LANES_N);
 #pragma unroll
-                for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + offset_in_tile<BM>(k) + i * LANES_M);
+                for (int i = 0; i < TM; i += 4) load_four(&a[k % 2][i], As + offset_in_tile<BM, A_ALONG_K>(k) + i * LANES_M);
             };
             load(0);
 #pragma unroll

@@ -20,7 +20,7 @@ def _threads(config: Config) -> int:
 
 
 def _tile_floats(side: int, depth: int) -> int:
-    """TILE_FLOATS of tile_copy.cuh: two k at a time are 4 floats longer than their elements."""
+    """TILE_FLOATS of tile_copy.cuh, at most: for every two k of a factor that is transposed, 4 floats more."""
     return depth * side + depth // 2 * 4
 
 
@@ -97,7 +97,7 @@ KERNEL = Kernel(
     overlaps=True,
     takes=EVERYTHING,
     arguments=LIBRARY_ARGUMENTS,
-    shared_bytes=_shared_bytes,
+    shared_bytes=lambda config, layout: _shared_bytes(config),
     blocks=schedule.blocks,
     workspace_bytes=schedule.workspace_bytes,
     presets={

@@ -14,7 +14,7 @@ _LOOP = 32  # k in the code of the inner loop, at most, so that it stays in the 
 
 
 def _shared_bytes(config: Config) -> int:
-    return tiling.FLOAT_BYTES * gemm_tma.shared_floats(config, a_buffers=1, slices=1)
+    return tiling.FLOAT_BYTES * gemm_tma.shared_floats(config, a_buffers=1, b_buffers=1, slices=1)
 
 
 KERNEL = Kernel(
@@ -49,6 +49,7 @@ KERNEL = Kernel(
     constants=lambda config: {
         "K_SLICES": 1,
         "A_BUFFERS": 1,
+        "B_BUFFERS": 1,
         "BUNDLE": 1,
         "UNROLL": config.BK if config.BK <= _LOOP else config.BK // 2,
     },
@@ -58,7 +59,7 @@ KERNEL = Kernel(
     vectorized=True,
     takes=replace(gemm_tma.TAKES, layouts=("TN",)),
     arguments=TMA_ARGUMENTS,
-    shared_bytes=_shared_bytes,
+    shared_bytes=lambda config, layout: _shared_bytes(config),
     tensor_maps=gemm_tma.boxes,
     relayouts=("column", "row"),
     overlaps=True,

@@ -21,8 +21,15 @@ def _rows_at_a_time(config: Config) -> int:
     return _threads(config) // 8 * _run(config)
 
 
-def _shared_bytes(config: Config) -> int:
-    return tiling.FLOAT_BYTES * gemm_tma.shared_floats(config, config.A_BUFFERS, config.K_SLICES)
+def _shared_bytes(config: Config, b_buffers: int = 1) -> int:
+    return tiling.FLOAT_BYTES * gemm_tma.shared_floats(config, config.A_BUFFERS, b_buffers, config.K_SLICES)
+
+
+def _b_buffers(config: Config) -> int:
+    """Transposed tiles of B: A_BUFFERS, if a multiprocessor then still holds all its workers; else 1."""
+    blocks = max(config.MIN_BLOCKS, config.WORKERS)
+    fits = tiling.holds(blocks, _shared_bytes(config, config.A_BUFFERS) + gemm_tma.BARRIER_BYTES)
+    return config.A_BUFFERS if fits else 1
 
 
 KERNEL = Kernel(
@@ -37,7 +44,12 @@ KERNEL = Kernel(
         Parameter("TM", 8, (8,), "rows of D that a thread computes"),
         Parameter("TN", 8, (8,), "columns of D that a thread computes"),
         Parameter("K_SLICES", 2, (1, 2, 4), "groups of warps that divide the k of every tile among them"),
-        Parameter("A_BUFFERS", 2, (1, 2), "transposed tiles of A: with 2, one is stored while the other is multiplied"),
+        Parameter(
+            "A_BUFFERS",
+            2,
+            (1, 2),
+            "transposed tiles of A, and of B if they fit: with 2, one is stored while the other is multiplied",
+        ),
         Parameter(
             "UNROLL",
             32,
@@ -85,13 +97,14 @@ KERNEL = Kernel(
         ),
         *gemm_tma.constraints(_threads, _shared_bytes),
     ),
+    constants=lambda config: {"B_BUFFERS": _b_buffers(config)},
     tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
     cost=replace(gemm_tma.COST, k_slices=lambda config: config.K_SLICES),
     vectorized=True,
     takes=gemm_tma.TAKES,
     arguments=TMA_ARGUMENTS,
-    shared_bytes=_shared_bytes,
+    shared_bytes=lambda config, layout: _shared_bytes(config, _b_buffers(config) if layout[1] == "T" else 1),
     tensor_maps=gemm_tma.boxes,
     relayouts=(None, None),
     overlaps=True,
