@@ -97,7 +97,8 @@ def select(
             if taking:
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
         expected, distance = _between(known, sizes, takes)
-    if not expected or distance > _FAR:
+    fit = [one for one in expected if one[2].takes.separate_c or not adds_c]
+    if not fit or distance > _FAR:
         expected += _untabled(problem, sizes, find_gpu(device, capability), addresses)
     if not expected:
         raise _no_kernel(problem, capability, addresses)
