@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from tilewright import activations
 from tilewright.engines.base import Matrix, matrix_at, memory_lines
-from tilewright.engines.plan import Needs, Plan, Pointers
+from tilewright.engines.plan import Needs, Plan, Pointers, Step
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem, Scalars
+
+_STEP = Step(None, (1, 1, 1), (1, 1, 1), 0, False, b"", (), ())
+"""Stands for the launch of a product that has elements."""
 
 
 class NumPyEngine:
@@ -48,7 +51,8 @@ class NumPyEngine:
         assert capturing is None or not capturing()
         kernel.check(problem, addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
-        plan = Plan(problem, kernel, config, executable, (), Needs())
+        steps = () if problem.is_empty else (_STEP,)
+        plan = Plan(problem, kernel, config, executable, steps, Needs())
         self.planned.append(plan)
         return plan
 

@@ -462,6 +462,18 @@ def test_what_alpha_0_makes_of_a_product_is_no_plan_for_other_alphas(gpus, compi
     assert (gpus[0].streams, compiled_launcher.launched) == ([STREAM], [(1.0, 0.0)])
 
 
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_a_product_without_elements_is_remembered_whatever_the_kernel_and_alpha(gpus, compiled_launcher, alpha):
+    a, b = np.zeros((0, 7), np.float32), np.zeros((7, 3), np.float32)
+    c, out = (Tensor(np.zeros((0, 3), np.float32), "cuda:0") for _ in range(2))
+    arrays = {"a": Tensor(a, "cuda:0"), "b": Tensor(b, "cuda:0"), "c": c, "out": out}
+    assert tilewright.matmul(**arrays, alpha=alpha, beta=2.0, kernel="naive") is out
+    (plan,) = compiled_launcher.remembered
+    assert (plan["steps"], plan["scaled"]) == ((), True)
+    assert compiled_launcher.launched == [(alpha, 2.0)]
+    assert gpus[0].streams == []
+
+
 def test_a_kernel_of_the_course_is_launched_from_python(gpus, compiled_launcher):
     out = Tensor(np.full((5, 3), np.nan, np.float32), "cuda:0")
     tilewright.matmul(Tensor(A, "cuda:0"), Tensor(B, "cuda:0"), out=out, kernel="naive")

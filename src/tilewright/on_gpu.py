@@ -28,7 +28,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: tuple
         the product; None, with nothing launched, where it cannot.
     """
     global fast, miss
-    if call.scalars.alpha == 0 or not bound.plan.kernel.takes.separate_c:
+    if bound.plan.steps and (call.scalars.alpha == 0 or not bound.plan.kernel.takes.separate_c):
         return None  # the launcher has one plan for every alpha, and only the library's kernels look at it
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first

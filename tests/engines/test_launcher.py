@@ -187,6 +187,20 @@ def test_a_result_without_elements_launches_nothing(driver, product):
     assert driver.launch_count == 0
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (4, 0)])
+def test_a_plan_without_steps_takes_every_scalar_and_asks_for_nothing(driver, product, shape):
+    m, n = shape
+    a, b = Array(m, 3, at=0 if m == 0 else 0x10000000), Array(3, n, at=0 if n == 0 else 0x20000000)
+    c, out, bias = Array(m, n, at=0), Array(m, n, at=0), Array(n, at=0 if n == 0 else 0x50000000)
+    driver.capture_query = 719
+    assert product.remember(a, b, c, out, bias, steps=(), needs=Needs(), scaled=True)
+    for alpha, beta in ((0.0, 1.0), (1.0, 1.0), (0.5, -2.0)):
+        assert product(a, b, c, out, bias, alpha=alpha, beta=beta) is out
+    assert product.misses(a, b, c, out, bias, beta=0.0)
+    assert driver.launch_count == 0
+    assert product.asked == product.made == []
+
+
 def test_the_context_is_current_for_the_launch_only(driver, product):
     a, b = factors()
     product.remember(a, b, new=(lambda: Array(4, 5, at=16 * driver.current_context), (), {}))
