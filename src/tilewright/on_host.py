@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import activations
-from tilewright.arrays.operand import HOST, Operand, gpu_operand
+from tilewright.arrays.operand import HOST, Operand, engine_operand
 from tilewright.bound import bound_of
 from tilewright.calls import Call
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
 from tilewright.problem import ITEM_BYTES, Scalars, Side
-from tilewright.shapes import View, result_shape
+from tilewright.shapes import result_shape
 
 PANEL_BYTES = 32 * 2**20
 """Of a large product, this much of a and of the result is multiplied while the next such panel is copied."""
@@ -90,11 +90,11 @@ def _uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns:
     as_columns = columns and view.ndim > 1 and not view.flags.c_contiguous and view.swapaxes(-1, -2).flags.c_contiguous
     dense = np.ascontiguousarray(view.swapaxes(-1, -2) if as_columns else view)
     memory = engine.upload(dense.reshape(1, -1))
-    strides = [stride * dense.itemsize for stride in View.tight(dense.shape).strides or ()]
-    shape = list(dense.shape)
-    if as_columns:
-        shape[-2:], strides[-2:] = reversed(shape[-2:]), reversed(strides[-2:])
-    return gpu_operand(operand.argument, memory, memory.pointer, shape, strides, operand.dtype, operand.device)
+    found = engine_operand(operand.argument, memory, dense.shape, operand.device)
+    if not as_columns:
+        return found
+    (*batch_sizes, lines, length), (*batch_strides, far, near) = found.shape, found.strides
+    return found._replace(shape=(*batch_sizes, length, lines), strides=(*batch_strides, near, far))
 
 
 def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
@@ -132,8 +132,7 @@ def _result(engine: Engine, call: Call, target: Operand, batch: tuple[int, ...])
     if call.c is not None and call.reads_c:
         return _uploaded(engine, call.c, batch, columns=False)
     memory = engine.empty(1, math.prod(target.shape), target.dtype)
-    strides = [ITEM_BYTES[target.dtype] * stride for stride in View.tight(target.shape).strides or ()]
-    return gpu_operand("out", memory, memory.pointer, target.shape, strides, target.dtype, HOST)
+    return engine_operand("out", memory, target.shape, HOST)
 
 
 def _panels(call: Call, target: Operand) -> Iterator[tuple[Call, Operand]]:

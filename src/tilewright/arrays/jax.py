@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.arrays.library import Library
-from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
+from tilewright.arrays.operand import Operand, engine_operand, host_operand, supported
 from tilewright.arrays.protocols import DLPACK_HOST, exchanged
 from tilewright.engines.base import Engine
 from tilewright.errors import ArrayError
 from tilewright.problem import ITEM_BYTES
-from tilewright.shapes import View
 
 
 class Jax(Library):
@@ -33,8 +32,7 @@ class Jax(Library):
             undefined = np.empty(shape, dtype)
             return host_operand("out", undefined, undefined)
         memory = engine.empty(1, math.prod(shape), dtype)
-        strides = [ITEM_BYTES[dtype] * stride for stride in View.tight(shape).strides or ()]
-        return gpu_operand("out", memory, memory.pointer, shape, strides, dtype, like.device)
+        return engine_operand("out", memory, shape, like.device)
 
     def finish(self, result: Operand, like: Operand) -> Any:
         jax = sys.modules["jax"]

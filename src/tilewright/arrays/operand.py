@@ -7,6 +7,7 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.engines.base import Matrix
 from tilewright.errors import DtypeError
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import DTYPES, ITEM_BYTES
@@ -148,6 +149,12 @@ def gpu_operand(
     """The operand of an array on a GPU; strides are in bytes, dtype is a supported one."""
     sizes = tuple(shape)
     return Operand(argument, array, None, pointer, sizes, _normal(sizes, strides), dtype, device, read_only)
+
+
+def engine_operand(argument: str, memory: Matrix, shape: Sequence[int], device: int) -> Operand:
+    """The operand of a row-major array without gaps, of any shape, that fills memory of an engine."""
+    strides = [ITEM_BYTES[memory.dtype] * stride for stride in View.tight(shape).strides or ()]
+    return gpu_operand(argument, memory, memory.pointer, shape, strides, memory.dtype, device)
 
 
 def _normal(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
