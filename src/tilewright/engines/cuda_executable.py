@@ -35,9 +35,8 @@ class CudaExecutable:
         self.overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
         self._limits = gpus.limits(device.compute_capability)
         self._room = _Room.of(device, cubin.report.shared_bytes or 0)
-        if (
-            kernel.shared_bytes(config, variant.layout) > 0
-        ):  # more than 48 KiB must be asked for; a launch reports what is too much
+        # More than 48 KiB must be asked for; a launch reports what is too much.
+        if kernel.shared_bytes(config, variant.layout) > 0:
             attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
 
