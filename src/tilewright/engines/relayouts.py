@@ -12,6 +12,8 @@ from tilewright.problem import ITEM_BYTES, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
 _CONFIG = _KERNEL.config()
+_NUMBERS = ("lines", "length", "matrices", "line_stride", "element_stride", "matrix_stride")
+"""Fields of a `Copy` that parameters of `relayout` are named after."""
 
 
 class Copy(NamedTuple):
@@ -104,8 +106,7 @@ def numbers(copies: Sequence[Copy]) -> dict[str, int]:
     found: dict[str, int] = {}
     for side, copy in zip("ab", copies, strict=False):
         values = copy._asdict()
-        found |= {f"{name}_{side}": values[name] for name in ("lines", "length", "matrices")}
-        found |= {f"{name}_{side}": values[name] for name in ("line_stride", "element_stride", "matrix_stride")}
+        found |= {f"{name}_{side}": values[name] for name in _NUMBERS}
         found[f"ld_copy_{side}"] = copy.ld
     return found
 
