@@ -12,6 +12,8 @@ from tilewright.kernels.spec import Config, Kernel, Tile
 WARP = 32
 FRAGMENT_WIDTH = 4
 """float32 elements of one load of fragments from shared memory."""
+SPILL_TRAFFIC = 8
+"""Bytes that a register too many is spilled with: stored, and loaded again."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,16 @@
 
 import math
 
-from tilewright.analysis.models.block import FRAGMENT_WIDTH, WARP, Footprint, Needs, fragment, join, spread
+from tilewright.analysis.models.block import (
+    FRAGMENT_WIDTH,
+    SPILL_TRAFFIC,
+    WARP,
+    Footprint,
+    Needs,
+    fragment,
+    join,
+    spread,
+)
 from tilewright.analysis.models.block import registers_given as given
 from tilewright.analysis.occupancy import Occupancy
 from tilewright.gpus import Multiprocessor
@@ -35,8 +44,6 @@ _SPILLED_BYTE = 0.01
 """What each byte a thread spills adds to a block's time, as a share of it."""
 _OTHER_REGISTERS = 32
 """Registers of a thread besides results and fragments, as an estimate."""
-_SPILL_TRAFFIC = 8
-"""Bytes that a register too many is spilled with: stored, and loaded again."""
 
 
 def needs(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -> Needs:
@@ -46,7 +53,7 @@ def needs(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -> Ne
     wanted = int(rows * cols + rows + cols) + _OTHER_REGISTERS
     registers = given(wanted, kernel, config, sm)
     declared = tile.k > 1 and not kernel.shared_bytes(config, layout)
-    return Needs(registers, _SPILL_TRAFFIC * (wanted - registers), 4 * tile.k * (tile.m + tile.n) if declared else 0)
+    return Needs(registers, SPILL_TRAFFIC * (wanted - registers), 4 * tile.k * (tile.m + tile.n) if declared else 0)
 
 
 def footprint(

@@ -2,7 +2,16 @@
 
 import math
 
-from tilewright.analysis.models.block import FRAGMENT_WIDTH, WARP, Footprint, Needs, fragment, join, spread
+from tilewright.analysis.models.block import (
+    FRAGMENT_WIDTH,
+    SPILL_TRAFFIC,
+    WARP,
+    Footprint,
+    Needs,
+    fragment,
+    join,
+    spread,
+)
 from tilewright.analysis.models.block import registers_given as given
 from tilewright.analysis.occupancy import Occupancy
 from tilewright.gpus import Multiprocessor
@@ -17,8 +26,6 @@ _ROWS_LATENCY = 215.0
 """Cycles from the loads of two rows' elements of the small operand to their use."""
 _OTHER_REGISTERS = 24
 """Registers of a thread besides sums and elements, as an estimate."""
-_SPILL_TRAFFIC = 8
-"""Bytes that a register too many is spilled with: stored, and loaded again."""
 _MOST_SUMS = 4096
 """float32 in static shared memory, for sums of threads along k."""
 
@@ -30,7 +37,7 @@ def needs(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor)
     elements = family.depth(config) * (few + (1 + family.ahead(config)) * wide)
     wanted = int(few * wide + elements) + _OTHER_REGISTERS
     registers = given(wanted, kernel, config, sm)
-    return Needs(registers, _SPILL_TRAFFIC * (wanted - registers), 4 * min(_MOST_SUMS, tile.m * tile.n * WARP))
+    return Needs(registers, SPILL_TRAFFIC * (wanted - registers), 4 * min(_MOST_SUMS, tile.m * tile.n * WARP))
 
 
 def footprint(kernel: Kernel, family: Streaming, config: Config, sm: Multiprocessor, room: Occupancy) -> Footprint:
