@@ -51,11 +51,6 @@ def shared_tiles_bytes(config: Config, pad: int = 0) -> int:
     return FLOAT_BYTES * config.BK * (config.BM + config.BN + pad)
 
 
-def result_tile_bytes(config: Config) -> int:
-    """Bytes of a BM x BN tile of C in shared memory."""
-    return FLOAT_BYTES * config.BM * config.BN
-
-
 def fragment_of_4_by_8(config: Config) -> Fragment:
     """A TM x TN fragment, of warps whose lanes are arranged 4 along m and 8 along n."""
     return Fragment(config.TM, config.TN, lanes_n=_LANES_N)
