@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilewright.engines.base import Matrix, poisoned, run
+from starting import poisoned
+from tilewright.engines.base import Matrix, run
 from tilewright.engines.emulator import EmulatorEngine, launch_source
 from tilewright.engines.plan import Pointers
 from tilewright.errors import ArrayError, CompileError, LaunchError, ProblemError

@@ -2,9 +2,10 @@
 
 import pytest
 
+from starting import poisoned
 from this_gpu import HAS_TENSOR_MAPS
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.base import poisoned, run
+from tilewright.engines.base import run
 from tilewright.kernels.library import tma_transposed
 from tilewright.problem import Problem, Scalars
 

@@ -5,10 +5,11 @@ import re
 import numpy as np
 import pytest
 
+from starting import poisoned
 from tilewright.bench.cublas import BEST, DEFAULT, CublasBaseline
 from tilewright.bench.measure import operand_sets
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.base import Matrix, poisoned
+from tilewright.engines.base import Matrix
 from tilewright.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 
 CASES = [

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from cuda.bindings import driver
 
-from starting import start
-from tilewright.engines.base import Matrix, poisoned, run
+from starting import poisoned, start
+from tilewright.engines.base import Matrix, run
 from tilewright.engines.cuda import CudaEngine
 from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.kernels import find

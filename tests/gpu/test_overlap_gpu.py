@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from cuda.bindings import driver
 
-from starting import start
+from starting import poisoned, start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.base import poisoned, run
+from tilewright.engines.base import run
 from tilewright.engines.driver import check
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library.tma_packed import KERNEL

@@ -213,8 +213,3 @@ def array_of(lines: NDArray[Any], matrix: Matrix) -> NDArray[Any]:
     stacked = lines.reshape(1 if matrix.batch is None else matrix.batch, *sizes)
     array = stacked if matrix.order == "row" else stacked.swapaxes(1, 2)
     return np.ascontiguousarray(array[0] if matrix.batch is None else array)
-
-
-def poisoned(rows: int, cols: int, dtype: str = "float32") -> NDArray[Any]:
-    """An array of NaN: what an output holds before a verified run, so that an element left unwritten shows."""
-    return np.full((rows, cols), np.nan, dtype=dtype)
