@@ -29,8 +29,8 @@ NN = Case("NN", "float32", "float32")
 
 
 def forget():
-    """Drop what was read of tables."""
-    for cached in (store.load, store.shipped, measured, measured_module.shipped_factors):
+    """Drop what was read of tables. What only those that ship decide stays."""
+    for cached in (store.load, measured):
         cached.cache_clear()
 
 
