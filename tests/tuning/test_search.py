@@ -2,6 +2,7 @@
 
 import math
 import multiprocessing
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,10 +12,11 @@ from tilewright.errors import EngineUnavailableError, TilewrightError
 from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
 from tilewright.tuning import space
+from tilewright.tuning import worker as worker_module
 from tilewright.tuning.journal import Journal, read
 from tilewright.tuning.search import Search, Settings, searchable
 from tilewright.tuning.supervisor import Worker
-from tilewright.tuning.worker import Prepare, serve
+from tilewright.tuning.worker import Prepare, _Bench, serve
 
 PROBLEM = Problem(64, 64, 64)
 ENGINE = EmulatorEngine()
@@ -25,6 +27,13 @@ CONFIGS = space.configs(planted.KERNEL, None)
 def worker():
     with Worker("emulator", planted.lookup, deadline_s=3.0) as worker:
         yield worker
+
+
+@pytest.fixture
+def timeless(monkeypatch):
+    """A worker in this process, whose first samples take 10 us for each time that a config computes."""
+    monkeypatch.setattr(_Bench, "_short_sample", lambda bench, plan: 10.0 * plan.config.SLOW)
+    return SimpleNamespace(ask=_Bench(ENGINE, PROBLEM, planted.lookup).answer)
 
 
 def search(worker, path, configs=CONFIGS, **settings):
@@ -57,28 +66,40 @@ def test_one_bad_config_never_ends_the_run(worker, tmp_path):
     assert [record.time_us.median for record in records] == sorted(record.time_us.median for record in records)
 
 
-def test_a_much_slower_config_is_dropped_after_its_first_sample(worker, tmp_path):
+def test_a_much_slower_config_is_dropped_after_its_first_sample(timeless, tmp_path):
     configs = [planted.KERNEL.config({"SLOW": slow}) for slow in (1, 60)]
-    search(worker, tmp_path / "journal.jsonl", configs[:1]).run()
-    one = search(worker, tmp_path / "journal.jsonl", configs)
+    search(timeless, tmp_path / "journal.jsonl", configs[:1]).run()
+    one = search(timeless, tmp_path / "journal.jsonl", configs)
     one.run()
     assert [(trial.config["SLOW"], trial.outcome) for trial in one.trials] == [(1, "timed"), (60, "stopped")]
-    assert one.trials[1].time_us > 1.25 * one.trials[0].time_us
+    assert one.trials[1].time_us == 600
+    patient = search(timeless, tmp_path / "patient.jsonl", configs, slack=60.0)
+    patient.run()
+    assert [trial.outcome for trial in patient.trials] == ["timed", "timed"]
 
 
-def test_what_was_stopped_is_tried_again_where_what_it_was_slower_than_is_not_searched(worker, tmp_path):
+def test_what_was_stopped_is_tried_again_where_what_it_was_slower_than_is_not_searched(timeless, tmp_path):
     path = tmp_path / "journal.jsonl"
     fast, slow = (planted.KERNEL.config({"SLOW": slow}) for slow in (1, 60))
-    search(worker, path, [fast]).run()
-    search(worker, path, [fast, slow]).run()
+    search(timeless, path, [fast]).run()
+    search(timeless, path, [fast, slow]).run()
     assert [trial.outcome for trial in read(path)] == ["timed", "stopped"]
-    assert search(worker, path, [fast, slow]).progress.resumed == 2
-    assert search(worker, path, [fast, slow], exhaustive=True).progress.resumed == 1
-    alone = search(worker, path, [slow])
+    assert search(timeless, path, [fast, slow]).progress.resumed == 2
+    assert search(timeless, path, [fast, slow], exhaustive=True).progress.resumed == 1
+    alone = search(timeless, path, [slow])
     assert alone.progress.resumed == 0
     alone.run()
     assert [trial.outcome for trial in alone.trials] == ["timed"]
-    assert [trial.outcome for trial in search(worker, path, [fast, slow]).trials] == ["timed", "timed"]
+    assert [trial.outcome for trial in search(timeless, path, [fast, slow]).trials] == ["timed", "timed"]
+
+
+@pytest.mark.parametrize(("run_us", "runs"), [(30.0, 1 + 67), (1.0, 1 + 100), (5000.0, 1)])
+def test_a_first_sample_is_of_2_ms_or_100_runs_or_one(monkeypatch, run_us, runs):
+    ran = []
+    monkeypatch.setattr(worker_module, "work_on", lambda *_: lambda index, stream: ran.append(index))
+    monkeypatch.setattr(worker_module, "time", SimpleNamespace(perf_counter=lambda: len(ran) * run_us * 1e-6))
+    assert _Bench(ENGINE, PROBLEM, planted.lookup)._short_sample(None) == pytest.approx(run_us)
+    assert len(ran) == runs
 
 
 def test_an_exhaustive_search_drops_nothing(worker, tmp_path):
