@@ -5,7 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 comma := ,
-# cuBLAS (420 MB) is only of use beside a GPU.
+# cuBLAS (420 MB) is only of use with a GPU.
 EXTRAS := $(if $(wildcard /dev/nvidiactl /dev/dxg),dev$(comma)cublas,dev)
 
 .PHONY: bench test lint docs clean

@@ -212,7 +212,7 @@ def verdict(explanation: Explanation) -> str:
             f"{_time(line.arithmetic_us)}."
         )
     else:
-        arithmetic = f"beside {_time(line.arithmetic_us)} of arithmetic"
+        arithmetic = f"compared with {_time(line.arithmetic_us)} of arithmetic"
         if slowest == MEMORY:
             sentences.append(f"DRAM binds: it takes {_time(line.memory_us)} to move the least possible, {arithmetic}.")
         else:

@@ -1,7 +1,7 @@
 """The roofline: how long a launch takes at the least, for its arithmetic and for what it moves, and which binds.
 
 Source: "Roofline: An Insightful Visual Performance Model for Multicore Architectures", Williams, Waterman, Patterson,
-2009. Beside DRAM there is a line for each level nearer to the lanes: the L2 cache, which serves the sectors that
+2009. There is a line for DRAM, and one for each level nearer to the lanes: the L2 cache, which serves the sectors that
 requests touch (the L1 cache keeps some of them, so that this time may be undercut), and shared memory, which serves a
 wavefront a clock in each multiprocessor.
 """

@@ -66,11 +66,11 @@ class Shape(NamedTuple):
     members: tuple[_Member, ...]
     bytes: int
     numbers: struct.Struct
-    """All of them as bytes, with zeros for what a call brings."""
+    """All of them as bytes, with zeros for what only a call knows."""
     names: tuple[str, ...]
     """What the numbers among the members are."""
     slots: tuple[Slot, ...]
-    """What a call brings, where addresses are those of the operands."""
+    """What only a call knows, where addresses are those of the operands."""
     has_maps: bool
 
 
@@ -170,7 +170,7 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
 
 
 def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:
-    """These members alone, of so many bytes of parameters."""
+    """These members alone, of parameters of this size in bytes."""
     end, layout = 0, "="
     for offset, kind, _ in members:
         layout += f"{offset - end}x{kind}"

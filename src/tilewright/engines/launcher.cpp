@@ -314,7 +314,7 @@ struct Step {
     std::vector<void*> addresses;  // of each parameter in them
     std::vector<Slot> slots;
 
-    // Writes what a call brings into the parameters.
+    // Writes addresses and scalars of a call into the parameters.
     int fill(const Driver& driver, const Values& values) {
         for (Slot& slot : slots) {
             char* const target = parameters.data() + slot.offset;

@@ -69,7 +69,7 @@ WARPS_OF_4_BY_8 = (
         lambda c: c.BN % (_LANES_N * c.TN) == 0, "BN must be a multiple of 8*TN: 8 lanes of a warp are arranged along n"
     ),
 )
-"""For kernels whose warps stand so."""
+"""For kernels whose warps are arranged like this."""
 
 
 def registers_fit(threads_of: Callable[[Config], int]) -> Constraint:

@@ -133,7 +133,7 @@ def roofline_words(explanation: Explanation) -> str:
 
 def comparison_table(rows: Sequence[tuple[str, int | None, int | None]]) -> Table:
     """Counters as explained and as Nsight Compute counts them: name, ours, theirs."""
-    table = _table("Beside Nsight Compute", ("", "explained", "Nsight Compute", "difference"))
+    table = _table("Compared with Nsight Compute", ("", "explained", "Nsight Compute", "difference"))
     for name, ours, theirs in rows:
         if ours is None or theirs is None:
             continue

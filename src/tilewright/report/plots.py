@@ -24,7 +24,7 @@ def plot_ladder(
         best: of what matmul picks on square problems.
         published: by rung, what others measured at 4096; crosses in the rung's colour.
         path: the file to write; its suffix says in which format.
-        title: what stands above.
+        title: the text above.
     """
     records = sorted(records, key=lambda record: record.m)
     sizes = sorted({record.m for record in records})

@@ -22,9 +22,9 @@ def speed(gflops: float) -> str:
     return f"{gflops:,.{max(decimals, 0)}f}"
 
 
-def quotient(gflops: float, beside: float) -> float:
+def quotient(gflops: float, other: float) -> float:
     """The first of two speeds over the second, both as `speed` prints them."""
-    return _printed(gflops) / _printed(beside)
+    return _printed(gflops) / _printed(other)
 
 
 def ratio(record: Record) -> float | None:

@@ -64,8 +64,8 @@ def bench_table(records: Sequence[Record]) -> Table:
     if not emulated:
         table.add_column("GFLOP/s", justify="right", no_wrap=True)
         if baselines:
-            beside = next(iter(baselines)) if len(baselines) == 1 else "baseline"
-            table.add_column(f"of {beside}", justify="right", no_wrap=True)
+            name_of_baseline = next(iter(baselines)) if len(baselines) == 1 else "baseline"
+            table.add_column(f"of {name_of_baseline}", justify="right", no_wrap=True)
     for record in records:
         cells: list[str | Text] = [
             str(record.rung or ""),

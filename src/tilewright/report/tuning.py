@@ -63,7 +63,7 @@ def winners(entries: Sequence[Entry]) -> str:
     """What the selector takes for the suites' problems that are tabled, next to cuBLAS, by case and work."""
     rows: list[Sequence[object]] = []
     for entry in fastest(entries):
-        beside = entry.baseline_gflops
+        baseline = entry.baseline_gflops
         if _in_suite(entry):
             rows.append(
                 (
@@ -72,8 +72,8 @@ def winners(entries: Sequence[Entry]) -> str:
                     f"`{entry.kernel}`",
                     _config(entry),
                     speed(entry.gflops),
-                    speed(beside) if beside else "",
-                    f"{quotient(entry.gflops, beside):.2f}x" if beside else "",
+                    speed(baseline) if baseline else "",
+                    f"{quotient(entry.gflops, baseline):.2f}x" if baseline else "",
                     f"{entry.error_ratio:.2f}x" if entry.error_ratio is not None else "",
                 )
             )
@@ -90,8 +90,8 @@ def others(entries: Sequence[Entry]) -> str:
     rows: list[Sequence[object]] = []
     for (kernel, config), of_config in sorted(won.items(), key=lambda one: -len(one[1])):
         ratios = [entry.gflops / entry.baseline_gflops for entry in of_config if entry.baseline_gflops]
-        beside = f"{statistics.geometric_mean(ratios):.2f}x" if ratios else ""
-        rows.append((kernel, config, len(of_config), of_config[0].shape, of_config[-1].shape, beside))
+        ratio = f"{statistics.geometric_mean(ratios):.2f}x" if ratios else ""
+        rows.append((kernel, config, len(of_config), of_config[0].shape, of_config[-1].shape, ratio))
     return table(("kernel", "config", "problems", "least work", "most work", "ratio"), rows, "llrllr")
 
 
@@ -158,9 +158,9 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
         )
     if ratios:
         slower = [f"{shape} ({ratio:.2f}x)" for shape, ratio in ratios.items() if ratio < 1]
-        beside = statistics.geometric_mean(ratios.values())
+        mean = statistics.geometric_mean(ratios.values())
         told += (
-            f" {len(ratios)} picks ran next to cuBLAS: {beside:.2f}x as fast in the geometric mean, slower on "
+            f" {len(ratios)} picks ran next to cuBLAS: {mean:.2f}x as fast in the geometric mean, slower on "
             f"{', '.join(slower) or 'none'}."
         )
     heads = ("revision", "problems", f"within {100 * (WITHIN - 1):.0f}%", "at worst", "longer by", "now")

@@ -151,9 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for regret, records in regrets(engine, problems, baseline_library(engine)):
             found.append(regret)
             kept += records
-            beside = f", {regret.ratio:.2f}x the baseline" if regret.ratio else ""
+            compared = f", {regret.ratio:.2f}x the baseline" if regret.ratio else ""
             longer = f"{100 * (regret.factor - 1):6.1f}%"
-            print(f"{regret.shape:>16} {longer}{beside}  {regret.picked}  against  {regret.fastest}")
+            print(f"{regret.shape:>16} {longer}{compared}  {regret.picked}  against  {regret.fastest}")
             # Each as it comes, so that a run cut off loses none.
             facts = environment(engine)
             if options.json:

@@ -57,7 +57,7 @@ def registers_given(wanted: int, kernel: Kernel, config: Config, sm: Multiproces
 
 
 def spread(warps: int, partitions: int) -> int:
-    """Warps, counted as if each partition had as many as the fullest."""
+    """Warps, counted as if every partition were as full as the fullest."""
     return -(-warps // partitions) * partitions
 
 

@@ -237,7 +237,7 @@ def _memory(array: str, shared: bool, index: list[int], extents: list[int], coun
 
 
 def _merged(findings: Iterable[Finding]) -> list[Finding]:
-    """One for each key, with all counts: code that is unrolled stands at several addresses."""
+    """One for each key, with all counts: code that is unrolled has several addresses."""
     merged: dict[Any, Finding] = {}
     for finding in findings:
         known = merged.get(finding.key)

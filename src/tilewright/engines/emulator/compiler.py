@@ -117,7 +117,7 @@ def compile_runtime() -> Runtime:
         with scratch() as output:
             objects = {path: str(output.with_name(f"{path.stem}.o")) for path in sorted(_RUNTIME.glob("*.cpp"))}
             try:
-                with ThreadPoolExecutor() as threads:  # as many compilers side by side
+                with ThreadPoolExecutor() as threads:  # the compilers run at the same time
                     list(threads.map(lambda path: compiler.run([*base, "-c", str(path), "-o", objects[path]]), objects))
                 compiler.run(
                     [*base, "-shared", "-pthread", f"-Wl,-soname,{name}", *objects.values(), "-o", str(output)]

@@ -313,7 +313,7 @@ class EmulatorEngine:
 
 
 def _memory(size: int) -> NDArray[np.uint8]:
-    """So many bytes, 1 at least, at a multiple of `_ALIGNMENT`; all bits are set: NaN of every element type."""
+    """This many bytes, at least 1, at a multiple of `_ALIGNMENT`; all bits are set: NaN of every element type."""
     memory = np.full(size + _ALIGNMENT, 0xFF, dtype=np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + max(size, 1)]

@@ -8,7 +8,7 @@
 
 constexpr int THREADS = BM / TM * (BN / TN);
 
-// Where column col of a tile of B stands in its row of Bs. The exclusive or moves the slots of columns that one float4
+// Where column col of a tile of B lies in its row of Bs. The exclusive or moves the slots of columns that one float4
 // apart would fall on the same bank, so that storing a float4 meets no conflict either.
 __device__ __forceinline__ int place(int col) {
     const int slot = col % TN;

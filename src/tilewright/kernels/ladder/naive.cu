@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X* BLOCK_Y)
     if (EDGES && (row >= M || col >= N)) return;
 
     float sum = 0.0f;
-#pragma unroll 16  // so many loads are in flight at once
+#pragma unroll 16  // this many loads are in flight at once
     for (int k = 0; k < K; ++k) {
         sum += *at(A, lda, row, k) * *at(B, ldb, k, col);
     }

@@ -54,7 +54,7 @@ CONSTRAINTS = (
     ),
     Constraint(
         lambda c: _LANES % max(_piece_n(c) // c.TN, 1) == 0,
-        "WN/WNITER/TN must divide 32: that many lanes stand side by side",
+        "WN/WNITER/TN must divide 32: this many lanes are arranged along n",
     ),
     Constraint(
         lambda c: c.WM % _piece_m(c) == 0,

@@ -139,13 +139,13 @@ def emulator_times(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
             chosen = [point for point in some if point.source is source and point.shape == shape]
             if not chosen:
                 continue
-            beside = {name: point for name, [point] in baselines(chosen).items()}  # a baseline is one point a shape
+            timed_with = {name: point for name, [point] in baselines(chosen).items()}  # a baseline is one point a shape
             name = f"{shape}, {source.label}" if len(sources) > 1 else shape
             trace = _trace(name, file, f"var(--shape-{index % 6})")
-            trace["x"] = [escaped(point.series.title) for point in chosen] + list(map(escaped, beside))
+            trace["x"] = [escaped(point.series.title) for point in chosen] + list(map(escaped, timed_with))
             trace["y"] = [point.record.time_us.median / 1e6 for point in chosen]
-            trace["y"] += [_baseline(point).time_us.median / 1e6 for point in beside.values()]
-            trace["text"] = [*map(words, chosen), *map(baseline_words, beside.values())]
+            trace["y"] += [_baseline(point).time_us.median / 1e6 for point in timed_with.values()]
+            trace["text"] = [*map(words, chosen), *map(baseline_words, timed_with.values())]
             trace["mode"] = "markers"
             trace["marker"] |= {"symbol": SYMBOLS[file % len(SYMBOLS)], "size": 11}
             data.append(trace)

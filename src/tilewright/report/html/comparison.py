@@ -144,8 +144,8 @@ def _kernels(some: Sequence[Point]) -> dict[tuple[str, str], Side]:
 
 def _baselines(some: Sequence[Point]) -> dict[tuple[str, str], Side]:
     return {
-        (name, point.shape): Side(beside.time_us.median, beside.gflops, None, "")
+        (name, point.shape): Side(baseline.time_us.median, baseline.gflops, None, "")
         for name, chosen in baselines(some).items()
         for point in chosen
-        if (beside := point.record.baseline)
+        if (baseline := point.record.baseline)
     }

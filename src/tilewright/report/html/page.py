@@ -119,5 +119,5 @@ def _figures(
 
 
 def _as_json(data: dict[str, Any]) -> str:
-    """JSON that may stand inside a script element: no '<' is left that could end it."""
+    """JSON that may be put inside a script element: no '<' is left that could end it."""
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -48,7 +48,7 @@ def records(sources: Sequence[Source]) -> Table:
     for source in sources:
         for record in source.run.records:
             emulated = record.engine == "emulator"
-            beside, error = record.baseline, record.error.relative_frobenius
+            baseline, error = record.baseline, record.error.relative_frobenius
             kernel = f"{record.kernel}: {record.picked}" if record.picked else record.kernel
             rounded = [record.precision] if record.precision else []
             case = record.case.removeprefix("NN ")
@@ -67,7 +67,7 @@ def records(sources: Sequence[Source]) -> Table:
                     Cell(kind, kind),
                     *speeds * real,
                     *times,
-                    Cell(f"{beside.name} {beside.version}", beside.name) if beside else Cell(""),
+                    Cell(f"{baseline.name} {baseline.version}", baseline.name) if baseline else Cell(""),
                     Cell("NaN" if error is None else f"{error:.1e}", error) if record.verified else _wrong(error),
                     Cell(pairs(record.config), pairs(record.config), "config"),
                 ]

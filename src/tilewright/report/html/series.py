@@ -118,13 +118,13 @@ def baselines(some: Sequence[Point]) -> dict[str, list[Point]]:
     """For every baseline, named by family and arithmetic, one point a shape: the run in which it was fastest."""
     fastest: dict[tuple[str, str], Point] = {}
     for point in some:
-        beside = point.record.baseline
-        if beside is None or beside.gflops <= 0:
+        baseline = point.record.baseline
+        if baseline is None or baseline.gflops <= 0:
             continue
         kind = kind_of(point.record)
-        name = family(beside) if kind == "float32" else f"{family(beside)}, {kind}"
+        name = family(baseline) if kind == "float32" else f"{family(baseline)}, {kind}"
         known = fastest.get((name, point.shape))
-        if known is None or known.record.baseline is None or beside.gflops > known.record.baseline.gflops:
+        if known is None or known.record.baseline is None or baseline.gflops > known.record.baseline.gflops:
             fastest[name, point.shape] = point
     named: dict[str, list[Point]] = {}
     for (name, _), point in sorted(fastest.items(), key=lambda one: (one[0][0], work(one[1].record))):
@@ -147,8 +147,8 @@ def words(point: Point) -> str:
         if record.ratio is not None and record.baseline:
             lines += [f"{100 * record.ratio:.1f}% of {_named(record.baseline)}"]
     lines += textwrap.wrap(pairs(record.config), _LINE) or ["no parameters"]
-    beside = f", of the baseline {record.baseline.error:.1e}" if record.baseline and record.baseline.error else ""
-    lines += [f"error {'NaN' if error is None else f'{error:.1e}'}, right up to {record.error.limit:.1e}{beside}"]
+    its_error = f", of the baseline {record.baseline.error:.1e}" if record.baseline and record.baseline.error else ""
+    lines += [f"error {'NaN' if error is None else f'{error:.1e}'}, right up to {record.error.limit:.1e}{its_error}"]
     return _marked_up([*lines, *_whence(point.source)])
 
 

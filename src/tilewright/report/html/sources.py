@@ -129,9 +129,9 @@ def problem_of(record: Record) -> Problem:
 
 
 def _numbers(record: Record) -> list[float]:
-    beside = record.baseline
+    baseline = record.baseline
     numbers = [record.time_us.min, record.time_us.median, record.gflops, record.ratio or 0, record.alpha, record.beta]
-    return [*numbers, beside.time_us.min, beside.time_us.median, beside.gflops] if beside else numbers
+    return [*numbers, baseline.time_us.min, baseline.time_us.median, baseline.gflops] if baseline else numbers
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:

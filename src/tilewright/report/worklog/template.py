@@ -48,7 +48,7 @@ def excerpt(source: Path, first: str, last: str) -> str:
     lines = source.read_text(encoding="utf-8").splitlines()
     start = _find(lines, first, 0, source)
     end = _find(lines, last, start, source)
-    # Directives stand at the margin, however deep the code around them.
+    # Directives begin at the margin, however deep the code around them.
     chosen = lines[start : end + 1]
     code = iter(textwrap.dedent("\n".join(line for line in chosen if not line.startswith("#"))).split("\n"))
     body = "\n".join(line if line.startswith("#") else next(code) for line in chosen)

@@ -1,4 +1,4 @@
-// Moving registers between warps: on the emulator every thread has as many as its code needs.
+// Moving registers between warps: on the emulator every thread has all that its code needs.
 #pragma once
 
 template <int N>

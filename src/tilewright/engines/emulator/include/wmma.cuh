@@ -77,7 +77,7 @@ __forceinline__ float __float_to_tf32(float value) {
     return simt::bit_cast<float>((bits + 0x1000) & 0xffffe000);
 }
 
-// What a lane brings to a load or a store.
+// Arguments of a lane to a load or a store.
 template <typename Fragment, typename T>
 struct Transfer {
     Fragment* fragment;
@@ -144,7 +144,7 @@ __forceinline__ void load(simt::Call call, Fragment& fragment, const T* matrix, 
     });
 }
 
-// What a lane brings to a product: its shares of A, B, C and D.
+// Arguments of a lane to a product: its parts of A, B, C and D.
 template <int M, int N, int K, typename T>
 struct Product {
     const typename Element<T>::Stored *a, *b;

@@ -255,7 +255,7 @@ class AccessCounter : public Observer {
     }
 
     // What requests have in common that one vector can serve: the lanes, where their 16 bytes lie, and, where not all
-    // lanes stand alike in theirs, which word.
+    // lanes have the same place in theirs, which word.
     static std::vector<std::uintptr_t> pattern(const Request& request) {
         std::vector<std::uintptr_t> key = {request.lanes};
         const std::uintptr_t within = first_address(request) % VECTOR_BYTES;

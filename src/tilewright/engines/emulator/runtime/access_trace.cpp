@@ -13,7 +13,7 @@ namespace {
 
 class AccessTrace : public Observer {
   public:
-    // The warp to trace, and C: so many floats from an address on, the gaps between rows included.
+    // The warp to trace, and C: this many floats from an address on, the gaps between rows included.
     AccessTrace(std::uint64_t block, unsigned warp, const float* C, std::uint64_t elements)
         : block_(block), warp_(warp), C_(reinterpret_cast<std::uintptr_t>(C)), writers_(elements, -1) {}
 

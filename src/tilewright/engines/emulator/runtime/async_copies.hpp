@@ -94,7 +94,7 @@ struct TileCopy {
         }
     }
 
-    // Where a byte of the box stands: bits 4 to 6 of its offset are xored with bits 7 to 9, fewer for a shorter
+    // Where a byte of the box lies: bits 4 to 6 of its offset are xored with bits 7 to 9, fewer for a shorter
     // swizzle.
     std::size_t swizzled(std::size_t offset) const {
         const std::size_t mask = map.swizzle == 0 ? 0 : map.swizzle / 16 - 1;

@@ -37,7 +37,7 @@ inline std::size_t count_distinct(std::uintptr_t* begin, std::uintptr_t* end) {
     return std::unique(begin, end) - begin;
 }
 
-// Whether all of these lanes want what the lane so many places away wants, or that one takes no part.
+// Whether all of these lanes want what the lane at this distance wants, or that one takes no part.
 inline bool in_pairs(const Request& request, std::uint32_t lanes, unsigned distance) {
     for (std::uint32_t left = lanes; left != 0; left &= left - 1) {
         const unsigned lane = __builtin_ctz(left), other = lane ^ distance;

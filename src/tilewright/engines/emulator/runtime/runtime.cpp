@@ -115,7 +115,7 @@ class Run {
         ended_.notify_all();
     }
 
-    // The first error stands.
+    // The first error is kept.
     void fail(const std::string& error) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (error_.empty()) error_ = error;
