@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import dataclass, field, replace
+from random import Random
+from typing import NamedTuple
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
@@ -47,15 +49,47 @@ class Case:
     offset: int = 0
 
 
+class Kind(NamedTuple):
+    """What of a problem a kernel is compiled for, but for edges."""
+
+    layout: str
+    arithmetic: Arithmetic
+    aligned: bool
+    epilogue: Epilogue = Epilogue()
+
+
+def kinds(kernel, overrides):
+    """Kinds of problems for one config of a kernel: four without an epilogue, and two with one where it takes some.
+
+    Few, since each is compiled. Every order, element type and alignment is among the four; which comes with which, and
+    which epilogue with what, is drawn for each config anew.
+    """
+    takes = kernel.takes
+    random = Random(f"{kernel.name} {overrides}")
+
+    def turns(values, count):
+        shuffled = random.sample(values, len(values))
+        return random.sample([shuffled[i % len(values)] for i in range(count)], count)
+
+    def arranged(*epilogues):
+        count = len(epilogues)
+        types = map(Arithmetic, turns(takes.factors, count), turns(takes.results, count))
+        aligned = turns((True,) if takes.aligned else (True, False), count)
+        return list(map(Kind, turns(takes.layouts, count), types, aligned, epilogues))
+
+    plain = arranged(*[Epilogue()] * 4)
+    if not takes.epilogue:
+        return plain
+    return plain + arranged(*map(Epilogue, ("row", "column"), random.sample((None, *ACTIVATIONS), 2)))
+
+
 @st.composite
-def cases(draw, kernel, sizes=SIZES, depths=DEPTHS):
-    """A problem that a kernel takes, of any kind that it takes."""
+def cases(draw, kernel, among, sizes=SIZES, depths=DEPTHS):
+    """A problem of one of these kinds, which a kernel takes."""
     takes = kernel.takes
     m, n, k = (draw(st.sampled_from(of)) for of in (sizes, sizes, depths))
     batch = draw(st.sampled_from((1, 1, 2, 3))) if takes.batches else 1
-    layout = draw(st.sampled_from(takes.layouts))
-    arithmetic = Arithmetic(draw(st.sampled_from(takes.factors)), draw(st.sampled_from(takes.results)))
-    aligned = takes.aligned or draw(st.booleans())
+    layout, arithmetic, aligned, epilogue = draw(st.sampled_from(among))
     offset = 0 if aligned else draw(st.sampled_from((0, 1)))
 
     def operand(order, rows, cols, may_serve_all):
@@ -69,10 +103,6 @@ def cases(draw, kernel, sizes=SIZES, depths=DEPTHS):
     a, b = operand(orders[0], m, k, True), operand(orders[1], k, n, True)
     c, d = operand("row", m, n, False), operand("row", m, n, False)
     separate_c = takes.separate_c and draw(st.booleans())
-    epilogue = Epilogue()
-    if takes.epilogue:
-        sides, functions = st.sampled_from((None, "row", "column")), st.sampled_from((None, *ACTIVATIONS))
-        epilogue = Epilogue(draw(sides), draw(functions))
     problem = Problem(m, n, k, arithmetic, batch, a, b, d, c if separate_c else None, epilogue)
     scalars = Scalars(draw(st.sampled_from(SCALARS)), draw(st.sampled_from(SCALARS)))
     return Case(problem, scalars, separate_c, offset)
