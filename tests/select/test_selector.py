@@ -34,13 +34,22 @@ def forget():
         cached.cache_clear()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_read():
+    """What other tests read of tables is not known here, nor elsewhere what is read here."""
+    forget()
+    yield
+    forget()
+
+
 @pytest.fixture(autouse=True)
 def own_tables(tmp_path, monkeypatch):
-    """A folder of the user's tables that is empty."""
-    monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
-    forget()
-    yield tmp_path / "tables"
-    forget()
+    """The folder of the user's tables, which is not there yet. While it is not, all tests read the same."""
+    folder = tmp_path / "tables"
+    monkeypatch.setenv(store.FOLDER_VARIABLE, str(folder))
+    yield folder
+    if folder.exists():
+        forget()
 
 
 def entry(shape, kernel, gflops, config=None, case="NN float32", **others):
@@ -104,6 +113,7 @@ def test_one_whole_tile_is_enough_for_the_emulator():
 
 def test_a_tabled_shape_gets_what_was_fastest_there(own_tables):
     store.save("NVIDIA H200", (9, 0), [entry("300x200x100", "vectorized", 50), entry("300x200x100", "padded", 60)])
+    forget()
     assert select(Problem.parse("300x200x100"), (9, 0), "NVIDIA H200")[0] is find("padded")
 
 
