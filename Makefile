@@ -14,7 +14,7 @@ bench: .venv/installed
 	$(BIN)/tilewright bench
 
 test: .venv/installed
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: .venv/installed
 	$(BIN)/ruff check
