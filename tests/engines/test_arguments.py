@@ -27,7 +27,7 @@ def struct(**members):
 
 
 # Structs of kernels/include/operands.cuh and kernels/library/relayout.cu, members in their order.
-SIZES = struct(m=INT, n=INT, k=INT, batch=INT, workers=INT, step_a=INT, step_b=INT)
+SIZES = struct(m=INT, n=INT, k=INT, batch=INT, whole=INT, workers=INT, share=INT, longer=INT, step_a=INT, step_b=INT)
 FACTOR = struct(data=POINTER, batch_stride=LONG, ld=INT)
 OUTPUT = struct(
     **dict.fromkeys(("D", "C", "bias"), POINTER),
@@ -38,8 +38,8 @@ OUTPUT = struct(
 WORKSPACE = struct(sums=POINTER, tickets=POINTER)
 COPY = struct(
     **{"from": POINTER, "to": POINTER},
-    **dict.fromkeys(("line_stride", "element_stride", "matrix_stride"), LONG),
-    **dict.fromkeys(("lines", "length", "matrices", "ld"), INT),
+    matrix_stride=LONG,
+    **dict.fromkeys(("lines", "length", "matrices", "across", "ld_from", "ld"), INT),
 )
 RUNG = named(M=INT, N=INT, K=INT, alpha=FLOAT, A=POINTER, lda=INT, B=POINTER, ldb=INT, beta=FLOAT, D=POINTER, ldd=INT)
 
@@ -69,7 +69,7 @@ def test_parameters_lie_as_in_a_struct_of_them(arguments):
 def test_tensor_maps_lie_at_multiples_of_64():
     shape = shape_of(TMA_ARGUMENTS)
     assert shape.offsets == (0, 64, 64 + 128, 64 + 2 * 128, 64 + 2 * 128 + 56)
-    assert shape.sizes == (28, 128, 128, 56, 16)
+    assert shape.sizes == (40, 128, 128, 56, 16)
     assert shape.bytes == 64 + 2 * 128 + 56 + 16
     odd = shape_of(("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd"))
     assert odd.offsets == (0, 4, 8, 12, 64, 192, 320, 328, 336)
@@ -94,11 +94,15 @@ PROBLEM = Problem(
 )
 
 
+DIVIDED = {"whole": 100, "workers": 264, "share": 7, "longer": 3}
+
+
 def test_the_template_has_the_problems_numbers():
-    bytes_, _ = pack(SPLIT_K, PROBLEM, 264, {}, {})
+    bytes_, _ = pack(SPLIT_K, PROBLEM, {}, {}, DIVIDED)
     found = struct(**FORMS[LIBRARY_ARGUMENTS]).from_buffer_copy(bytes_)
     sizes, a, b, output = found.sizes, found.A, found.B, found.output
-    assert (sizes.m, sizes.n, sizes.k, sizes.batch, sizes.workers) == (3, 5, 7, 2, 264)
+    assert (sizes.m, sizes.n, sizes.k, sizes.batch) == (3, 5, 7, 2)
+    assert {name: getattr(sizes, name) for name in DIVIDED} == DIVIDED
     assert (sizes.step_a, sizes.step_b) == (1, 0)
     assert (a.ld, a.batch_stride, b.ld, b.batch_stride) == (8, 25, 9, 0)
     assert (output.ldd, output.batch_stride_d, output.ldc, output.batch_stride_c) == (10, 2**40, 6, 18)
@@ -106,20 +110,20 @@ def test_the_template_has_the_problems_numbers():
 
 
 def test_c_has_ds_numbers_where_it_has_none():
-    bytes_, _ = pack(SPLIT_K, replace(PROBLEM, c=None), 0, {}, {})
+    bytes_, _ = pack(SPLIT_K, replace(PROBLEM, c=None), {}, {})
     output = struct(**FORMS[LIBRARY_ARGUMENTS]).from_buffer_copy(bytes_).output
     assert (output.ldc, output.batch_stride_c) == (10, 2**40)
 
 
 @pytest.mark.parametrize(("ld", "packed"), [(5, 16), (16, 16), (17, 32)])
 def test_the_leading_dimension_of_a_single_row_is_a_multiple_of_16_bytes(ld, packed):
-    bytes_, _ = pack(NAIVE, Problem(1, 3, 5, a=Layout(ld=ld), b=Layout(ld=7)), 0, {}, {})
+    bytes_, _ = pack(NAIVE, Problem(1, 3, 5, a=Layout(ld=ld), b=Layout(ld=7)), {}, {})
     found = struct(**RUNG).from_buffer_copy(bytes_ + bytes(4))
     assert (found.lda, found.ldb) == (packed, 7)
 
 
 def test_slots_are_the_pointers_and_scalars():
-    _, slots = pack(SPLIT_K, PROBLEM, 0, {}, {})
+    _, slots = pack(SPLIT_K, PROBLEM, {}, {})
     whole = struct(**FORMS[LIBRARY_ARGUMENTS])
     output, workspace = whole.output.offset, whole.workspace.offset
     assert slots == (
@@ -136,14 +140,14 @@ def test_slots_are_the_pointers_and_scalars():
 
 
 def test_an_operand_may_come_from_elsewhere():
-    _, slots = pack(SPLIT_K, PROBLEM, 0, {"B": Source("relayout", 256)}, {})
-    assert slots[:2] == (Slot(32, "pointer", "A"), Slot(56, "pointer", "relayout", 256))
+    _, slots = pack(SPLIT_K, PROBLEM, {"B": Source("relayout", 256)}, {})
+    assert slots[:2] == (Slot(40, "pointer", "A"), Slot(64, "pointer", "relayout", 256))
 
 
 def test_tensor_maps_are_templates_whose_address_is_replaced():
     kernel = find("tma_transposed")
     maps = {"A": bytes(range(128)), "B": bytes(range(128, 256))}
-    bytes_, slots = pack(kernel, PROBLEM, 0, {"B": Source("relayout", 128)}, maps)
+    bytes_, slots = pack(kernel, PROBLEM, {"B": Source("relayout", 128)}, maps)
     assert bytes_[64:192] == maps["A"]
     assert bytes_[192:320] == maps["B"]
     assert slots[:2] == (Slot(64, "map", "A"), Slot(192, "map", "relayout", 128))
@@ -151,21 +155,21 @@ def test_tensor_maps_are_templates_whose_address_is_replaced():
 
 def test_a_blank_map_stays_blank():
     """With k = 0 there is nothing that a map could say, and no address to replace."""
-    bytes_, slots = pack(find("tma_transposed"), replace(PROBLEM, k=0), 0, {}, {})
+    bytes_, slots = pack(find("tma_transposed"), replace(PROBLEM, k=0), {}, {})
     assert bytes_[64:320] == bytes(256)
     assert {slot.kind for slot in slots} == {"pointer", "scalar"}
 
 
 def test_a_copy_says_where_from_and_with_which_strides():
-    copies = (Copy("A", 0, 3, 7, 2, 8, 1, 2**35, 8), Copy("B", 256, 5, 7, 1, -9, -1, 0, 12))
+    copies = (Copy("A", 0, 3, 7, 2, False, 8, 2**35, 8), Copy("B", 256, 5, 7, 1, True, 9, 0, 12))
     job = copying(PROBLEM, copies)
-    bytes_, slots = pack(relayout.KERNEL, PROBLEM, 0, job.sources, {}, numbers(job.copies))
-    a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 56))
-    assert (a.lines, a.length, a.matrices, a.line_stride, a.element_stride, a.matrix_stride) == (3, 7, 2, 8, 1, 2**35)
-    assert (b.lines, b.length, b.matrices, b.line_stride, b.element_stride, b.ld) == (5, 7, 1, -9, -1, 12)
+    bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
+    a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 48))
+    assert (a.lines, a.length, a.matrices, a.across, a.ld_from, a.matrix_stride) == (3, 7, 2, 0, 8, 2**35)
+    assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.ld) == (5, 7, 1, 1, 9, 12)
     assert slots == (
         Slot(0, "pointer", "A"),
         Slot(8, "pointer", "relayout"),
-        Slot(56, "pointer", "B"),
-        Slot(64, "pointer", "relayout", 256),
+        Slot(48, "pointer", "B"),
+        Slot(56, "pointer", "relayout", 256),
     )

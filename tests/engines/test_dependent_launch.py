@@ -166,8 +166,8 @@ def test_copies_follow_one_another():
     of_a, of_b = first.copies
     assert (of_a.name, of_a.shift, of_a.lines, of_a.length, of_a.ld) == ("A", 0, 13, 30, 32)
     assert (of_b.name, of_b.shift, of_b.lines, of_b.length, of_b.ld) == ("B", 4 * 13 * 32, 13, 7, 8)
-    assert (of_a.line_stride, of_a.element_stride) == (1, 13)
-    assert (of_b.line_stride, of_b.element_stride) == (7, 1)
+    assert (of_a.across, of_a.ld_from) == (True, 13)
+    assert (of_b.across, of_b.ld_from) == (False, 7)
     assert (second.problem.a, second.problem.b) == (Layout("column", 32, 0), Layout("row", 8, 0))
     assert second.sources == {"A": ("relayout", 0), "B": ("relayout", 4 * 13 * 32)}
     assert found.relayout_bytes == 4 * 13 * (32 + 8)

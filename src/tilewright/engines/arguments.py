@@ -30,7 +30,7 @@ _PARAMETERS = {
     "ldb": "i:ldb",
     "D_data": "p:D",
     "ldd": "i:ldd",
-    "sizes": "i:m i:n i:k i:batch i:workers i:step_a i:step_b",
+    "sizes": "i:m i:n i:k i:batch i:whole i:workers i:share i:longer i:step_a i:step_b",
     "A": "p:A q:batch_stride_a i:lda",
     "B": "p:B q:batch_stride_b i:ldb",
     "A_map": "t:A",
@@ -40,11 +40,14 @@ _PARAMETERS = {
     "sums": "p:workspace",
     "tickets": "p:tickets",
     **{
-        f"copy_{x}": f"p:from_{x} p:to_{x} q:line_stride_{x} q:element_stride_{x} q:matrix_stride_{x} "
-        f"i:lines_{x} i:length_{x} i:matrices_{x} i:ld_copy_{x}"
+        f"copy_{x}": f"p:from_{x} p:to_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} i:matrices_{x} "
+        f"i:across_{x} i:ld_from_{x} i:ld_copy_{x}"
         for x in "ab"
     },
 }
+_UNDIVIDED = dict.fromkeys(("whole", "workers", "share", "longer"), 0)
+"""What `Kernel.numbers` says of a kernel that shares no tiles."""
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
 _ALIGNMENTS = _SIZES | {"t": 64}
 _KINDS = {"p": "pointer", "f": "scalar", "t": "map"}
@@ -84,20 +87,18 @@ class Source(NamedTuple):
 def pack(
     kernel: Kernel,
     problem: Problem,
-    workers: int,
     sources: Mapping[str, Source],
     maps: Mapping[str, bytes],
-    more: Mapping[str, int] = MappingProxyType({}),
+    more: Mapping[str, int] = _NOTHING,
 ) -> tuple[bytes, tuple[Slot, ...]]:
     """The parameters of a launch, but for what only a call knows; and where that goes.
 
     Args:
         kernel: what is launched.
         problem: its sizes, leading dimensions and strides.
-        workers: blocks that share tiles.
         sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
         maps: templates of tensor maps, for 'A' and 'B', where the kernel takes some.
-        more: numbers that the problem does not have.
+        more: numbers that the problem does not have, those of `Kernel.numbers` among them.
     """
     shape, a, b, c, d = shape_of(kernel.arguments), problem.a, problem.b, problem.addend, problem.d
     numbers = {
@@ -105,7 +106,7 @@ def pack(
         "n": problem.n,
         "k": problem.k,
         "batch": problem.batch,
-        "workers": workers,
+        **_UNDIVIDED,
         "step_a": 1 if a.batch_stride else 0,
         "step_b": 1 if b.batch_stride else 0,
         "lda": _ld(a, problem.m, problem.k),

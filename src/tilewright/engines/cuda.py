@@ -154,8 +154,8 @@ class CudaEngine:
         if kernel.tensor_maps is not None:
             with self.current:  # tensor maps are made in it
                 maps = {name: encode(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
-        workers = config.get("WORKERS", 0) * self.multiprocessors
-        arguments, slots = pack(kernel, problem, workers, job.sources, maps, numbers(job.copies))
+        more = {**kernel.numbers(problem, config, self.multiprocessors), **numbers(job.copies)}
+        arguments, slots = pack(kernel, problem, job.sources, maps, more)
         grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))
         return Step(
             executable.handle,

@@ -12,12 +12,12 @@ from tilewright.problem import ITEM_BYTES, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
 _CONFIG = _KERNEL.config()
-_NUMBERS = ("lines", "length", "matrices", "line_stride", "element_stride", "matrix_stride")
+_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride")
 """Fields of a `Copy` that parameters of `relayout` are named after."""
 
 
 class Copy(NamedTuple):
-    """One matrix, or those of a batch, that the kernel `relayout` copies; strides are in elements, of any sign."""
+    """One matrix, or those of a batch, that the kernel `relayout` copies; strides are in elements."""
 
     name: str
     """Of the operand."""
@@ -27,8 +27,10 @@ class Copy(NamedTuple):
     """Rows of the copy, or columns where those are its lines of neighbours."""
     length: int
     matrices: int
-    line_stride: int
-    element_stride: int
+    across: bool
+    """Whether lines in memory run across those of the copy, so that it is transposed."""
+    ld_from: int
+    """Elements from one line in memory to the next."""
     matrix_stride: int
     ld: int
     """Elements from one line of the copy to the next; its matrices are right behind each other."""
@@ -122,11 +124,11 @@ def _copy(problem: Problem, name: str, order: Order, shift: int) -> Copy:
     """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
-    strides = (layout.ld, 1) if layout.order == order else (1, layout.ld)
     vector = VECTOR_BYTES // ITEM_BYTES[problem.dtype]
     ld = max(-(-length // vector), 1) * vector
     matrices = problem.batch if layout.batch_stride else 1
-    return Copy(name, shift, lines, length, matrices, *strides, layout.batch_stride or 0, ld)
+    across = layout.order != order
+    return Copy(name, shift, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld)
 
 
 def _wanted(kernel: Kernel, problem: Problem, addresses: Addresses) -> dict[str, Order]:

@@ -204,6 +204,8 @@ class Kernel:
     blocks: Callable[[Problem, Config, int], int] | None = None
     """Blocks in the grid on this many multiprocessors; None: one for each tile of D. There are more where several share
     the work on one."""
+    numbers: Callable[[Problem, Config, int], Mapping[str, int]] = lambda problem, config, multiprocessors: {}
+    """Arguments that follow from problem, config and number of multiprocessors, named as in engines/arguments.py."""
     workspace_bytes: Callable[[Problem, Config, int], int] | None = None
     """Bytes of memory that the blocks of a launch share, on this many multiprocessors, where the source asks for some:
     they are private to the launch. With them comes a counter for each block; the counters are 0 when a launch begins,

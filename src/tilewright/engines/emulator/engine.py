@@ -186,8 +186,8 @@ class EmulatorEngine:
         grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, blocks(config, copies))
         workspace = kernel.workspace(problem, config, self.multiprocessors)
         maps = {name: tensor_map(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
-        workers = config.get("WORKERS", 0) * self.multiprocessors
-        arguments, slots = pack(kernel, problem, workers, sources, maps, numbers(copies))
+        more = {**kernel.numbers(problem, config, self.multiprocessors), **numbers(copies)}
+        arguments, slots = pack(kernel, problem, sources, maps, more)
         launch = _Launch(executable, problem, sources, workspace, tuple(copies))
         return Step(
             launch, grid, block, shared_bytes, kernel.overlaps, arguments, shape_of(kernel.arguments).offsets, slots

@@ -1,17 +1,17 @@
 // The tiles, and the steps along k of each, that a block computes: whole tiles first, stream-K for the last wave.
 //
 // The tiles of all matrices of a batch are counted through, matrix by matrix and row by row. As many waves as are full
-// have one block a tile. The tiles left over, fewer than `workers`, are laid end to end along k and cut into ranges of
-// equal length, one a worker:
+// have one block a tile. The tiles left over, fewer than workers, are laid end to end along k and cut into ranges of equal
+// length (the first ones may be a step longer), one a worker. The host divides (kernels/library/schedule.py):
 //
 //     block      0    1   ...  whole-1 | whole, whole+1, ...: the workers
 //     tile       0    1   ...  whole-1 |    whole    |   whole+1   |  ...
 //     steps k   |---||---| ... |-----| |--worker 0--|--worker 1--|--worker 2--| ...
 //
-// A worker computes the end of one tile, then whole ones, then the beginning of another. The workers of one tile add
-// their partial sums as a tree: of up to FAN neighbouring groups, those done first store their sums in the workspace, and
-// the one done last adds them, in the groups' order, and goes on for all. So no block waits for another, many partial
-// sums are added in few steps, and the result is the same whichever worker is last.
+// A worker computes the end of one tile, then the beginning of the next. The workers of one tile add their partial sums as
+// a tree: of up to FAN neighbouring groups, those done first store their sums in the workspace, and the one done last adds
+// them, in the groups' order, and goes on for all. So no block waits for another, many partial sums are added in few steps,
+// and the result is the same whichever worker is last.
 #pragma once
 
 #include <bundle.cuh>
@@ -22,34 +22,37 @@
 // What a block computes next. ROWS x COLS: a tile; DEPTH: k of a step. ONE_TILE: each block has one, so that there is no loop
 // in the machine code; a kernel may say so where WORKERS = 0. (With the loop the compiler may find better registers.)
 //
-//     for (Schedule<BM, BN, BK> work(sizes, k); work.next();) { ... steps work.from to work.to - 1 of the tile ... }
+//     for (Schedule<BM, BN, BK> work(sizes); work.next();) { ... steps work.from to work.to - 1 of the tile ... }
 template <int ROWS, int COLS, int DEPTH, bool ONE_TILE = false>
 class Schedule {
   public:
-    int from = -1, to;    // steps along k, to - from of them; with k = 0 a tile has one, which adds nothing
+    int from = -1, to;    // steps along k, to - from of them; with k = 0 a tile has one, and with alpha = 0 they add nothing
     int matrix;           // of the batch
     int row, col;         // the tile's first element
 
-    // k: how far along k products are summed, `depth_of`. With WORKERS = 0 every tile has a block of its own.
-    __device__ __forceinline__ Schedule(const Sizes& sizes, int k)
+    // With WORKERS = 0 every tile has a block of its own.
+    __device__ __forceinline__ explicit Schedule(const Sizes& sizes)
         : batch(sizes.batch),
           tiles_m((sizes.m - 1) / ROWS + 1),
           tiles_n((sizes.n - 1) / COLS + 1),
-          steps((k - 1) / DEPTH + 1) {
-        const int tiles = tiles_m * tiles_n * batch;
-        const int left = WORKERS > 0 ? tiles % sizes.workers : 0;
-        whole = tiles - left;
-        left_steps = static_cast<long long>(left) * steps;
-        workers = static_cast<int>(min(static_cast<long long>(sizes.workers), left_steps));
+          steps((sizes.k - 1) / DEPTH + 1),
+          whole(sizes.whole),
+          share(sizes.share),
+          longer(sizes.longer) {
         const int block = block_number();
         worker = block - whole;
         if (WORKERS == 0 || worker < 0) {
             tile = block;
             last_tile = block + 1;
             to = last_step = 0;
-        } else if (worker < workers) {
-            start(worker, left, tile, to);
-            start(worker + 1, left, last_tile, last_step);
+        } else if (worker < sizes.workers) {
+            const long long first = first_step(worker);
+            const int of_left = static_cast<int>(first / steps);
+            to = static_cast<int>(first - static_cast<long long>(of_left) * steps);
+            last_step = to + share + (worker < longer);  // a worker has no more steps than a tile
+            tile = whole + of_left;
+            last_tile = tile + (last_step >= steps);
+            if (last_step >= steps) last_step -= steps;
         } else {
             tile = last_tile = to = last_step = 0;  // a block too many
         }
@@ -124,22 +127,22 @@ class Schedule {
   private:
     static constexpr int FAN = 8;  // a step of the tree takes about 2 us on an H200, each partial sum 0.2 us
 
-    // The tile and the step in it at which a worker begins.
-    __device__ __forceinline__ void start(int number, int left, int& at_tile, int& at_step) const {
-        const int position = number * left;  // in tiles, times `workers`
-        at_tile = whole + position / workers;
-        at_step = static_cast<int>(static_cast<unsigned long long>(position % workers) * steps / workers);
+    // The step at which a worker begins, of those of the tiles left over.
+    __device__ __forceinline__ long long first_step(int number) const {
+        return static_cast<long long>(number) * share + min(number, longer);
     }
 
-    // The worker that does a step, of those of the tiles left over.
+    // The worker that does a step.
     __device__ __forceinline__ int worker_of(long long step) const {
-        return static_cast<int>(((step + 1) * workers - 1) / left_steps);
+        const long long of_longer = first_step(longer);
+        if (step < of_longer) return static_cast<int>(step / (share + 1));
+        return longer + static_cast<int>((step - of_longer) / share);
     }
 
     int batch;
     int tiles_m, tiles_n, steps;  // tiles of a matrix along m and n, steps of a tile
     int whole;                    // tiles with a block of their own
-    int workers, worker;          // that have steps, and which of them this block is
+    int share, longer;            // steps of a worker, and workers with one more
+    int worker;                   // that this block is
     int tile, last_tile, last_step;
-    long long left_steps;         // of all tiles left over
 };

@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
     SHARED_OF_BLOCK(Barrier, full);
 
     const int K = depth_of(sizes, output);
-    Schedule<BM, BN, BK> work(sizes, K);
+    Schedule<BM, BN, BK> work(sizes);
     const int slice = threadIdx.x / SLICE_THREADS;
     const int warp = threadIdx.x % SLICE_THREADS / 32;
     const int lane = threadIdx.x % 32;

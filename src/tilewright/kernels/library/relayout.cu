@@ -1,12 +1,11 @@
 // Copies of matrices as another kernel wants them: lines of neighbours, each from a multiple of 16 bytes on, transposed or
-// not, from any strides. The kernel that wants them may start up meanwhile.
+// not. The kernel that wants them may start up meanwhile.
 //
-// A block moves a square of one matrix. Neighbouring threads load what are neighbours in memory, or lie nearest to each
-// other; four elements together where the view allows. Where that runs across the lines of the copy, the square goes
-// through shared memory:
+// A block moves a square of one matrix. Neighbouring threads load neighbours in memory, and store neighbours in the copy;
+// four elements together where memory's lines are aligned. A square of a transposed copy goes through shared memory:
 //
-//     element_stride is the smaller:   view --> registers --> copy           thread t: line t / SIDE, element t % SIDE
-//     line_stride is the smaller:      view --> registers --> square[element][line] --> copy, four elements together
+//     across = 0:   memory --> registers --> copy                       thread t: row t / SIDE, column t % SIDE
+//     across = 1:   memory --> registers --> square[row][col] --> copy, four elements of a column together
 //
 // Shared memory: SIDE x (SIDE + 1) elements; the odd length puts a column's elements on distinct banks.
 
@@ -17,115 +16,107 @@
 using Element = Bits<sizeof(FACTOR)>::type;
 using Quad = Bits<4 * sizeof(FACTOR)>::type;
 
-// Matrices to be copied, one or a batch, as lines of the copy; strides are in elements.
+// Matrices to be copied, one or a batch.
 struct Copy {
     const FACTOR* from;
     FACTOR* to;
-    long long line_stride, element_stride, matrix_stride;
-    int lines, length, matrices;
-    int ld;  // elements from one line of the copy to the next, the matrices being right behind each other
+    long long matrix_stride;      // elements from one matrix to the next in memory; in the copy they are right behind each other
+    int lines, length, matrices;  // lines of the copy, and elements of each
+    int across;                   // whether lines in memory run across those of the copy
+    int ld_from, ld;              // elements from one line to the next, in memory and in the copy
 };
 
-// Whether quads of neighbours along a side of stride 1 may be loaded together.
-__device__ __forceinline__ bool has_quads(const Copy& copy, long long stride, long long other) {
-    const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(Element)) | other |
-                            copy.matrix_stride;
-    return stride == 1 && apart % 4 == 0;
-}
+// A square of a matrix whose lines in memory are rows. `rows` and `cols`: how far the matrix reaches from its first element.
+struct Square {
+    const Element* from;
+    Element* to;
+    int ld_from, ld;
+    int rows, cols;
+};
 
-__device__ __forceinline__ void store_quads(Element* to, int elements, const Element* quad) {
-    if (elements >= 4) {
-        *reinterpret_cast<Quad*>(to) = *reinterpret_cast<const Quad*>(quad);
-    } else {
-        for (int i = 0; i < elements; ++i) to[i] = quad[i];
-    }
-}
-
-// Moves the square that begins at (line, element). ACROSS: neighbouring threads load neighbouring lines. WIDTH: elements,
-// 1 or 4, that a thread loads together.
+// Moves a square; WIDTH: elements, 1 or 4, that a thread loads together.
 template <bool ACROSS, int WIDTH>
-__device__ __forceinline__ void move_square(const Copy& copy, const Element* from, Element* to, int line, int element) {
+__device__ __forceinline__ void move(const Square& square, Element (&turned)[SIDE][SIDE + 1]) {
     constexpr int TIMES = SIDE * SIDE / WIDTH / THREADS;
     constexpr int PIECES = SIDE / WIDTH;
-    __shared__ Element square[ACROSS ? SIDE : 1][SIDE + 1];
     __align__(16) Element moved[TIMES][WIDTH];
-    const int far = ACROSS ? copy.length - element : copy.lines - line;  // what is left, and how far apart
-    const int near = ACROSS ? copy.lines - line : copy.length - element;
-    const long long far_stride = ACROSS ? copy.element_stride : copy.line_stride;
-    const long long near_stride = ACROSS ? copy.line_stride : copy.element_stride;
+    const auto row_of = [](int time, int pieces) { return (time * THREADS + static_cast<int>(threadIdx.x)) / pieces; };
+    const auto col_of = [](int pieces) { return static_cast<int>(threadIdx.x) % pieces * (SIDE / pieces); };
 #pragma unroll
     for (int i = 0; i < TIMES; ++i) {
-        const int y = (i * THREADS + threadIdx.x) / PIECES, x = (i * THREADS + threadIdx.x) % PIECES * WIDTH;
-        const Element* const at = from + y * far_stride + x * near_stride;
-        if (WIDTH == 4 && y < far && x + 4 <= near) {
+        const int row = row_of(i, PIECES), col = col_of(PIECES);
+        const Element* const at = square.from + static_cast<long long>(row) * square.ld_from + col;
+        if (WIDTH == 4 && row < square.rows && col + 4 <= square.cols) {
             *reinterpret_cast<Quad*>(moved[i]) = *reinterpret_cast<const Quad*>(at);
         } else {
 #pragma unroll
-            for (int j = 0; j < WIDTH; ++j) moved[i][j] = y < far && x + j < near ? at[j * near_stride] : Element(0);
+            for (int j = 0; j < WIDTH; ++j) moved[i][j] = row < square.rows && col + j < square.cols ? at[j] : Element(0);
         }
     }
-    if constexpr (!ACROSS) {
-#pragma unroll
-        for (int i = 0; i < TIMES; ++i) {
-            const int y = (i * THREADS + threadIdx.x) / PIECES, x = (i * THREADS + threadIdx.x) % PIECES * WIDTH;
-            if (y >= far) continue;
-            Element* const at = to + static_cast<long long>(y) * copy.ld + x;
-            if constexpr (WIDTH == 4) {
-                store_quads(at, near - x, moved[i]);
-            } else if (x < near) {
-                *at = moved[i][0];
-            }
-        }
-    } else {
-#pragma unroll
-        for (int i = 0; i < TIMES; ++i) {
-            const int y = (i * THREADS + threadIdx.x) / PIECES, x = (i * THREADS + threadIdx.x) % PIECES * WIDTH;
-#pragma unroll
-            for (int j = 0; j < WIDTH; ++j) square[y][x + j] = moved[i][j];
-        }
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < SIDE * SIDE / 4 / THREADS; ++i) {
-            const int y = (i * THREADS + threadIdx.x) / (SIDE / 4), x = (i * THREADS + threadIdx.x) % (SIDE / 4) * 4;
-            __align__(16) Element quad[4];
-#pragma unroll
-            for (int j = 0; j < 4; ++j) quad[j] = square[x + j][y];
-            if (y < near) store_quads(to + static_cast<long long>(y) * copy.ld + x, far - x, quad);
-        }
-    }
-}
-
-// Moves square `number` of a copy's.
-__device__ __forceinline__ void move(const Copy& copy, int number) {
-    const int along = (copy.length + SIDE - 1) / SIDE, down = (copy.lines + SIDE - 1) / SIDE;
-    const int matrix = number / (along * down);
-    const int line = number % (along * down) / along * SIDE, element = number % along * SIDE;
-    const Element* const from = reinterpret_cast<const Element*>(copy.from) + matrix * copy.matrix_stride +
-                                line * copy.line_stride + element * copy.element_stride;
-    Element* const to = reinterpret_cast<Element*>(copy.to) +
-                        (static_cast<long long>(matrix) * copy.lines + line) * copy.ld + element;
-    if (abs(copy.line_stride) < abs(copy.element_stride)) {
-        if (has_quads(copy, copy.line_stride, copy.element_stride)) {
-            move_square<true, 4>(copy, from, to, line, element);
+    const auto store = [&](int row, int col, int rows, int cols, const Element* elements, int count) {
+        Element* const at = square.to + static_cast<long long>(row) * square.ld + col;
+        if (row >= rows) return;
+        if (count == 4 && col + 4 <= cols) {
+            *reinterpret_cast<Quad*>(at) = *reinterpret_cast<const Quad*>(elements);
         } else {
-            move_square<true, 1>(copy, from, to, line, element);
+            for (int j = 0; j < count && col + j < cols; ++j) at[j] = elements[j];
         }
-    } else if (has_quads(copy, copy.element_stride, copy.line_stride)) {
-        move_square<false, 4>(copy, from, to, line, element);
-    } else {
-        move_square<false, 1>(copy, from, to, line, element);
+    };
+    if (!ACROSS) {
+#pragma unroll
+        for (int i = 0; i < TIMES; ++i) {
+            store(row_of(i, PIECES), col_of(PIECES), square.rows, square.cols, moved[i], WIDTH);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < TIMES; ++i) {
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) turned[row_of(i, PIECES)][col_of(PIECES) + j] = moved[i][j];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < SIDE * SIDE / 4 / THREADS; ++i) {
+        const int row = row_of(i, SIDE / 4), col = col_of(SIDE / 4);
+        __align__(16) Element quad[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) quad[j] = turned[col + j][row];
+        store(row, col, square.cols, square.rows, quad, 4);
     }
 }
 
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none.
-extern "C" __global__ void __launch_bounds__(THREADS) relayout(Copy first, Copy second) {
+extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1) relayout(Copy first, Copy second) {
+    __shared__ Element turned[SIDE][SIDE + 1];
     wait_for_grid_before();
     let_grid_after_start();  // it starts when the last block here has, so it takes no block's slot
-    const int squares = (first.length + SIDE - 1) / SIDE * ((first.lines + SIDE - 1) / SIDE) * first.matrices;
-    const int number = blockIdx.x;
-    if (number < squares) {
-        move(first, number);
+    const int squares_of_first = (first.length + SIDE - 1) / SIDE * ((first.lines + SIDE - 1) / SIDE) * first.matrices;
+    const bool of_second = blockIdx.x >= squares_of_first;
+    const Copy copy = of_second ? second : first;
+
+    const int along = (copy.length + SIDE - 1) / SIDE, down = (copy.lines + SIDE - 1) / SIDE;
+    int number = blockIdx.x - (of_second ? squares_of_first : 0), matrix = 0;
+    if (copy.matrices > 1) {
+        matrix = number / (along * down);
+        number %= along * down;
+    }
+    const int line = number / along * SIDE, element = number % along * SIDE;
+    const int row = copy.across ? element : line, col = copy.across ? line : element;  // in memory
+    const Square square = {
+        reinterpret_cast<const Element*>(copy.from) + matrix * copy.matrix_stride +
+            static_cast<long long>(row) * copy.ld_from + col,
+        reinterpret_cast<Element*>(copy.to) + (static_cast<long long>(matrix) * copy.lines + line) * copy.ld + element,
+        copy.ld_from,
+        copy.ld,
+        (copy.across ? copy.length : copy.lines) - row,
+        (copy.across ? copy.lines : copy.length) - col,
+    };
+    const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(Element)) |
+                            copy.ld_from | copy.matrix_stride;
+    const bool has_quads = apart % 4 == 0;  // all lines in memory are aligned
+    if (copy.across) {
+        has_quads ? move<true, 4>(square, turned) : move<true, 1>(square, turned);
     } else {
-        move(second, number - squares);
+        has_quads ? move<false, 4>(square, turned) : move<false, 1>(square, turned);
     }
 }

@@ -13,7 +13,7 @@ def squares(config: Config, lines: int, length: int, matrices: int) -> int:
 KERNEL = Kernel(
     rung=0,
     name="relayout",
-    idea="copies of matrices of any strides, with aligned rows or columns",
+    idea="copies of matrices with aligned rows or columns, transposed or not",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("SIDE", 32, (32, 64), "side of the squares that a block moves"),

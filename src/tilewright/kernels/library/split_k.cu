@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int thread_col = warp % WARPS_N * (LANES_N * TN) + lane_col * 4;
 
     int stage = 0;
-    for (Schedule<BM, BN, BK, WORKERS == 0> work(sizes, K); work.next();) {
+    for (Schedule<BM, BN, BK, WORKERS == 0> work(sizes); work.next();) {
         a_copy.go_to(A.matrix(work.matrix), A.ld, sizes.m, work.row, work.from * BK);
         b_copy.go_to(B.matrix(work.matrix), B.ld, sizes.n, work.col, work.from * BK);
         int left_k = K - work.from * BK;

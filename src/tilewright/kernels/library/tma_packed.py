@@ -64,5 +64,6 @@ KERNEL = Kernel(
     relayouts=("column", "row"),
     overlaps=True,
     blocks=schedule.blocks,
+    numbers=schedule.numbers,
     workspace_bytes=schedule.workspace_bytes,
 )

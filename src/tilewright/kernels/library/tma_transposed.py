@@ -109,6 +109,7 @@ KERNEL = Kernel(
     relayouts=(None, None),
     overlaps=True,
     blocks=schedule.blocks,
+    numbers=schedule.numbers,
     workspace_bytes=schedule.workspace_bytes,
     presets={
         name: dict(
