@@ -242,7 +242,7 @@ class Problem:
         """Layout of C."""
         return self.c or self.d
 
-    @property
+    @cached_property
     def layout(self) -> str:
         """Orders of A and B, as one of `LAYOUTS`."""
         return ("N" if self.a.order == "row" else "T") + ("N" if self.b.order == "row" else "T")

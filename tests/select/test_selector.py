@@ -275,9 +275,12 @@ def test_its_expectations_meet_what_was_measured(monkeypatch):
 
 def test_a_case_that_is_in_no_table_takes_the_candidates_of_the_nearest():
     a, b = orders("TT")
-    problem = Problem(1024, 1024, 1024, a=a, b=b)
+    problem = Problem(1024, 1024, 1024, Arithmetic("bfloat16", "bfloat16"), a=a, b=b)
+    tables = measured("NVIDIA H200", (9, 0))
+    assert Case.of(problem) not in tables
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
-    assert (kernel, config) in [choice[:2] for choice in measured("NVIDIA H200", (9, 0))[NN].choices]
+    of_nearest = tables[Case("NN", "bfloat16", "bfloat16")]
+    assert (kernel, config) in [choice[:2] for choice in of_nearest.choices]
 
 
 def test_entries_of_the_case_come_before_those_of_another():

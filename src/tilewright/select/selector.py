@@ -18,10 +18,10 @@ from tilewright.select.measured import Case, Measured, identity, measured, shipp
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
 
-_CANDIDATES = 8
+_CANDIDATES = 6
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
-_LENGTH = 0.2
+_LENGTH = 0.3
 """Distance over which a neighbour's weight falls to 1/e."""
 
 _UNKNOWN = 0.1
