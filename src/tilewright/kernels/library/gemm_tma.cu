@@ -110,8 +110,8 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
 #pragma unroll
                 for (int k = 0; k < UNROLL; ++k) {
                     add_products(sums, a[(k + 1) % 2], b[(k + 1) % 2]);  // of the k before, perhaps of the tile before
-                    TilesOfB::fragment(b[k % 2], b_at, k);
                     TilesOfA::fragment(a[k % 2], a_at, k);
+                    TilesOfB::fragment(b[k % 2], b_at, k);
                 }
 #pragma unroll
                 for (int i = 0; i < TilesOfA::POINTERS; ++i) a_at[i] += UNROLL * BM;
@@ -133,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
             const int own = slice * ROWS + i;  // among the thread's rows
             return TilesOfA::row(thread_row / 4 + own / 4 * LANES_M, own % 4);
         };
-        store_results<!ALIGNED, true, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, memory);
+        store_results<!ALIGNED, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, memory);
         reconverge();
         if (!ALIGNED) {
             sync_block<THREADS>();

@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             const int own = slice * ROWS + i;  // among the thread's rows
             return thread_row + own / 4 * 4 * LANES_M + own % 4;
         };
-        store_results<STAGED, false, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, stages);
+        store_results<STAGED, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, stages);
         if (STAGED) {
             __syncthreads();
             store_tile<BM, BN, THREADS / 32>(result, work.row, work.col, stages);

@@ -48,14 +48,14 @@ struct Result {
         store_scaled(row, col, alpha * sum, bias_of_row(row), bias_of_column(col));
     }
 
-    // Stores elements (row, col) to (row, col + 3), given alpha times their sums; col is a multiple of 4.
-    __device__ __forceinline__ void store_scaled_quad(int row, int col, const float* scaled, float of_row,
-                                                      const float* of_columns) const {
+    // Stores elements (row, col) to (row, col + 3), given their sums; col is a multiple of 4.
+    __device__ __forceinline__ void store_quad(int row, int col, const float* sums, float of_row,
+                                               const float* of_columns) const {
         if (EDGES && row >= m) return;
         T* const d = at(D, ldd, row, col);
         const T* const c = at(C, ldc, row, col);
         if (ALIGNED && (!EDGES || col + 4 <= n)) {
-            float quad[] = {scaled[0], scaled[1], scaled[2], scaled[3]};
+            float quad[] = {alpha * sums[0], alpha * sums[1], alpha * sums[2], alpha * sums[3]};
             if (beta != 0.0f) {
                 float old[4];
                 load_run<4>(old, c);
@@ -70,21 +70,17 @@ struct Result {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 if (EDGES && col + i >= n) continue;
-                const float with_c = beta == 0.0f ? scaled[i] : scaled[i] + beta * to_float(c[i]);
-                d[i] = from_float<T>(finish(with_c, of_row, of_columns[i]));
+                const float scaled = beta == 0.0f ? alpha * sums[i] : alpha * sums[i] + beta * to_float(c[i]);
+                d[i] = from_float<T>(finish(scaled, of_row, of_columns[i]));
             }
         }
     }
 
-    // The same, given their sums.
     __device__ __forceinline__ void store_quad(int row, int col, const float* sums) const {
-        float of_columns[4], scaled[4];
+        float of_columns[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            of_columns[i] = bias_of_column(col + i);
-            scaled[i] = alpha * sums[i];
-        }
-        store_scaled_quad(row, col, scaled, bias_of_row(row), of_columns);
+        for (int i = 0; i < 4; ++i) of_columns[i] = bias_of_column(col + i);
+        store_quad(row, col, sums, bias_of_row(row), of_columns);
     }
 
   private:

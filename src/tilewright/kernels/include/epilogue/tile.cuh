@@ -4,36 +4,30 @@
 #include "epilogue/result.cuh"
 
 // What a thread has of a tile that begins at (tile_row, tile_col): of its i-th row of the tile, `row_of(i)`, quads of columns
-// from `col` on, APART from each other. The sums are scaled by alpha. STAGED: they go to `scaled`, in shared memory, TILE_COLS a
-// row, from where `store_tile` stores them.
-//
-// BY_COLUMNS: all are scaled before one is stored, and the first quad of every row is stored before the second. That decides
-// which registers NVRTC finds for the loop that makes the sums: in gemm_tma some that let loads run a whole k ahead. Else a row
-// is scaled and stored after the other, which takes fewer registers.
-template <bool STAGED, bool BY_COLUMNS, int TILE_COLS, int APART, typename T, int ROWS, int COLS, typename RowOf>
+// from `col` on, APART from each other. STAGED: alpha times the sums go to `scaled`, in shared memory, TILE_COLS a row, from
+// where `store_tile` stores them.
+template <bool STAGED, int TILE_COLS, int APART, typename T, int ROWS, int COLS, typename RowOf>
 __device__ __forceinline__ void store_results(const Result<T>& result, int tile_row, int tile_col, RowOf row_of, int col,
-                                              float (&sums)[ROWS][COLS], float* scaled) {
-    constexpr int QUADS = COLS / 4;  // of a row
+                                              const float (&sums)[ROWS][COLS], float* scaled) {
     float of_columns[COLS];
-    const auto scale = [&](int i, int j) {
 #pragma unroll
-        for (int q = 0; q < 4; ++q) sums[i][j + q] *= result.alpha;
-    };
+    for (int j = 0; j < COLS; ++j) {
+        of_columns[j] = STAGED ? 0.0f : result.bias_of_column(tile_col + col + j / 4 * APART + j % 4);
+    }
 #pragma unroll
-    for (int number = 0; BY_COLUMNS && number < ROWS * QUADS; ++number) scale(number / QUADS, number % QUADS * 4);
+    for (int i = 0; i < ROWS; ++i) {
+        const int row = row_of(i);
+        const float of_row = STAGED ? 0.0f : result.bias_of_row(tile_row + row);
 #pragma unroll
-    for (int number = 0; number < ROWS * QUADS; ++number) {
-        const int i = BY_COLUMNS ? number % ROWS : number / QUADS;
-        const int j = (BY_COLUMNS ? number / ROWS : number % QUADS) * 4;
-        const int row = row_of(i), first = col + j / 4 * APART;
-        if (!BY_COLUMNS) scale(i, j);
-#pragma unroll
-        for (int q = 0; !STAGED && i == 0 && q < 4; ++q) of_columns[j + q] = result.bias_of_column(tile_col + first + q);
-        if (STAGED) {
-            store_four(scaled + row * TILE_COLS + first, &sums[i][j]);
-        } else {
-            const float of_row = result.bias_of_row(tile_row + row);
-            result.store_scaled_quad(tile_row + row, tile_col + first, &sums[i][j], of_row, &of_columns[j]);
+        for (int j = 0; j < COLS; j += 4) {
+            const int first = col + j / 4 * APART;
+            if (!STAGED) {
+                result.store_quad(tile_row + row, tile_col + first, &sums[i][j], of_row, &of_columns[j]);
+            } else {
+                const float quad[] = {result.alpha * sums[i][j], result.alpha * sums[i][j + 1],
+                                      result.alpha * sums[i][j + 2], result.alpha * sums[i][j + 3]};
+                store_four(scaled + row * TILE_COLS + first, quad);
+            }
         }
     }
 }
