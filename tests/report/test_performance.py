@@ -120,7 +120,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         performance.BEST,
         performance.EMULATED,
         validation.COMPARISON,
-        *(path for path in (*performance.CASES, performance.END_TO_END) if (root / path).exists()),
+        *(path for path in (*performance.CASES, *performance.END_TO_END) if (root / path).exists()),
         *(root / performance.COUNTERS).glob("*.csv"),
     ):
         copy = tmp_path / page.relative_to(root) if page.is_absolute() else tmp_path / page

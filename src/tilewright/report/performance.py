@@ -27,8 +27,8 @@ LATER_RUNGS = tuple(Path(f"results/h200/{name}.json") for name in ("rungs", "run
 BEST = Path("results/h200/best.json")
 CASES = tuple(Path(f"results/h200/{name}.json") for name in ("orders", "batched", "decode", "epilogues"))
 """Further runs of `tilewright bench best`, of which there may be some."""
-END_TO_END = Path("results/h200/end_to_end.json")
-"""A run with --end-to-end, if there is one."""
+END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", "end_to_end_llm"))
+"""Runs with --end-to-end, of which there may be some."""
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = (Path("README.md"), Path("docs/performance.md"), Path("docs/counters.md"))
@@ -59,7 +59,9 @@ def main() -> int:
             "headline": headline(records),
             "best": best(picked),
             "cases": "\n\n".join(best(one.records) for one in load(filter(Path.exists, CASES))),
-            "end_to_end": calls.markdown(Run.load(END_TO_END).records) if END_TO_END.exists() else "",
+            "end_to_end": calls.markdown(
+                [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
+            ),
             "emulator": terminal(emulated.records),
             "sizes": sizes(runs),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),

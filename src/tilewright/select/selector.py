@@ -18,7 +18,7 @@ from tilewright.select.measured import Case, Measured, identity, measured, shipp
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
 
-_CANDIDATES = 6
+_CANDIDATES = 8
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
 _LENGTH = 0.3
