@@ -423,11 +423,11 @@ class Remembers:
     def __init__(self, miss):
         self.miss, self.remembered, self.launched = miss, [], []
 
-    def remember(self, *arrays_and_options, **plan):
-        self.remembered.append(plan)
+    def remember(self, a, b, c, out, bias, options, **plan):
+        self.remembered.append(plan | {"options": options})
 
     def call(self, a, b, c, out, bias, alpha, beta, options):
-        if not self.remembered:
+        if options not in [plan["options"] for plan in self.remembered]:
             return self.miss
         self.launched.append((alpha, beta))
         return out
@@ -451,6 +451,19 @@ def test_the_first_call_of_a_kind_is_launched_once_by_the_compiled_launcher(gpus
     assert compiled_launcher.launched == [(1.0, 0.0), (1.0, 0.0)]
     assert len(compiled_launcher.remembered) == 1
     assert gpus[0].streams == []
+
+
+def test_a_plan_is_launched_by_the_compiled_launcher_and_known_to_it_alone(gpus, compiled_launcher):
+    arrays = {"a": Tensor(A, "cuda:0"), "b": Tensor(B, "cuda:0")}
+    out = Tensor(np.full((5, 3), np.nan, np.float32), "cuda:0")
+    plans = [tilewright.plan(**arrays, out=out, kernel="split_k") for _ in range(2)]
+    for plan in (*plans, plans[0]):
+        assert plan(**arrays, out=out, alpha=2.0) is out
+    assert compiled_launcher.launched == [(2.0, 0.0)] * 3
+    assert len({id(plan["options"]) for plan in compiled_launcher.remembered}) == 2
+    assert gpus[0].streams == []
+    with pytest.raises(ArrayError, match="alpha is 0, the plan's is not 0"):
+        plans[0](**arrays, out=out, alpha=0.0)
 
 
 def test_what_alpha_0_makes_of_a_product_is_no_plan_for_other_alphas(gpus, compiled_launcher):

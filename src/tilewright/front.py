@@ -125,6 +125,8 @@ class ProductPlan:
         self._request = request
         self._signature = signature
         self._bound = bound
+        self._key = object()
+        """What the compiled launcher knows this plan by, so that it answers arrays of this kind alone."""
 
     def __call__(
         self, a: Any, b: Any, *, out: Any = None, c: Any = None, alpha: float = 1.0, beta: float = 0.0, bias: Any = None
@@ -134,11 +136,21 @@ class ProductPlan:
         Raises:
             ArrayError: an array is of another kind; the message says what differs.
         """
+        launches = self._request.engine is None and alpha != 0  # alpha = 0 is a kind of its own
+        if launches and on_gpu.fast is not None:
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, self._key)
+            if result is not on_gpu.miss:
+                return result
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
         call = Call.read(self._request, arrays, Scalars.checked(alpha, beta))
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return on_host.multiply(call) if call.a.device == HOST else on_gpu.multiply(call, bound_of(call))
+        if call.a.device == HOST:
+            return on_host.multiply(call)
+        bound = bound_of(call)
+        if launches and (launched := on_gpu.remember(call, bound, arrays, self._key)) is not None:
+            return launched
+        return on_gpu.multiply(call, bound)
 
     @property
     def problem(self) -> Problem | None:

@@ -1,7 +1,7 @@
 """Products of arrays that lie on a GPU: there, on the caller's stream."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arrays.operand import Operand
@@ -21,7 +21,7 @@ fast: Launcher | None = None
 miss: object = None
 
 
-def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: tuple[Any, ...] | None) -> Any:
+def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hashable | None) -> Any:
     """Have the compiled launcher, where this machine has one, answer this call, and those like it from now on.
 
     Returns:
