@@ -5,7 +5,7 @@
 // four elements together where memory's lines are aligned. A square of a transposed copy goes through shared memory:
 //
 //     across = 0:   memory --> registers --> copy                       thread t: row t / SIDE, column t % SIDE
-//     across = 1:   memory --> registers --> square[row][col] --> copy, four elements of a column together
+//     across = 1:   memory --> registers --> staged[row][col] --> copy, four elements of a column together
 //
 // Shared memory: SIDE x (SIDE + 1) elements; the odd length puts a column's elements on distinct banks.
 
@@ -36,7 +36,7 @@ struct Square {
 
 // Moves a square; WIDTH: elements, 1 or 4, that a thread loads together.
 template <bool ACROSS, int WIDTH>
-__device__ __forceinline__ void move(const Square& square, Element (&turned)[SIDE][SIDE + 1]) {
+__device__ __forceinline__ void move(const Square& square, Element (&staged)[SIDE][SIDE + 1]) {
     constexpr int TIMES = SIDE * SIDE / WIDTH / THREADS;
     constexpr int PIECES = SIDE / WIDTH;
     __align__(16) Element moved[TIMES][WIDTH];
@@ -72,7 +72,7 @@ __device__ __forceinline__ void move(const Square& square, Element (&turned)[SID
 #pragma unroll
     for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
-        for (int j = 0; j < WIDTH; ++j) turned[row_of(i, PIECES)][col_of(PIECES) + j] = moved[i][j];
+        for (int j = 0; j < WIDTH; ++j) staged[row_of(i, PIECES)][col_of(PIECES) + j] = moved[i][j];
     }
     __syncthreads();
 #pragma unroll
@@ -80,14 +80,14 @@ __device__ __forceinline__ void move(const Square& square, Element (&turned)[SID
         const int row = row_of(i, SIDE / 4), col = col_of(SIDE / 4);
         __align__(16) Element quad[4];
 #pragma unroll
-        for (int j = 0; j < 4; ++j) quad[j] = turned[col + j][row];
+        for (int j = 0; j < 4; ++j) quad[j] = staged[col + j][row];
         store(row, col, square.cols, square.rows, quad, 4);
     }
 }
 
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none.
 extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1) relayout(Copy first, Copy second) {
-    __shared__ Element turned[SIDE][SIDE + 1];
+    __shared__ Element staged[SIDE][SIDE + 1];
     wait_for_grid_before();
     let_grid_after_start();  // it starts when the last block here has, so it takes no block's slot
     const int squares_of_first = (first.length + SIDE - 1) / SIDE * ((first.lines + SIDE - 1) / SIDE) * first.matrices;
@@ -115,8 +115,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
                             copy.ld_from | copy.matrix_stride;
     const bool has_quads = apart % 4 == 0;  // all lines in memory are aligned
     if (copy.across) {
-        has_quads ? move<true, 4>(square, turned) : move<true, 1>(square, turned);
+        has_quads ? move<true, 4>(square, staged) : move<true, 1>(square, staged);
     } else {
-        has_quads ? move<false, 4>(square, turned) : move<false, 1>(square, turned);
+        has_quads ? move<false, 4>(square, staged) : move<false, 1>(square, staged);
     }
 }
