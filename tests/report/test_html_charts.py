@@ -36,9 +36,10 @@ def test_series_come_in_the_order_of_rungs_with_what_was_picked_last(make_record
         make_record(kernel="best", rung=3, picked="shared_tiled"),
         make_record(kernel="wmma_tf32", rung=13, precision="tf32"),
         make_record(kernel="naive", rung=2),
+        make_record(kernel="gemm_wmma", rung=0),
     ]
     titles = [series.title for series in sorted(map(series_of, records))]
-    assert titles == ["2 naive", "13 wmma_tf32, tf32", "best"]
+    assert titles == ["gemm_wmma", "2 naive", "13 wmma_tf32, tf32", "best"]
 
 
 def test_the_intensity_counts_each_matrix_once_and_c_twice_where_it_is_read(make_record):

@@ -164,6 +164,11 @@ class Launch(NamedTuple):
         return Launch((-(-self.grid[0] // count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
 
 
+def numbered(rung: int, name: str) -> str:
+    """What headings and legends call a kernel: '10 warptiled'; by its name alone where it is no rung."""
+    return f"{rung} {name}" if rung else name
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Kernel:
     """A rung of the ladder or a kernel of the library: a source, its parameters and constraints, how it is launched."""
@@ -216,7 +221,7 @@ class Kernel:
     """Overrides of the defaults that were measured to be better, by compute capability."""
 
     def __repr__(self) -> str:
-        return f"<Kernel {self.rung} {self.name}>"
+        return f"<Kernel {numbered(self.rung, self.name)}>"
 
     def config(
         self, overrides: Mapping[str, int] | None = None, *, capability: tuple[int, int] | None = None

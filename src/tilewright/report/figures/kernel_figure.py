@@ -11,7 +11,7 @@ from tilewright.engines.emulator.requests import Request
 from tilewright.engines.emulator.trace import Trace, trace
 from tilewright.errors import FigureError
 from tilewright.gpus import Gpu
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Config, Kernel, numbered
 from tilewright.problem import ITEM_BYTES, Problem
 from tilewright.report.figures.banks import bank_panel
 from tilewright.report.figures.coalescing import coalescing_panel, lane_legend
@@ -63,7 +63,7 @@ class KernelFigure:
             drawn = roofline_panel(roofline.points, roofline.gpu, roofline.least, self.kernel.name)
             sections.append(_section("Roofline: what was measured", drawn))
         head = Drawing()
-        head.text(0, 18, f"{self.kernel.rung} {self.kernel.name}, {self.problem.shape}", 18, bold=True)
+        head.text(0, 18, f"{numbered(self.kernel.rung, self.kernel.name)}, {self.problem.shape}", 18, bold=True)
         head.put(paragraph(f"{self.problem.dtype}, {self.config}", _WIDTH), 0, 26)
         return stack([head, *filter(None, sections)], _GAP).render(f"{self.kernel.name}, {self.problem.shape}")
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.gpus import Gpu
+from tilewright.kernels.spec import numbered
 from tilewright.report.figures.palette import ink_on, lane_color
 from tilewright.report.figures.svg import ALARM, FAINT, INK, PAPER, SOFT, Drawing
 
@@ -84,11 +85,12 @@ def _draw_points(drawing: Drawing, points: Sequence[Point], scale: "_Scale", mar
     for point in sorted(points, key=lambda one: (one.name == marked, one.rung)):
         color = lane_color(point.rung - 1, last)
         x, y = scale.x(point.intensity), scale.y(point.gflops)
-        title = f"{point.rung} {point.name}: {point.gflops:,.0f} GFLOP/s, {point.intensity:.2f} FLOP/byte {point.note}"
+        speed = f"{point.gflops:,.0f} GFLOP/s, {point.intensity:.2f} FLOP/byte {point.note}"
+        title = f"{numbered(point.rung, point.name)}: {speed}"
         if point.name == marked:
             drawing.circle(x, y, _RADIUS + 2.5, ALARM)
         drawing.circle(x, y, _RADIUS, color, title.strip())
-        drawing.text(x, y + 2.8, f"{point.rung}", 8, fill=ink_on(color), anchor="middle", bold=True)
+        drawing.text(x, y + 2.8, str(point.rung or ""), 8, fill=ink_on(color), anchor="middle", bold=True)
 
 
 def _in_inset(scale: "_Scale", point: Point) -> bool:
@@ -121,7 +123,7 @@ def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: i
         y = _TOP + 28 + line * 18
         bold = point.name == marked
         drawing.circle(left, y, 6, lane_color(point.rung - 1, last))
-        name = f"{point.rung} {point.name}" + (f", {point.note}" if point.note else "")
+        name = numbered(point.rung, point.name) + (f", {point.note}" if point.note else "")
         drawing.text(left + 12, y + 4, name, 11, bold=bold)
         numbers = (f"{point.intensity:.3g}", f"{point.gflops:,.0f}")
         for end, number in zip(_COLUMNS, numbers, strict=True):

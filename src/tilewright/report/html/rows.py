@@ -60,7 +60,7 @@ def records(sources: Sequence[Source]) -> Table:
             speeds = [Cell(""), Cell("")] if emulated else [_speed(record.gflops), _percent(record.ratio)]
             rows.append(
                 [
-                    Cell(str(record.rung), record.rung),
+                    Cell(str(record.rung or ""), record.rung),
                     Cell(kernel, kernel, "name"),
                     *[Cell(source.label, source.label)] * several,
                     Cell(record.shape, work(record)[0]),

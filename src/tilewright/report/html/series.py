@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.roofline import least_bytes
 from tilewright.bench.records import Baseline, Record
+from tilewright.kernels.spec import numbered
 from tilewright.problem import Scalars
 from tilewright.report.html.sources import Source, problem_of
 from tilewright.report.tables import duration, pairs
@@ -32,7 +33,7 @@ class Series(NamedTuple):
     @property
     def title(self) -> str:
         """Its name in legends and tables."""
-        name = self.kernel if self.picked else f"{self.rung} {self.kernel}"
+        name = self.kernel if self.picked else numbered(self.rung, self.kernel)
         kind = [self.kind] * (self.kind != "float32")
         return ", ".join([name, *kind, *scalars(self.alpha, self.beta)])
 
