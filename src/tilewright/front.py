@@ -1,6 +1,6 @@
 """The front door: matmul() and plan() on arrays of any library, where the data lies."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from tilewright import on_gpu, on_host
@@ -84,12 +84,7 @@ def matmul(
     request = Request.of(out_dtype, activation, kernel, config, engine)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     call = Call.read(request, arrays, Scalars.checked(alpha, beta))
-    if call.a.device == HOST:
-        return on_host.multiply(call)
-    bound = bound_of(call)
-    if engine is None and (launched := on_gpu.remember(call, bound, arrays, options)) is not None:
-        return launched
-    return on_gpu.multiply(call, bound)
+    return _multiply(call, arrays, options, launches=engine is None)
 
 
 def plan(
@@ -116,6 +111,22 @@ def plan(
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     call = Call.read(request, arrays, Scalars.checked(alpha, beta))
     return ProductPlan(request, call.signature, bound_of(call) if call.engine else None)
+
+
+def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool) -> Any:
+    """The product of a call that was read.
+
+    Args:
+        call, arrays: what was read, and what of.
+        key: what the compiled launcher is to know calls like this one by, besides the arrays.
+        launches: whether it may launch this call, and those like it from now on.
+    """
+    if call.a.device == HOST:
+        return on_host.multiply(call)
+    bound = bound_of(call)
+    if launches and (launched := on_gpu.remember(call, bound, arrays, key)) is not None:
+        return launched
+    return on_gpu.multiply(call, bound)
 
 
 class ProductPlan:
@@ -145,12 +156,7 @@ class ProductPlan:
         call = Call.read(self._request, arrays, Scalars.checked(alpha, beta))
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        if call.a.device == HOST:
-            return on_host.multiply(call)
-        bound = bound_of(call)
-        if launches and (launched := on_gpu.remember(call, bound, arrays, self._key)) is not None:
-            return launched
-        return on_gpu.multiply(call, bound)
+        return _multiply(call, arrays, self._key, launches)
 
     @property
     def problem(self) -> Problem | None:
