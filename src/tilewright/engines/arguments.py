@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tilewright.engines.plan import Slot
+from tilewright.kernels.library.schedule import Division
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Layout, Problem
@@ -45,9 +46,8 @@ _PARAMETERS = {
         for x in "ab"
     },
 }
-_UNDIVIDED = dict.fromkeys(("whole", "workers", "share", "longer"), 0)
-"""What `Kernel.numbers` says of a kernel that shares no tiles."""
-_NOTHING: Mapping[str, int] = MappingProxyType({})
+_UNDIVIDED = Division(0, 0, 0, 0)._asdict()
+"""For kernels that take sizes and share no tiles."""
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
 _ALIGNMENTS = _SIZES | {"t": 64}
 _KINDS = {"p": "pointer", "f": "scalar", "t": "map"}
@@ -89,7 +89,7 @@ def pack(
     problem: Problem,
     sources: Mapping[str, Source],
     maps: Mapping[str, bytes],
-    more: Mapping[str, int] = _NOTHING,
+    more: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[bytes, tuple[Slot, ...]]:
     """The parameters of a launch, but for what only a call knows; and where that goes.
 

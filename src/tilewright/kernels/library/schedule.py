@@ -19,46 +19,46 @@ def parameter(default: int, values: tuple[int, ...]) -> Parameter:
 
 
 class Division(NamedTuple):
-    """How a launch's tiles are divided among its blocks."""
+    """How a launch's tiles are divided among its blocks: all that the source needs of it."""
 
     whole: int
     """Tiles with a block of their own."""
-    blocks: int
-    """Those, and the blocks that are there for the tiles left over."""
     workers: int
-    """Of the latter, those that get steps along k to do."""
+    """Blocks that share the tiles left over, each with steps along k of its own."""
     share: int
-    """Steps of a worker, ..."""
+    """Steps of a worker."""
     longer: int
-    """... and one more of each of the first workers, as many as this."""
+    """Workers, the first ones, that have one step more."""
 
 
 def divide(problem: Problem, config: Config, multiprocessors: int) -> Division:
     """Full waves of tiles get a block each; the steps of the tiles left over are cut into equal ranges."""
-    tile_m, tile_n, tile_k = config.BM, config.BN, config.BK
-    tiles = problem.batch * -(-problem.m // tile_m) * -(-problem.n // tile_n)
+    tiles = problem.batch * -(-problem.m // config.BM) * -(-problem.n // config.BN)
     most = config.WORKERS * multiprocessors
     left = tiles % most if most else 0
     if not left:
-        return Division(tiles, tiles, 0, 0, 0)
-    steps = left * max(-(-problem.k // tile_k), 1)
+        return Division(tiles, 0, 0, 0)
+    steps = left * max(-(-problem.k // config.BK), 1)
     workers = min(most, steps)
-    return Division(tiles - left, tiles - left + most, workers, *divmod(steps, workers))
+    return Division(tiles - left, workers, *divmod(steps, workers))
 
 
 def numbers(problem: Problem, config: Config, multiprocessors: int) -> Mapping[str, int]:
-    """What the kernel is told of the division: all but the number of blocks."""
-    found = divide(problem, config, multiprocessors)._asdict()
-    del found["blocks"]
-    return found
+    """The division, as arguments of the kernel."""
+    return divide(problem, config, multiprocessors)._asdict()
 
 
 def blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """Blocks in the grid."""
-    return divide(problem, config, multiprocessors).blocks
+    """Blocks in the grid: one for each tile of a full wave, and the workers, even if some of these get no step."""
+    return divide(problem, config, multiprocessors).whole + _sharing(problem, config, multiprocessors)
 
 
 def workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
     """Partial sums of two tiles for each worker."""
-    found = divide(problem, config, multiprocessors)
-    return 2 * (found.blocks - found.whole) * config.BM * config.BN * tiling.FLOAT_BYTES
+    sharing = _sharing(problem, config, multiprocessors)
+    return 2 * sharing * config.BM * config.BN * tiling.FLOAT_BYTES
+
+
+def _sharing(problem: Problem, config: Config, multiprocessors: int) -> int:
+    """Blocks that are there for the tiles left over: none where there are none."""
+    return config.WORKERS * multiprocessors if divide(problem, config, multiprocessors).workers else 0

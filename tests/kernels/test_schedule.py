@@ -1,0 +1,27 @@
+"""How tiles are divided among blocks (`schedule.divide`), as the walk in schedule.cuh counts on."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.kernels import find
+from tilewright.kernels.library import schedule
+from tilewright.problem import Problem
+
+KERNEL = find("split_k")
+SIZES = st.integers(1, 3000)
+
+
+@given(SIZES, SIZES, st.integers(0, 10**6), st.integers(1, 9), st.integers(0, 4), st.integers(1, 150))
+def test_every_step_has_a_worker_and_none_has_more_than_a_tile(m, n, k, batch, workers, multiprocessors):
+    problem, config = Problem(m, n, k, batch=batch), KERNEL.config({"WORKERS": workers})
+    tiles, steps = KERNEL.tiles(problem, config), max(-(-k // config.BK), 1)
+    whole, sharing, share, longer = schedule.divide(problem, config, multiprocessors)
+    left = tiles - whole
+    assert whole % max(workers * multiprocessors, 1) == 0
+    assert 0 <= left < max(workers * multiprocessors, 1)
+    assert sharing * share + longer == left * steps
+    assert 0 <= longer < max(sharing, 1)
+    assert share + (longer > 0) <= steps
+    blocks = schedule.blocks(problem, config, multiprocessors)
+    assert blocks - whole == (workers * multiprocessors if left else 0) >= sharing
+    assert bool(schedule.workspace_bytes(problem, config, multiprocessors)) == bool(left)
