@@ -87,11 +87,9 @@ class Layout(NamedTuple):
         if ld < least:
             line = "row" if self.order == "row" else "column"
             raise ProblemError(f"ld{name} must be at least the {line} length {least}, got {ld}")
-        if not _counts(ld, _LARGEST):
-            _in_range(f"ld{name}", ld, _LARGEST)
+        _in_range(f"ld{name}", ld, _LARGEST)
         stride = 0 if batch == 1 else ld * count if self.batch_stride is None else self.batch_stride
-        if not _counts(stride, _LARGEST_STRIDE):
-            _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
+        _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
         return self if ld == self.ld and stride == self.batch_stride else Layout(self.order, ld, stride)
 
     @property
@@ -194,8 +192,7 @@ class Problem:
             object.__setattr__(self, "arithmetic", Arithmetic(self.arithmetic))
         m, n, k, batch = self.m, self.n, self.k, self.batch
         for name, value in (("m", m), ("n", n), ("k", k), ("batch", batch)):
-            if not _counts(value, _LARGEST):
-                _in_range(name, value, _LARGEST)
+            _in_range(name, value, _LARGEST)
         for name, rows, cols in (("a", m, k), ("b", k, n), ("d", m, n)):
             given: Layout = getattr(self, name)
             layout = given.complete(name, rows, cols, batch).simplest(rows, cols)
@@ -288,11 +285,6 @@ def orders(layout: str) -> tuple[Layout, Layout]:
         raise ProblemError(f"layout must be one of {', '.join(LAYOUTS)}, A's order then B's, got {layout!r}")
     a, b = (Layout("row" if order == "N" else "column") for order in layout)
     return a, b
-
-
-def _counts(value: Any, most: int) -> bool:
-    """Whether it is plainly what `_in_range` takes."""
-    return type(value) is int and 0 <= value <= most
 
 
 def _in_range(name: str, value: Any, most: int) -> None:

@@ -99,7 +99,6 @@ def run_bench(
     for kernel, preset in (one for one in named if not isinstance(one, str)):
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
     scalars = Scalars.checked(alpha, beta)
-    scalars = Scalars.checked(alpha, beta)
     asked = partial(
         suites.problems,
         arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype),

@@ -63,7 +63,7 @@ def run_check(
 
     All kernels on an aligned and an odd shape:  [bold]tilewright check[/]
 
-    One of them where it matters:              [bold]tilewright check split_k:large --shape 200x300x1000[/]
+    One of them where it matters:                [bold]tilewright check split_k:large --shape 200x300x1000[/]
 
     Needs no GPU: the emulator looks at every access of memory. Checked are races in shared and global memory, in the
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited

@@ -1,8 +1,8 @@
 // Bundles: BUNDLE blocks that the hardware launches as one, so that they run on the same multiprocessor.
 //
-// They are arranged along y of what the hardware takes for a block, and share nothing else: each has a number of its own, meets its
-// own threads only, and has its own part of shared memory. The first blocks of all bundles have the first numbers, then
-// come the second ones; the last of these may be more than there is work for.
+// They are arranged along y of what the hardware takes for a block, and share nothing else: each has a number of its own,
+// meets its own threads only, and has its own part of shared memory. The first blocks of all bundles have the first numbers,
+// then come the second ones; the last of these may be more than there is work for.
 #pragma once
 
 #include <dynamic_shared.cuh>

@@ -85,7 +85,8 @@ __device__ __forceinline__ void move(const Square& square, Element (&staged)[SID
     }
 }
 
-// One copy or two: the squares of `first` have the first numbers. A copy of no lines has none.
+// One copy or two: the squares of `first` have the first numbers. A copy of no lines has none. A multiprocessor is to be full of
+// threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers.
 extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1) relayout(Copy first, Copy second) {
     __shared__ Element staged[SIDE][SIDE + 1];
     wait_for_grid_before();
