@@ -1,0 +1,1 @@
+"""PyTorch: the operator that `tilewright.matmul` is where PyTorch records it (op.py)."""
