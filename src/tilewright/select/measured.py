@@ -28,7 +28,7 @@ _FALL = 0.02
 _OTHERS = 1e-6
 """What the votes count of a choice that is not among the fewest."""
 
-_OTHER_ALIGNMENT = 1 / 3
+OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
 
 
@@ -92,7 +92,7 @@ class Measured:
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
         self.places = np.array([place(sizes) for sizes, _, _ in rows])
         aligned = np.array([sizes.aligned for sizes, _, _ in rows])
-        self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
+        self.apart = {given: OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, (sizes, _, _) in enumerate(rows)}
         times = np.full((len(rows), len(numbers)), np.nan)
         accurate = np.zeros(times.shape, bool)
