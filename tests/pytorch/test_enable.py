@@ -221,3 +221,23 @@ def test_an_older_pytorch_says_so(monkeypatch):
     monkeypatch.delattr(torch.library, "get_kernel")
     with pytest.raises(tilewright.errors.LibraryError, match=r"enable\(\) needs PyTorch 2.9 or newer"):
         enable()
+
+
+def test_what_inductor_compiles_follows_the_switch_too(gains, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    gains.update({5: Gain(1.1, 1.0), 6: Gain(1.1, 1.0)})
+    torch._dynamo.reset()
+    x, w, bias = draw(4, 5), draw(6, 5), draw(6)
+
+    def step(function):
+        return torch.autograd.grad(function(x, w, bias).relu().square().sum(), (x, w, bias))
+
+    try:
+        compiled = torch.compile(torch.nn.functional.linear, fullgraph=True)
+        with enable():
+            ours = step(compiled)
+    except torch._inductor.exc.InductorError as error:
+        pytest.skip(f"inductor needs a C++ compiler: {error}")
+    same(ours, step(torch.nn.functional.linear))
+    assert ran()["addmm", "tilewright"] == 1
+    assert ran()["mm", "tilewright"] >= 1

@@ -56,13 +56,15 @@ class Routes:
         if not hasattr(torch.library, "get_kernel") or _precision is None:
             raise LibraryError(f"enable() needs PyTorch 2.9 or newer, this is {torch.__version__}")
         self.decisions: dict[str, _Decisions] = {name: {} for name in ("mm", "addmm", "bmm", "baddbmm")}
+        self._library = torch.library.Library("aten", "IMPL")
+        if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
+            return  # this PyTorch was built without CUDA
         kernels: dict[str, _Kernel] = {}
         for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
                 stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
                 kernels[variant] = make(stock, decisions, expected)
-        self._library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Warning only once for all operators")
             for variant, kernel in kernels.items():
