@@ -21,6 +21,7 @@ def gains(monkeypatch):
     """Gains by m, of problems on the host; those of other m are not known."""
     known = {4: Gain(1.25, 2.0), 8: Gain(0.5, -3.0)}
     monkeypatch.setattr(routing, "_KEY", "CPU")
+    monkeypatch.setattr(routing, "_routes", None)
     monkeypatch.setattr(routing, "expect", lambda problem, device: known.get(problem.m))
     yield known
     disable()
@@ -143,13 +144,14 @@ def test_a_function_that_was_compiled_before_follows_the_switch():
 
 
 def test_float32_stays_with_pytorch_while_tf32_is_allowed(monkeypatch):
+    allowed = ["tf32", "ieee"]
+    monkeypatch.setattr(routing, "_precision", lambda backend, operator: allowed.pop(0))
     with enable():
-        monkeypatch.setattr(routing, "_precision", lambda backend, operator: "tf32")
         torch.mm(A, B)
-        monkeypatch.undo()
-        monkeypatch.setattr(routing, "_precision", lambda backend, operator: "ieee")
         torch.mm(A, B)
-    assert ran() == {("mm", "PyTorch"): 1, ("mm", "tilewright"): 1}
+        torch.mm(A.half(), B.half())
+    assert not allowed
+    assert ran() == {("mm", "PyTorch"): 1, ("mm", "tilewright"): 2}
 
 
 def test_what_fails_here_is_left_to_pytorch_from_then_on(monkeypatch):
@@ -176,6 +178,7 @@ def test_a_scalar_that_is_no_number_is_pytorchs():
 
 def test_switch_context_and_decorator():
     def counted():
+        report(reset=True)
         torch.mm(A, B)
         return sum(row.calls for row in report())
 
@@ -183,20 +186,26 @@ def test_switch_context_and_decorator():
     def decorated():
         return counted()
 
-    assert routing._routes is None
-    assert [decorated(), decorated()] == [1, 1]  # each counts anew
-    assert routing._routes is None
+    assert [counted(), decorated(), decorated(), counted()] == [0, 1, 1, 0]
     enable()
     with enable():
         assert counted() == 1
-    assert counted() == 2
-    assert decorated() == 3
+    assert [counted(), decorated(), counted()] == [1, 1, 1]
     disable()
     disable()
-    assert counted() == 3
+    assert counted() == 0
     with pytest.raises(RuntimeError, match="in between"), enable():
         raise RuntimeError("in between")
-    assert routing._routes is None
+    assert counted() == 0
+
+
+def test_what_was_decided_is_known_after_the_next_enable(monkeypatch):
+    with enable():
+        torch.mm(A, B)
+    monkeypatch.setattr(routing, "decide", None)
+    with enable():
+        same(torch.mm(A, B), torch.from_numpy(A.numpy() @ B.numpy()))
+    assert ran() == {("mm", "tilewright"): 2}
 
 
 def test_the_report_is_a_table():

@@ -17,6 +17,7 @@ STEPS = 4
 def everything_gains(monkeypatch):
     """enable() on tensors of the host, for every problem."""
     monkeypatch.setattr(routing, "_KEY", "CPU")
+    monkeypatch.setattr(routing, "_routes", None)
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
     yield
     tilewright.torch.disable()

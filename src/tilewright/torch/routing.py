@@ -41,10 +41,10 @@ _precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # torch
 
 
 class Routes:
-    """The replaced kernels of PyTorch's dispatcher."""
+    """Kernels to replace PyTorch's with, and the decisions that they made, which outlive the replacement."""
 
     def __init__(self, key: str, expected: Expect) -> None:
-        """Replace them.
+        """Make them; `install` puts them in place.
 
         Args:
             key: of the dispatcher: CUDA, or CPU in tests.
@@ -56,23 +56,34 @@ class Routes:
         if not hasattr(torch.library, "get_kernel") or _precision is None:
             raise LibraryError(f"enable() needs PyTorch 2.9 or newer, this is {torch.__version__}")
         self.decisions: dict[str, _Decisions] = {name: {} for name in ("mm", "addmm", "bmm", "baddbmm")}
-        self._library = torch.library.Library("aten", "IMPL")
+        self._key = key
+        self._library: Any = None
+        self._kernels: dict[str, _Kernel] = {}
         if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
             return  # this PyTorch was built without CUDA
-        kernels: dict[str, _Kernel] = {}
         for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
                 stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
-                kernels[variant] = make(stock, decisions, expected)
+                self._kernels[variant] = make(stock, decisions, expected)
+
+    @property
+    def installed(self) -> bool:
+        """Whether they are in place."""
+        return self._library is not None
+
+    def install(self) -> None:
+        """Replace PyTorch's kernels."""
+        self._library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Warning only once for all operators")
-            for variant, kernel in kernels.items():
-                self._library.impl(variant, kernel, key, with_keyset=True)
+            for variant, kernel in self._kernels.items():
+                self._library.impl(variant, kernel, self._key, with_keyset=True)
 
     def remove(self) -> None:
         """Give PyTorch its kernels back."""
         self._library._destroy()
+        self._library = None
 
 
 def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
@@ -150,20 +161,18 @@ def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any) ->
 
 _lock = threading.Lock()
 _routes: Routes | None = None
-_latest: Routes | None = None
-"""Those that report() tells of: they may have been removed."""
 
 
 def _switch(on: bool) -> bool:
     """Replace PyTorch's kernels, or give them back; whether they were replaced before."""
-    global _routes, _latest
+    global _routes
     with _lock:
-        before = _routes is not None
-        if on and _routes is None:
-            _routes = _latest = Routes(_KEY, expect)
-        elif not on and _routes is not None:
+        before = _routes is not None and _routes.installed
+        if on and not before:
+            _routes = _routes or Routes(_KEY, expect)
+            _routes.install()
+        elif before and not on and _routes is not None:
             _routes.remove()
-            _routes = None
         return before
 
 
@@ -213,9 +222,18 @@ def disable() -> None:
     _switch(False)
 
 
-def report() -> Report:
-    """What ran where since enable() was called last, by operator and shape; print it to see a table.
+def report(*, reset: bool = False) -> Report:
+    """What ran where while products were routed, by operator and shape; print it to see a table.
 
     Calls of Python are counted: a CUDA graph counts once, where it is captured.
+
+    Args:
+        reset: whether to count from 0 again.
     """
-    return Report.of({} if _latest is None else _latest.decisions)
+    decisions = {} if _routes is None else _routes.decisions
+    found = Report.of(decisions)
+    if reset:
+        for kinds in decisions.values():
+            for decision in kinds.values():
+                decision.calls = decision.stock_calls = 0
+    return found
