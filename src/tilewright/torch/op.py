@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 
-from tilewright import front, on_gpu
+from tilewright import front
 from tilewright.calls import Request, dtype_name, missing_c
 from tilewright.errors import ArrayError, DtypeError
 from tilewright.problem import DTYPES, Epilogue, Scalars
 from tilewright.shapes import check_shapes
 from tilewright.torch import batching, gradients
-from tilewright.torch.library import LIBRARY, NAME, Arguments, matmul_op
+from tilewright.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op, options_of
 
 
 def matmul(
@@ -47,15 +47,13 @@ def matmul(
             not fit.
         DtypeError, ProblemError: as `tilewright.matmul`.
     """
-    for name, value in (("kernel", kernel), ("config", config), ("engine", engine)):
-        if value is not None:
-            raise ArrayError(
-                f"{name} cannot be named where PyTorch records a gradient or compiles: got {value!r}; "
-                "leave it out, or call matmul under torch.no_grad() outside of what is compiled"
-            )
-    operands = {"a": a, "b": b, "bias": bias, "c": c}
-    for name, array in operands.items():
-        if not isinstance(array, torch.Tensor) and (name in ("a", "b") or array is not None):
+    if not (kernel is None and config is None and engine is None):
+        raise ArrayError(
+            "kernel, config and engine cannot be named where PyTorch records a gradient or compiles: "
+            "leave them out, or call matmul under torch.no_grad() outside of what is compiled"
+        )
+    for name, array in (("a", a), ("b", b), ("bias", bias), ("c", c)):
+        if not isinstance(array, torch.Tensor) and (array is not None or name in ("a", "b")):
             raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
     scalars = Scalars.checked(alpha, beta)
     dtype = dtype_name(out_dtype) or (None if out is None else dtype_name(out.dtype))
@@ -63,7 +61,7 @@ def matmul(
     result = matmul_op(a, b, bias, c, scalars.alpha, scalars.beta, activation, typed)
     if out is None:
         return result
-    _check_out(out, result, operands.values())
+    _check_out(out, result, (a, b, bias, c))
     return out.copy_(result)
 
 
@@ -77,24 +75,13 @@ def _check_out(out: Any, result: Any, operands: Any) -> None:
         raise ArrayError(f"out must have the result's shape {tuple(result.shape)}, got {tuple(out.shape)}")
 
 
-def _multiply(
-    a: Any,
-    b: Any,
-    bias: Any = None,
-    c: Any = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-    activation: str | None = None,
-    out_dtype: Any = None,
-) -> Any:
-    options = None if activation is None and out_dtype is None else (out_dtype, activation, None, None)
-    if on_gpu.fast is not None:
-        result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, options)
-        if result is not on_gpu.miss:
-            return result
+def _multiply(*arguments: Any) -> Any:
+    if (result := launched(*arguments)) is not None:
+        return result
+    a, b, bias, c, alpha, beta, activation, out_dtype = Arguments(*arguments)
     arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
     request = Request.of(out_dtype, activation, None, None, None)
-    return front.multiply(request, arrays, Scalars(alpha, beta), options)
+    return front.multiply(request, arrays, Scalars(alpha, beta), options_of(activation, out_dtype))
 
 
 def _shape_of(*arguments: Any) -> Any:
@@ -138,6 +125,6 @@ def _autocast(device: str, key: str) -> Callable[..., Any]:
 for _key in ("CPU", "CUDA"):
     LIBRARY.impl("matmul", _multiply, _key)
     LIBRARY.impl("matmul", _autocast(_key.lower(), f"Autocast{_key}"), f"Autocast{_key}")
-LIBRARY.impl("matmul", gradients.matmul, "Autograd")
+LIBRARY.impl("matmul", gradients.matmul, "Autograd", with_keyset=True)
 torch.library.register_fake(NAME, _shape_of, lib=LIBRARY)
 torch.library.register_vmap(NAME, batching.matmul, lib=LIBRARY)
