@@ -276,7 +276,8 @@ def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
     module.autograd = SimpleNamespace(graph=graph, forward_ad=forward_ad)
     module.Tensor, module.nn = Tensor, SimpleNamespace(Parameter=Tensor)
     module.compiler = SimpleNamespace(is_compiling=lambda: False)
-    module._C = SimpleNamespace(_are_functorch_transforms_active=lambda: False, _len_torch_dispatch_stack=lambda: 0)
+    names = ("_are_functorch_transforms_active", "_len_torch_dispatch_stack", "_is_any_autocast_enabled")
+    module._C = SimpleNamespace(**dict.fromkeys(names, lambda: 0))
     return module
 
 

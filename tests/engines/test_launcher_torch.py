@@ -76,6 +76,16 @@ def test_tensors_under_a_mode_that_sees_operators(call):
     assert not call.misses(a, b)
 
 
+def test_tensors_under_autocast(call):
+    a, b = torch.zeros(4, 3), torch.zeros(3, 5)
+    torch.set_autocast_enabled("cuda", True)  # as torch.autocast does where there is a GPU
+    try:
+        assert call.misses(a, b)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    assert not call.misses(a, b)
+
+
 def test_what_is_traced_is_not_launched(call, launcher_module, monkeypatch):
     """The launcher is asked in the operator's first kernel, which a tracer's tensors pass through too."""
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: PLC0415

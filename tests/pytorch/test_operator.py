@@ -244,6 +244,7 @@ def test_autocast_casts_as_it_does_for_pytorch():
     with torch.autocast("cpu", torch.bfloat16):
         ours, theirs = matmul(a, b, bias=bias), torch.addmm(bias, a, b)
         wide = matmul(a, b, out_dtype=torch.float32)
+        assert matmul(a.detach(), b.detach()).dtype == torch.bfloat16
     assert ours.dtype == theirs.dtype == torch.bfloat16
     assert wide.dtype == torch.float32
     same(ours, theirs, tolerance=2e-2)

@@ -80,11 +80,12 @@ class Torch(Library):
 
 
 def _is_tracing(torch: Any) -> bool:
-    """Whether a compiler, a transform of torch.func, forward differentiation or a mode sees calls of operators."""
+    """Whether a compiler, autocast, a transform of torch.func, forward differentiation or a mode sees operators."""
     return bool(
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack()
+        or torch._C._is_any_autocast_enabled()
         or torch.autograd.forward_ad._current_level >= 0
     )
 

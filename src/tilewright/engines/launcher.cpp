@@ -176,6 +176,7 @@ struct Library {
     Ref increment_version;
     Ref forward_ad;   // the variables of torch.autograd.forward_ad
     Ref count_modes;  // called for the number of modes that see every operator
+    Ref casts;        // called for whether autocast is on for GPUs
 
     bool is_torch() const { return bool(increment_version); }
 };
@@ -214,6 +215,7 @@ Library discover(PyTypeObject* type) {
         library.increment_version = attribute(torch.get(), {"autograd", "graph", "increment_version"});
         library.forward_ad = attribute(torch.get(), {"autograd", "forward_ad", "__dict__"});
         library.count_modes = attribute(torch.get(), {"_C", "_len_torch_dispatch_stack"});
+        library.casts = attribute(torch.get(), {"is_autocast_enabled"});
         if (capsule && library.gradients_enabled && library.increment_version) library.api = supported(capsule.get());
         return library;
     }
@@ -633,13 +635,16 @@ private:
         return tensor.data != nullptr || !has_elements(tensor);
     }
 
-    // Whether PyTorch differentiates forward, or a mode sees every operator.
+    // Whether PyTorch differentiates forward, casts operands, or has a mode that sees every operator.
     static bool is_watched(const Library& torch) {
         PyObject* level = torch.forward_ad ? PyDict_GetItemWithError(torch.forward_ad.get(), current_level) : nullptr;
         if (level != nullptr && PyLong_AsLong(level) >= 0) return true;
-        if (!torch.count_modes) return false;
-        const Ref modes(PyObject_CallNoArgs(torch.count_modes.get()));
-        return !modes || PyLong_AsLong(modes.get()) != 0;
+        for (const Ref* asked : {&torch.count_modes, &torch.casts}) {
+            if (!*asked) continue;
+            const Ref answer(PyObject_CallNoArgs(asked->get()));
+            if (!answer || PyLong_AsLong(answer.get()) != 0) return true;
+        }
+        return false;
     }
 
     // Whether a tensor records no gradient here, and holds what its memory does.
