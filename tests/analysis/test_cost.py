@@ -13,7 +13,7 @@ from tilewright.engines.base import CompileReport
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Arithmetic, Layout, Problem, orders
+from tilewright.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
 from tilewright.tables import store
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
@@ -171,6 +171,17 @@ def test_only_operands_in_another_layout_are_copied_beforehand():
     assert times["TN"] < times["NN"] == times["TT"] < times["NT"]
     unaligned = Problem(2048, 2048, 2048, a=Layout("column", 2049), b=Layout("row", 2049))
     assert predict(kernel, kernel.config(), unaligned, H200).us > times["TN"] + 1
+
+
+def predicted(kernel, layout, size=2048, gap=0, **overrides):
+    """Of a product whose rows, or columns, have a gap."""
+    a, b = (one._replace(ld=size + gap) for one in orders(layout))
+    return predict(kernel, kernel.config(overrides), Problem(size, size, size, a=a, b=b), H200)
+
+
+def test_after_a_relayout_the_order_that_was_given_does_not_matter():
+    packed = find("tma_packed")
+    assert len({predicted(packed, layout, WORKERS=0).blocks_us for layout in LAYOUTS}) == 1
 
 
 def test_16_bit_operands_are_half_the_traffic():

@@ -221,7 +221,7 @@ def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, ea
         block=lambda config: (128, 1, 1),
         blocks=lambda problem, config, multiprocessors: config.GRID,
         shared_bytes=lambda config, layout: 1024,
-        relayouts=("row", "row"),
+        relayouts=lambda config: ("row", "row"),
         overlaps=True,
     )
     multiprocessors = engine.device.properties.multiprocessor_count

@@ -197,10 +197,10 @@ class Kernel:
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
     tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
     """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps."""
-    relayouts: tuple[Order | None, Order | None] | None = None
-    """The orders that it wants A and B in, None where it takes either; the rows (or columns) of both then start at
-    multiples of 16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not.
-    Without relayouts at all, operands that the kernel does not take are refused."""
+    relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None
+    """The orders that a config reads A and B in, None for either; their rows (or columns) start at multiples of 16
+    bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not; `takes` says of
+    which. None instead of the pair: nothing is copied."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     overlaps: bool = False
@@ -271,11 +271,7 @@ class Kernel:
 
     def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
         """Why it does not take a problem with operands at these addresses, or copies of them; None where it does."""
-        if self.relayouts is None:
-            return self.takes.refusal(self.name, problem, addresses)
-        a, b = self.relayouts
-        given = ("NT"[(a or problem.a.order) == "column"]) + "NT"[(b or problem.b.order) == "column"]
-        return self.takes.refusal(self.name, problem, addresses, given)
+        return self.takes.refusal(self.name, problem, addresses)
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
         """Raise the refusal of a problem: DtypeError, LaunchError or ProblemError."""
@@ -324,6 +320,11 @@ class Kernel:
         edges = bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
         aligned = self.vectorized and all_aligned(problem, addresses)
         return Variant(edges, aligned, problem.dtype, problem.result, problem.layout, problem.epilogue)
+
+    def layout_read(self, config: Config, layout: str) -> str:
+        """The orders that factors in these orders, as in 'NT', are read in: those of their copies where it has some."""
+        wanted = self.relayouts(config) or (None, None)
+        return "".join("NT"[order == "column"] if order else given for order, given in zip(wanted, layout, strict=True))
 
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with."""

@@ -26,11 +26,11 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
 
 
 def unfit(kernel: Kernel, config: Config, gpu: Gpu, layout: str, report: CompileReport) -> str | None:
-    """Why a GPU cannot run a kernel compiled for factors in these orders; None where it can."""
+    """Why a GPU cannot run a kernel compiled for factors that memory has in these orders; None where it can."""
     limits = gpus.limits(gpu.capability)
     bundle = kernel.bundle(config)
     threads = bundle * kernel.threads(config)
-    shared = bundle * kernel.shared_bytes(config, layout) + (report.shared_bytes or 0)
+    shared = bundle * kernel.shared_bytes(config, kernel.layout_read(config, layout)) + (report.shared_bytes or 0)
     if threads > limits.threads_per_block:
         return f"a block has {threads} threads, the GPU takes {limits.threads_per_block}"
     if shared > limits.shared_per_block:

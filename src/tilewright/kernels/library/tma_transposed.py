@@ -106,7 +106,7 @@ KERNEL = Kernel(
     arguments=TMA_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config, _b_buffers(config) if layout[1] == "T" else 1),
     tensor_maps=gemm_tma.boxes,
-    relayouts=(None, None),
+    relayouts=lambda config: (None, None),
     overlaps=True,
     blocks=schedule.blocks,
     numbers=schedule.numbers,
