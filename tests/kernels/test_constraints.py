@@ -102,6 +102,7 @@ VIOLATIONS["tma_transposed"] = [
     ({"BK": 40}, "BM and BN must be multiples of threads/8; of threads/4 if BK is not a multiple of 32"),
     ({"BM": 128, "BN": 64, "BK": 40, "UNROLL": 4}, "BM and BN must be multiples of threads/8"),
     ({"A_BUFFERS": 3}, "A_BUFFERS must be 1 or 2"),
+    ({"COPIED": 4}, "COPIED must be from 0 to 3"),
     ({"UNROLL": 24}, "UNROLL must be a multiple of 4 that divides BK/K_SLICES"),
     ({"UNROLL": 2}, "UNROLL must be a multiple of 4 that divides BK/K_SLICES"),
     ({"BM": 32, "BN": 512, "K_SLICES": 1}, "BM, BN and BK must be at most 256"),

@@ -108,6 +108,15 @@ def test_the_library_is_compiled_with_orders_types_and_epilogue_too():
 
 
 def test_factors_are_read_in_the_orders_of_their_copies():
-    packed = find("tma_packed")
+    packed, transposed = find("tma_packed"), find("tma_transposed")
     assert {packed.layout_read(packed.config(), layout) for layout in LAYOUTS} == {"TN"}
     assert VECTORIZED.layout_read(VECTORIZED.config(), "NT") == "NT"
+    read = [transposed.layout_read(transposed.config({"COPIED": copied}), "NT") for copied in range(4)]
+    assert read == ["NT", "TT", "NN", "TN"]
+
+
+def test_the_source_does_not_know_what_is_copied():
+    kernel = find("tma_transposed")
+    plain, copied = (kernel.defines(kernel.config({"COPIED": copied}), Variant(False, True)) for copied in (0, 1))
+    assert plain == copied
+    assert "COPIED" not in plain

@@ -86,7 +86,7 @@ def parse_overrides(text: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that a kernel is compiled with."""
+    """A number that a kernel is compiled with, or that says which of its operands are copied first."""
 
     name: str
     default: int
@@ -94,6 +94,8 @@ class Parameter:
     """Values worth trying, for a search; others are allowed where the constraints hold."""
     meaning: str
     least: int = 1
+    compiled: bool = True
+    """Whether the source has it as a macro; else it is for `Kernel.relayouts` alone."""
 
 
 @dataclass(frozen=True)
@@ -326,9 +328,13 @@ class Kernel:
         wanted = self.relayouts(config) or (None, None)
         return "".join("NT"[order == "column"] if order else given for order, given in zip(wanted, layout, strict=True))
 
+    def compiled(self, config: Config) -> dict[str, int]:
+        """What the source has as macros of a config."""
+        return {one.name: config[one.name] for one in self.parameters if one.compiled}
+
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with."""
-        macros: dict[str, int | str] = {**config, **self.constants(config)}
+        macros: dict[str, int | str] = {**self.compiled(config), **self.constants(config)}
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
         if self.arguments == RUNG_ARGUMENTS:
             if len(self.takes.factors) > 1:

@@ -1,6 +1,7 @@
 """The search space: which configs of a kernel there are, and which of them a GPU can run."""
 
 import itertools
+from collections.abc import Iterable
 
 from tilewright import gpus
 from tilewright.analysis.occupancy import occupancy
@@ -23,6 +24,15 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
         if all(constraint.holds(config) for constraint in kernel.constraints):
             found[config] = None
     return list(found)
+
+
+def distinct(kernel: Kernel, configs: Iterable[Config], layout: str) -> list[Config]:
+    """Of configs that are the same code for factors in these orders, the first: a copy may be of no use."""
+    found: dict[object, Config] = {}
+    for config in configs:
+        code = frozenset(kernel.compiled(config).items())
+        found.setdefault((code, kernel.layout_read(config, layout)), config)
+    return list(found.values())
 
 
 def unfit(kernel: Kernel, config: Config, gpu: Gpu, layout: str, report: CompileReport) -> str | None:
