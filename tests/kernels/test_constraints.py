@@ -94,6 +94,7 @@ VIOLATIONS["tma_packed"] = [
 VIOLATIONS["tma_transposed"] = [
     ({"BM": 48}, "BM must be a multiple of 4*TM"),
     ({"BN": 96}, "BN must be a multiple of 8*TN"),
+    ({"BN": 32}, "BN must be a multiple of 8*TN"),
     ({"BM": 32, "BN": 64}, "K_SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads"),
     ({"TM": 2}, "TM must be a multiple of 4"),
     ({"TN": 2}, "TN must be a multiple of 4"),

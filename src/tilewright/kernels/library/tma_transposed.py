@@ -91,7 +91,7 @@ KERNEL = Kernel(
             "UNROLL must be a multiple of 4 that divides BK/K_SLICES, a slice's k: the order of quads repeats after 4",
         ),
         Constraint(
-            lambda c: c.BM % _rows_at_a_time(c) == 0 and c.BN % _rows_at_a_time(c) == 0,
+            lambda c: c.BM % max(_rows_at_a_time(c), 1) == 0 and c.BN % max(_rows_at_a_time(c), 1) == 0,
             "BM and BN must be multiples of threads/8; of threads/4 if BK is not a multiple of 32, and of threads/2 if "
             "it is not one of 16",
         ),
