@@ -200,9 +200,9 @@ class Kernel:
     tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
     """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps."""
     relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None
-    """The orders that a config reads A and B in, None for either; their rows (or columns) start at multiples of 16
-    bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not; `takes` says of
-    which. None instead of the pair: nothing is copied."""
+    """The orders that a config reads A and B in, None for that of memory; their rows (or columns) start at multiples of
+    16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
+    the pair: nothing is copied."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     overlaps: bool = False
@@ -272,7 +272,7 @@ class Kernel:
         return x * y * z
 
     def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
-        """Why it does not take a problem with operands at these addresses, or copies of them; None where it does."""
+        """Why it does not take a problem with operands at these addresses; None where it does."""
         return self.takes.refusal(self.name, problem, addresses)
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
@@ -324,7 +324,7 @@ class Kernel:
         return Variant(edges, aligned, problem.dtype, problem.result, problem.layout, problem.epilogue)
 
     def layout_read(self, config: Config, layout: str) -> str:
-        """The orders that factors in these orders, as in 'NT', are read in: those of their copies where it has some."""
+        """The orders in which it reads factors that memory has in these, as in 'NT': those of its copies, if any."""
         wanted = self.relayouts(config) or (None, None)
         return "".join("NT"[order == "column"] if order else given for order, given in zip(wanted, layout, strict=True))
 

@@ -42,7 +42,7 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True)
 class Takes:
-    """The problems that a kernel takes, those included of whose operands it reads copies, and the GPUs.
+    """The problems that a kernel takes, and the GPUs. Orders and alignment are those before `Kernel.relayouts`.
 
     factors, results: element types of A and B; of C, D and bias.
     layouts: orders of A and B.
