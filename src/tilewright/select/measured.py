@@ -83,7 +83,7 @@ class Measured:
         cells: list[tuple[int, int, float, bool]] = []
         for row, (_, _, entries) in enumerate(rows):
             for entry in entries:
-                if (config := _config(entry.kernel, tuple(entry.config.items()))) is not None:
+                if (config := upgraded(entry.kernel, entry.config)) is not None:
                     number = numbers.setdefault((entry.kernel, config), len(numbers))
                     cells.append((row, number, entry.time_us, entry.accurate))
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
@@ -183,12 +183,6 @@ def place(sizes: Sizes) -> tuple[float, float, float]:
 def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:
     """What problems have in common that are the same but for addresses and gaps between rows."""
     return sizes.m, sizes.n, sizes.k, sizes.batch, sizes.aligned
-
-
-@lru_cache(maxsize=4096)
-def _config(kernel: str, values: tuple[tuple[str, int], ...]) -> Config | None:
-    """One object for each config of a table; None where no kernel has it any more."""
-    return upgraded(kernel, dict(values))
 
 
 @lru_cache
