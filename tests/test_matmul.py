@@ -160,6 +160,17 @@ def test_what_was_tuned_for_a_gpu_is_used_on_it():
     assert engine.planned[0].config == find("autotuned").config(capability=(8, 0))
 
 
+def test_a_plan_says_which_factors_are_copied_first():
+    x, weights = np.ones((60, 64), np.float32), np.ones((96, 64), np.float32)
+    for copied, names in enumerate(("", "A", "B", "AB")):
+        config = {"COPIED": copied, "WORKERS": 0}
+        plan = tilewright.plan(x, weights.T, kernel="tma_transposed", config=config, engine="emulator")
+        words = plan.describe()
+        assert [name for name in "AB" if f"{name} is copied to the order" in words] == list(names)
+        assert words.count("launch: ") == (2 if names else 1)
+        assert (plan(x, weights.T) == 64).all()
+
+
 def test_a_call_like_an_earlier_one_is_not_prepared_again():
     engine = NumPyEngine(None)
     for _ in range(3):

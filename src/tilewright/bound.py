@@ -75,7 +75,7 @@ def _bind(call: Call) -> Bound:
         assert a is not None and b is not None
         return formulate(a, b, out, c, call.side, call.arithmetic, call.request.activation, row_major=row_major)
 
-    form = form_of(rung is not None and rung[0].takes.layouts == ("NN",) and rung[0].relayouts is None)
+    form = form_of(rung is not None and rung[0].takes.layouts == ("NN",))
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(call, form)
     if rung is None:

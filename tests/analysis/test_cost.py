@@ -13,7 +13,7 @@ from tilewright.engines.base import CompileReport
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import Arithmetic, Layout, Problem, orders
+from tilewright.problem import LAYOUTS, Arithmetic, Layout, Problem, orders
 from tilewright.tables import store
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
@@ -171,6 +171,43 @@ def test_only_operands_in_another_layout_are_copied_beforehand():
     assert times["TN"] < times["NN"] == times["TT"] < times["NT"]
     unaligned = Problem(2048, 2048, 2048, a=Layout("column", 2049), b=Layout("row", 2049))
     assert predict(kernel, kernel.config(), unaligned, H200).us > times["TN"] + 1
+
+
+def predicted(kernel, layout, size=2048, gap=0, **overrides):
+    """Of a product whose rows, or columns, have a gap."""
+    a, b = (one._replace(ld=size + gap) for one in orders(layout))
+    return predict(kernel, kernel.config(overrides), Problem(size, size, size, a=a, b=b), H200)
+
+
+def test_after_a_relayout_the_order_that_was_given_does_not_matter():
+    packed = find("tma_packed")
+    assert len({predicted(packed, layout, WORKERS=0).blocks_us for layout in LAYOUTS}) == 1
+
+
+@pytest.mark.parametrize(
+    ("layout", "copied", "read"), [("NT", 1, "TT"), ("NT", 2, "NN"), ("NT", 3, "TN"), ("TT", 2, "TN")]
+)
+def test_a_config_that_copies_factors_costs_the_copies_and_what_reads_them(layout, copied, read):
+    kernel = find("tma_transposed")
+    plain, copying = (predicted(kernel, layout, WORKERS=0, COPIED=copies) for copies in (0, copied))
+    as_read = predicted(kernel, read, WORKERS=0)
+    assert copying.blocks_us == as_read.blocks_us < plain.blocks_us
+    both = 2 if copied == 3 else 1
+    in_dram_us = both * 2 * 4 * 2048**2 / (H200.dram_gbs * 1e3)
+    assert in_dram_us < copying.us - as_read.us < in_dram_us + 3
+
+
+def test_a_copy_to_the_order_that_memory_has_costs_nothing():
+    kernel = find("tma_transposed")
+    assert predicted(kernel, "TN", COPIED=3) == predicted(kernel, "TN")
+    assert predicted(kernel, "NN", COPIED=2) == predicted(kernel, "NN")
+    assert predicted(kernel, "NN", gap=1, COPIED=2) == predicted(kernel, "NN", gap=1), "copied in either case"
+
+
+def test_factors_that_are_copied_in_any_case_are_best_copied_to_the_order_that_is_read():
+    kernel = find("tma_transposed")
+    times = [predicted(kernel, "NT", gap=1, COPIED=copied).us for copied in (0, 1, 3)]
+    assert times == sorted(times, reverse=True)
 
 
 def test_16_bit_operands_are_half_the_traffic():

@@ -11,7 +11,6 @@ from tilewright.engines import nvrtc
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import LAYOUTS
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 PLAIN = Variant(edges=False, aligned=True)
@@ -146,15 +145,6 @@ def test_an_operand_that_lies_as_it_is_read_is_not_transposed():
     )
     assert neither < min(of_a, of_b)
     assert both - neither == pytest.approx((of_a - neither) + (of_b - neither))
-
-
-def test_after_a_relayout_the_order_that_was_given_does_not_matter():
-    kernel = find("tma_packed")
-    footprints = {
-        footprint(kernel, kernel.config(), H200, Variant(edges=False, aligned=True, layout=layout)).busy
-        for layout in LAYOUTS
-    }
-    assert len(footprints) == 1
 
 
 def test_tensor_cores_multiply_faster_than_lanes():

@@ -174,6 +174,14 @@ def test_a_launch_of_4096_takes_few_blocks(kernel):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_kernel_behind_a_relayout_is_counted_as_it_reads_its_operands(layout):
     a, b = orders(layout)
-    found = counted("tma_packed", Problem(256, 256, 256, a=a, b=b), {"WORKERS": 0})
-    assert found.groups["shared_store"].requests == 0, "a tile is transposed"
-    assert found.groups["shared_load"].requests > 0
+    for name, overrides in (
+        ("tma_packed", {}),
+        ("tma_transposed", {"BM": 128, "K_SLICES": 1, "MIN_BLOCKS": 1, "COPIED": 3}),
+    ):
+        found = counted(name, Problem(256, 256, 256, a=a, b=b), {"WORKERS": 0, **overrides})
+        assert found.groups["shared_store"].requests == 0, "a tile is transposed"
+        assert found.groups["shared_load"].requests > 0
+        copied = {"NN": "A", "NT": "A and B", "TN": "", "TT": "B"}[layout]
+        assert [note for note in found.notes if "relayout" in note] == [
+            f"without the relayout of {names} beforehand" for names in (copied,) if names
+        ]

@@ -17,8 +17,8 @@ from tilewright.engines.relayouts import jobs
 from tilewright.errors import LaunchError
 from tilewright.kernels import KERNELS
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
-from tilewright.kernels.takes import Addresses
-from tilewright.problem import Layout, Problem, Scalars
+from tilewright.kernels.takes import Addresses, lines_aligned
+from tilewright.problem import Layout, Problem, Scalars, orders
 
 OK = CUresult.CUDA_SUCCESS
 KERNEL = tma_packed.KERNEL
@@ -153,6 +153,28 @@ def test_what_lies_aligned_already_is_not_copied(gpu, k, n):
     assert launches(gpu) == BOTH[not copied :]
 
 
+@pytest.mark.parametrize(("layout", "read"), [("NT", "NT TT NN TN"), ("NN", "NN TN NN TN"), ("TN", "TN TN TN TN")])
+@pytest.mark.parametrize("k", [64, 63])
+def test_a_config_says_which_factors_are_copied_to_the_order_in_which_they_are_read(layout, read, k):
+    a, b = orders(layout)
+    kernel, problem = tma_transposed.KERNEL, Problem(60, 100, k, a=a, b=b)
+    for copied, orders_read in enumerate(read.split()):
+        found = jobs(kernel, kernel.config({"COPIED": copied}), problem, Addresses())
+        *copies, last = found.jobs
+        assert (last.problem.layout, last.variant.layout) == (orders_read, orders_read)
+        assert found.relaid == tuple(
+            name
+            for name, given, wanted, along_k in zip("AB", layout, orders_read, "NT", strict=True)
+            if given != wanted or (k == 63 and given == along_k)
+        )
+        assert [copy.name for job in copies for copy in job.copies if copy.lines and copy.across] == [
+            name for name, given, wanted in zip("AB", layout, orders_read, strict=True) if given != wanted
+        ]
+        assert lines_aligned(last.problem.a, 60, k, "float32", 0) and lines_aligned(
+            last.problem.b, k, 100, "float32", 0
+        )
+
+
 def test_a_batch_is_copied_whole_and_a_matrix_that_serves_it_once(gpu):
     problem = Problem(64, 63, 64, batch=3, a=Layout(ld=65), b=Layout(batch_stride=0))
     plan = multiply(gpu.engine(), tma_transposed.KERNEL, problem)
@@ -264,7 +286,8 @@ def test_kernels_that_may_overlap_wait_and_those_that_are_copied_for_may():
     kernels = [relayout.KERNEL, *KERNELS]
     overlapping = [kernel.name for kernel in kernels if kernel.overlaps]
     assert overlapping == [kernel.name for kernel in kernels if "wait_for_grid_before();" in kernel.source.read_text()]
-    assert {kernel.name for kernel in KERNELS if kernel.relayouts} <= set(overlapping)
+    copied_for = {kernel.name for kernel in KERNELS if kernel.relayouts(kernel.config())}
+    assert {"tma_packed", "tma_transposed"} <= copied_for <= set(overlapping)
 
 
 def test_whether_a_stream_is_captured_is_asked_only_where_code_must_be_loaded(gpu):

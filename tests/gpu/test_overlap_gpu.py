@@ -9,13 +9,14 @@ from cuda.bindings import driver
 
 from starting import poisoned, start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
+from tilewright.bench.measure import verify
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
 from tilewright.engines.driver import check
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library.tma_packed import KERNEL
 from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.problem import Problem, Scalars
+from tilewright.problem import LAYOUTS, Problem, Scalars, orders
 
 OVERLAPPING = [kernel for kernel in KERNELS if kernel.overlaps and kernel.takes.least_capability <= CAPABILITY]
 
@@ -152,7 +153,7 @@ def test_a_launch_with_its_packing_takes_microseconds(engine, draw, _):
             start(engine, plan, a, b, c)
         best = min(best, (time.perf_counter() - begin) / 100)
         engine.synchronize()
-    assert best < 60e-6
+    assert best < 100e-6  # of two launches: 35 to 60 us, as the host is
 
 
 @pytest.mark.parametrize("kernel", OVERLAPPING, ids=lambda kernel: kernel.name)
@@ -206,6 +207,17 @@ def test_a_captured_launch_waits_for_other_streams_and_copies(engine, _):
 
 
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+@pytest.mark.parametrize("copied", [0, 1, 2, 3])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(1120, 256, 1312), (777, 777, 777), (31, 65, 7)])
+def test_a_config_says_which_factors_are_copied_first(engine, shape, layout, copied, _):
+    a, b = orders(layout)
+    problem, kernel = Problem(*shape, a=a, b=b), find("tma_transposed")
+    _plan, error = verify(engine, kernel, kernel.config({"COPIED": copied}), Operands.draw(problem))
+    assert error <= limit(problem)
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
 @pytest.mark.parametrize("each", [1, 2, 3])
 def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, each, _):
     """They would fill the multiprocessors that the packing leaves first, and leave others without any."""
@@ -221,7 +233,7 @@ def test_blocks_that_begin_during_the_packing_spread_evenly(engine, tmp_path, ea
         block=lambda config: (128, 1, 1),
         blocks=lambda problem, config, multiprocessors: config.GRID,
         shared_bytes=lambda config, layout: 1024,
-        relayouts=("row", "row"),
+        relayouts=lambda config: ("row", "row"),
         overlaps=True,
     )
     multiprocessors = engine.device.properties.multiprocessor_count

@@ -94,6 +94,7 @@ VIOLATIONS["tma_packed"] = [
 VIOLATIONS["tma_transposed"] = [
     ({"BM": 48}, "BM must be a multiple of 4*TM"),
     ({"BN": 96}, "BN must be a multiple of 8*TN"),
+    ({"BN": 32}, "BN must be a multiple of 8*TN"),
     ({"BM": 32, "BN": 64}, "K_SLICES*32*(BM/(4*TM))*(BN/(8*TN)) must be 128 or 256 threads"),
     ({"TM": 2}, "TM must be a multiple of 4"),
     ({"TN": 2}, "TN must be a multiple of 4"),
@@ -102,6 +103,7 @@ VIOLATIONS["tma_transposed"] = [
     ({"BK": 40}, "BM and BN must be multiples of threads/8; of threads/4 if BK is not a multiple of 32"),
     ({"BM": 128, "BN": 64, "BK": 40, "UNROLL": 4}, "BM and BN must be multiples of threads/8"),
     ({"A_BUFFERS": 3}, "A_BUFFERS must be 1 or 2"),
+    ({"COPIED": 4}, "COPIED must be from 0 to 3"),
     ({"UNROLL": 24}, "UNROLL must be a multiple of 4 that divides BK/K_SLICES"),
     ({"UNROLL": 2}, "UNROLL must be a multiple of 4 that divides BK/K_SLICES"),
     ({"BM": 32, "BN": 512, "K_SLICES": 1}, "BM, BN and BK must be at most 256"),

@@ -51,6 +51,7 @@ SAMPLED_EPILOGUES = (Epilogue(), Epilogue("row", "gelu"), Epilogue("column", "ge
 
 # The layouts that a config is for, where that is not every one that its kernel takes: others are right, but slower.
 LAYOUTS = {
+    ("tma_packed", None): ("TN",),
     ("skinny", None): ("NN",),
     ("skinny", "row"): ("NN", "TN"),
     ("skinny", "rows"): ("NN",),

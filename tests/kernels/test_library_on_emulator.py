@@ -1,5 +1,6 @@
 """The library's kernels, run by the emulator on drawn problems of every kind that they take, against float64."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from library_cases import DEPTHS, Case, cases, check, check_specials, findings, 
 
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
+from tilewright.kernels.spec import Config
 from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars
 
 ENGINE = EmulatorEngine()
@@ -71,11 +73,18 @@ def of_size(kernel, layout, m, n, k, gap=8):
     return Case(problem, Scalars(0.75, -0.5), separate_c=True)
 
 
+def with_copies(kernel, config):
+    """A config with every value of the parameters that say which factors are copied beforehand: all are one source."""
+    parameters = [one for one in kernel.parameters if not one.compiled]
+    values = itertools.product(*(one.values for one in parameters))
+    return [Config({**config, **dict(zip((one.name for one in parameters), of, strict=True))}) for of in values]
+
+
 @forms
 @given(data=st.data())
 @drawing(20)
 def test_a_drawn_problem_is_right(kernel, overrides, data):
-    config = kernel.config(overrides)
+    config = data.draw(st.sampled_from(with_copies(kernel, kernel.config(overrides))))
     depth = kernel.tile(config).k  # of whole steps, which come before the last one
     among = kinds(kernel, overrides)
     check(ENGINE, kernel, config, data.draw(cases(kernel, among, depths=(*DEPTHS, depth + 3, 2 * depth + 8))))
@@ -84,9 +93,9 @@ def test_a_drawn_problem_is_right(kernel, overrides, data):
 @forms
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_problem_that_tiles_divide_is_right_in_every_order(kernel, overrides, layout):
-    config = kernel.config(overrides)
-    tile = kernel.tile(config)
-    check(ENGINE, kernel, config, of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k))
+    for config in with_copies(kernel, kernel.config(overrides)):
+        tile = kernel.tile(config)
+        check(ENGINE, kernel, config, of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k))
 
 
 @forms

@@ -8,7 +8,7 @@ from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Launch, parse_overrides
 from tilewright.kernels.takes import Addresses, Takes, Variant
-from tilewright.problem import Arithmetic, Epilogue, Layout, Problem
+from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem
 
 VECTORIZED = find("vectorized")
 
@@ -107,8 +107,16 @@ def test_the_library_is_compiled_with_orders_types_and_epilogue_too():
     assert (macros["BIAS"], macros["ACTIVATION"]) == ("column_bias", "gelu")
 
 
-def test_a_kernel_that_wants_copies_takes_what_they_are_of():
-    relaying = replace(VECTORIZED, relayouts=("row", None))
-    a_column, b_column = Problem(8, 8, 8, a=Layout("column")), Problem(8, 8, 8, b=Layout("column"))
-    assert [kernel.refusal(a_column) is None for kernel in (relaying, VECTORIZED)] == [True, False]
-    assert relaying.refusal(b_column) is not None
+def test_factors_are_read_in_the_orders_of_their_copies():
+    packed, transposed = find("tma_packed"), find("tma_transposed")
+    assert {packed.layout_read(packed.config(), layout) for layout in LAYOUTS} == {"TN"}
+    assert VECTORIZED.layout_read(VECTORIZED.config(), "NT") == "NT"
+    read = [transposed.layout_read(transposed.config({"COPIED": copied}), "NT") for copied in range(4)]
+    assert read == ["NT", "TT", "NN", "TN"]
+
+
+def test_the_source_does_not_know_what_is_copied():
+    kernel = find("tma_transposed")
+    plain, copied = (kernel.defines(kernel.config({"COPIED": copied}), Variant(False, True)) for copied in (0, 1))
+    assert plain == copied
+    assert "COPIED" not in plain

@@ -75,7 +75,7 @@ def write_journal():
         ):  # fmt: skip
             time_us = 2e-3 * 512**3 / gflops if gflops else None
             fields = {"device": "NVIDIA H200", "digest": "d", "kernel": "vectorized", "m": 512, "n": 512, "k": 512}
-            fields |= {"config": {"BM": bm, "BN": bn, "TM": 4}, "case": "NN float32"}
+            fields |= {"config": {"BM": bm, "BN": bn, "BK": 16, "TM": 4, "TN": 8}, "case": "NN float32"}
             fields |= {"outcome": outcome, "at_s": float(at), "time_us": time_us, "registers": 96}
             journal.append(Trial(**(fields | changes)))
         journal.close()

@@ -134,6 +134,18 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
         assert kernel.refusal(posed(one.m, one.n, one.k, one.case, one.batch)) is None
 
 
+def test_a_table_of_before_a_parameter_came_has_its_default(tmp_path):
+    kernel, gone = find("tma_transposed"), {"BLOCK": 32, "SHAPE": 3}
+    before = {name: value for name, value in kernel.config().items() if name != "COPIED"}
+    path = tmp_path / "x.json"
+    entries = (entry(100, kernel=kernel.name, config=before), entry(90, config=gone))
+    Table(gpu="X", capability=(9, 0), entries=entries).save(path)
+    table = Table.load(path)
+    assert [one.config for one in table.entries] == [dict(kernel.config()), gone]
+    merged = table.merged([entry(80, kernel=kernel.name, config=dict(kernel.config()))])
+    assert [one.gflops for one in merged.entries if one.kernel == kernel.name] == [80]
+
+
 @pytest.mark.parametrize("case", ["", "NN", "float32", "NX float32", "NN float32  gelu"])
 def test_an_entry_names_its_case(case):
     with pytest.raises(ValueError, match="case"):

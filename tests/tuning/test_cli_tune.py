@@ -11,6 +11,8 @@ import pytest
 
 from tilewright.cli import main
 from tilewright.cli import tune as command
+from tilewright.kernels import find
+from tilewright.problem import LAYOUTS, Problem, orders
 from tilewright.tables import store
 from tilewright.tuning.journal import read
 
@@ -72,6 +74,20 @@ def test_configs_that_tables_know_can_be_all_that_is_tried(tune):
     status, out, _ = tune("async_copy", "--known", "--shape", "32")
     assert status == 0
     assert f"{len(known)} of {len(known)} configs tried" in out
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
+    kernel, engine = find("tma_transposed"), command.resolve_engine("emulator")
+    sizes = {}
+    for layout in LAYOUTS:
+        a, b = orders(layout)
+        (configs,) = command._spaces([kernel], Problem(64, 64, 64, a=a, b=b), engine, known).values()
+        copied = {config.COPIED for config in configs}
+        sizes[layout] = len(configs)
+        assert known or copied == {"NN": {0, 1}, "NT": {0, 1, 2, 3}, "TN": {0}, "TT": {0, 2}}[layout]
+    assert known or sizes["NT"] == 2 * sizes["NN"] == 2 * sizes["TT"] == 4 * sizes["TN"]
+    assert sizes["TN"] > 100
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,16 @@ def test_lines_of_format_1_are_read_in_todays_parameters(tmp_path):
     assert other.config == {"X": 1}, "what is no config of today's stays what it was"
 
 
+def test_lines_of_before_a_parameter_came_have_its_default(tmp_path):
+    kernel, journal = find("tma_transposed"), Journal(tmp_path / "journal.jsonl")
+    before = {name: value for name, value in kernel.config().items() if name != "COPIED"}
+    fields = {"kernel": kernel.name, "config": before, "outcome": "stopped", "incumbent": [kernel.name, before]}
+    journal.path.write_text(json.dumps(json.loads(trial().model_dump_json()) | fields))
+    (one,) = read(journal.path)
+    assert one.tried == (kernel.name, kernel.config())
+    assert one.incumbent == (kernel.name, dict(kernel.config()))
+
+
 def test_lines_say_their_format(tmp_path):
     journal = Journal(tmp_path / "journal.jsonl")
     journal.append(trial(batch=3))

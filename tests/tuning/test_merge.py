@@ -67,7 +67,7 @@ def test_what_best_picked_counts_for_what_it_was(tmp_path, run):
 
 def test_a_parameter_that_came_later_has_its_default(tmp_path, run):
     kernel = find("tma_transposed")
-    before = {name: value for name, value in kernel.config().items() if name != "BUNDLE"}
+    before = {name: value for name, value in kernel.config().items() if name != "COPIED"}
     _, table = merge.merge([run(kernel=kernel.name, config=before)], tmp_path / "table.json")
     assert [entry.config for entry in table.entries] == [dict(kernel.config())]
 

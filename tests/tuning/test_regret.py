@@ -88,8 +88,8 @@ def test_there_must_be_something_to_draw(name, capsys):
 
 def test_words_of_before_a_parameter_came_are_words_now():
     choice = Choice(find("tma_transposed"), find("tma_transposed").config())
-    assert words(choice).endswith(",BUNDLE=1")
-    assert words_now(words(choice).removesuffix(",BUNDLE=1")) == words_now(words(choice)) == words(choice)
+    assert words(choice).endswith(",COPIED=0")
+    assert words_now(words(choice).removesuffix(",COPIED=0")) == words_now(words(choice)) == words(choice)
     assert words_now(words(choice).replace("WORKERS=1", "WAVE=132")) == words(choice)
     assert words_now("coalesced:SHAPE=3") is None
 

@@ -5,9 +5,10 @@ import pytest
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import find_gpu
 from tilewright.kernels import LADDER, find
-from tilewright.tuning.space import configs, unfit
+from tilewright.tuning.space import configs, distinct, unfit
 
 A6000 = find_gpu("NVIDIA RTX A6000", (8, 6))
+H200 = find_gpu("NVIDIA H200", (9, 0))
 
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
@@ -37,6 +38,29 @@ def test_what_does_not_fit_the_gpu_is_told_from_the_compilers_report(registers, 
     report = CompileReport(registers, 0, shared)
     found = unfit(kernel, kernel.config(), A6000, "NN", report)
     assert found is None if reason is None else reason in found
+
+
+@pytest.mark.parametrize(("layout", "least"), [("NT", 4), ("NN", 2), ("TT", 2), ("TN", 1)])
+def test_a_copy_to_the_order_that_memory_has_is_not_tried(layout, least):
+    kernel = find("tma_transposed")
+    every = [kernel.config({"COPIED": copied}) for copied in (0, 1, 2, 3)]
+    found = distinct(kernel, every, layout)
+    assert len(found) == least
+    assert found[0] == every[0]
+    assert {kernel.layout_read(config, layout) for config in found} == {
+        kernel.layout_read(config, layout) for config in every
+    }
+    assert distinct(kernel, every[3:], layout) == every[3:], "the only one of its kind"
+
+
+def test_what_fits_is_told_of_the_factors_that_are_read():
+    """Of B in columns, which is transposed, a block holds a tile more; it is not transposed where it is copied."""
+    kernel = find("tma_transposed")
+    tile = {"BM": 64, "BN": 128, "BK": 96, "UNROLL": 24, "WORKERS": 0, "MIN_BLOCKS": 1}
+    plain, copied = (kernel.config({**tile, "COPIED": copied}) for copied in (0, 2))
+    report = CompileReport(128, 0, 20_000)
+    assert "shared memory" in unfit(kernel, plain, H200, "NT", report)
+    assert unfit(kernel, copied, H200, "NT", report) is None
 
 
 def test_registers_that_a_multiprocessor_lacks():

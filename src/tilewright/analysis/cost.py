@@ -21,7 +21,7 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.families import Copying, Streaming
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
-from tilewright.problem import ITEM_BYTES, Layout, Problem
+from tilewright.problem import ITEM_BYTES, Layout, Order, Problem
 
 _LAUNCH_US = 1.27
 _L2_SHARE = 0.7
@@ -144,7 +144,7 @@ class CostModel:
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
         self._dram_bytes_per_us = 1e3 * gpu.dram_gbs
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
-        self._relayouts, self._shares = kernel.relayouts is not None, self._workers > 0 or self._splits
+        self._relayouts, self._shares = kernel.relayouts(config), self._workers > 0 or self._splits
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
@@ -158,7 +158,7 @@ class CostModel:
             return None
         tiles = batch * down * across
         work = self._divide(sizes, tiles, steps) if self._shares else _ALONE
-        copied = self._relayout_bytes(sizes) if self._relayouts else 0
+        copied = self._relayout_bytes(sizes, *self._relayouts) if self._relayouts else 0
         if work is _ALONE and self._bundle == 1:
             full, rest = divmod(tiles, room.together)
             of_step, besides = room.waves[held]
@@ -189,10 +189,10 @@ class CostModel:
 
     def _room(self, sizes: Sizes, edges: bool) -> _Room:
         """What is found once for all problems that the same code serves."""
-        problem = sizes.problem
-        variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, sizes.layout, problem.epilogue)
+        problem, layout = sizes.problem, self._kernel.layout_read(self._config, sizes.layout)
+        variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, layout, problem.epilogue)
         needs = footprint(self._kernel, self._config, self._gpu, variant, self._report)
-        found = _Room.of(needs, self._multiprocessors, self._side_bytes(sizes))
+        found = _Room.of(needs, self._multiprocessors, self._side_bytes(layout, sizes.item_bytes))
         self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes] = found
         return found
 
@@ -244,23 +244,20 @@ class CostModel:
             idle = last - _wave(needs, own + workers, (own + workers) * until, until)
         return cycles + last + ends, idle
 
-    def _relayout_bytes(self, sizes: Sizes) -> int:
-        """Bytes that a relayout before the launch reads and writes."""
-        wanted, problem = self._kernel.relayouts, sizes.problem
-        if wanted is None:
-            return 0
-        copied = 0
-        for order, layout, length in ((wanted[0], problem.a, sizes.m), (wanted[1], problem.b, sizes.n)):
+    def _relayout_bytes(self, sizes: Sizes, of_a: Order | None, of_b: Order | None) -> int:
+        """Bytes that a relayout before the launch, to these orders, reads and writes."""
+        problem, copied = sizes.problem, 0
+        for order, layout, length in ((of_a, problem.a, sizes.m), (of_b, problem.b, sizes.n)):
             if order not in (None, layout.order) or not layout.aligned(sizes.item_bytes, VECTOR_BYTES):
                 copied += length * _matrices(layout, sizes.batch)
         return 2 * sizes.item_bytes * sizes.k * copied
 
-    def _side_bytes(self, sizes: Sizes) -> int:
+    def _side_bytes(self, layout: str, item_bytes: int) -> int:
         """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
-        tile, line = self._tile, _LINE_BYTES // sizes.item_bytes
-        rows = tile.m if sizes.layout[0] == "N" else max(tile.m, line)
-        cols = tile.n if sizes.layout[1] == "T" else max(tile.n, line)
-        return sizes.item_bytes * (rows + cols)
+        tile, line = self._tile, _LINE_BYTES // item_bytes
+        rows = tile.m if layout[0] == "N" else max(tile.m, line)
+        cols = tile.n if layout[1] == "T" else max(tile.n, line)
+        return item_bytes * (rows + cols)
 
     def _from_dram(self, sizes: Sizes, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
         """Bytes of A and B that come from DRAM where they do not fit into the L2 cache.

@@ -13,8 +13,9 @@ from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Cou
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
-from tilewright.engines.relayouts import as_read
+from tilewright.engines.relayouts import jobs
 from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem, Scalars
 
 SECTOR_BYTES = 32
@@ -135,10 +136,10 @@ def count(
         EngineUnavailableError: there is no working C++ compiler.
         DtypeError, LaunchError: the kernel does not take the problem.
     """
-    problem = as_read(kernel, config, problem)
-    notes = []
-    if kernel.relayouts:
-        notes.append("without the relayout of A and B beforehand")
+    found = jobs(kernel, config, problem, Addresses())
+    problem, notes = found.jobs[-1].problem, []
+    if found.relaid:
+        notes.append(f"without the relayout of {' and '.join(found.relaid)} beforehand")
     tile, blocks = kernel.tile(config), 0 if problem.is_empty else kernel.grid(problem, config, multiprocessors)
     work = -(-problem.m // tile.m) * -(-problem.n // tile.n) * tile.m * tile.n * problem.k
     may_share = kernel.workspace_bytes is not None

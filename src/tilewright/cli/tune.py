@@ -132,17 +132,19 @@ def _spaces(named: list[Kernel], problem: Problem, engine: Engine, known: bool) 
     chosen = named or search.searchable(KERNELS, problem, capability)
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
-    if not known:
-        return {kernel: space.configs(kernel, capability) for kernel in chosen}
-    tables = [*store.load(engine.device_name), *store.shipped()]
-    entries = [entry for table in tables for entry in table.entries if entry.dtype == problem.dtype]
     found: dict[Kernel, list[Config]] = {}
-    for kernel, entry in itertools.product(chosen, entries):
-        if entry.kernel == kernel.name:
-            found.setdefault(kernel, []).append(kernel.config(entry.config))
-    if not found:
-        raise ConfigError(f"--known needs tables that name configs of {', '.join(kernel.name for kernel in chosen)}")
-    return {kernel: list(dict.fromkeys(configs)) for kernel, configs in found.items()}
+    if known:
+        tables = [*store.load(engine.device_name), *store.shipped()]
+        entries = [entry for table in tables for entry in table.entries if entry.dtype == problem.dtype]
+        for kernel, entry in itertools.product(chosen, entries):
+            if entry.kernel == kernel.name:
+                found.setdefault(kernel, []).append(kernel.config(entry.config))
+        if not found:
+            names = ", ".join(kernel.name for kernel in chosen)
+            raise ConfigError(f"--known needs tables that name configs of {names}")
+    else:
+        found = {kernel: space.configs(kernel, capability) for kernel in chosen}
+    return {kernel: space.distinct(kernel, configs, problem.layout) for kernel, configs in found.items()}
 
 
 def _show(one: Search, problem: Problem, budget_s: float) -> None:

@@ -62,7 +62,7 @@ class CudaExecutable:
                 f"{name}: a block must have at most {self._room.of_block} bytes of dynamic shared memory, "
                 f"got {geometry.shared_bytes}"
             )
-        return geometry if self.kernel.relayouts is None else self._room.spread(geometry)
+        return geometry if self.kernel.relayouts(self.config) is None else self._room.spread(geometry)
 
 
 class _Room(NamedTuple):

@@ -65,7 +65,8 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
     Raises:
         DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
     """
-    wanted = _wanted(kernel, problem, addresses)
+    kernel.check(problem, addresses)
+    wanted = _wanted(kernel, config, problem, addresses)
     inner, after, copies, end = problem, addresses, [], 0
     for name, order in wanted.items():
         copy = _copy(problem, name, order, end)
@@ -76,7 +77,6 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
             inner, after = replace(inner, b=layout), after._replace(b=0)
         end += ITEM_BYTES[problem.dtype] * copy.matrices * copy.lines * copy.ld
         copies.append(copy)
-    kernel.check(inner, after)
     sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
     last = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
     return Jobs((copying(problem, copies), last) if copies else (last,), end, tuple(wanted))
@@ -131,14 +131,15 @@ def _copy(problem: Problem, name: str, order: Order, shift: int) -> Copy:
     return Copy(name, shift, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld)
 
 
-def _wanted(kernel: Kernel, problem: Problem, addresses: Addresses) -> dict[str, Order]:
+def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> dict[str, Order]:
     """Operands that must be copied, and the order that the copies are to have."""
-    if kernel.relayouts is None or problem.k == 0:
+    orders = kernel.relayouts(config)
+    if orders is None or problem.k == 0:
         return {}
     sizes = {"A": (problem.m, problem.k), "B": (problem.k, problem.n)}
     wanted: dict[str, Order] = {}
     for (name, (rows, cols)), layout, address, order in zip(
-        sizes.items(), (problem.a, problem.b), addresses[:2], kernel.relayouts, strict=True
+        sizes.items(), (problem.a, problem.b), addresses[:2], orders, strict=True
     ):
         is_aligned = lines_aligned(layout, rows, cols, problem.dtype, address)
         if (order or layout.order) != layout.order or not is_aligned:

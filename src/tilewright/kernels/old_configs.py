@@ -1,10 +1,11 @@
-"""Configs as records, journals and tables of format 1 wrote them down, in the parameters of today.
+"""Configs as earlier records, journals and tables wrote them down, in the parameters of today.
 
 Until format 2, WAVE counted the blocks that share the last tiles on a whole GPU, always an H200 of 132 multiprocessors;
 WORKERS counts those of one multiprocessor. Parameters that had one useful value are constants of their kernels now.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from tilewright.errors import ConfigError, KernelNotFoundError
 from tilewright.kernels import find
@@ -36,13 +37,19 @@ def upgraded(kernel: str, config: Mapping[str, int]) -> Config | None:
     Returns:
         None where the kernel or such a config of it no longer exists.
     """
+    return _upgraded(kernel, tuple(config.items()))
+
+
+@lru_cache(maxsize=4096)
+def _upgraded(kernel: str, config: tuple[tuple[str, int], ...]) -> Config | None:
+    """The same, of items: one object for each config of a table."""
     try:
         found = find(kernel)
     except KernelNotFoundError:
         return None
     names = {parameter.name for parameter in found.parameters}
     values: dict[str, int] = {}
-    for name, value in config.items():
+    for name, value in config:
         if name in names:
             values[name] = value
         elif name == "WAVE":

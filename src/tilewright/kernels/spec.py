@@ -86,7 +86,7 @@ def parse_overrides(text: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that a kernel is compiled with."""
+    """A number that a kernel is compiled with, or that says which of its operands are copied first."""
 
     name: str
     default: int
@@ -94,6 +94,8 @@ class Parameter:
     """Values worth trying, for a search; others are allowed where the constraints hold."""
     meaning: str
     least: int = 1
+    compiled: bool = True
+    """Whether the source has it as a macro; else it is for `Kernel.relayouts` alone."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +199,10 @@ class Kernel:
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
     tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
     """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps."""
-    relayouts: tuple[Order | None, Order | None] | None = None
-    """The orders that it wants A and B in, None where it takes either; the rows (or columns) of both then start at
-    multiples of 16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not.
-    Without relayouts at all, operands that the kernel does not take are refused."""
+    relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None
+    """The orders that a config reads A and B in, None for that of memory; their rows (or columns) start at multiples of
+    16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
+    the pair: nothing is copied."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     overlaps: bool = False
@@ -270,12 +272,8 @@ class Kernel:
         return x * y * z
 
     def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
-        """Why it does not take a problem with operands at these addresses, or copies of them; None where it does."""
-        if self.relayouts is None:
-            return self.takes.refusal(self.name, problem, addresses)
-        a, b = self.relayouts
-        given = ("NT"[(a or problem.a.order) == "column"]) + "NT"[(b or problem.b.order) == "column"]
-        return self.takes.refusal(self.name, problem, addresses, given)
+        """Why it does not take a problem with operands at these addresses; None where it does."""
+        return self.takes.refusal(self.name, problem, addresses)
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
         """Raise the refusal of a problem: DtypeError, LaunchError or ProblemError."""
@@ -325,9 +323,18 @@ class Kernel:
         aligned = self.vectorized and all_aligned(problem, addresses)
         return Variant(edges, aligned, problem.dtype, problem.result, problem.layout, problem.epilogue)
 
+    def layout_read(self, config: Config, layout: str) -> str:
+        """The orders in which it reads factors that memory has in these, as in 'NT': those of its copies, if any."""
+        wanted = self.relayouts(config) or (None, None)
+        return "".join("NT"[order == "column"] if order else given for order, given in zip(wanted, layout, strict=True))
+
+    def compiled(self, config: Config) -> dict[str, int]:
+        """What the source has as macros of a config."""
+        return {one.name: config[one.name] for one in self.parameters if one.compiled}
+
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with."""
-        macros: dict[str, int | str] = {**config, **self.constants(config)}
+        macros: dict[str, int | str] = {**self.compiled(config), **self.constants(config)}
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
         if self.arguments == RUNG_ARGUMENTS:
             if len(self.takes.factors) > 1:

@@ -42,7 +42,7 @@ class Variant(NamedTuple):
 
 @dataclass(frozen=True)
 class Takes:
-    """The problems that a kernel takes, and the GPUs.
+    """The problems that a kernel takes, and the GPUs. Orders and alignment are those before `Kernel.relayouts`.
 
     factors, results: element types of A and B; of C, D and bias.
     layouts: orders of A and B.
@@ -64,25 +64,19 @@ class Takes:
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
 
-    def refusal(
-        self, name: str, problem: Problem, addresses: Addresses = Addresses(), relayout: str = ""
-    ) -> TilewrightError | None:
-        """Why the kernel of this name does not take a problem with operands at these addresses; None where it does.
-
-        relayout: orders of the copies of A and B that it is given, whose lines are aligned; empty where there are none.
-        """
-        layout = relayout or problem.layout
+    def refusal(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
+        """Why the kernel of this name does not take a problem with operands at these addresses; None where it does."""
         if problem.dtype not in self.factors:
             return DtypeError(f"{name} takes {', '.join(self.factors)}, got {problem.dtype}")
         if problem.result not in self.results:
             return DtypeError(f"{name} makes {', '.join(self.results)}, got out_dtype {problem.result}")
-        if layout not in self.layouts and problem.k:
-            return LaunchError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {layout}")
+        if problem.layout not in self.layouts and problem.k:
+            return LaunchError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {problem.layout}")
         if problem.batch > 1 and not self.batches:
             return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
         if not self.epilogue and problem.epilogue != Epilogue():
             return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
-        if self.aligned and not relayout and not factors_aligned(problem, addresses):
+        if self.aligned and not factors_aligned(problem, addresses):
             return LaunchError(
                 f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
                 f"{addresses.a:#x} and {addresses.b:#x}, and {problem.a.ld} and {problem.b.ld} {problem.dtype} a row"

@@ -6,7 +6,7 @@ Problems are grouped by orders and element types: bias and activation do not mat
 import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 _FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
-
-_OTHERS = 1e-6
-"""What the votes count of a choice that is not among the fewest."""
 
 OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
@@ -86,7 +83,7 @@ class Measured:
         cells: list[tuple[int, int, float, bool]] = []
         for row, (_, _, entries) in enumerate(rows):
             for entry in entries:
-                if (config := _config(entry.kernel, tuple(entry.config.items()))) is not None:
+                if (config := upgraded(entry.kernel, entry.config)) is not None:
                     number = numbers.setdefault((entry.kernel, config), len(numbers))
                     cells.append((row, number, entry.time_us, entry.accurate))
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
@@ -100,11 +97,13 @@ class Measured:
             if not times[row, number] <= time_us:
                 times[row, number], accurate[row, number] = time_us, is_accurate
         self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
-        errors, self.usual = self._errors(rows)
-        facts = (self._votes(), errors, self.known, self.inaccurate)
-        self.facts = np.concatenate([np.asarray(fact, np.float32) for fact in facts], axis=1)
+        self._errors, self.usual = self._compared(rows)
+        votes, few = self._votes()
+        others = [number for number in range(len(numbers)) if number not in few]
+        facts = (votes, self._errors, self.known, self.inaccurate)
+        self._groups = tuple((group, _beside(facts, group)) for group in (few, others))
 
-    def _errors(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]]) -> tuple[_Floats, float]:
+    def _compared(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]]) -> tuple[_Floats, float]:
         """Logarithms of measured over predicted times, less their median, and this; 0 where nothing was measured."""
         predicted = np.full(self.times.shape, np.nan)
         models = {gpu: [CostModel(kernel, config, gpu) for kernel, config, _ in self.choices] for _, gpu, _ in rows}
@@ -117,21 +116,18 @@ class Measured:
         usual = float(np.median(errors[self.known])) if self.known.any() else 0.0
         return np.where(self.known, errors - usual, 0.0), usual
 
-    def _votes(self) -> _Floats:
-        """How near each choice comes to the fastest on a problem: 1 for the fastest, 0 for what was not measured.
+    def _votes(self) -> tuple[_Floats, list[int]]:
+        """How near each choice comes to the fastest on a problem: 1 for the fastest, 0 for what was not measured; and
+        the fewest choices of which one is near the fastest on every problem.
 
-        What errs much more than cuBLAS has none, unless all that was measured on the problem does. The fewest choices
-        of which one is near the fastest on every problem come before all others, since a choice among few goes wrong
-        less often; the others are for problems that none of these takes.
+        What errs much more than cuBLAS has none, unless all that was measured on the problem does.
         """
         times = np.where(self.known, self.times, np.inf)
         accurate = np.where(self.inaccurate, np.inf, times)
         times = np.where(np.isinf(accurate).all(axis=1, keepdims=True), times, accurate)
         slower = times / np.minimum(times.min(axis=1, initial=np.inf, keepdims=True), np.finfo(float).max)
         few = fewest({number: np.flatnonzero(of <= NEAR).tolist() for number, of in enumerate(slower.T)})
-        votes = np.asarray(slower ** (-1 / _FALL), np.float64)
-        votes[:, [number for number in range(votes.shape[1]) if number not in few]] *= _OTHERS
-        return votes
+        return np.asarray(slower ** (-1 / _FALL), np.float64), sorted(few)
 
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
@@ -139,14 +135,19 @@ class Measured:
         apart *= apart
         return np.asarray(np.sqrt(apart.dot(_ONES)) + self.apart[sizes.aligned])
 
-    def voted(self, rows: NDArray[np.intp], weights: _Floats) -> Iterator[Weighed]:
-        """What these problems say, each with its weight, of the choices that they vote for, the most votes first."""
-        sums, count = weights.astype(np.float32).dot(self.facts.take(rows, 0)), len(self.choices)
+    def voted(self, rows: NDArray[np.intp], weights: _Floats, *, others: bool = False) -> Iterator[Weighed]:
+        """What these problems say, each with its weight, of the choices that they vote for, the most votes first.
+
+        Of the fewest choices of which one is near the fastest on every problem, since a choice among few goes wrong
+        less often; or of all others, for problems that none of these takes.
+        """
+        choices, facts = self._groups[others]
+        sums, count = weights.dot(facts.take(rows, 0)), len(choices)
         of = sums.item
-        for number in sums[:count].argsort()[::-1].tolist():
-            if not of(number):
+        for place in sums[:count].argsort()[::-1].tolist():
+            if not of(place):
                 return
-            yield Weighed(number, of(count + number), of(2 * count + number), of(3 * count + number))
+            yield Weighed(choices[place], of(count + place), of(2 * count + place), of(3 * count + place))
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""
@@ -160,9 +161,13 @@ class Measured:
         for kernel in {choice.kernel for choice in self.choices}:
             of_kernel = self.known & np.array([choice.kernel is kernel for choice in self.choices])
             if of_kernel.any():
-                errors = self.facts[:, len(self.choices) : 2 * len(self.choices)]
-                found[kernel.name] = math.exp(self.usual + float(np.median(errors[of_kernel])))
+                found[kernel.name] = math.exp(self.usual + float(np.median(self._errors[of_kernel])))
         return found
+
+
+def _beside(facts: Iterable[NDArray[Any]], choices: list[int]) -> _Floats:
+    """What is known of these choices, facts by problem one after the other."""
+    return np.ascontiguousarray(np.concatenate([fact[:, choices] for fact in facts], axis=1), np.float64)
 
 
 def place(sizes: Sizes) -> tuple[float, float, float]:
@@ -178,12 +183,6 @@ def place(sizes: Sizes) -> tuple[float, float, float]:
 def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:
     """What problems have in common that are the same but for addresses and gaps between rows."""
     return sizes.m, sizes.n, sizes.k, sizes.batch, sizes.aligned
-
-
-@lru_cache(maxsize=4096)
-def _config(kernel: str, values: tuple[tuple[str, int], ...]) -> Config | None:
-    """One object for each config of a table; None where no kernel has it any more."""
-    return upgraded(kernel, dict(values))
 
 
 @lru_cache

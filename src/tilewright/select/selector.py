@@ -110,14 +110,17 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
     near = distances.argsort()[:_NEIGHBOURS]
     weights = np.exp(distances[near] / -_LENGTH)
     expected: list[_Expected] = []
-    for number, error, times, inaccurate in known.voted(near, weights):
-        kernel, config, model = known.choices[number]
-        if takes(kernel) and (cost := model.predict(sizes)):
-            certain = times + _UNKNOWN
-            correction = math.exp(known.usual + error / certain)
-            expected.append((inaccurate > certain / 2, cost.us * correction, kernel, config))
-            if len(expected) == _CANDIDATES:
-                break
+    for others in (False, True):
+        for number, error, times, inaccurate in known.voted(near, weights, others=others):
+            kernel, config, model = known.choices[number]
+            if takes(kernel) and (cost := model.predict(sizes)):
+                certain = times + _UNKNOWN
+                correction = math.exp(known.usual + error / certain)
+                expected.append((inaccurate > certain / 2, cost.us * correction, kernel, config))
+                if len(expected) == _CANDIDATES:
+                    break
+        if expected:
+            break
     return expected, float(distances[near[0]])
 
 

@@ -58,6 +58,11 @@ class Entry(_Measured):
     case: str = Field(pattern=r"^[NT]{2} \w+(->\w+)?( [\w+]+)?$")
     """Orders, element types and epilogue, as `Problem.case` has them."""
 
+    def completed(self) -> "Entry":
+        """The same, parameters that came after it at their defaults, where a kernel still has such a config."""
+        config = upgraded(self.kernel, self.config) or self.config
+        return self if config == self.config else self.model_copy(update={"config": dict(config)})
+
     @property
     def problem(self) -> _Problem:
         """What was computed: m, n, k, batch and case."""
@@ -118,7 +123,9 @@ class Table(_Model):
         """
         try:
             found = _FORMATS.validate_json(path.read_text(encoding="utf-8"))
-            return found.upgraded() if isinstance(found, _OldTable) else found
+            if isinstance(found, _OldTable):
+                return found.upgraded()
+            return found.model_copy(update={"entries": tuple(entry.completed() for entry in found.entries)})
         except OSError as error:
             raise RecordsError(f"cannot read the table {path}: {error.strerror}") from error
         except (ValidationError, UnicodeDecodeError) as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import spec
@@ -68,10 +68,17 @@ class Trial(BaseModel):
             return fields
         if (fields.get("alpha", 1.0), fields.get("beta", 0.0)) != (1.0, 0.0):
             raise ValueError("a trial of a product with alpha and beta")
-        config = (
-            upgraded(str(fields.get("kernel")), fields["config"]) if isinstance(fields.get("config"), dict) else None
-        )
-        return {**fields, "case": f"NN {fields['dtype']}", **({} if config is None else {"config": dict(config)})}
+        return {**fields, "case": f"NN {fields['dtype']}"}
+
+    @field_validator("config")
+    @classmethod
+    def _in_todays_parameters(cls, config: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        return _upgraded(info.data.get("kernel", ""), config)
+
+    @field_validator("incumbent")
+    @classmethod
+    def _incumbent_too(cls, incumbent: tuple[str, dict[str, int]] | None) -> tuple[str, dict[str, int]] | None:
+        return incumbent and (incumbent[0], _upgraded(*incumbent))
 
     @property
     def problem(self) -> tuple[int, int, int, int, str]:
@@ -165,6 +172,11 @@ def read(path: Path) -> list[Trial]:
         return list(_parse(path.read_bytes()))
     except OSError as error:
         raise RecordsError(f"cannot read the journal {path}: {error.strerror}") from error
+
+
+def _upgraded(kernel: str, config: dict[str, int]) -> dict[str, int]:
+    """A config in today's parameters, as it is where no kernel has such a one."""
+    return dict(upgraded(kernel, config) or config)
 
 
 def _parse(text: bytes) -> Iterator[Trial]:

@@ -32,6 +32,7 @@ from tilewright.tables import store
 from tilewright.tables.table import KEEP_WITHIN, Table
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.search import searchable
+from tilewright.tuning.space import distinct
 
 _NEARLY_BEST = 1.1
 """Known are the configs that come so near to the fastest on some tabled problem, and the kernels' defaults."""
@@ -71,15 +72,19 @@ def known(problem: Problem, engine: Engine) -> list[Choice]:
     """The configs that a pick is judged by."""
     kernels = searchable(KERNELS, problem, engine.capability)
     by_name = {kernel.name: kernel for kernel in kernels}
-    choices = {Choice(kernel, kernel.config(capability=engine.capability)): None for kernel in kernels}
+    found = {kernel: [kernel.config(capability=engine.capability)] for kernel in kernels}
     for table in store.load(engine.device_name):
         fastest = {entry.problem: entry.gflops for entry in sorted(table.entries, key=lambda entry: entry.gflops)}
         for entry in table.entries:
             if entry.dtype == problem.dtype and entry.gflops * _NEARLY_BEST >= fastest[entry.problem]:
                 config = upgraded(entry.kernel, entry.config)
                 if entry.kernel in by_name and config is not None:
-                    choices[Choice(by_name[entry.kernel], config)] = None
-    return list(choices)
+                    found[by_name[entry.kernel]].append(config)
+    return [
+        Choice(kernel, config)
+        for kernel, configs in found.items()
+        for config in distinct(kernel, configs, problem.layout)
+    ]
 
 
 def regrets(

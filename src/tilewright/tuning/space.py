@@ -1,6 +1,7 @@
 """The search space: which configs of a kernel there are, and which of them a GPU can run."""
 
 import itertools
+from collections.abc import Iterable
 
 from tilewright import gpus
 from tilewright.analysis.occupancy import occupancy
@@ -25,12 +26,21 @@ def configs(kernel: Kernel, capability: tuple[int, int] | None) -> list[Config]:
     return list(found)
 
 
+def distinct(kernel: Kernel, configs: Iterable[Config], layout: str) -> list[Config]:
+    """Of configs that are the same code for factors in these orders, the first: a copy may be of no use."""
+    found: dict[object, Config] = {}
+    for config in configs:
+        code = frozenset(kernel.compiled(config).items())
+        found.setdefault((code, kernel.layout_read(config, layout)), config)
+    return list(found.values())
+
+
 def unfit(kernel: Kernel, config: Config, gpu: Gpu, layout: str, report: CompileReport) -> str | None:
-    """Why a GPU cannot run a kernel compiled for factors in these orders; None where it can."""
+    """Why a GPU cannot run a kernel compiled for factors that memory has in these orders; None where it can."""
     limits = gpus.limits(gpu.capability)
     bundle = kernel.bundle(config)
     threads = bundle * kernel.threads(config)
-    shared = bundle * kernel.shared_bytes(config, layout) + (report.shared_bytes or 0)
+    shared = bundle * kernel.shared_bytes(config, kernel.layout_read(config, layout)) + (report.shared_bytes or 0)
     if threads > limits.threads_per_block:
         return f"a block has {threads} threads, the GPU takes {limits.threads_per_block}"
     if shared > limits.shared_per_block:

@@ -72,7 +72,7 @@ def footprint(
     lanes = rows * cols * WARP / sm.lanes
     fed = join(max(lanes, (rows * cols + loads) / sm.partitions), loads * _WIDE_LOAD)
     lone = join(spread(warps, sm.partitions) * fed, loads * _WIDE_LATENCY)
-    along_k = _along_k(kernel, variant)
+    along_k = (variant.layout[0] == "N", variant.layout[1] == "T")
     copying = sum(
         length * tile.k / WARP * _copy(family, transposed, variant.aligned)
         for length, transposed in zip((tile.m, tile.n), along_k, strict=True)
@@ -88,14 +88,6 @@ def footprint(
         ends=_BLOCK_BEGINS + (_EDGE_ENDS if variant.edges else 0.0) + gathering,
         store=tile.m * tile.n / WARP * _STORE,
     )
-
-
-def _along_k(kernel: Kernel, variant: Variant) -> tuple[bool, bool]:
-    """Whether A and B are contiguous along k as the kernel reads them, after a relayout where it has one."""
-    a, b = ("row" if order == "N" else "column" for order in variant.layout)
-    if kernel.relayouts is not None:
-        a, b = (wanted or order for wanted, order in zip(kernel.relayouts, (a, b), strict=True))
-    return a == "row", b == "column"
 
 
 def _copy(family: Copying, along_k: bool, aligned: bool) -> float:

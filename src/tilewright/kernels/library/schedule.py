@@ -50,15 +50,11 @@ def numbers(problem: Problem, config: Config, multiprocessors: int) -> Mapping[s
 
 def blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     """Blocks in the grid: one for each tile of a full wave, and the workers, even if some of these get no step."""
-    return divide(problem, config, multiprocessors).whole + _sharing(problem, config, multiprocessors)
+    division = divide(problem, config, multiprocessors)
+    return division.whole + (config.WORKERS * multiprocessors if division.workers else 0)
 
 
 def workspace_bytes(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """Partial sums of two tiles for each worker."""
-    sharing = _sharing(problem, config, multiprocessors)
+    """Partial sums of two tiles for each block that is there for the tiles left over."""
+    sharing = config.WORKERS * multiprocessors if divide(problem, config, multiprocessors).workers else 0
     return 2 * sharing * config.BM * config.BN * tiling.FLOAT_BYTES
-
-
-def _sharing(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """Blocks that are there for the tiles left over: none where there are none."""
-    return config.WORKERS * multiprocessors if divide(problem, config, multiprocessors).workers else 0

@@ -4,8 +4,6 @@ Source: the GotoBLAS papers for packing an operand ("Anatomy of High-Performance
 Geijn, 2008).
 """
 
-from dataclasses import replace
-
 from tilewright.kernels import tiling
 from tilewright.kernels.library import gemm_tma, schedule
 from tilewright.kernels.spec import TMA_ARGUMENTS, Config, Constraint, Kernel, Parameter
@@ -57,11 +55,11 @@ KERNEL = Kernel(
     block=lambda config: (tiling.threads_of_4_by_8(config), 1, 1),
     cost=gemm_tma.COST,
     vectorized=True,
-    takes=replace(gemm_tma.TAKES, layouts=("TN",)),
+    takes=gemm_tma.TAKES,
     arguments=TMA_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     tensor_maps=gemm_tma.boxes,
-    relayouts=("column", "row"),
+    relayouts=lambda config: ("column", "row"),
     overlaps=True,
     blocks=schedule.blocks,
     numbers=schedule.numbers,

@@ -1,4 +1,8 @@
-"""Rung 18, tma_transposed: factors in any order, loaded as memory has them and transposed in shared memory."""
+"""Rung 18, tma_transposed: factors in any order, loaded as memory has them and transposed in shared memory.
+
+A config may have one copied beforehand instead, or both, as rung 15 does (`COPIED`): transposing a tile takes time in
+every block that reads it, copying a factor once.
+"""
 
 from dataclasses import replace
 
@@ -64,6 +68,14 @@ KERNEL = Kernel(
             (1, 2, 3, 4),
             "blocks that start as one, on the same multiprocessor: those with a tile of their own next to workers",
         ),
+        Parameter(
+            "COPIED",
+            0,
+            (0, 1, 2, 3),
+            "factors that are copied beforehand to the order in which the loop reads them: 1 A, 2 B, 3 both; 0 none",
+            least=0,
+            compiled=False,
+        ),
     ),
     constraints=(
         Constraint(
@@ -79,11 +91,12 @@ KERNEL = Kernel(
             "UNROLL must be a multiple of 4 that divides BK/K_SLICES, a slice's k: the order of quads repeats after 4",
         ),
         Constraint(
-            lambda c: c.BM % _rows_at_a_time(c) == 0 and c.BN % _rows_at_a_time(c) == 0,
+            lambda c: c.BM % max(_rows_at_a_time(c), 1) == 0 and c.BN % max(_rows_at_a_time(c), 1) == 0,
             "BM and BN must be multiples of threads/8; of threads/4 if BK is not a multiple of 32, and of threads/2 if "
             "it is not one of 16",
         ),
         Constraint(lambda c: c.A_BUFFERS <= 2, "A_BUFFERS must be 1 or 2"),
+        Constraint(lambda c: c.COPIED <= 3, "COPIED must be from 0 to 3"),
         Constraint(
             lambda c: c.MIN_BLOCKS % c.BUNDLE == 0,
             "MIN_BLOCKS must be a multiple of BUNDLE: a multiprocessor holds whole bundles",
@@ -106,7 +119,7 @@ KERNEL = Kernel(
     arguments=TMA_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config, _b_buffers(config) if layout[1] == "T" else 1),
     tensor_maps=gemm_tma.boxes,
-    relayouts=(None, None),
+    relayouts=lambda config: ("column" if config.COPIED & 1 else None, "row" if config.COPIED & 2 else None),
     overlaps=True,
     blocks=schedule.blocks,
     numbers=schedule.numbers,

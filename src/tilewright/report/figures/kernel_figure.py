@@ -114,8 +114,10 @@ class KernelFigure:
     def _tiles_in_words(self) -> str:
         tiles = {tile.array: tile for tile in reversed(self._trace.tiles)}
         boxes = " and ".join(f"{tile.rows} x {tile.cols} elements of {name}" for name, tile in sorted(tiles.items()))
-        copied = " (transposed before)" if self.kernel.relayouts == ("column", "row") else ""
-        return f"A{copied} and B are loaded by the copy engine, {boxes} at a time: no lane asks for them."
+        given = self.problem.layout
+        orders = zip("AB", given, self.kernel.layout_read(self.config, given), strict=True)
+        loaded = " and ".join(name if of == read else f"{name} (transposed before)" for name, of, read in orders)
+        return f"{loaded} are loaded by the copy engine, {boxes} at a time: no lane asks for them."
 
 
 def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, Problem]:
