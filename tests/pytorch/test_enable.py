@@ -169,6 +169,16 @@ def test_what_fails_here_is_left_to_pytorch_from_then_on(monkeypatch):
     assert [(row.calls, row.why) for row in report()] == [(3, "no compiler")]
 
 
+@pytest.mark.parametrize(("saved_us", "here"), [(2.0, 32), (200.0, 40)])
+def test_what_the_launcher_never_knows_stays_here_only_for_a_large_gain(gains, saved_us, here):
+    gains[4] = Gain(1.25, saved_us)
+    with enable():
+        for _ in range(40):
+            torch.mm(A, B)
+    assert ran()["mm", "tilewright"] == here
+    assert ran()["mm", "PyTorch"] == 40 - here
+
+
 def test_a_scalar_that_is_no_number_is_pytorchs():
     with enable():
         assert torch.addmm(C, A, B, alpha=float("nan")).isnan().all()

@@ -14,6 +14,13 @@ Expect = Callable[[Problem, Any], Gain | None]
 """The gain that is expected of a problem on a device of PyTorch."""
 
 
+_MISSES = 32
+"""Calls of a kind that the launcher may not know: the first of each alignment of addresses, and more."""
+
+_PYTHON_US = 30
+"""What a call of Python's path takes of the host's time besides."""
+
+
 class Product(NamedTuple):
     """A call of an operator of PyTorch, as matmul computes it."""
 
@@ -28,7 +35,7 @@ class Product(NamedTuple):
 class Decision:
     """Where products of a kind run, and how many did."""
 
-    __slots__ = ("calls", "gain", "ours", "problem", "role", "stock_calls", "tensor_float", "why")
+    __slots__ = ("calls", "gain", "missed", "ours", "problem", "role", "stock_calls", "tensor_float", "why")
 
     def __init__(
         self,
@@ -44,8 +51,18 @@ class Decision:
         """Whether they run here."""
         self.tensor_float = problem is not None and problem.dtype == "float32"
         """Whether PyTorch may be allowed to round the factors to TF32."""
-        self.calls = self.stock_calls = 0
-        """How many ran here, and how many PyTorch computed."""
+        self.calls = self.stock_calls = self.missed = 0
+        """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
+
+    def miss(self) -> None:
+        """Count a call that the compiled launcher did not know; where all are so, only a large gain is worth them."""
+        self.missed += 1
+        if (
+            self.missed >= _MISSES
+            and 2 * self.missed > self.calls
+            and (not self.gain or self.gain.saved_us < _PYTHON_US)
+        ):
+            self.refuse("the compiled launcher does not know it")
 
     def refuse(self, why: str) -> None:
         """Leave them to PyTorch from now on."""

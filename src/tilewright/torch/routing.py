@@ -150,6 +150,7 @@ def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any) ->
     """The product of a kind that the compiled launcher does not know."""
     if arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
         return None  # its code may not be loaded yet, which cannot be done into a graph
+    decision.miss()
     try:
         return front.multiply(_PLAIN, arrays, Scalars.checked(alpha, beta), None)
     except ProblemError:
