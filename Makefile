@@ -30,6 +30,13 @@ docs: .venv/installed
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "tilewright needs Python 3.10 or newer, $(PYTHON) is older: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@# The usual build of PyTorch brings gigabytes of CUDA, so only a build for the CPU is installed, if one is offered.
+	@build=$$($(BIN)/python -m pip index versions torch 2>/dev/null | grep -o '[0-9][0-9.]*+cpu' | head -n 1); \
+	if [ -n "$$build" ]; then \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check "torch==$$build" --editable '.[torch]'; \
+	else \
+	    echo 'no CPU build of PyTorch is offered: tests that need PyTorch are skipped'; \
+	fi
 	touch $@
 
 clean:

@@ -214,6 +214,7 @@ class Tensor:
         self.dtype = f"torch.{array.dtype}"
         self.shape = array.shape
         self.requires_grad, self.layout, self.negated, self.version = False, "strided", False, 0
+        self.is_meta = False
         self.__dict__.update(attributes)
 
     def __dlpack__(self) -> None:
@@ -271,7 +272,12 @@ def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
     module.empty = empty
     module.is_grad_enabled = lambda: grad
     module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=stream + device.index))
-    module.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=increment_version))
+    graph, forward_ad = SimpleNamespace(increment_version=increment_version), SimpleNamespace(_current_level=-1)
+    module.autograd = SimpleNamespace(graph=graph, forward_ad=forward_ad)
+    module.Tensor, module.nn = Tensor, SimpleNamespace(Parameter=Tensor)
+    module.compiler = SimpleNamespace(is_compiling=lambda: False)
+    names = ("_are_functorch_transforms_active", "_len_torch_dispatch_stack", "_is_any_autocast_enabled")
+    module._C = SimpleNamespace(**dict.fromkeys(names, lambda: 0))
     return module
 
 

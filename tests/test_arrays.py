@@ -4,6 +4,7 @@ What says it lies on a GPU lies in the host's memory here, and NumPyEngine stand
 """
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -263,7 +264,6 @@ def test_copies_that_cannot_be_asked_for_are_refused(gpus):
 
 
 REFUSED = {
-    "gradient": (Tensor(A, requires_grad=True), ArrayError, "a requires a gradient, and matmul records none: pass a.d"),
     "sparse": (Tensor(A, layout="sparse_coo"), ArrayError, "a must be a dense tensor, got one of layout sparse_coo"),
     "negated": (Tensor(A, negated=True), ArrayError, "pass a.resolve_neg()"),
     "other device": (Tensor(A, "mps"), ArrayError, "a must lie on the host or an NVIDIA GPU"),
@@ -307,6 +307,17 @@ def test_an_array_that_cannot_be_exported_says_why(gpus):
         with pytest.raises(ArrayError, match="a cannot be read through its protocol: it is sharded over 2 devices"):
             tilewright.matmul(array, array)
     assert gpus[0].streams == []
+
+
+def test_a_call_that_torch_records_goes_to_the_operator(monkeypatch):
+    calls = []
+    operator = SimpleNamespace(matmul=lambda **arguments: calls.append(arguments) or "recorded")
+    monkeypatch.setitem(sys.modules, "tilewright.torch", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tilewright.torch.op", operator)
+    weights = Tensor(B, requires_grad=True)
+    assert tilewright.matmul(Tensor(A), weights, alpha=2, activation="relu") == "recorded"
+    assert calls[0]["b"] is weights
+    assert (calls[0]["alpha"], calls[0]["activation"], calls[0]["out"]) == (2, "relu", None)
 
 
 def test_gradients_are_no_matter_where_none_are_recorded(monkeypatch):

@@ -13,7 +13,7 @@ from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoun
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side
-from tilewright.shapes import result_shape, size
+from tilewright.shapes import check_shapes
 
 Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
 """A kernel, and the parameters for which it is not to take its defaults."""
@@ -41,7 +41,7 @@ class Request(NamedTuple):
         Raises:
             DtypeError, KernelNotFoundError, ConfigError: there is no such type, kernel or config.
         """
-        return cls(_type_name(out_dtype), activation, _rung(kernel, config), engine)
+        return cls(dtype_name(out_dtype), activation, _rung(kernel, config), engine)
 
 
 class Call(NamedTuple):
@@ -136,19 +136,9 @@ class Call(NamedTuple):
                 raise DtypeError(
                     f"{operand.argument} must have the result's element type {result}: got {operand.dtype}"
                 )
-        _, shape = result_shape(a.shape, b.shape)
-        for operand in (c, out):
-            if operand is not None and operand.shape != shape:
-                raise ArrayError(f"{operand.argument} must be {size(shape)} as a @ b is, got {size(operand.shape)}")
-        if bias is not None:
-            m = a.shape[-2] if len(a.shape) > 1 else 1
-            n = b.shape[-1] if len(b.shape) > 1 else 1
-            if bias.shape not in ((n,), (1, n), (m, 1)):
-                raise ArrayError(f"bias must have {n} elements, or {m} x 1, got shape {bias.shape}")
+        shape = check_shapes(a.shape, b.shape, bias and bias.shape, c=c and c.shape, out=out and out.shape)
         if self.scalars.beta and c is None:
-            raise ArrayError(
-                f"c must be given where beta is not 0, got beta={self.scalars.beta}; it may be the same array as out"
-            )
+            raise missing_c(self.scalars.beta)
         if out is None:
             return
         if self.library.immutable:
@@ -164,6 +154,11 @@ class Call(NamedTuple):
                 raise ArrayError(
                     f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
                 )
+
+
+def missing_c(beta: float) -> ArrayError:
+    """What is wrong where beta is not 0 and there is no c."""
+    return ArrayError(f"c must be given where beta is not 0, got beta={beta}; it may be the same array as out")
 
 
 _arithmetic = lru_cache(Arithmetic)
@@ -228,8 +223,12 @@ def _place(device: int) -> str:
     return "the host" if device == HOST else f"GPU {device}"
 
 
-def _type_name(dtype: Any) -> str | None:
-    """An element type's name, from text or a library's own object."""
+def dtype_name(dtype: Any) -> str | None:
+    """The name of a result's element type, from text or a library's own object.
+
+    Raises:
+        DtypeError: it is none that a result may have.
+    """
     if dtype is None:
         return None
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))

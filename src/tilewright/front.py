@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from tilewright import on_gpu, on_host
+from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import HOST
 from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call, Request, difference
@@ -37,6 +38,8 @@ def matmul(
     - Arrays on a GPU are multiplied there, on the stream that is current in PyTorch or CuPy, or that
       __cuda_array_interface__ names; the call returns before the work has ended. Where the stream cannot
       be known (JAX, DLPack alone) it has ended on return.
+    - Where PyTorch records a call, for a gradient or to compile it, it records one operator (see tilewright.torch), and
+      its backward products are made here too.
     - Arrays on the host (NumPy, tensors on the CPU) are copied to the GPU and back where there is one.
       Where there is none, NumPy's own BLAS multiplies them, unless a kernel or an engine is named: then
       the emulator runs the kernel, thousands of times slower than a GPU.
@@ -67,6 +70,7 @@ def matmul(
     Raises:
         ArrayError: an array does not fit the others, lies on another device, or is an `out` that cannot be written or
             overlaps an input.
+        ArrayError: PyTorch records the call, and it names a kernel, a config or an engine, or an out for a gradient.
         DtypeError: an element type that is not supported, arrays of different ones, or a kernel that does not take it.
         ProblemError: alpha or beta is not a number, the activation is unknown, or the kernel does not take the problem.
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
@@ -81,10 +85,12 @@ def matmul(
         result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
         if result is not on_gpu.miss:
             return result
-    request = Request.of(out_dtype, activation, kernel, config, engine)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-    call = Call.read(request, arrays, Scalars.checked(alpha, beta))
-    return _multiply(call, arrays, options, launches=engine is None)
+    if (recorded := library_of("a", a).recorder(arrays)) is not None:
+        settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
+        return recorded(**arrays, **settings, kernel=kernel, config=config, engine=engine)
+    request = Request.of(out_dtype, activation, kernel, config, engine)
+    return multiply(request, arrays, Scalars.checked(alpha, beta), options)
 
 
 def plan(
@@ -108,9 +114,27 @@ def plan(
     keeps no array.
     """
     request = Request.of(out_dtype, activation, kernel, config, engine)
-    arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-    call = Call.read(request, arrays, Scalars.checked(alpha, beta))
+    call = _read_unrecorded(request, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, Scalars.checked(alpha, beta))
     return ProductPlan(request, call.signature, bound_of(call) if call.engine else None)
+
+
+def multiply(request: Request, arrays: Mapping[str, Any], scalars: Scalars, key: Hashable | None) -> Any:
+    """The product of arrays that the compiled launcher did not know, and that no library records.
+
+    Args:
+        request, arrays, scalars: what to compute, and of what.
+        key: what the compiled launcher is to know calls like this one by, besides the arrays.
+    """
+    return _multiply(Call.read(request, arrays, scalars), arrays, key, launches=request.engine is None)
+
+
+def _read_unrecorded(request: Request, arrays: Mapping[str, Any], scalars: Scalars) -> Call:
+    if library_of("a", arrays["a"]).recorder(arrays) is not None:
+        raise ArrayError(
+            "a plan records no gradient and cannot be traced: "
+            "pass tensors that are detached, use torch.no_grad(), or call matmul instead"
+        )
+    return Call.read(request, arrays, scalars)
 
 
 def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool) -> Any:
@@ -127,6 +151,22 @@ def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launc
     if launches and (launched := on_gpu.remember(call, bound, arrays, key)) is not None:
         return launched
     return on_gpu.multiply(call, bound)
+
+
+def _recorded(*operands: Any, **arguments: Any) -> Any:
+    """matmul, as torch.compile traces it."""
+    from tilewright.torch.op import matmul as recorded  # noqa: PLC0415 - imports PyTorch, which a caller here has
+
+    return recorded(*operands, **arguments)
+
+
+# To torch.compile, matmul is a wrapper of _recorded, which it traces instead: a call of the compiled launcher would
+# break the graph. The first attribute is for calls of matmul in what is compiled, the others for matmul itself.
+vars(matmul).update(
+    _torchdynamo_inline=_recorded,
+    _torchdynamo_orig_callable=_recorded,
+    _torchdynamo_wrapper_id=id(matmul),
+)
 
 
 class ProductPlan:
@@ -153,7 +193,7 @@ class ProductPlan:
             if result is not on_gpu.miss:
                 return result
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-        call = Call.read(self._request, arrays, Scalars.checked(alpha, beta))
+        call = _read_unrecorded(self._request, arrays, Scalars.checked(alpha, beta))
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
         return _multiply(call, arrays, self._key, launches)

@@ -92,6 +92,29 @@ def result_shape(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, ...], t
     return tuple(batch), (*batch, *rows, *cols)
 
 
+def check_shapes(
+    a: Sequence[int], b: Sequence[int], bias: Sequence[int] | None = None, **alike: Sequence[int] | None
+) -> tuple[int, ...]:
+    """The shape of a product's result.
+
+    Args:
+        a, b, bias: shapes of these arguments of `matmul`.
+        alike: shapes of arguments, by name, that must have the result's.
+
+    Raises:
+        ArrayError: the arrays do not fit each other; the message names what does not.
+    """
+    _, shape = result_shape(a, b)
+    for name, given in alike.items():
+        if given is not None and tuple(given) != shape:
+            raise ArrayError(f"{name} must be {size(shape)} as a @ b is, got {size(given)}")
+    if bias is not None:
+        m, n = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
+        if tuple(bias) not in ((n,), (1, n), (m, 1)):
+            raise ArrayError(f"bias must have {n} elements, or {m} x 1, got shape {tuple(bias)}")
+    return shape
+
+
 def formulate(
     a: View,
     b: View,

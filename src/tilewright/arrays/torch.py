@@ -1,6 +1,7 @@
 """Tensors of PyTorch."""
 
 import sys
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,11 +23,6 @@ class Torch(Library):
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         torch = sys.modules["torch"]
-        if array.requires_grad and torch.is_grad_enabled():
-            raise ArrayError(
-                f"{argument} requires a gradient, and matmul records none: "
-                f"pass {argument}.detach(), or call matmul under torch.no_grad()"
-            )
         if array.layout is not torch.strided:
             raise ArrayError(f"{argument} must be a dense tensor, got one of layout {array.layout}")
         if array.is_neg():
@@ -40,6 +36,14 @@ class Torch(Library):
         item = ITEM_BYTES[dtype]
         strides = [item * stride for stride in array.stride()]
         return gpu_operand(argument, array, array.data_ptr(), array.shape, strides, dtype, device.index)
+
+    def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
+        torch = sys.modules["torch"]
+        if not (_is_tracing(torch) or any(_is_recorded(torch, array) for array in arrays.values())):
+            return None
+        from tilewright.torch.op import matmul  # noqa: PLC0415 - imports PyTorch, which has been imported here
+
+        return matmul
 
     def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
         torch = sys.modules["torch"]
@@ -73,6 +77,26 @@ class Torch(Library):
     def written(self, array: Any) -> None:
         # So that backward() refuses to use a tensor that was saved for it and has changed since.
         sys.modules["torch"].autograd.graph.increment_version(array)
+
+
+def _is_tracing(torch: Any) -> bool:
+    """Whether a compiler, autocast, a transform of torch.func, forward differentiation or a mode sees operators."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._is_any_autocast_enabled()
+        or torch.autograd.forward_ad._current_level >= 0
+    )
+
+
+def _is_recorded(torch: Any, array: Any) -> bool:
+    """Whether a tensor wants a gradient, or has no elements but what a library or a tracer makes of it."""
+    if not isinstance(array, torch.Tensor):
+        return False
+    if type(array) not in (torch.Tensor, torch.nn.Parameter) or array.is_meta:
+        return True
+    return bool(array.requires_grad and torch.is_grad_enabled())
 
 
 @lru_cache

@@ -124,6 +124,7 @@ PyObject* miss;
 PyObject* launch_error;
 PyObject* requires_grad;
 PyObject* is_neg;
+PyObject* current_level;
 
 // An owned reference. The GIL must be held where one ends.
 class Ref {
@@ -173,6 +174,9 @@ struct Library {
     const ExchangeApi* api = nullptr;
     Ref gradients_enabled;
     Ref increment_version;
+    Ref forward_ad;   // the variables of torch.autograd.forward_ad
+    Ref count_modes;  // called for the number of modes that see every operator
+    Ref casts;        // called for whether autocast is on for GPUs
 
     bool is_torch() const { return bool(increment_version); }
 };
@@ -209,6 +213,9 @@ Library discover(PyTypeObject* type) {
         const Ref capsule = attribute(tensor.get(), {API_ATTRIBUTE});
         library.gradients_enabled = attribute(torch.get(), {"is_grad_enabled"});
         library.increment_version = attribute(torch.get(), {"autograd", "graph", "increment_version"});
+        library.forward_ad = attribute(torch.get(), {"autograd", "forward_ad", "__dict__"});
+        library.count_modes = attribute(torch.get(), {"_C", "_len_torch_dispatch_stack"});
+        library.casts = attribute(torch.get(), {"is_autocast_enabled"});
         if (capsule && library.gradients_enabled && library.increment_version) library.api = supported(capsule.get());
         return library;
     }
@@ -615,7 +622,7 @@ private:
             const Library* library = library_of(Py_TYPE(object));
             if (library == nullptr || (arrays.library != nullptr && library->api != arrays.library->api)) return false;
             arrays.library = library;
-            if (library->is_torch() && !is_plain(*library, object)) return false;
+            if (library->is_torch() && ((i == A && is_watched(*library)) || !is_plain(*library, object))) return false;
             if (!read(*library, object, arrays.tensors[i])) return false;
             if (arrays.tensors[i].device.id != arrays.tensors[A].device.id) return false;
         }
@@ -626,6 +633,18 @@ private:
         if (library.api->read(object, &tensor) != 0 || tensor.device.type != device_type) return false;
         if (tensor.ndim < 1 || tensor.ndim > MOST_DIMENSIONS || tensor.strides == nullptr) return false;
         return tensor.data != nullptr || !has_elements(tensor);
+    }
+
+    // Whether PyTorch differentiates forward, casts operands, or has a mode that sees every operator.
+    static bool is_watched(const Library& torch) {
+        PyObject* level = torch.forward_ad ? PyDict_GetItemWithError(torch.forward_ad.get(), current_level) : nullptr;
+        if (level != nullptr && PyLong_AsLong(level) >= 0) return true;
+        for (const Ref* asked : {&torch.count_modes, &torch.casts}) {
+            if (!*asked) continue;
+            const Ref answer(PyObject_CallNoArgs(asked->get()));
+            if (!answer || PyLong_AsLong(answer.get()) != 0) return true;
+        }
+        return false;
     }
 
     // Whether a tensor records no gradient here, and holds what its memory does.
@@ -831,11 +850,12 @@ PyMODINIT_FUNC PyInit__launcher() {
     launcher_type.tp_as_sequence = &launcher_sequence;
     requires_grad = PyUnicode_InternFromString("requires_grad");
     is_neg = PyUnicode_InternFromString("is_neg");
+    current_level = PyUnicode_InternFromString("_current_level");
     miss = PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type));
     const Ref errors(PyImport_ImportModule("tilewright.errors"));
     if (!errors) return nullptr;
     launch_error = PyObject_GetAttrString(errors.get(), "LaunchError");
-    if (!requires_grad || !is_neg || !miss || !launch_error || PyType_Ready(&launcher_type) < 0) return nullptr;
+    if (!requires_grad || !is_neg || !current_level || !miss || !launch_error || PyType_Ready(&launcher_type) < 0) return nullptr;
     Ref created(PyModule_Create(&module));
     if (!created || PyModule_AddObjectRef(created.get(), "MISS", miss) < 0 ||
         PyModule_AddObjectRef(created.get(), "Launcher", reinterpret_cast<PyObject*>(&launcher_type)) < 0 ||

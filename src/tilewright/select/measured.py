@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
 
-_OTHER_ALIGNMENT = 1 / 3
+OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
 
 
@@ -89,7 +89,7 @@ class Measured:
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
         self.places = np.array([place(sizes) for sizes, _, _ in rows])
         aligned = np.array([sizes.aligned for sizes, _, _ in rows])
-        self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
+        self.apart = {given: OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, (sizes, _, _) in enumerate(rows)}
         times = np.full((len(rows), len(numbers)), np.nan)
         accurate = np.zeros(times.shape, bool)

@@ -1,0 +1,121 @@
+"""Which products of PyTorch run here: decided once for each combination of shapes, strides and element type."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from tilewright.errors import TilewrightError
+from tilewright.problem import DTYPES, Arithmetic, Problem, Side
+from tilewright.select.gain import Gain, expected_gain
+from tilewright.shapes import View, formulate
+
+Expect = Callable[[Problem, Any], Gain | None]
+"""The gain that is expected of a problem on a device of PyTorch."""
+
+
+_MISSES = 32
+"""Calls of a kind that the launcher may not know: the first of each alignment of addresses, and more."""
+
+_PYTHON_US = 30
+"""What a call of Python's path takes of the host's time besides."""
+
+
+class Product(NamedTuple):
+    """A call of an operator of PyTorch, as matmul computes it."""
+
+    a: Any
+    b: Any
+    addend: Any = None
+    """What is added: a matrix c, or a bias."""
+    out: Any = None
+    beta: float = 1.0
+
+
+class Decision:
+    """Where products of a kind run, and how many did."""
+
+    __slots__ = ("calls", "gain", "missed", "ours", "problem", "role", "stock_calls", "tensor_float", "why")
+
+    def __init__(
+        self,
+        why: str,
+        problem: Problem | None = None,
+        gain: Gain | None = None,
+        role: Literal["c", "bias", None] = None,
+    ) -> None:
+        self.why, self.problem, self.gain = why, problem, gain
+        self.role = role
+        """What is added is to `matmul`; None where nothing is."""
+        self.ours = not why
+        """Whether they run here."""
+        self.tensor_float = problem is not None and problem.dtype == "float32"
+        """Whether PyTorch may be allowed to round the factors to TF32."""
+        self.calls = self.stock_calls = self.missed = 0
+        """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
+
+    def miss(self) -> None:
+        """Count a call that the compiled launcher did not know; where all are so, only a large gain is worth them."""
+        self.missed += 1
+        if (
+            self.missed >= _MISSES
+            and 2 * self.missed > self.calls
+            and (not self.gain or self.gain.saved_us < _PYTHON_US)
+        ):
+            self.refuse("the compiled launcher does not know it")
+
+    def refuse(self, why: str) -> None:
+        """Leave them to PyTorch from now on."""
+        self.ours, self.why = False, why
+
+
+def expect(problem: Problem, device: Any) -> Gain | None:
+    """What tables say of a problem on a GPU."""
+    capability = torch.cuda.get_device_capability(device)
+    return expected_gain(problem, capability, torch.cuda.get_device_name(device))
+
+
+def decide(product: Product, expected: Expect) -> Decision:
+    """Where products like this one run: here, where nothing would be copied first and the expected gain is at least 1.
+
+    What PyTorch would refuse stays with PyTorch, which says why.
+    """
+    a, b, addend, out, beta = product
+    shape = (*a.shape[:-1], *b.shape[-1:])
+    name = str(a.dtype).removeprefix("torch.")
+    tensors = [one for one in (a, b, addend, out) if one is not None]
+    if name not in DTYPES or any(one.dtype != a.dtype or one.device != a.device for one in tensors):
+        return Decision(f"element type {name}, or several")
+    side: Side | None = None
+    c = None
+    if addend is not None and beta != 0:
+        c = addend if addend.shape == shape else None
+        side = None if c is not None or beta != 1 or len(shape) != 2 else _side(addend, shape)
+        if c is None and (side is None or not addend.is_contiguous()):
+            return Decision("what is added is neither a matrix nor a bias without gaps")
+    try:
+        target, third = (None if one is None else _view(one) for one in (out, c))
+        form = formulate(_view(a), _view(b), target, third, side, Arithmetic(name, name), None)
+    except TilewrightError as error:
+        return Decision(str(error))
+    problem = form.problem
+    if form.shape != shape or a.dim() != b.dim() or (out is not None and out.shape != shape):
+        return Decision("shapes that PyTorch refuses, or a result that it resizes", problem)
+    if form.copied:
+        return Decision("an operand that would be copied first", problem)
+    gain = expected(problem, a.device)
+    if gain is None:
+        return Decision("nothing like it was measured", problem)
+    why = "" if gain.ratio >= 1 else "cuBLAS is expected to be faster"
+    return Decision(why, problem, gain, "bias" if side else None if c is None else "c")
+
+
+def _side(bias: Any, shape: Sequence[int]) -> Side | None:
+    m, n = shape
+    if tuple(bias.shape) in ((n,), (1, n)):
+        return "row"
+    return "column" if tuple(bias.shape) == (m, 1) else None
+
+
+def _view(tensor: Any) -> View:
+    return View(tuple(tensor.shape), tuple(tensor.stride()))

@@ -1,0 +1,73 @@
+"""The operator tilewright::matmul: its schema, its arguments, and the compiled launcher as its kernels call it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from tilewright import on_gpu
+
+NAME = "tilewright::matmul"
+
+LIBRARY = torch.library.Library("tilewright", "DEF")
+"""Its kernels are registered as long as this lives."""
+
+# Any layout will do for the operands, so a compiler need not copy them to another.
+LIBRARY.define(
+    "matmul(Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, float alpha=1.0, float beta=0.0, "
+    "str? activation=None, ScalarType? out_dtype=None) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout),
+)
+
+matmul_op: Any = torch.ops.tilewright.matmul.default
+"""activation(alpha * a @ b + beta * c + bias), as a new row-major tensor."""
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": torch.nn.functional.relu,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": partial(torch.nn.functional.gelu, approximate="tanh"),
+    "silu": torch.nn.functional.silu,
+}
+"""PyTorch's own functions for those of an epilogue."""
+
+
+class Arguments(NamedTuple):
+    """Those of a call of the operator. Kernels are called without arguments at the end that have their defaults."""
+
+    a: Any
+    b: Any
+    bias: Any = None
+    c: Any = None
+    alpha: float = 1.0
+    beta: float = 0.0
+    activation: str | None = None
+    out_dtype: Any = None
+
+
+def beside_result(bias: Any, a: Any, b: Any) -> Any:
+    """A bias as it broadcasts to the result of a and b: where one of these is a vector, the result has no m or no n."""
+    vectors = (a.dim() == 1) + (b.dim() == 1)
+    return bias if vectors == 0 else bias.reshape(-1) if vectors == 1 else bias.reshape(())
+
+
+def launched(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    c: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    activation: str | None = None,
+    out_dtype: Any = None,
+) -> Any:
+    """The product by the compiled launcher; None where that does not know the call, or somebody records it."""
+    if on_gpu.fast is None:
+        return None
+    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, options_of(activation, out_dtype))
+    return None if result is on_gpu.miss else result
+
+
+def options_of(activation: str | None, out_dtype: Any) -> Any:
+    """What the launcher is to know calls by, as `tilewright.matmul` has it."""
+    return None if activation is None and out_dtype is None else (out_dtype, activation, None, None)

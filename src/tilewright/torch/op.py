@@ -1,0 +1,130 @@
+"""The operator tilewright::matmul: matmul() as PyTorch records it for gradients, compiles and exports it.
+
+    matmul(...)             matmul's arguments, checked; writes `out`
+        tilewright::matmul      one functional operator
+            Autocast            casts, as for torch.mm
+            vmap                batching.py
+            Autograd            gradients.py
+            CPU, CUDA           multiplies
+            Meta                the result's shape and type
+
+It is defined by `Library.define` and `impl`: `torch.library.custom_op` would cost 5 us more a call.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tilewright import front
+from tilewright.calls import Request, dtype_name, missing_c
+from tilewright.errors import ArrayError, DtypeError
+from tilewright.problem import DTYPES, Epilogue, Scalars
+from tilewright.shapes import check_shapes
+from tilewright.torch import batching, gradients
+from tilewright.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op, options_of
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    c: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Any = None,
+    activation: str | None = None,
+    kernel: Any = None,
+    config: Any = None,
+    engine: Any = None,
+) -> Any:
+    """`tilewright.matmul` through the operator.
+
+    Raises:
+        ArrayError: a kernel, config or engine is named, a gradient is wanted of what is written to `out`, or arrays do
+            not fit.
+        DtypeError, ProblemError: as `tilewright.matmul`.
+    """
+    if not (kernel is None and config is None and engine is None):
+        raise ArrayError(
+            "kernel, config and engine cannot be named where PyTorch records a gradient or compiles: "
+            "leave them out, or call matmul under torch.no_grad() outside of what is compiled"
+        )
+    for name, array in (("a", a), ("b", b), ("bias", bias), ("c", c)):
+        if not isinstance(array, torch.Tensor) and (array is not None or name in ("a", "b")):
+            raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
+    scalars = Scalars.checked(alpha, beta)
+    dtype = dtype_name(out_dtype) or (None if out is None else dtype_name(out.dtype))
+    typed = None if dtype is None else getattr(torch, dtype)
+    result = matmul_op(a, b, bias, c, scalars.alpha, scalars.beta, activation, typed)
+    if out is None:
+        return result
+    _check_out(out, result, (a, b, bias, c))
+    return out.copy_(result)
+
+
+def _check_out(out: Any, result: Any, operands: Any) -> None:
+    wants = torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in (out, *operands))
+    if wants:
+        raise ArrayError("out cannot be given where a gradient is recorded: leave it out, or use torch.no_grad()")
+    if out.dtype != result.dtype:
+        raise DtypeError(f"out must have the result's element type {result.dtype}: got {out.dtype}")
+    if out.shape != result.shape:
+        raise ArrayError(f"out must have the result's shape {tuple(result.shape)}, got {tuple(out.shape)}")
+
+
+def _multiply(*arguments: Any) -> Any:
+    if (result := launched(*arguments)) is not None:
+        return result
+    a, b, bias, c, alpha, beta, activation, out_dtype = Arguments(*arguments)
+    arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
+    request = Request.of(out_dtype, activation, None, None, None)
+    return front.multiply(request, arrays, Scalars(alpha, beta), options_of(activation, out_dtype))
+
+
+def _shape_of(*arguments: Any) -> Any:
+    """A new tensor as the result is, whose elements nobody knows."""
+    a, b, bias, c, _, beta, activation, out_dtype = Arguments(*arguments)
+    result = a.dtype if out_dtype is None else out_dtype
+    for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
+        if array is not None and (array.dtype != dtype or _name(dtype) not in DTYPES):
+            raise DtypeError(
+                f"{name} must have element type {_name(dtype)}, one of {', '.join(DTYPES)}: got {_name(array.dtype)}"
+            )
+    Epilogue(activation=activation)  # refuses one that is unknown
+    if beta != 0 and c is None:
+        raise missing_c(beta)
+    shape = check_shapes(a.shape, b.shape, None if bias is None else bias.shape, c=None if c is None else c.shape)
+    return a.new_empty(shape, dtype=result)
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _autocast(device: str, key: str) -> Callable[..., Any]:
+    """Products under autocast: factors in autocast's type, as torch.mm casts them; bias and c in the result's."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+
+    def cast(array: Any, dtype: Any) -> Any:
+        return array.to(dtype) if array.is_floating_point() and array.dtype != torch.float64 else array
+
+    def matmul(*arguments: Any) -> Any:
+        call = Arguments(*arguments)
+        dtype = torch.get_autocast_dtype(device)
+        result = dtype if call.out_dtype is None else call.out_dtype
+        bias, c = (None if array is None else cast(array, result) for array in (call.bias, call.c))
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return matmul_op(*call._replace(a=cast(call.a, dtype), b=cast(call.b, dtype), bias=bias, c=c))
+
+    return matmul
+
+
+for _key in ("CPU", "CUDA"):
+    LIBRARY.impl("matmul", _multiply, _key)
+    LIBRARY.impl("matmul", _autocast(_key.lower(), f"Autocast{_key}"), f"Autocast{_key}")
+LIBRARY.impl("matmul", gradients.matmul, "Autograd", with_keyset=True)
+torch.library.register_fake(NAME, _shape_of, lib=LIBRARY)
+torch.library.register_vmap(NAME, batching.matmul, lib=LIBRARY)

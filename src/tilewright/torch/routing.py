@@ -1,0 +1,240 @@
+"""enable(): PyTorch's own products by tilewright, where that is expected to be at least as fast.
+
+    model(x)        F.linear, @, matmul, ...
+        autograd, autocast, vmap        PyTorch's, untouched: they end in mm, addmm, bmm and baddbmm
+            aten::mm on CUDA            here: decisions.py says by whom
+                tilewright              the compiled launcher
+                PyTorch's kernel        as before
+
+The kernels of these four operators, and of their forms with `out`, are replaced in PyTorch's dispatcher, for CUDA
+tensors. All that multiplies ends there: modules, functions, the backward pass, and what torch.compile makes, since
+inductor calls the same operators with `out`. So nothing is compiled anew, and enable() and disable() act on what is
+compiled already too, except on CUDA graphs and on products of inductor's own (max_autotune).
+"""
+
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from typing import Any
+
+import torch
+
+from tilewright import front, on_gpu
+from tilewright.calls import Request
+from tilewright.errors import LibraryError, ProblemError, TilewrightError
+from tilewright.problem import Scalars
+from tilewright.torch.decisions import Decision, Expect, Product, decide, expect
+from tilewright.torch.report import Report
+
+_KEY = "CUDA"
+"""Of PyTorch's dispatcher: the kernels for tensors on a GPU."""
+
+_PLAIN = Request.of(None, None, None, None, None)
+
+_Decisions = dict[Any, Decision]
+_Kernel = Callable[..., Any]
+
+_set_grad_enabled = torch._C._set_grad_enabled  # torch.set_grad_enabled makes an object for it
+
+_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # torch.backends asks it too, in 0.7 us
+
+
+class Routes:
+    """Kernels to replace PyTorch's with, and the decisions that they made, which outlive the replacement."""
+
+    def __init__(self, key: str, expected: Expect) -> None:
+        """Make them; `install` puts them in place.
+
+        Args:
+            key: of the dispatcher: CUDA, or CPU in tests.
+            expected: gives the gain of a problem.
+
+        Raises:
+            LibraryError: this PyTorch cannot call a kernel that was replaced.
+        """
+        if not hasattr(torch.library, "get_kernel") or _precision is None:
+            raise LibraryError(f"enable() needs PyTorch 2.9 or newer, this is {torch.__version__}")
+        self.decisions: dict[str, _Decisions] = {name: {} for name in ("mm", "addmm", "bmm", "baddbmm")}
+        self._key = key
+        self._library: Any = None
+        self._kernels: dict[str, _Kernel] = {}
+        if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
+            return  # this PyTorch was built without CUDA
+        for name, decisions in self.decisions.items():
+            make = _added if "add" in name else _plain
+            for variant in (name, f"{name}.out"):
+                stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
+                self._kernels[variant] = make(stock, decisions, expected)
+
+    @property
+    def installed(self) -> bool:
+        """Whether they are in place."""
+        return self._library is not None
+
+    def install(self) -> None:
+        """Replace PyTorch's kernels."""
+        self._library = torch.library.Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Warning only once for all operators")
+            for variant, kernel in self._kernels.items():
+                self._library.impl(variant, kernel, self._key, with_keyset=True)
+
+    def remove(self) -> None:
+        """Give PyTorch its kernels back."""
+        self._library._destroy()
+        self._library = None
+
+
+def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
+    """A kernel for a @ b."""
+
+    def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
+        kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
+        decision = decisions.get(kind)
+        if decision is None:
+            decision = decisions[kind] = decide(Product(a, b, None, out), expected)
+        if decision.ours and (result := _ours(decision, a, b, None, out, None, 1.0, 0.0)) is not None:
+            return result
+        decision.stock_calls += 1
+        return stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
+
+    return multiply
+
+
+def _added(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
+    """A kernel for beta * addend + alpha * a @ b."""
+
+    def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+        target = None if out is None else (out.shape, out.stride())
+        kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, addend.shape, addend.stride(), beta, target
+        decision = decisions.get(kind)
+        if decision is None:
+            decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected)
+        if decision.ours:
+            c = addend if decision.role == "c" else None
+            bias = addend if decision.role == "bias" else None
+            result = _ours(decision, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
+            if result is not None:
+                return result
+        decision.stock_calls += 1
+        if out is None:
+            return stock(keys, addend, a, b, beta=beta, alpha=alpha)
+        return stock(keys, addend, a, b, beta=beta, alpha=alpha, out=out)
+
+    return multiply
+
+
+def _ours(decision: Decision, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any) -> Any:
+    """The product by tilewright; None where PyTorch has to compute it after all."""
+    if decision.tensor_float and _precision("cuda", "matmul") == "tf32":
+        return None
+    # Autograd calls this with gradients enabled, and has recorded what it needs.
+    records = torch.is_grad_enabled()
+    if records:
+        _set_grad_enabled(False)
+    try:
+        result = on_gpu.miss
+        if on_gpu.fast is not None:
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, None)
+        if result is on_gpu.miss:
+            result = _first(decision, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, alpha, beta)
+    finally:
+        if records:
+            _set_grad_enabled(True)
+    decision.calls += result is not None
+    return result
+
+
+def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any) -> Any:
+    """The product of a kind that the compiled launcher does not know."""
+    if arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
+        return None  # its code may not be loaded yet, which cannot be done into a graph
+    decision.miss()
+    try:
+        return front.multiply(_PLAIN, arrays, Scalars.checked(alpha, beta), None)
+    except ProblemError:
+        return None  # a scalar that is no number
+    except TilewrightError as error:
+        decision.refuse(str(error))
+        return None
+
+
+_lock = threading.Lock()
+_routes: Routes | None = None
+
+
+def _switch(on: bool) -> bool:
+    """Replace PyTorch's kernels, or give them back; whether they were replaced before."""
+    global _routes
+    with _lock:
+        before = _routes is not None and _routes.installed
+        if on and not before:
+            _routes = _routes or Routes(_KEY, expect)
+            _routes.install()
+        elif before and not on and _routes is not None:
+            _routes.remove()
+        return before
+
+
+class Enabled(ContextDecorator):
+    """What enable() returns: leaving it as a context restores what was before."""
+
+    def __init__(self) -> None:
+        self._before = _switch(True)
+
+    def __call__(self, function: Any) -> Any:
+        _switch(self._before)  # as a decorator, it is to act while the function runs
+        return super().__call__(function)
+
+    def _recreate_cm(self) -> "Enabled":
+        return Enabled()
+
+    def __enter__(self) -> "Enabled":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _switch(self._before)
+
+
+def enable() -> Enabled:
+    """From now on, let tilewright multiply CUDA tensors of PyTorch where it is expected to be at least as fast.
+
+    Matrix products are meant (mm, addmm, bmm, baddbmm, and what is made of them: matmul, @, linear, torch.nn.Linear),
+    also backward, under autocast, and in what torch.compile made. What is expected comes from tables: see
+    `tilewright.select.gain.expected_gain`. It is decided once for each combination of shapes, strides and element type,
+    for all GPUs of the process. All else stays with PyTorch, and so do float32 products while TF32 is allowed.
+
+        tilewright.torch.enable()               # until disable()
+
+        with tilewright.torch.enable():         # here
+            model(x)
+
+        @tilewright.torch.enable()              # while the function runs
+        def step(x): ...
+
+    It is one switch for the process, all threads included.
+    """
+    return Enabled()
+
+
+def disable() -> None:
+    """Give PyTorch all of its products back."""
+    _switch(False)
+
+
+def report(*, reset: bool = False) -> Report:
+    """What ran where while products were routed, by operator and shape; print it to see a table.
+
+    Calls of Python are counted: a CUDA graph counts once, where it is captured.
+
+    Args:
+        reset: whether to count from 0 again.
+    """
+    decisions = {} if _routes is None else _routes.decisions
+    found = Report.of(decisions)
+    if reset:
+        for kinds in decisions.values():
+            for decision in kinds.values():
+                decision.calls = decision.stock_calls = 0
+    return found

@@ -1,0 +1,115 @@
+"""The launcher with tensors of PyTorch: it must not answer calls that PyTorch records."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from launcher_products import CONTEXT  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import tilewright.torch  # noqa: E402
+from tilewright import on_gpu  # noqa: E402
+from tilewright.engines.plan import Needs  # noqa: E402
+
+ON_HOST = 1  # DLPack's number
+
+
+@pytest.fixture
+def call(driver, launcher_module):
+    """A product of two matrices that the launcher knows; it answers with a new tensor and launches nothing."""
+    tensors = launcher_module.Launcher(driver.path, ON_HOST)
+
+    def multiply(a, b):
+        return tensors.call(a, b, None, None, None, 1.0, 0.0, None)
+
+    a, b = torch.zeros(4, 3), torch.zeros(3, 5)
+    new = torch.empty, (4, 5), {}
+    memory = {"context": CONTEXT, "memory": None, "needs": Needs(), "new": new, "scaled": False}
+    if not tensors.remember(a, b, None, None, None, None, steps=(), **memory):
+        pytest.skip("this PyTorch has no exchange API")
+    assert type(multiply(a, b)) is torch.Tensor
+    multiply.launcher = tensors
+    multiply.misses = lambda *arrays: multiply(*arrays) is launcher_module.MISS
+    return multiply
+
+
+def test_a_tensor_that_wants_a_gradient(call):
+    weights = torch.nn.Parameter(torch.zeros(4, 3))
+    assert call.misses(weights, torch.zeros(3, 5))
+    with torch.no_grad():
+        assert not call.misses(weights, torch.zeros(3, 5))
+
+
+def test_tensors_with_tangents(call):
+    a, b = torch.zeros(4, 3), torch.zeros(3, 5)
+    with forward_ad.dual_level():
+        assert call.misses(forward_ad.make_dual(a, a), b)
+    assert not call.misses(a, b)
+
+
+@pytest.mark.parametrize("transform", ["vmap", "grad", "jvp", "functionalize"])
+def test_tensors_in_transforms(call, transform):
+    a, b, missed = torch.zeros(4, 3), torch.zeros(3, 5), []
+
+    def function(x):
+        missed.append(call.misses(x, b))
+        return x.sum()
+
+    if transform == "vmap":
+        torch.vmap(function)(torch.zeros(2, 4, 3))
+    elif transform == "jvp":
+        torch.func.jvp(function, (a,), (a,))
+    else:
+        getattr(torch.func, transform)(function)(a)
+    assert missed == [True]
+
+
+def test_tensors_under_a_mode_that_sees_operators(call):
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            return function(*arguments, **(keywords or {}))
+
+    a, b = torch.zeros(4, 3), torch.zeros(3, 5)
+    with Mode():
+        assert call.misses(a, b)
+    assert not call.misses(a, b)
+
+
+def test_tensors_under_autocast(call):
+    a, b = torch.zeros(4, 3), torch.zeros(3, 5)
+    torch.set_autocast_enabled("cuda", True)  # as torch.autocast does where there is a GPU
+    try:
+        assert call.misses(a, b)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    assert not call.misses(a, b)
+
+
+def test_what_is_traced_is_not_launched(call, launcher_module, monkeypatch):
+    """The launcher is asked in the operator's first kernel, which a tracer's tensors pass through too."""
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode  # noqa: PLC0415
+    from torch.fx.experimental.proxy_tensor import make_fx  # noqa: PLC0415
+
+    monkeypatch.setattr(on_gpu, "fast", call.launcher)
+    monkeypatch.setattr(on_gpu, "miss", launcher_module.MISS)
+    a, b = torch.ones(4, 3), torch.ones(3, 5)
+    operator = torch.ops.tilewright.matmul.default
+    with FakeTensorMode():
+        assert type(operator(torch.empty(4, 3), torch.empty(3, 5))) is FakeTensor
+    graph = make_fx(operator)(a, b)
+    assert [node.target for node in graph.graph.nodes if node.op == "call_function"] == [operator]
+    assert torch.vmap(operator, in_dims=(0, None))(torch.ones(2, 4, 3), b).eq(3).all()
+    assert torch.func.jvp(lambda x: operator(x, b), (a,), (a,))[1].eq(3).all()
+    assert torch.func.grad(lambda x: operator(x, b).sum())(a).eq(5).all()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert operator(a, b).dtype == torch.bfloat16
+    programs = []
+
+    def backend(program, inputs):
+        programs.append(program)
+        return program
+
+    compiled = torch.compile(tilewright.matmul, backend=backend, fullgraph=True)
+    assert compiled(a, b).shape == (4, 5)
+    assert [node.target for node in programs[0].graph.nodes if node.op == "call_function"] == [operator]

@@ -1,0 +1,117 @@
+"""PyTorch on a GPU: the operator and its gradients, inductor, CUDA graphs, and enable()."""
+
+import pytest
+
+import tilewright
+from tilewright.select.gain import Gain
+
+
+@pytest.fixture
+def torch():
+    library = pytest.importorskip("torch")
+    library.manual_seed(0)
+    library._dynamo.reset()
+    return library
+
+
+@pytest.fixture
+def everything_gains(torch, monkeypatch):
+    """tilewright.torch, for which every problem gains."""
+    from tilewright.torch import routing  # noqa: PLC0415 - imports PyTorch
+
+    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
+    yield tilewright.torch
+    tilewright.torch.disable()
+
+
+def layer(torch, rows=96, batch=()):
+    """Input, weights and bias of a linear layer, which want gradients."""
+    shapes = (*batch, rows, 72), (136, 72), (136,)
+    return [torch.randn(shape, device="cuda").requires_grad_() for shape in shapes]
+
+
+def backward(torch, function, tensors):
+    result = function(*tensors)
+    return result, *torch.autograd.grad(result.square().sum(), tensors)
+
+
+def ours(x, w, bias):
+    return tilewright.matmul(x, w.T, bias=bias, activation="relu")
+
+
+def close(torch, found, expected):
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_gradients(torch, batch):
+    def stock(x, w, bias):
+        return torch.relu(torch.nn.functional.linear(x, w, bias))
+
+    tensors = layer(torch, batch=batch)
+    close(torch, backward(torch, ours, tensors), backward(torch, stock, tensors))
+
+
+@pytest.mark.parametrize("mode", [None, "reduce-overhead"])
+def test_compiled_by_inductor(torch, mode):
+    tensors = layer(torch)
+    expected = backward(torch, ours, tensors)
+    compiled = torch.compile(ours, fullgraph=True, mode=mode)
+    for _ in range(3):
+        found = [one.clone() for one in backward(torch, compiled, tensors)]
+    close(torch, found, expected)
+
+
+def test_matmul_itself_is_compiled_after_the_launcher_knows_the_call(torch):
+    a, b = torch.randn(64, 48, device="cuda"), torch.randn(48, 80, device="cuda")
+    expected = tilewright.matmul(a, b)
+    assert tilewright.on_gpu.fast is None or len(tilewright.on_gpu.fast)
+    close(torch, [torch.compile(tilewright.matmul, fullgraph=True)(a, b)], [expected])
+
+
+def test_autocast_reaches_a_plain_call(torch):
+    a, b = torch.randn(64, 48, device="cuda"), torch.randn(48, 80, device="cuda")
+    tilewright.matmul(a, b)
+    with torch.autocast("cuda", torch.bfloat16):
+        assert tilewright.matmul(a, b).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_layer_by_enable(torch, everything_gains, compiled):
+    tensors = layer(torch, batch=(2,))
+    expected = backward(torch, torch.nn.functional.linear, tensors)
+    function = torch.compile(torch.nn.functional.linear) if compiled else torch.nn.functional.linear
+    with everything_gains.enable():
+        for _ in range(2):  # the first by Python, the second by the launcher
+            found = backward(torch, function, tensors)
+    close(torch, found, expected)
+    ran = everything_gains.report()
+    assert sum(row.calls for row in ran if row.where == "tilewright") == 6
+    assert not [row for row in ran if row.where == "PyTorch"]
+
+
+def test_float32_stays_with_pytorch_while_tf32_is_allowed(torch, everything_gains, monkeypatch):
+    a = torch.randn(64, 64, device="cuda")
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+    with everything_gains.enable():
+        a @ a
+    assert [row.where for row in everything_gains.report()] == ["PyTorch"]
+
+
+def test_graphs_capture_what_has_run_here_and_else_pytorchs_kernel(torch, everything_gains):
+    a, b = torch.randn(64, 48, device="cuda"), torch.randn(48, 80, device="cuda")
+    with everything_gains.enable():
+        for warm in (True, False):
+            x = a if warm else a[:40].clone()
+            if warm:
+                torch.mm(x, b)
+            everything_gains.report(reset=True)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                result = torch.mm(x, b)
+            x.normal_()
+            graph.replay()
+            close(torch, [result], [(x.double() @ b.double()).float()])
+            assert [row.where for row in everything_gains.report()] == ["tilewright" if warm else "PyTorch"]

@@ -1,0 +1,14 @@
+"""What the tests with PyTorch share. A folder called torch would be imported as PyTorch where that is missing."""
+
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def _on_the_host(monkeypatch):
+    """These tests say the same on a machine with a GPU: matmul is told that there is none."""
+    monkeypatch.setattr(sys.modules["tilewright.calls"], "cuda_unavailable", lambda: "a test says so")
+    torch.manual_seed(0)

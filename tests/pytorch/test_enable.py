@@ -1,0 +1,262 @@
+"""enable(): which of PyTorch's products tilewright computes, on tensors of the host instead of a GPU."""
+
+from collections import Counter
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from products import draw, same  # noqa: E402
+
+import tilewright.torch  # noqa: E402
+from tilewright import EngineUnavailableError, front  # noqa: E402
+from tilewright.select.gain import Gain  # noqa: E402
+from tilewright.torch import routing  # noqa: E402
+
+enable, disable, report = tilewright.torch.enable, tilewright.torch.disable, tilewright.torch.report
+
+
+@pytest.fixture(autouse=True)
+def gains(monkeypatch):
+    """Gains by m, of problems on the host; those of other m are not known."""
+    known = {4: Gain(1.25, 2.0), 8: Gain(0.5, -3.0)}
+    monkeypatch.setattr(routing, "_KEY", "CPU")
+    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "expect", lambda problem, device: known.get(problem.m))
+    yield known
+    disable()
+
+
+def ran():
+    """How often each operator ran where."""
+    found = Counter()
+    for row in report():
+        found[row.operator, row.where] += row.calls
+    return found
+
+
+def both(function):
+    """What a function returns with tilewright and without."""
+    with enable():
+        ours = function()
+    return ours, function()
+
+
+A, B, BIAS = draw(4, 5, grad=False), draw(5, 6, grad=False), draw(6, grad=False)
+C, W = draw(4, 6, grad=False), draw(6, 5, grad=False)
+BATCH_A, BATCH_B = draw(3, 4, 5, grad=False), draw(3, 5, 6, grad=False)
+
+OPERATIONS = {
+    "mm": ("mm", lambda: torch.mm(A, B)),
+    "@": ("mm", lambda: A @ W.T),
+    "matmul of a batch and a matrix": ("mm", lambda: torch.matmul(BATCH_A[:1], B)),
+    "linear": ("mm", lambda: torch.nn.functional.linear(A, W)),
+    "linear with bias": ("addmm", lambda: torch.nn.functional.linear(A, W, BIAS)),
+    "linear of a batch": ("addmm", lambda: torch.nn.functional.linear(BATCH_A[:1], W, BIAS)),
+    "addmm": ("addmm", lambda: torch.addmm(C, A, B, beta=0.5, alpha=2)),
+    "addmm with a column": ("addmm", lambda: torch.addmm(C[:, :1].contiguous(), A, B)),
+    "addmm without c": ("addmm", lambda: torch.addmm(C * torch.nan, A, B, beta=0)),
+    "bmm": ("bmm", lambda: torch.bmm(BATCH_A, BATCH_B)),
+    "baddbmm": ("baddbmm", lambda: torch.baddbmm(torch.bmm(BATCH_A, BATCH_B), BATCH_A, BATCH_B, beta=-1)),
+    "mm with out": ("mm", lambda: torch.mm(A, B, out=torch.empty(4, 6))),
+    "mm by columns": ("mm", lambda: torch.mm(A, B, out=torch.empty(6, 4).T)),
+    "addmm with out": ("addmm", lambda: torch.addmm(BIAS, A, B, out=torch.empty(4, 6))),
+    "bmm with out": ("bmm", lambda: torch.bmm(BATCH_A, BATCH_B, out=torch.empty(3, 4, 6))),
+}
+
+
+@pytest.mark.parametrize(("operator", "function"), OPERATIONS.values(), ids=OPERATIONS)
+def test_products_that_gain_run_here(gains, operator, function):
+    gains.update({3: Gain(1.1, 1.0), 6: Gain(1.1, 1.0)})
+    ours, stock = both(function)
+    same(ours, stock)
+    assert ours.stride() == stock.stride()
+    assert ran()[operator, "tilewright"] == 1
+
+
+STAY = {
+    "slower": (lambda: torch.mm(draw(8, 5, grad=False), B), "cuBLAS is expected to be faster"),
+    "not measured": (lambda: torch.mm(draw(9, 5, grad=False), B), "nothing like it was measured"),
+    "float64": (lambda: torch.mm(A.double(), B.double()), "element type float64"),
+    "integers": (lambda: torch.mm(A.int(), B.int()), "element type int32"),
+    "every other": (lambda: torch.mm(draw(4, 10, grad=False)[:, ::2], B), "an operand that would be copied first"),
+    "expanded": (lambda: torch.mm(A[:1, :1].expand(4, 5), B), "an operand that would be copied first"),
+    "resized": (lambda: torch.mm(A, B, out=torch.empty(0)), "shapes that PyTorch refuses, or a result that it resizes"),
+    "scaled bias": (lambda: torch.addmm(BIAS, A, B, beta=2), "what is added is neither a matrix nor a bias"),
+    "bias with gaps": (lambda: torch.addmm(draw(12, grad=False)[::2], A, B), "what is added is neither"),
+    "scalar": (lambda: torch.addmm(BIAS[0], A, B), "what is added is neither"),
+    "bias of a batch": (lambda: torch.baddbmm(BIAS, BATCH_A, BATCH_B), "what is added is neither"),
+}
+
+
+@pytest.mark.parametrize(("function", "why"), STAY.values(), ids=STAY)
+def test_what_stays_with_pytorch_and_why(function, why):
+    torch.manual_seed(0)
+    with enable():
+        ours = function()
+    torch.manual_seed(0)
+    torch.testing.assert_close(ours, function())
+    (row,) = report()
+    assert (row.where, row.calls) == ("PyTorch", 1)
+    assert row.why.startswith(why)
+
+
+REFUSED = {
+    "inner": lambda: torch.mm(A, A),
+    "types": lambda: torch.mm(A, B.half()),
+    "batches": lambda: torch.bmm(BATCH_A, BATCH_B[:2]),
+    "rank": lambda: torch.mm(BATCH_A, B),
+    "vector": lambda: torch.mm(A, B[:, 0]),
+    "out's type": lambda: torch.mm(A, B, out=torch.empty(4, 6, dtype=torch.float64)),
+}
+
+
+@pytest.mark.parametrize("function", REFUSED.values(), ids=REFUSED)
+def test_what_pytorch_refuses_it_still_refuses_in_its_words(function):
+    words = []
+    for context in (torch.no_grad(), enable()):
+        with context, pytest.raises(RuntimeError) as caught:
+            function()
+        words.append(str(caught.value))
+    assert words[0] == words[1]
+
+
+def test_backward_products_run_here_too():
+    x, w, bias = draw(4, 4), draw(4, 4), draw(4)
+
+    def gradients():
+        result = torch.nn.functional.linear(x, w, bias)
+        return result, *torch.autograd.grad(result.pow(2).sum(), (x, w, bias))
+
+    same(*both(gradients))
+    assert ran() == {("addmm", "tilewright"): 1, ("mm", "tilewright"): 2}
+
+
+def test_a_function_that_was_compiled_before_follows_the_switch():
+    torch._dynamo.reset()
+    compiled = torch.compile(torch.mm, backend="aot_eager", fullgraph=True)
+    expected = compiled(A, B)
+    with enable():
+        same(compiled(A, B), expected)
+        assert ran() == {("mm", "tilewright"): 1}
+    compiled(A, B)
+    assert ran() == {("mm", "tilewright"): 1}
+
+
+def test_float32_stays_with_pytorch_while_tf32_is_allowed(monkeypatch):
+    allowed = ["tf32", "ieee"]
+    monkeypatch.setattr(routing, "_precision", lambda backend, operator: allowed.pop(0))
+    with enable():
+        torch.mm(A, B)
+        torch.mm(A, B)
+        torch.mm(A.half(), B.half())
+    assert not allowed
+    assert ran() == {("mm", "PyTorch"): 1, ("mm", "tilewright"): 2}
+
+
+def test_what_fails_here_is_left_to_pytorch_from_then_on(monkeypatch):
+    calls = []
+
+    def fails(*arguments):
+        calls.append(arguments)
+        raise EngineUnavailableError("no compiler")
+
+    monkeypatch.setattr(front, "multiply", fails)
+    with enable():
+        for _ in range(3):
+            same(torch.mm(A, B), torch.from_numpy(A.numpy() @ B.numpy()))
+    assert len(calls) == 1
+    assert [(row.calls, row.why) for row in report()] == [(3, "no compiler")]
+
+
+@pytest.mark.parametrize(("saved_us", "here"), [(2.0, 32), (200.0, 40)])
+def test_what_the_launcher_never_knows_stays_here_only_for_a_large_gain(gains, saved_us, here):
+    gains[4] = Gain(1.25, saved_us)
+    with enable():
+        for _ in range(40):
+            torch.mm(A, B)
+    assert ran()["mm", "tilewright"] == here
+    assert ran()["mm", "PyTorch"] == 40 - here
+
+
+def test_a_scalar_that_is_no_number_is_pytorchs():
+    with enable():
+        assert torch.addmm(C, A, B, alpha=float("nan")).isnan().all()
+        same(torch.addmm(C, A, B, alpha=True), C + A @ B)
+    assert ran()["addmm", "PyTorch"] == 2
+
+
+def test_switch_context_and_decorator():
+    def counted():
+        report(reset=True)
+        torch.mm(A, B)
+        return sum(row.calls for row in report())
+
+    @enable()
+    def decorated():
+        return counted()
+
+    assert [counted(), decorated(), decorated(), counted()] == [0, 1, 1, 0]
+    enable()
+    with enable():
+        assert counted() == 1
+    assert [counted(), decorated(), counted()] == [1, 1, 1]
+    disable()
+    disable()
+    assert counted() == 0
+    with pytest.raises(RuntimeError, match="in between"), enable():
+        raise RuntimeError("in between")
+    assert counted() == 0
+
+
+def test_what_was_decided_is_known_after_the_next_enable(monkeypatch):
+    with enable():
+        torch.mm(A, B)
+    monkeypatch.setattr(routing, "decide", None)
+    with enable():
+        same(torch.mm(A, B), torch.from_numpy(A.numpy() @ B.numpy()))
+    assert ran() == {("mm", "tilewright"): 2}
+
+
+def test_the_report_is_a_table():
+    with enable():
+        for _ in range(3):
+            torch.mm(A, B)
+        torch.mm(draw(8, 5, grad=False), B)
+        torch.mm(A.T.contiguous().T, B)
+    found = report()
+    assert [(row.problem, row.where, row.calls, row.saved_us) for row in found] == [
+        ("4x6x5 NN float32", "tilewright", 3, 6.0),
+        ("4x6x5 TN float32", "tilewright", 1, 2.0),
+        ("8x6x5 NN float32", "PyTorch", 1, 0.0),
+    ]
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["operator", "problem", "ran", "on", "calls", "saved", "ms", "why"]
+    assert lines[3].endswith("cuBLAS is expected to be faster")
+    assert lines[-1] == "0.01 ms saved, as tables expect"
+
+
+def test_an_older_pytorch_says_so(monkeypatch):
+    monkeypatch.delattr(torch.library, "get_kernel")
+    with pytest.raises(tilewright.errors.LibraryError, match=r"enable\(\) needs PyTorch 2.9 or newer"):
+        enable()
+
+
+def test_what_inductor_compiles_follows_the_switch_too(gains, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    gains.update({5: Gain(1.1, 1.0), 6: Gain(1.1, 1.0)})
+    torch._dynamo.reset()
+    x, w, bias = draw(4, 5), draw(6, 5), draw(6)
+
+    def step(function):
+        return torch.autograd.grad(function(x, w, bias).relu().square().sum(), (x, w, bias))
+
+    try:
+        compiled = torch.compile(torch.nn.functional.linear, fullgraph=True)
+        with enable():
+            ours = step(compiled)
+    except torch._inductor.exc.InductorError as error:
+        pytest.skip(f"inductor needs a C++ compiler: {error}")
+    same(ours, step(torch.nn.functional.linear))
+    assert ran()["addmm", "tilewright"] == 1
+    assert ran()["mm", "tilewright"] >= 1

@@ -1,0 +1,55 @@
+"""Training steps of small models: with tilewright's products the losses are those of stock PyTorch, to rounding."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import TASKS, Layer, Stock, losses, regression  # noqa: E402
+
+import tilewright.torch  # noqa: E402
+from tilewright.select.gain import Gain  # noqa: E402
+from tilewright.torch import routing  # noqa: E402
+
+STEPS = 4
+
+
+@pytest.fixture
+def everything_gains(monkeypatch):
+    """enable() on tensors of the host, for every problem."""
+    monkeypatch.setattr(routing, "_KEY", "CPU")
+    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
+    yield
+    tilewright.torch.disable()
+
+
+def trained(name, compiled):
+    torch.manual_seed(1)
+    torch._dynamo.reset()
+    task = TASKS[name]()
+    model = torch.compile(task.model, backend="aot_eager", fullgraph=True) if compiled else None
+    return losses(task, STEPS, model)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", TASKS)
+def test_training_a_model_with_products_routed_here(everything_gains, name, compiled):
+    expected = trained(name, compiled)
+    with tilewright.torch.enable():
+        ours = trained(name, compiled)
+    ran = tilewright.torch.report()
+    assert ours == pytest.approx(expected, rel=1e-4)
+    assert sum(row.calls for row in ran if row.where == "tilewright") >= 6 * STEPS
+    assert expected[-1] < expected[0]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_training_layers_that_call_matmul(compiled):
+    found = []
+    for kind in (Layer, Stock):
+        torch.manual_seed(1)
+        torch._dynamo.reset()
+        task = regression(torch.nn.Sequential(kind(32, 64, "gelu"), kind(64, 32, None)), 3, 8, 32)
+        model = torch.compile(task.model, backend="aot_eager", fullgraph=True) if compiled else None
+        found.append(losses(task, STEPS, model))
+    assert found[0] == pytest.approx(found[1], rel=1e-4)

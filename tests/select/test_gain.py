@@ -1,0 +1,77 @@
+"""What a product is expected to gain over cuBLAS."""
+
+import pytest
+
+from tilewright.problem import Arithmetic, Layout, Problem, orders
+from tilewright.select import gain
+from tilewright.select.gain import expected_gain, known_of
+from tilewright.tables.table import Entry, Table
+
+H200 = (9, 0), "NVIDIA H200"
+
+
+def entry(size, gflops, baseline, case="NN float32", **fields):
+    fields = {"kernel": "naive", "config": {"BLOCK_X": 32}, "gflops": gflops, "baseline_gflops": baseline} | fields
+    return Entry(m=size, n=size, k=size, case=case, **fields)
+
+
+def table(*entries):
+    return Table(gpu="a GPU", capability=(9, 0), entries=entries)
+
+
+@pytest.fixture
+def expected(monkeypatch):
+    """Gains by a table of these entries."""
+
+    def by(*entries):
+        monkeypatch.setattr(gain, "_measured", lambda device, capability: known_of([table(*entries)]))
+        return lambda problem: expected_gain(problem, (9, 0))
+
+    return by
+
+
+def test_a_tabled_problem_has_what_was_measured(expected):
+    slower = entry(256, 1200.0, 1000.0, config={"BLOCK_X": 16})
+    found = expected(entry(256, 1500.0, 1000.0), slower)(Problem(256, 256, 256))
+    assert found.ratio == pytest.approx(1.5)
+    assert found.saved_us == pytest.approx(2 * 256**3 / 1e6 * (1 - 1 / 1.5))
+
+
+def test_what_errs_much_does_not_count_where_something_errs_little(expected):
+    wrong = entry(256, 3000.0, 1000.0, config={"BLOCK_X": 16}, error_ratio=4.0)
+    right = entry(256, 900.0, 1000.0, error_ratio=1.0)
+    assert expected(wrong, right)(Problem(256, 256, 256)).ratio == pytest.approx(0.9)
+
+
+def test_between_tabled_problems_the_nearer_one_counts_more(expected):
+    between = expected(entry(256, 2000.0, 1000.0), entry(512, 1000.0, 1000.0))
+    near, far = (between(Problem(size, size, size)).ratio for size in (288, 448))
+    assert 1.0 < far < 1.41 < near < 2.0
+    assert between(Problem(448, 448, 448)).saved_us > 0
+
+
+def test_nothing_is_known_far_from_what_was_measured_and_of_other_cases(expected):
+    of = expected(entry(256, 2000.0, 1000.0))
+    assert of(Problem(8192, 8192, 8192)) is None
+    assert of(Problem(256, 256, 256, Arithmetic("float16", "float16"))) is None
+    assert of(Problem(256, 256, 256, b=orders("NT")[1])) is None
+    assert of(Problem(0, 256, 256)) is None
+    assert of(Problem(256, 256, 0)) is None
+    assert expected()(Problem(256, 256, 256)) is None
+
+
+def test_entries_without_a_baseline_say_nothing(expected):
+    assert expected(entry(256, 2000.0, None))(Problem(256, 256, 256)) is None
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_the_shipped_table_expects_gains_of_large_float32_products(layout):
+    a, b = orders(layout)
+    found = expected_gain(Problem(4096, 4096, 4096, a=a, b=b), *H200)
+    assert 1.0 <= found.ratio < 1.3
+    assert expected_gain(Problem(4096, 4096, 4096, a=Layout(a.order, 5000), b=b), *H200).ratio == found.ratio
+
+
+def test_another_gpu_of_the_same_capability_takes_the_table_that_ships():
+    assert expected_gain(Problem(4096, 4096, 4096), (9, 0), "NVIDIA H100") is not None
+    assert expected_gain(Problem(4096, 4096, 4096), (8, 0), "NVIDIA A100") is None
