@@ -274,7 +274,6 @@ REFUSED = {
         "a must be a vector, a matrix or a batch of matrices, got a s",
     ),
     "CuPy type": (CuPyArray(A.astype("i2")), DtypeError, "a has element type int16; matmul takes float32"),
-    "traced": (DynamicJaxprTracer(), ArrayError, "a is a traced value: matmul takes JAX arrays, outside jit"),
     "JAX type": (JaxArray(A.astype("i4")), DtypeError, "a has element type int32"),
     "DLPack type": (Exporter(A.astype("f8")), DtypeError, "a has element type float64"),
     "DLPack GPU type": (Exporter(A.astype("f8"), device=0), DtypeError, "a has element type float64"),
@@ -312,6 +311,11 @@ def test_an_array_that_cannot_be_exported_says_why(gpus):
 def test_gradients_are_no_matter_where_none_are_recorded(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch_module(grad=False))
     check(tilewright.matmul(Tensor(A, requires_grad=True), Tensor(B)).values, A @ B)
+
+
+def test_a_traced_value_has_no_plan():
+    with pytest.raises(ArrayError, match="a is a traced value, which matmul takes and plan does not"):
+        tilewright.plan(DynamicJaxprTracer(), JaxArray(B))
 
 
 def test_jax_arrays_cannot_be_written():

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from tilewright import on_gpu, on_host
+from tilewright.arrays.libraries import is_operation_of_jax
 from tilewright.arrays.operand import HOST
 from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call, Request, difference
@@ -35,8 +36,9 @@ def matmul(
     `numpy.matmul`: vectors, matrices, and batches of matrices that broadcast.
 
     - Arrays on a GPU are multiplied there, on the stream that is current in PyTorch or CuPy, or that
-      __cuda_array_interface__ names; the call returns before the work has ended. Where the stream cannot
-      be known (JAX, DLPack alone) it has ended on return.
+      __cuda_array_interface__ names, or by XLA (JAX); the call returns before the work has ended. Where the stream
+      cannot be known (DLPack alone) it has ended on return.
+    - Values that JAX traces (inside jit, grad, vmap, scan) are multiplied where XLA runs the program.
     - Arrays on the host (NumPy, tensors on the CPU) are copied to the GPU and back where there is one.
       Where there is none, NumPy's own BLAS multiplies them, unless a kernel or an engine is named: then
       the emulator runs the kernel, thousands of times slower than a GPU.
@@ -83,7 +85,12 @@ def matmul(
             return result
     request = Request.of(out_dtype, activation, kernel, config, engine)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-    call = Call.read(request, arrays, Scalars.checked(alpha, beta))
+    scalars = Scalars.checked(alpha, beta)
+    if is_operation_of_jax(arrays.values(), engine):
+        from tilewright.jax_op import call as jax_call  # noqa: PLC0415 - it imports JAX
+
+        return jax_call.multiply(request, arrays, scalars)
+    call = Call.read(request, arrays, scalars)
     return _multiply(call, arrays, options, launches=engine is None)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.arrays.library import Library
-from tilewright.arrays.operand import Operand, engine_operand, host_operand, supported
+from tilewright.arrays.operand import Operand, engine_operand, gpu_operand, host_operand, supported
 from tilewright.arrays.protocols import DLPACK_HOST, exchanged
 from tilewright.engines.base import Engine
 from tilewright.errors import ArrayError
@@ -20,12 +20,23 @@ class Jax(Library):
     immutable = True
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
-        if any(base.__name__ == "Tracer" for base in type(array).__mro__):
-            raise ArrayError(f"{argument} is a traced value: matmul takes JAX arrays, outside jit, grad and vmap")
+        if is_traced(array):
+            raise ArrayError(
+                f"{argument} is a traced value, which matmul takes and plan does not: it has no memory yet"
+            )
         dtype = supported(argument, str(array.dtype))
         if dtype == "bfloat16" and array.__dlpack_device__()[0] in DLPACK_HOST:
             return host_operand(argument, array, np.asarray(array))  # makes no copy; NumPy's DLPack lacks bfloat16
         return exchanged(argument, array, stream)
+
+    def shown(self, argument: str, array: Any) -> Operand:
+        """What is known of an array that XLA will multiply: its shape and type.
+
+        Raises:
+            DtypeError: the element type is not supported.
+        """
+        dtype = supported(argument, str(array.dtype))
+        return gpu_operand(argument, array, 0, array.shape, (0,) * array.ndim, dtype, 0)
 
     def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
         if engine is None or 0 in shape:
@@ -48,3 +59,13 @@ class Jax(Library):
 
     def waits(self, array: Any) -> bool:
         return True
+
+
+def is_traced(array: Any) -> bool:
+    """Whether it stands for an array inside jit, grad or vmap."""
+    return any(base.__name__ == "Tracer" for base in type(array).__mro__)
+
+
+def lies_on_a_gpu(array: Any) -> bool:
+    """Whether an array that is not traced lies on GPUs."""
+    return any(getattr(device, "platform", "") == "gpu" for device in array.devices())
