@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from tilewright import on_gpu, on_host
-from tilewright.arrays.libraries import is_operation_of_jax
+from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import HOST
 from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call, Request, difference
@@ -83,14 +83,12 @@ def matmul(
         result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
         if result is not on_gpu.miss:
             return result
-    request = Request.of(out_dtype, activation, kernel, config, engine)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-    scalars = Scalars.checked(alpha, beta)
-    if is_operation_of_jax(arrays.values(), engine):
-        from tilewright.jax_op import call as jax_call  # noqa: PLC0415 - it imports JAX
-
-        return jax_call.multiply(request, arrays, scalars)
-    call = Call.read(request, arrays, scalars)
+    if (recorded := library_of("a", a).recorder(arrays)) is not None:
+        settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
+        return recorded(**arrays, **settings, kernel=kernel, config=config, engine=engine)
+    request = Request.of(out_dtype, activation, kernel, config, engine)
+    call = Call.read(request, arrays, Scalars.checked(alpha, beta))
     return _multiply(call, arrays, options, launches=engine is None)
 
 
@@ -115,9 +113,14 @@ def plan(
     keeps no array.
     """
     request = Request.of(out_dtype, activation, kernel, config, engine)
-    arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-    call = Call.read(request, arrays, Scalars.checked(alpha, beta))
+    call = _read_unrecorded(request, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, Scalars.checked(alpha, beta))
     return ProductPlan(request, call.signature, bound_of(call) if call.engine else None)
+
+
+def _read_unrecorded(request: Request, arrays: Mapping[str, Any], scalars: Scalars) -> Call:
+    if library_of("a", arrays["a"]).recorder(arrays) is not None:
+        raise ArrayError("a product that is traced, or that XLA runs, has no plan: call matmul instead")
+    return Call.read(request, arrays, scalars)
 
 
 def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool) -> Any:
@@ -160,7 +163,7 @@ class ProductPlan:
             if result is not on_gpu.miss:
                 return result
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-        call = Call.read(self._request, arrays, Scalars.checked(alpha, beta))
+        call = _read_unrecorded(self._request, arrays, Scalars.checked(alpha, beta))
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
         return _multiply(call, arrays, self._key, launches)

@@ -166,9 +166,17 @@ def test_arrays_on_the_host_and_a_gpu_are_refused(library):
         tilewright.matmul(library.put(draw(3, 3)), draw(3, 3))
 
 
-def test_arrays_on_a_gpu_are_not_for_the_emulator(library):
+def test_arrays_on_a_gpu_are_not_for_the_emulator(writable):
     with pytest.raises(ArrayError, match="a must lie on the host for the emulator engine, got GPU 0"):
-        tilewright.matmul(library.put(draw(3, 3)), library.put(draw(3, 3)), engine="emulator")
+        tilewright.matmul(writable.put(draw(3, 3)), writable.put(draw(3, 3)), engine="emulator")
+
+
+def test_arrays_of_jax_on_a_gpu_are_xlas():
+    array = jax_library().put(draw(3, 3))
+    with pytest.raises(ArrayError, match="engine must be left out for arrays of JAX"):
+        tilewright.matmul(array, array, engine="cuda")
+    with pytest.raises(ArrayError, match="a product that is traced, or that XLA runs, has no plan"):
+        tilewright.plan(array, array)
 
 
 @pytest.mark.parametrize("named", [{}, {"engine": "cuda"}, {"kernel": "warptiled"}])

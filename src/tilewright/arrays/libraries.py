@@ -1,13 +1,12 @@
 """Which library an array is of."""
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tilewright.arrays.cupy import CuPy
-from tilewright.arrays.jax import Jax, is_traced, lies_on_a_gpu
+from tilewright.arrays.jax import Jax
 from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.numpy import NumPy
 from tilewright.arrays.protocols import Other
@@ -33,20 +32,6 @@ def library_of(argument: str, array: Any) -> Library:
             f"__cuda_array_interface__; got {type_name(array)}"
         )
     return library
-
-
-def is_operation_of_jax(arrays: Iterable[Any], engine: object) -> bool:
-    """Whether a call with these arrays is an operation of JAX, which XLA runs: where one of them is traced, or is JAX's
-    and lies on a GPU, unless an engine of another kind is named.
-    """
-    found = []
-    for array in arrays:
-        kind: type = type(array)
-        if _library_of_type(kind) is JAX:
-            found.append(array)
-    if any(is_traced(array) for array in found):
-        return True
-    return engine in (None, "auto", "cuda") and any(lies_on_a_gpu(array) for array in found)
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """What must be known of an array library to multiply its arrays, besides where their elements lie."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.arrays.operand import Operand
@@ -41,6 +41,12 @@ class Library(ABC):
         Raises:
             ArrayError: the library cannot be asked for new arrays.
         """
+
+    def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
+        """What multiplies instead, with the arguments of `matmul`, where the library records a call of these arrays;
+        None where it does not. A call is recorded for a gradient, or to be compiled.
+        """
+        return None
 
     def finish(self, result: Operand, like: Operand) -> Any:
         """The array to return, once the memory from `new` holds the result."""

@@ -1,39 +1,59 @@
-"""A call of `matmul` with arrays of JAX: checked as any other call, then the primitive."""
+"""A call of `matmul` with arrays of JAX that XLA multiplies: checked as any other call, then the primitive."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
 
-from tilewright.arrays.jax import is_traced
 from tilewright.arrays.libraries import JAX
 from tilewright.calls import Call, Request, check_library
 from tilewright.errors import ArrayError
 from tilewright.jax_op import lowering  # noqa: F401 - says how the primitive runs
 from tilewright.jax_op.product import Kind, finished, product
+from tilewright.kernels.spec import Kernel
 from tilewright.problem import Scalars
 from tilewright.shapes import result_shape
 
 
-def multiply(request: Request, arrays: Mapping[str, Any], scalars: Scalars) -> Any:
-    """activation(alpha * a @ b + beta * c + bias) of arrays, traced or not; see `matmul`.
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    c: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Any = None,
+    activation: str | None = None,
+    kernel: str | int | Kernel | None = None,
+    config: str | Mapping[str, int] | None = None,
+    engine: Any = None,
+) -> Any:
+    """`tilewright.matmul` of arrays that are traced or lie on a GPU.
+
+    alpha and beta are numbers, not traced values. A kernel that is named computes the product, and the best ones known
+    its derivatives. c is added by XLA, after the product and in float32.
 
     Raises:
-        ArrayError, DtypeError, ProblemError: they do not fit each other, or are of another library.
+        ArrayError: an engine is named, the arrays do not fit each other, or are of another library.
+        DtypeError, ProblemError, ConfigError, KernelNotFoundError: as `tilewright.matmul`.
     """
-    a = arrays["a"]
-    operands: dict[str, Any] = dict.fromkeys(arrays)
-    for name, array in arrays.items():
-        if array is not None or name in ("a", "b"):
+    if engine is not None:
+        raise ArrayError(
+            "engine must be left out for arrays of JAX that are traced or lie on a GPU: XLA runs the product"
+        )
+    request = Request.of(out_dtype, activation, kernel, config, None)
+    operands: dict[str, Any] = {}
+    for name, array in {"a": a, "b": b, "c": c, "out": out, "bias": bias}.items():
+        given = array is not None or name in ("a", "b")
+        if given:
             check_library(name, array, a)
-            operands[name] = JAX.shown(name, array)
-    if request.engine is not None and any(map(is_traced, arrays.values())):
-        raise ArrayError("engine must be left out where values are traced: XLA multiplies where it runs the program")
-    call = Call(request, JAX, None, 0, **operands, scalars=scalars)
+        operands[name] = JAX.shown(name, array) if given else None
+    call = Call(request, JAX, None, 0, **operands, scalars=Scalars.checked(alpha, beta))
     call.check()
-    kind = Kind(call.arithmetic.result, scalars.alpha, call.side, request.activation, request.rung)
-    c = arrays["c"] if call.reads_c else None
-    return _multiply(a, arrays["b"], c, arrays["bias"], kind, scalars.beta)
+    kind = Kind(call.arithmetic.result, call.scalars.alpha, call.side, activation, request.rung)
+    return _multiply(a, b, c if call.reads_c else None, bias, kind, call.scalars.beta)
 
 
 def _multiply(a: Any, b: Any, c: Any, bias: Any, kind: Kind, beta: float) -> Any:
