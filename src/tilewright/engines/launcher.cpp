@@ -1,7 +1,8 @@
 // The launcher: a call of a product whose plan exists, from the arrays to the driver, in one call of C++.
 //
 //     call(a, b, c, out, bias, alpha, beta, options)
-//         read     where each array lies, through DLPack's C exchange API: no Python but for PyTorch's flags
+//         read     where each array lies, through DLPack's C exchange API: no Python but for PyTorch's flags, and for
+//                  CuPy's attributes
 //         find     the plan of arrays of these types, shapes, strides, device and alignment; none: MISS
 //         prepare  the result, the stream, the workspace of that stream
 //         launch   each step: write addresses and scalars into its parameters, hand them to the driver
@@ -59,6 +60,7 @@ struct ExchangeApi {
 
 constexpr uint32_t DLPACK_MAJOR = 1;
 constexpr int DLPACK_CUDA = 2;
+constexpr int MOST_DIMENSIONS = 8;
 const char API_ATTRIBUTE[] = "__dlpack_c_exchange_api__";
 const char API_CAPSULE[] = "dlpack_exchange_api";
 
@@ -132,6 +134,90 @@ Ref attribute(PyObject* object, std::initializer_list<const char*> path) {
     return found;
 }
 
+// ---- CuPy, which has no exchange API: one made of attributes of its arrays ------------------------------------------
+
+// Objects that are never released, as a module's are not; null until an array of CuPy is met.
+struct {
+    PyObject *current_stream, *data, *pointer, *device, *shape, *strides, *dtype;
+    PyObject* types[3];  // those below
+} cupy;
+
+struct ElementType {
+    const char* name;
+    uint8_t code, bits;
+};
+constexpr ElementType ELEMENT_TYPES[3] = {{"float32", 2, 32}, {"float16", 2, 16}, {"bfloat16", 4, 16}};
+
+// False where an attribute is no integer.
+bool read_integer(PyObject* object, PyObject* name, int64_t& value) {
+    const Ref found(PyObject_GetAttr(object, name));
+    value = found ? PyLong_AsLongLong(found.get()) : -1;
+    return !PyErr_Occurred();
+}
+
+// The length of an attribute that is a tuple of integers; -1 where it is none, or too long.
+int read_integers(PyObject* object, PyObject* name, int64_t (&values)[MOST_DIMENSIONS]) {
+    const Ref found(PyObject_GetAttr(object, name));
+    if (!found || !PyTuple_Check(found.get()) || PyTuple_GET_SIZE(found.get()) > MOST_DIMENSIONS) return -1;
+    const int count = int(PyTuple_GET_SIZE(found.get()));
+    for (int i = 0; i < count; ++i) values[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(found.get(), i));
+    return PyErr_Occurred() ? -1 : count;
+}
+
+int read_cupy(void* object, DLTensor* tensor) {
+    // Shapes and strides of what this thread has read last: more than two calls, one within the other, need.
+    thread_local int64_t kept[16][2][MOST_DIMENSIONS];
+    thread_local unsigned newest = 0;
+    auto& [shape, strides] = kept[++newest % 16];
+    PyObject* const array = static_cast<PyObject*>(object);
+    const Ref dtype(PyObject_GetAttr(array, cupy.dtype));
+    const Ref data(PyObject_GetAttr(array, cupy.data));
+    if (!dtype || !data) return -1;
+    const auto type = std::find(std::begin(cupy.types), std::end(cupy.types), dtype.get());
+    const int count = read_integers(array, cupy.shape, shape);
+    int64_t pointer, device;
+    if (type == std::end(cupy.types) || count < 0 || read_integers(array, cupy.strides, strides) != count ||
+        !read_integer(data.get(), cupy.pointer, pointer) || !read_integer(data.get(), cupy.device, device)) {
+        return -1;
+    }
+    const ElementType& element = ELEMENT_TYPES[type - cupy.types];
+    for (int i = 0; i < count; ++i) {
+        if (strides[i] % (element.bits / 8) != 0) return -1;
+        strides[i] /= element.bits / 8;
+    }
+    *tensor = {reinterpret_cast<void*>(pointer), {DLPACK_CUDA, int32_t(device)}, count, element.code, element.bits, 1,
+               shape, strides, 0};
+    return 0;
+}
+
+int current_stream_of_cupy(int32_t, int32_t device, void** stream) {
+    const Ref found(PyObject_CallFunction(cupy.current_stream, "i", int(device)));
+    const Ref handle(found ? PyObject_GetAttrString(found.get(), "ptr") : nullptr);
+    *stream = handle ? PyLong_AsVoidPtr(handle.get()) : nullptr;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+const ExchangeApi CUPY_API = {DLPACK_MAJOR, 0, nullptr, nullptr, nullptr, nullptr, read_cupy, current_stream_of_cupy};
+
+// CuPy's API, if this is the type of its arrays and all that is needed of CuPy is there.
+const ExchangeApi* api_of_cupy(PyObject* type) {
+    const Ref name(PyUnicode_FromString("cupy"));
+    const Ref module(PyImport_GetModule(name.get()));
+    if (!module || attribute(module.get(), {"ndarray"}).get() != type) return nullptr;
+    const Ref numpy(PyImport_ImportModule("numpy"));
+    if (!numpy) return nullptr;
+    cupy.current_stream = attribute(module.get(), {"cuda", "get_current_stream"}).release();
+    cupy.data = PyUnicode_InternFromString("data");
+    cupy.pointer = PyUnicode_InternFromString("ptr");
+    cupy.device = PyUnicode_InternFromString("device_id");
+    cupy.shape = PyUnicode_InternFromString("shape");
+    cupy.strides = PyUnicode_InternFromString("strides");
+    cupy.dtype = PyUnicode_InternFromString("dtype");
+    for (int i = 0; i < 3; ++i) cupy.types[i] = PyObject_CallMethod(numpy.get(), "dtype", "s", ELEMENT_TYPES[i].name);
+    PyErr_Clear();  // without ml_dtypes, NumPy knows no bfloat16
+    return cupy.current_stream ? &CUPY_API : nullptr;
+}
+
 // What is known of a type; without an API where it has none, or where a subclass may have given it another meaning.
 Library discover(PyTypeObject* type) {
     PyObject* const subject = reinterpret_cast<PyObject*>(type);
@@ -152,7 +238,8 @@ Library discover(PyTypeObject* type) {
     }
     const Ref members = attribute(subject, {"__dict__"});
     const Ref capsule(members ? PyMapping_GetItemString(members.get(), API_ATTRIBUTE) : nullptr);
-    if (capsule) library.api = supported(capsule.get());
+    PyErr_Clear();
+    library.api = capsule ? supported(capsule.get()) : api_of_cupy(subject);
     return library;
 }
 
@@ -190,7 +277,6 @@ bool is_same(const DLTensor& x, const DLTensor& y) {
 // The arrays of a call, in the order of its arguments.
 enum Argument { A, B, C, OUT, BIAS, ARGUMENTS };
 
-constexpr int MOST_DIMENSIONS = 8;
 constexpr size_t MOST_WORDS = 1 + ARGUMENTS * (1 + 2 * MOST_DIMENSIONS);
 constexpr size_t MOST_PLANS = 4096;
 constexpr uint64_t VECTOR_BYTES = 16;

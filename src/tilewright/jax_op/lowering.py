@@ -43,15 +43,14 @@ def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
     shapes = [aval.shape for aval in ctx.avals_in]
     if any(0 in shape for shape in shapes):
         return _lower_to_xla(ctx, *operands, kind=kind._replace(rung=None))
+    dtypes = [str(aval.dtype) for aval in ctx.avals_in]
     try:
-        handler = xla_handler.load()
+        call = planned(xla_handler.load(), shapes, dtypes, [_axes(value) for value in operands[:2]], kind)
     except EngineUnavailableError as error:
         if kind.rung is not None:
             raise
         warnings.warn(f"XLA multiplies in place of tilewright: {error}", RuntimeWarning, stacklevel=2)
         return _lower_to_xla(ctx, *operands, kind=kind)
-    dtypes = [str(aval.dtype) for aval in ctx.avals_in]
-    call = planned(handler, shapes, dtypes, [_axes(value) for value in operands[:2]], kind)
     values, avals = list(operands), list(ctx.avals_in)
     for i, axes in enumerate(call.axes):
         if axes != _row_major(shapes[i]):
