@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright import ArrayError, DtypeError
+from tilewright import ArrayError, DtypeError, on_gpu
 from tilewright.kernels import KERNELS
 
 pytestmark = pytest.mark.gpu
@@ -318,3 +318,12 @@ def test_what_a_call_costs_the_host(library, capsys):
         check(library.get(result), reference(library.get(a), library.get(b)))
         with capsys.disabled():
             print(f"\n{library.kind.__module__} {name}: {microseconds:.1f} us a call")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_compiled_launcher_takes_arrays_of_cupy(cupy, order):
+    a, b = (cupy.asarray(draw(*shape), order=order) for shape in ((300, 200), (200, 100)))
+    tilewright.matmul(a, b)
+    result = on_gpu.fast.call(a, b, None, None, None, 1.0, 0.0, None)
+    assert type(result) is cupy.ndarray
+    check(cupy.asnumpy(result), reference(cupy.asnumpy(a), cupy.asnumpy(b)))
