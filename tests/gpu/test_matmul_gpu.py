@@ -175,7 +175,7 @@ def test_arrays_of_jax_on_a_gpu_are_xlas():
     array = jax_library().put(draw(3, 3))
     with pytest.raises(ArrayError, match="engine must be left out for arrays of JAX"):
         tilewright.matmul(array, array, engine="cuda")
-    with pytest.raises(ArrayError, match="a product that is traced, or that XLA runs, has no plan"):
+    with pytest.raises(ArrayError, match="call matmul instead"):
         tilewright.plan(array, array)
 
 

@@ -245,7 +245,7 @@ REFUSED = {
     "activation": (lambda a: tilewright.matmul(a, B, activation="rely"), ProblemError, "did you mean 'relu'"),
     "engine": (lambda a: tilewright.matmul(a, B, engine="emulator"), ArrayError, "engine must be left out"),
     "kernel": (lambda a: tilewright.matmul(a, B, kernel="naive"), EngineUnavailableError, "by a kernel on a GPU alone"),
-    "plan": (lambda a: tilewright.plan(a, B), ArrayError, "a product that is traced"),
+    "plan": (lambda a: tilewright.plan(a, B), ArrayError, "call matmul instead"),
 }
 
 
