@@ -5,14 +5,15 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE = Path("src/tilewright/engines/launcher.cpp")
-digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()
+SOURCE, HEADER = (Path("src/tilewright/engines", name) for name in ("launcher.cpp", "steps.h"))
+digest = hashlib.sha256(SOURCE.read_bytes() + HEADER.read_bytes()).hexdigest()
 
 setup(
     ext_modules=[
         Extension(
             "tilewright.engines._launcher",
             [SOURCE.as_posix()],
+            depends=[HEADER.as_posix()],
             define_macros=[("LAUNCHER_SOURCE", f'"{digest}"')],
             extra_compile_args=["-std=c++17", "-fvisibility=hidden", "-g0"],
             optional=True,

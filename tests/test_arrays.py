@@ -179,6 +179,13 @@ def test_batches_and_bias_on_a_gpu(gpus, make):
 
 
 @pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+def test_a_bias_of_one_element_for_one_column(gpus, make):
+    bias = np.float32([[2.0]])
+    check(tilewright.matmul(make(A), make(B[:, :1].copy()), bias=make(bias)).values, A @ B[:, :1] + 2)
+    check(tilewright.matmul(A, B[:, :1], bias=bias), A @ B[:, :1] + 2)
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
 def test_other_layouts_on_a_gpu_are_copied_there(gpus, make):
     out = make(np.full((3, 5), np.nan, np.float32).T)
     a, b = make(np.asfortranarray(A)), make(np.ascontiguousarray(B[::-1])[::-1])
@@ -244,14 +251,6 @@ def test_a_library_that_follows_the_array_api_standard_is_asked_for_new_arrays(g
     assert gpus[1].synchronized == 1
 
 
-def test_the_memory_of_a_jax_result_on_a_gpu_is_the_engines_own(gpus):
-    jax = library_of("a", JaxArray(A, device=0))
-    result = jax.new(jax.read("a", JaxArray(A, device=0), 0), (5, 3), "float32", gpus[0])
-    assert (result.shape, result.strides, result.dtype, result.device) == ((5, 3), (12, 4), "float32", 0)
-    assert result.pointer == result.array.pointer
-    assert gpus[0].uploads == 0
-
-
 def test_copies_that_cannot_be_asked_for_are_refused(gpus):
     a, b, out = Exporter(A, device=0), Exporter(B, device=0), Exporter(C.copy(), device=0)
     with pytest.raises(ArrayError, match="a must have rows or columns whose elements are neighbours"):
@@ -274,7 +273,6 @@ REFUSED = {
         "a must be a vector, a matrix or a batch of matrices, got a s",
     ),
     "CuPy type": (CuPyArray(A.astype("i2")), DtypeError, "a has element type int16; matmul takes float32"),
-    "traced": (DynamicJaxprTracer(), ArrayError, "a is a traced value: matmul takes JAX arrays, outside jit"),
     "JAX type": (JaxArray(A.astype("i4")), DtypeError, "a has element type int32"),
     "DLPack type": (Exporter(A.astype("f8")), DtypeError, "a has element type float64"),
     "DLPack GPU type": (Exporter(A.astype("f8"), device=0), DtypeError, "a has element type float64"),
@@ -323,6 +321,19 @@ def test_a_call_that_torch_records_goes_to_the_operator(monkeypatch):
 def test_gradients_are_no_matter_where_none_are_recorded(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch_module(grad=False))
     check(tilewright.matmul(Tensor(A, requires_grad=True), Tensor(B)).values, A @ B)
+
+
+def test_what_jax_traces_is_the_primitives_and_has_no_plan(monkeypatch):
+    calls = []
+    primitive = SimpleNamespace(matmul=lambda **arguments: calls.append(arguments) or "traced")
+    monkeypatch.setitem(sys.modules, "tilewright.jax_op", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tilewright.jax_op.call", primitive)
+    traced = DynamicJaxprTracer()
+    assert tilewright.matmul(JaxArray(A), traced, alpha=2, activation="relu") == "traced"
+    assert calls[0]["b"] is traced
+    assert (calls[0]["alpha"], calls[0]["activation"], calls[0]["out"]) == (2, "relu", None)
+    with pytest.raises(ArrayError, match="call matmul instead"):
+        tilewright.plan(traced, JaxArray(B))
 
 
 def test_jax_arrays_cannot_be_written():

@@ -74,15 +74,12 @@ class Call(NamedTuple):
             if array is None and name not in ("a", "b"):
                 operands[name] = None
                 continue
-            if name != "a" and library_of(name, array) is not library:
-                raise ArrayError(
-                    f"{name} must be of the same library as a and lie on the same device: "
-                    f"got {type_name(array)}, and {type_name(a)} for a"
-                )
+            if name != "a":
+                check_library(name, array, a)
             operands[name] = library.read(name, array, stream)
         first = operands["a"]
         assert first is not None
-        engine = _host_engine(request) if first.device == HOST else _gpu_engine(request.engine, first.device)
+        engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
         call = cls(request, library, engine, stream, **operands, scalars=scalars)  # type: ignore[arg-type]
         call.check()
         return call
@@ -103,7 +100,8 @@ class Call(NamedTuple):
         """Of the result, that the bias belongs to."""
         if self.bias is None:
             return None
-        return "column" if len(self.bias.shape) == 2 and self.bias.shape[1] == 1 else "row"
+        rows = self.a.shape[-2] if len(self.a.shape) > 1 else 1
+        return "column" if self.bias.shape == (rows, 1) else "row"
 
     @property
     def reads_c(self) -> bool:
@@ -161,6 +159,15 @@ def missing_c(beta: float) -> ArrayError:
     return ArrayError(f"c must be given where beta is not 0, got beta={beta}; it may be the same array as out")
 
 
+def check_library(name: str, array: Any, a: Any) -> None:
+    """Raise ArrayError where an array is of another library than a."""
+    if library_of(name, array) is not library_of("a", a):
+        raise ArrayError(
+            f"{name} must be of the same library as a and lie on the same device: "
+            f"got {type_name(array)}, and {type_name(a)} for a"
+        )
+
+
 _arithmetic = lru_cache(Arithmetic)
 
 
@@ -171,7 +178,7 @@ def _host_engine(request: Request) -> Engine | None:
     return resolve_engine("auto" if request.engine is None else request.engine)
 
 
-def _gpu_engine(engine: str | Engine | None, device: int) -> Engine:
+def gpu_engine(engine: str | Engine | None, device: int) -> Engine:
     """The engine of the GPU that the arrays lie on."""
     if engine is None or engine in ("auto", "cuda"):
         return _gpu(device)

@@ -36,10 +36,11 @@ def matmul(
     `numpy.matmul`: vectors, matrices, and batches of matrices that broadcast.
 
     - Arrays on a GPU are multiplied there, on the stream that is current in PyTorch or CuPy, or that
-      __cuda_array_interface__ names; the call returns before the work has ended. Where the stream cannot
-      be known (JAX, DLPack alone) it has ended on return.
+      __cuda_array_interface__ names, or by XLA (JAX); the call returns before the work has ended. Where the stream
+      cannot be known (DLPack alone) it has ended on return.
     - Where PyTorch records a call, for a gradient or to compile it, it records one operator (see tilewright.torch), and
       its backward products are made here too.
+    - Values that JAX traces (inside jit, grad, vmap, scan) are multiplied where XLA runs the program.
     - Arrays on the host (NumPy, tensors on the CPU) are copied to the GPU and back where there is one.
       Where there is none, NumPy's own BLAS multiplies them, unless a kernel or an engine is named: then
       the emulator runs the kernel, thousands of times slower than a GPU.
@@ -131,8 +132,8 @@ def multiply(request: Request, arrays: Mapping[str, Any], scalars: Scalars, key:
 def _read_unrecorded(request: Request, arrays: Mapping[str, Any], scalars: Scalars) -> Call:
     if library_of("a", arrays["a"]).recorder(arrays) is not None:
         raise ArrayError(
-            "a plan records no gradient and cannot be traced: "
-            "pass tensors that are detached, use torch.no_grad(), or call matmul instead"
+            "a plan cannot be recorded for a gradient, traced, or run by XLA: "
+            "pass arrays that are not recorded, or call matmul instead"
         )
     return Call.read(request, arrays, scalars)
 

@@ -1,5 +1,6 @@
-// What the launcher calls of the CUDA driver: records launches, and answers as a test has set it up to.
+// What the launcher and the XLA handler call of the CUDA driver: records launches, and answers as a test has set it up to.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -39,6 +40,7 @@ uint64_t parameter_bytes[1 << 16];  // by function: of its one parameter
 int capture_query = 0;  // what the query for it returns
 void* current_context = nullptr;
 void* context_below = nullptr;
+void (*on_launch)(uint64_t function, const char* parameters) = nullptr;  // called with what is launched
 
 int cuLaunchKernelEx(const Config* config, void* function, void** parameters, void** extra) {
     if (failing != 0) return failing;
@@ -58,6 +60,13 @@ int cuLaunchKernelEx(const Config* config, void* function, void** parameters, vo
     launch.size = parameter_bytes[reinterpret_cast<uintptr_t>(function)];
     if (launch.size > sizeof launch.parameters) return 1;
     std::memcpy(launch.parameters, parameters[0], launch.size);
+    if (on_launch != nullptr) on_launch(reinterpret_cast<uint64_t>(function), launch.parameters);
+    return 0;
+}
+
+int cuMemsetD32Async(uint32_t* address, unsigned word, size_t count, void*) {
+    if (failing != 0) return failing;
+    for (size_t i = 0; i < count; ++i) address[i] = word;
     return 0;
 }
 

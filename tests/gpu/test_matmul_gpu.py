@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright import ArrayError, DtypeError
+from tilewright import ArrayError, DtypeError, on_gpu
 from tilewright.kernels import KERNELS
 
 pytestmark = pytest.mark.gpu
@@ -166,9 +166,17 @@ def test_arrays_on_the_host_and_a_gpu_are_refused(library):
         tilewright.matmul(library.put(draw(3, 3)), draw(3, 3))
 
 
-def test_arrays_on_a_gpu_are_not_for_the_emulator(library):
+def test_arrays_on_a_gpu_are_not_for_the_emulator(writable):
     with pytest.raises(ArrayError, match="a must lie on the host for the emulator engine, got GPU 0"):
-        tilewright.matmul(library.put(draw(3, 3)), library.put(draw(3, 3)), engine="emulator")
+        tilewright.matmul(writable.put(draw(3, 3)), writable.put(draw(3, 3)), engine="emulator")
+
+
+def test_arrays_of_jax_on_a_gpu_are_xlas():
+    array = jax_library().put(draw(3, 3))
+    with pytest.raises(ArrayError, match="engine must be left out for arrays of JAX"):
+        tilewright.matmul(array, array, engine="cuda")
+    with pytest.raises(ArrayError, match="call matmul instead"):
+        tilewright.plan(array, array)
 
 
 @pytest.mark.parametrize("named", [{}, {"engine": "cuda"}, {"kernel": "warptiled"}])
@@ -310,3 +318,12 @@ def test_what_a_call_costs_the_host(library, capsys):
         check(library.get(result), reference(library.get(a), library.get(b)))
         with capsys.disabled():
             print(f"\n{library.kind.__module__} {name}: {microseconds:.1f} us a call")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_compiled_launcher_takes_arrays_of_cupy(cupy, order):
+    a, b = (cupy.asarray(draw(*shape), order=order) for shape in ((300, 200), (200, 100)))
+    tilewright.matmul(a, b)
+    result = on_gpu.fast.call(a, b, None, None, None, 1.0, 0.0, None)
+    assert type(result) is cupy.ndarray
+    check(cupy.asnumpy(result), reference(cupy.asnumpy(a), cupy.asnumpy(b)))

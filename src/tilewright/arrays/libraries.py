@@ -13,8 +13,9 @@ from tilewright.arrays.protocols import Other
 from tilewright.arrays.torch import Torch
 from tilewright.errors import ArrayError
 
-_NUMPY, _JAX, _OTHER = NumPy(), Jax(), Other()
-_LIBRARIES: dict[str, Library] = {"torch": Torch(), "cupy": CuPy(), "jax": _JAX, "jaxlib": _JAX}
+JAX = Jax()
+_NUMPY, _OTHER = NumPy(), Other()
+_LIBRARIES: dict[str, Library] = {"torch": Torch(), "cupy": CuPy(), "jax": JAX, "jaxlib": JAX}
 
 
 def library_of(argument: str, array: Any) -> Library:

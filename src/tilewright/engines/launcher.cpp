@@ -1,7 +1,8 @@
 // The launcher: a call of a product whose plan exists, from the arrays to the driver, in one call of C++.
 //
 //     call(a, b, c, out, bias, alpha, beta, options)
-//         read     where each array lies, through DLPack's C exchange API: no Python but for PyTorch's flags
+//         read     where each array lies, through DLPack's C exchange API: no Python but for PyTorch's flags, and for
+//                  CuPy's attributes
 //         find     the plan of arrays of these types, shapes, strides, device and alignment; none: MISS
 //         prepare  the result, the stream, the workspace of that stream
 //         launch   each step: write addresses and scalars into its parameters, hand them to the driver
@@ -12,18 +13,18 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "steps.h"
 
 namespace {
 
@@ -59,64 +60,9 @@ struct ExchangeApi {
 
 constexpr uint32_t DLPACK_MAJOR = 1;
 constexpr int DLPACK_CUDA = 2;
+constexpr int MOST_DIMENSIONS = 8;
 const char API_ATTRIBUTE[] = "__dlpack_c_exchange_api__";
 const char API_CAPSULE[] = "dlpack_exchange_api";
-
-// ---- The CUDA driver: what of cuda.h is used here -------------------------------------------------------------------
-
-struct LaunchAttribute {
-    int id;
-    char padding[4];
-    union {
-        char bytes[64];
-        int flag;
-    } value;
-};
-
-struct LaunchConfig {
-    unsigned grid[3];
-    unsigned block[3];
-    unsigned shared_bytes;
-    void* stream;
-    LaunchAttribute* attributes;
-    unsigned attribute_count;
-};
-
-constexpr int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
-constexpr int NOT_CAPTURING = 0;
-constexpr uintptr_t PER_THREAD_STREAM = 2;  // a handle that stands for another stream in every thread
-
-struct alignas(128) TensorMap {
-    char bytes[128];
-};
-
-struct Driver {
-    int (*launch)(const LaunchConfig*, void* function, void** parameters, void** extra);
-    int (*replace_address)(TensorMap* map, void* address);
-    int (*capture_info)(void* stream, int* status, uint64_t* id, void** graph, const void*** nodes,
-                        const void** edges, size_t* count);
-    int (*current)(void** context);
-    int (*push)(void* context);
-    int (*pop)(void** context);
-    int (*error_name)(int status, const char** text);
-    int (*error_words)(int status, const char** text);
-
-    // False, with OSError set, where the library or a function of it is missing.
-    bool open(const char* path) {
-        void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (library == nullptr) return PyErr_SetString(PyExc_OSError, dlerror()), false;
-        const auto find = [&](auto& function, const char* name) {
-            void* address = dlsym(library, name);
-            if (address == nullptr) return PyErr_Format(PyExc_OSError, "%s has no %s", path, name), false;
-            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
-            return true;
-        };
-        return find(launch, "cuLaunchKernelEx") && find(replace_address, "cuTensorMapReplaceAddress") &&
-               find(capture_info, "cuStreamGetCaptureInfo_v3") && find(current, "cuCtxGetCurrent") &&
-               find(push, "cuCtxPushCurrent_v2") && find(pop, "cuCtxPopCurrent_v2") &&
-               find(error_name, "cuGetErrorName") && find(error_words, "cuGetErrorString");
-    }
-};
 
 // ---- Objects of Python ----------------------------------------------------------------------------------------------
 
@@ -156,13 +102,7 @@ PyObject* missed() {
 }
 
 bool fail(const Driver& driver, int status) {
-    const char* name = nullptr;
-    const char* words = nullptr;
-    driver.error_name(status, &name);
-    driver.error_words(status, &words);
-    const std::string unknown = "CUDA error " + std::to_string(status);
-    PyErr_Format(launch_error, words ? "the GPU reports %s: %s" : "the GPU reports %s", name ? name : unknown.c_str(),
-                 words);
+    PyErr_SetString(launch_error, words(driver, status).c_str());
     return false;
 }
 
@@ -198,6 +138,90 @@ Ref attribute(PyObject* object, std::initializer_list<const char*> path) {
     return found;
 }
 
+// ---- CuPy, which has no exchange API: one made of attributes of its arrays ------------------------------------------
+
+// Objects that are never released, as a module's are not; null until an array of CuPy is met.
+struct {
+    PyObject *current_stream, *data, *pointer, *device, *shape, *strides, *dtype;
+    PyObject* types[3];  // those below
+} cupy;
+
+struct ElementType {
+    const char* name;
+    uint8_t code, bits;
+};
+constexpr ElementType ELEMENT_TYPES[3] = {{"float32", 2, 32}, {"float16", 2, 16}, {"bfloat16", 4, 16}};
+
+// False where an attribute is no integer.
+bool read_integer(PyObject* object, PyObject* name, int64_t& value) {
+    const Ref found(PyObject_GetAttr(object, name));
+    value = found ? PyLong_AsLongLong(found.get()) : -1;
+    return !PyErr_Occurred();
+}
+
+// The length of an attribute that is a tuple of integers; -1 where it is none, or too long.
+int read_integers(PyObject* object, PyObject* name, int64_t (&values)[MOST_DIMENSIONS]) {
+    const Ref found(PyObject_GetAttr(object, name));
+    if (!found || !PyTuple_Check(found.get()) || PyTuple_GET_SIZE(found.get()) > MOST_DIMENSIONS) return -1;
+    const int count = int(PyTuple_GET_SIZE(found.get()));
+    for (int i = 0; i < count; ++i) values[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(found.get(), i));
+    return PyErr_Occurred() ? -1 : count;
+}
+
+int read_cupy(void* object, DLTensor* tensor) {
+    // Shapes and strides of what this thread has read last: more than two calls, one within the other, need.
+    thread_local int64_t kept[16][2][MOST_DIMENSIONS];
+    thread_local unsigned newest = 0;
+    auto& [shape, strides] = kept[++newest % 16];
+    PyObject* const array = static_cast<PyObject*>(object);
+    const Ref dtype(PyObject_GetAttr(array, cupy.dtype));
+    const Ref data(PyObject_GetAttr(array, cupy.data));
+    if (!dtype || !data) return -1;
+    const auto type = std::find(std::begin(cupy.types), std::end(cupy.types), dtype.get());
+    const int count = read_integers(array, cupy.shape, shape);
+    int64_t pointer, device;
+    if (type == std::end(cupy.types) || count < 0 || read_integers(array, cupy.strides, strides) != count ||
+        !read_integer(data.get(), cupy.pointer, pointer) || !read_integer(data.get(), cupy.device, device)) {
+        return -1;
+    }
+    const ElementType& element = ELEMENT_TYPES[type - cupy.types];
+    for (int i = 0; i < count; ++i) {
+        if (strides[i] % (element.bits / 8) != 0) return -1;
+        strides[i] /= element.bits / 8;
+    }
+    *tensor = {reinterpret_cast<void*>(pointer), {DLPACK_CUDA, int32_t(device)}, count, element.code, element.bits, 1,
+               shape, strides, 0};
+    return 0;
+}
+
+int current_stream_of_cupy(int32_t, int32_t device, void** stream) {
+    const Ref found(PyObject_CallFunction(cupy.current_stream, "i", int(device)));
+    const Ref handle(found ? PyObject_GetAttrString(found.get(), "ptr") : nullptr);
+    *stream = handle ? PyLong_AsVoidPtr(handle.get()) : nullptr;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+const ExchangeApi CUPY_API = {DLPACK_MAJOR, 0, nullptr, nullptr, nullptr, nullptr, read_cupy, current_stream_of_cupy};
+
+// CuPy's API, if this is the type of its arrays and all that is needed of CuPy is there.
+const ExchangeApi* api_of_cupy(PyObject* type) {
+    const Ref name(PyUnicode_FromString("cupy"));
+    const Ref module(PyImport_GetModule(name.get()));
+    if (!module || attribute(module.get(), {"ndarray"}).get() != type) return nullptr;
+    const Ref numpy(PyImport_ImportModule("numpy"));
+    if (!numpy) return nullptr;
+    cupy.current_stream = attribute(module.get(), {"cuda", "get_current_stream"}).release();
+    cupy.data = PyUnicode_InternFromString("data");
+    cupy.pointer = PyUnicode_InternFromString("ptr");
+    cupy.device = PyUnicode_InternFromString("device_id");
+    cupy.shape = PyUnicode_InternFromString("shape");
+    cupy.strides = PyUnicode_InternFromString("strides");
+    cupy.dtype = PyUnicode_InternFromString("dtype");
+    for (int i = 0; i < 3; ++i) cupy.types[i] = PyObject_CallMethod(numpy.get(), "dtype", "s", ELEMENT_TYPES[i].name);
+    PyErr_Clear();  // without ml_dtypes, NumPy knows no bfloat16
+    return cupy.current_stream ? &CUPY_API : nullptr;
+}
+
 // What is known of a type; without an API where it has none, or where a subclass may have given it another meaning.
 Library discover(PyTypeObject* type) {
     PyObject* const subject = reinterpret_cast<PyObject*>(type);
@@ -221,7 +245,8 @@ Library discover(PyTypeObject* type) {
     }
     const Ref members = attribute(subject, {"__dict__"});
     const Ref capsule(members ? PyMapping_GetItemString(members.get(), API_ATTRIBUTE) : nullptr);
-    if (capsule) library.api = supported(capsule.get());
+    PyErr_Clear();
+    library.api = capsule ? supported(capsule.get()) : api_of_cupy(subject);
     return library;
 }
 
@@ -259,7 +284,6 @@ bool is_same(const DLTensor& x, const DLTensor& y) {
 // The arrays of a call, in the order of its arguments.
 enum Argument { A, B, C, OUT, BIAS, ARGUMENTS };
 
-constexpr int MOST_DIMENSIONS = 8;
 constexpr size_t MOST_WORDS = 1 + ARGUMENTS * (1 + 2 * MOST_DIMENSIONS);
 constexpr size_t MOST_PLANS = 4096;
 constexpr uint64_t VECTOR_BYTES = 16;
@@ -294,73 +318,6 @@ struct Key {
     }
 };
 
-// Where the value of a slot comes from: an address, or a scalar.
-enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_WORKSPACE, FROM_TICKETS, FROM_RELAYOUT, ADDRESSES };
-const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "workspace", "tickets", "relayout"};
-const char* const SCALAR_NAMES[] = {"alpha", "beta"};
-
-struct Values {
-    uint64_t addresses[ADDRESSES] = {};
-    float scalars[2] = {};
-};
-
-struct Slot {
-    enum Kind { POINTER, MAP, SCALAR } kind;
-    size_t offset;
-    int source;
-    int64_t shift;
-    TensorMap map = {};    // as it was written last: parameters need not lie on the boundary that the driver asks for
-    uint64_t written = 0;  // the map's address; 0 if it was never replaced
-};
-
-struct Step {
-    LaunchConfig config = {};
-    LaunchAttribute overlap = {};
-    void* function = nullptr;
-    std::vector<char> parameters;
-    std::vector<void*> addresses;  // of each parameter in them
-    std::vector<Slot> slots;
-
-    // Writes addresses and scalars of a call into the parameters.
-    int fill(const Driver& driver, const Values& values) {
-        for (Slot& slot : slots) {
-            char* const target = parameters.data() + slot.offset;
-            if (slot.kind == Slot::SCALAR) {
-                std::memcpy(target, &values.scalars[slot.source], sizeof(float));
-                continue;
-            }
-            const uint64_t value = values.addresses[slot.source] + slot.shift;
-            if (slot.kind == Slot::POINTER) {
-                std::memcpy(target, &value, sizeof value);
-            } else if (slot.written != value) {
-                const int status = driver.replace_address(&slot.map, reinterpret_cast<void*>(value));
-                if (status != 0) return status;
-                std::memcpy(target, &slot.map, sizeof slot.map);
-                slot.written = value;
-            }
-        }
-        return 0;
-    }
-
-    int launch(const Driver& driver, void* stream) {
-        config.stream = stream;
-        return driver.launch(&config, function, addresses.data(), nullptr);
-    }
-};
-
-// Memory besides the operands: what a plan needs, or what a stream has.
-struct Memory {
-    uint64_t workspace = 0, tickets = 0, relayout = 0;  // addresses
-    Py_ssize_t workspace_bytes = 0, ticket_count = 0, relayout_bytes = 0;
-
-    bool is_empty() const { return workspace_bytes == 0 && ticket_count == 0 && relayout_bytes == 0; }
-
-    bool covers(const Memory& needed) const {
-        return workspace_bytes >= needed.workspace_bytes && ticket_count >= needed.ticket_count &&
-               relayout_bytes >= needed.relayout_bytes;
-    }
-};
-
 struct Plan {
     Key key;
     std::vector<std::unique_ptr<Step>> steps;
@@ -372,73 +329,6 @@ struct Plan {
     bool swapped = false;                     // whether the plan's A is the call's b
 };
 
-// ---- From Python's plan to ours: false with an error set --------------------------------------------------------------
-
-bool read_slot(PyObject* tuple, Step& step) {
-    Py_ssize_t offset;
-    const char *kind, *source;
-    long long shift;
-    if (!PyArg_ParseTuple(tuple, "nssL;a Slot", &offset, &kind, &source, &shift)) return false;
-    const std::string name = source;
-    const auto index = [&](const char* const* names, int count) {
-        return int(std::find(names, names + count, name) - names);
-    };
-    Slot slot = {Slot::POINTER, size_t(offset), index(ADDRESS_NAMES, ADDRESSES), shift};
-    size_t size = sizeof(uint64_t);
-    int sources = ADDRESSES;
-    if (kind == std::string("map")) {
-        slot.kind = Slot::MAP, size = sizeof(TensorMap);
-    } else if (kind == std::string("scalar")) {
-        slot.kind = Slot::SCALAR, size = sizeof(float), sources = 2, slot.source = index(SCALAR_NAMES, 2);
-    } else if (kind != std::string("pointer")) {
-        return PyErr_Format(PyExc_ValueError, "a slot is a pointer, a map or a scalar, got '%s'", kind), false;
-    }
-    if (slot.source == sources) return PyErr_Format(PyExc_ValueError, "no %s comes from '%s'", kind, source), false;
-    if (offset < 0 || size_t(offset) + size > step.parameters.size()) {
-        PyErr_Format(PyExc_ValueError, "no %s fits at byte %zd of %zu", kind, offset, step.parameters.size());
-        return false;
-    }
-    if (slot.kind == Slot::MAP) std::memcpy(&slot.map, step.parameters.data() + offset, sizeof slot.map);
-    step.slots.push_back(slot);
-    return true;
-}
-
-bool read_step(PyObject* tuple, Plan& plan) {
-    auto step = std::make_unique<Step>();
-    unsigned long long function;
-    LaunchConfig& config = step->config;
-    int overlaps;
-    PyObject *arguments, *offsets, *slots;
-    if (!PyArg_ParseTuple(tuple, "K(III)(III)IpSO!O!;a Step", &function, &config.grid[0], &config.grid[1],
-                          &config.grid[2], &config.block[0], &config.block[1], &config.block[2],
-                          &config.shared_bytes, &overlaps, &arguments, &PyTuple_Type, &offsets, &PyTuple_Type, &slots)) {
-        return false;
-    }
-    step->function = reinterpret_cast<void*>(function);
-    if (overlaps) {
-        step->overlap.id = PROGRAMMATIC_STREAM_SERIALIZATION;
-        step->overlap.value.flag = 1;
-        config.attributes = &step->overlap;
-        config.attribute_count = 1;
-    }
-    const char* bytes = PyBytes_AS_STRING(arguments);
-    step->parameters.assign(bytes, bytes + PyBytes_GET_SIZE(arguments));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(offsets); ++i) {
-        const Py_ssize_t offset = PyLong_AsSsize_t(PyTuple_GET_ITEM(offsets, i));
-        if (PyErr_Occurred()) return false;
-        if (offset < 0 || size_t(offset) >= step->parameters.size()) {
-            return PyErr_Format(PyExc_ValueError, "no parameter begins at byte %zd of %zu", offset,
-                                step->parameters.size()), false;
-        }
-        step->addresses.push_back(step->parameters.data() + offset);
-    }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
-        if (!read_slot(PyTuple_GET_ITEM(slots, i), *step)) return false;
-    }
-    plan.steps.push_back(std::move(step));
-    return true;
-}
-
 // ---- The launcher ---------------------------------------------------------------------------------------------------
 
 struct Arrays {
@@ -449,30 +339,6 @@ struct Arrays {
     const DLTensor* get(int argument) const {
         return objects[argument] == Py_None ? nullptr : &tensors[argument];
     }
-};
-
-// While it lives, a plan's context is current in this thread.
-class Current {
-public:
-    Current(const Driver& driver, void* context) : driver(driver) {
-        void* before = nullptr;
-        status = driver.current(&before);
-        if (status == 0 && before != context) {
-            status = driver.push(context);
-            pushed = status == 0;
-        }
-    }
-    Current(const Current&) = delete;
-    ~Current() {
-        void* popped;
-        if (pushed) driver.pop(&popped);
-    }
-
-    int status;
-
-private:
-    const Driver& driver;
-    bool pushed = false;
 };
 
 class State {
@@ -542,7 +408,7 @@ public:
             return nullptr;
         }
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {
-            if (!read_step(PyTuple_GET_ITEM(steps, i), *plan)) return nullptr;
+            if (!read_step(PyTuple_GET_ITEM(steps, i), plan->steps)) return nullptr;
         }
         if (arrays.objects[OUT] == Py_None) {
             PyObject *make, *make_arguments, *make_keywords;

@@ -3,18 +3,13 @@
 It is built at first use with this machine's C++ compiler, unless the package was installed with it built.
 """
 
-import hashlib
 import importlib
-import importlib.util
-import sys
-import sysconfig
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from tilewright.engines import cache
-from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
+from tilewright.engines import extension
 from tilewright.engines.plan import Memory, Needs, Step
 from tilewright.errors import CompileError, EngineUnavailableError
 
@@ -23,7 +18,6 @@ DRIVER = "libcuda.so.1"
 
 _MODULE = "tilewright.engines._launcher"
 _SOURCE = Path(__file__).with_suffix(".cpp")
-_OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
 class Launcher(Protocol):
@@ -96,7 +90,7 @@ class LauncherModule(Protocol):
     MISS: object
     """What `call` answers where the plan is not known."""
     SOURCE: str
-    """Digest of the source that it was compiled from."""
+    """Digest of the sources that it was compiled from."""
 
     def Launcher(self, driver: str, device_type: int = 2) -> Launcher:  # noqa: N802 - it is a class
         """A launcher without plans.
@@ -113,8 +107,7 @@ class LauncherModule(Protocol):
 @lru_cache
 def load() -> LauncherModule | None:
     """The launcher's module; None where it is not built, and cannot be: no C++ compiler, or no headers of Python."""
-    text = _SOURCE.read_text(encoding="utf-8")
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    digest = extension.digest(_SOURCE)
     try:
         built = cast(LauncherModule, importlib.import_module(_MODULE))
         if digest == built.SOURCE:  # it may be an older one, where the package is installed to be edited
@@ -122,38 +115,7 @@ def load() -> LauncherModule | None:
     except ImportError:
         pass
     try:
-        return cast(LauncherModule, _import(_compiled(text, digest)))
+        path = extension.built(_SOURCE, [f'-DLAUNCHER_SOURCE="{digest}"'])
+        return cast(LauncherModule, extension.imported(_MODULE, path))
     except (CompileError, EngineUnavailableError, ImportError, OSError):
         return None
-
-
-def _compiled(text: str, digest: str) -> Path:
-    """The module as a shared object, compiled once for each version of Python.
-
-    Raises:
-        CompileError: it does not compile.
-        EngineUnavailableError: there is no working C++ compiler.
-        OSError: Python's headers are missing.
-    """
-    headers = Path(sysconfig.get_path("include"))
-    if not (headers / "Python.h").is_file():
-        raise FileNotFoundError(f"there is no Python.h in {headers}")
-    compiler = find_compiler()
-    version = (sys.version, sysconfig.get_config_var("EXT_SUFFIX"))
-    name = "launcher-" + cache.key(compiler, _OPTIONS, version, text)
-    found = cache.find(name, SUFFIX)
-    if found is None:
-        with scratch() as output:
-            defines = f'-DLAUNCHER_SOURCE="{digest}"'
-            compiler.run([*_OPTIONS, defines, f"-I{headers}", str(_SOURCE), "-o", str(output)])
-            found = cache.store(name, SUFFIX, output.read_bytes())
-    return found
-
-
-def _import(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(_MODULE, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no extension module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -1,0 +1,66 @@
+"""C++ modules for Python: built at first use with this machine's compiler, and cached."""
+
+import hashlib
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.engines import cache
+from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
+
+_OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+_STEPS = Path(__file__).with_name("steps.h")
+"""The header that they share."""
+
+
+def digest(source: Path) -> str:
+    """A name for what a module is compiled from."""
+    return hashlib.sha256(_text(source).encode()).hexdigest()
+
+
+def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = ()) -> Path:
+    """A module as a shared object, compiled once for each version of Python.
+
+    Args:
+        source: its one source, which may include steps.h.
+        options: for the compiler, besides the usual ones.
+        versions: of other things that it is compiled against.
+
+    Raises:
+        CompileError: it does not compile.
+        EngineUnavailableError: there is no working C++ compiler.
+        OSError: Python's headers are missing.
+    """
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").is_file():
+        raise FileNotFoundError(f"there is no Python.h in {headers}")
+    compiler = find_compiler()
+    version = (sys.version, sysconfig.get_config_var("EXT_SUFFIX"), *versions)
+    name = f"{source.stem}-" + cache.key(compiler, _OPTIONS, version, _text(source))
+    found = cache.find(name, SUFFIX)
+    if found is None:
+        with scratch() as output:
+            compiler.run([*_OPTIONS, *options, f"-I{headers}", str(source), "-o", str(output)])
+            found = cache.store(name, SUFFIX, output.read_bytes())
+    return found
+
+
+def imported(module: str, path: Path) -> Any:
+    """The module that a shared object holds.
+
+    Raises:
+        ImportError: it is none.
+    """
+    spec = importlib.util.spec_from_file_location(module, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no extension module")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def _text(source: Path) -> str:
+    return source.read_text(encoding="utf-8") + _STEPS.read_text(encoding="utf-8")

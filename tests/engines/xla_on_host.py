@@ -1,0 +1,65 @@
+"""XLA programs on the host whose products go through the handler to the stand-in driver, which computes with NumPy."""
+
+import ctypes
+import struct
+import sysconfig
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+from launcher_products import CONTEXT, SLOTS, STEP
+
+from stand_ins import NumPyEngine
+from tilewright.engines import extension, xla_handler
+from tilewright.engines.host_compiler import find_compiler
+from tilewright.engines.plan import Needs, Pointers, Slot
+from tilewright.problem import Scalars
+
+STREAM = 0x5EA
+NEEDS = Needs(workspace_bytes=100, tickets=3, relayout_bytes=1000)
+_SLOTS = (
+    *(slot._replace(shift=0) for slot in SLOTS),
+    Slot(48, "pointer", "workspace"),
+    Slot(56, "pointer", "tickets"),
+    Slot(64, "pointer", "relayout"),
+)
+_LAUNCHED = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.POINTER(ctypes.c_char))
+
+
+def build(folder):
+    """The handler, which XLA knows on the host."""
+    path = folder / "host_handler.so"
+    include = [f"-isystem{jax.ffi.include_dir()}", f"-I{sysconfig.get_path('include')}"]
+    source = Path(__file__).with_name("host_handler.cpp")
+    options = [*include, f"-I{xla_handler._SOURCE.parent}"]
+    find_compiler().run(["-std=c++17", "-O1", "-fPIC", "-shared", *options, str(source), "-o", str(path)])
+    handler = extension.imported("tilewright.engines._xla_handler", path)
+    target = jax.ffi.pycapsule(ctypes.CDLL(str(path)).on_host)
+    jax.ffi.register_ffi_target(xla_handler.TARGET, target, platform="cpu")
+    return handler
+
+
+class LaunchedEngine(NumPyEngine):
+    """An engine whose plans have one step, which the stand-in driver hands back to it."""
+
+    context = CONTEXT
+
+    def __init__(self, driver, needs):
+        super().__init__((9, 0))
+        self.needs = needs
+        self.driver = driver
+        self.tickets = []
+        self.back = _LAUNCHED(self.launched)
+        driver.on_launch = ctypes.cast(self.back, ctypes.c_void_p).value
+
+    def plan(self, *arguments, **named):
+        plan = super().plan(*arguments, **named)
+        step = STEP._replace(function=len(self.planned), arguments=bytes(72), slots=_SLOTS)
+        self.driver.takes(step)
+        return replace(plan, steps=(step,), needs=self.needs)
+
+    def launched(self, function, parameters):
+        a, b, c, d, bias, alpha, beta, _, tickets, _ = struct.unpack("5Q2f3Q", parameters[:72])
+        if tickets:
+            self.tickets.append(ctypes.string_at(tickets, 4 * self.needs.tickets))
+        self.start(self.planned[function - 1], Pointers(a, b, d, c, bias), Scalars(alpha, beta))
