@@ -42,7 +42,7 @@ constexpr int SHARED = TILES > SUMS ? TILES : SUMS;
 // 128 registers are enough for 64 sums. With more NVRTC 13.0 chooses some with bank conflicts in the loop.
 constexpr bool FEW_REGISTERS = TM * TN <= 64 && MIN_BLOCKS * THREADS < 512;
 constexpr int LEAST_BLOCKS = FEW_REGISTERS ? 512 / (BUNDLE * THREADS) : MIN_BLOCKS / BUNDLE;
-constexpr bool BIAS_AHEAD = K_SLICES > 1;  // without slices NVRTC 13.5 then chooses registers with bank conflicts in the loop
+constexpr bool BIAS_AHEAD = BIAS::EXISTS && K_SLICES > 1;  // without slices NVRTC 13.5 would add bank conflicts to the loop
 
 using TilesOfA = FactorTiles<!TRANSPOSED_A, BM, BK, WARPS, A_BUFFERS, LANES_M>;
 using TilesOfB = FactorTiles<TRANSPOSED_B, BN, BK, WARPS, B_BUFFERS, LANES_N>;
