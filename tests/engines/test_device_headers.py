@@ -69,6 +69,8 @@ USES = {
         ],
     ),
     "dependent_launch.cuh": ("sm_75", ["wait_for_grid_before();", "let_grid_after_start();"]),
+    "prefetch.cuh": ("sm_75", ["prefetch_to_l2(global);"]),
+    "approximate.cuh": ("sm_75", ["*out = exp2_approx(inside) > 1.5f;", "*out = reciprocal_approx(*global) > 1.5f;"]),
 }
 NEWER = {
     "sm_75": ["sm_75", "sm_89", "sm_90a", "sm_120a"],

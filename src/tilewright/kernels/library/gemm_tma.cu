@@ -42,6 +42,7 @@ constexpr int SHARED = TILES > SUMS ? TILES : SUMS;
 // 128 registers are enough for 64 sums. With more NVRTC 13.0 chooses some with bank conflicts in the loop.
 constexpr bool FEW_REGISTERS = TM * TN <= 64 && MIN_BLOCKS * THREADS < 512;
 constexpr int LEAST_BLOCKS = FEW_REGISTERS ? 512 / (BUNDLE * THREADS) : MIN_BLOCKS / BUNDLE;
+constexpr bool BIAS_AHEAD = BIAS::EXISTS && K_SLICES > 1;  // without slices NVRTC 13.5 would add bank conflicts to the loop
 
 using TilesOfA = FactorTiles<!TRANSPOSED_A, BM, BK, WARPS, A_BUFFERS, LANES_M>;
 using TilesOfB = FactorTiles<TRANSPOSED_B, BN, BK, WARPS, B_BUFFERS, LANES_N>;
@@ -91,6 +92,7 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
         if (threadIdx.x == 0 || K == 0) wait_for_grid_before();
         if (K > 0) {
             if (threadIdx.x == 0) load(work.from);
+            if (BIAS_AHEAD) prefetch_bias<BM, BN>(output, sizes, work.row, work.col);
             go_on();
         }
         float sums[TM][TN] = {};
@@ -122,6 +124,12 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
         }
         add_products(sums, a[1], b[1]);
 
+        const auto row_of = [=](int i) {
+            const int own = slice * ROWS + i;  // among the thread's rows
+            return TilesOfA::row(thread_row / 4 + own / 4 * LANES_M, own % 4);
+        };
+        TileBias<RESULT, !ALIGNED, ROWS, TN, 4 * LANES_N> bias(output, sizes);
+        if (BIAS_AHEAD) bias.load(work.row, work.col, row_of, thread_col);
         float totals[ROWS][TN];
         add_slices<K_SLICES, SLICE_THREADS>(totals, sums, memory);
         if (K_SLICES > 1) fence_async_shared();  // the copy engine writes there later
@@ -129,11 +137,8 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
         TilesOfB::sort(totals, thread_col / 4);
         if (!ALIGNED) sync_block<THREADS>();  // all have loaded their sums: the tile replaces them
         const Result<RESULT> result(output, sizes, work.matrix);
-        const auto row_of = [=](int i) {
-            const int own = slice * ROWS + i;  // among the thread's rows
-            return TilesOfA::row(thread_row / 4 + own / 4 * LANES_M, own % 4);
-        };
-        store_results<!ALIGNED, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, memory);
+        if (!BIAS_AHEAD) bias.load(work.row, work.col, row_of, thread_col);
+        store_results<BN>(result, work.row, work.col, row_of, thread_col, totals, bias, memory);
         reconverge();
         if (!ALIGNED) {
             sync_block<THREADS>();

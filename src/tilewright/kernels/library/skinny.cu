@@ -70,9 +70,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int tiles_few = (few_sides - 1) / FEW + 1;
     const int tiles_of_matrix = tiles_few * ((wide_sides - 1) / WIDE_TILE + 1);
     const int tiles = tiles_of_matrix * sizes.batch;
-    const int tile = blockIdx.x % tiles;
-    const int split = blockIdx.x / tiles;
-    const int matrix = tile / tiles_of_matrix;
+    const int tile = blockIdx.x % tiles, split = blockIdx.x / tiles, matrix = tile / tiles_of_matrix;
     const int few_side = tile % tiles_of_matrix % tiles_few * FEW;
     const int wide_tile = tile % tiles_of_matrix / tiles_few * WIDE_TILE;
     // Of the blocks that there are for the tile, those used: each of their groups has a step.
@@ -106,6 +104,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         wide_next = LoadWide::at(wide_next, wide.ld, 0, STEP);
     };
     wait_for_grid_before();
+    prefetch_bias<SWAPPED ? WIDE_TILE : FEW, SWAPPED ? FEW : WIDE_TILE>(output, sizes, SWAPPED ? wide_tile : few_side,
+                                                                        SWAPPED ? few_side : wide_tile);
     int left = end - first_step - ends;
     if (AHEAD && left > 0) load_wide(b);
     for (; left > 0; --left) {

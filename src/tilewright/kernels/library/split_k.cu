@@ -75,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             if (K > 0 && work.from + ahead < work.to) start((stage + ahead) % STAGES);
             commit_copies();  // a group a step, be it empty, so that to count groups is to count steps
         }
+        prefetch_bias<BM, BN>(output, sizes, work.row, work.col);
         float sums[TM][TN] = {};
         for (int step = work.from; step < work.to && K > 0; ++step) {
             wait_copies<STAGES - 2>();
@@ -100,16 +101,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             if (++stage == STAGES) stage = 0;
         }
 
+        const auto row_of = [=](int i) {
+            const int own = slice * ROWS + i;  // among the thread's rows
+            return thread_row + own / 4 * 4 * LANES_M + own % 4;
+        };
+        TileBias<RESULT, STAGED, ROWS, TN, 4 * LANES_N> bias(output, sizes);
+        bias.load(work.row, work.col, row_of, thread_col);
         float totals[ROWS][TN];
         add_slices<K_SLICES, SLICE_THREADS>(totals, sums, stages);
         if (!work.reduce<THREADS>(totals, workspace)) continue;
         if (STAGED) __syncthreads();  // the last stage, or the slices' sums, have been read
         const Result<RESULT> result(output, sizes, work.matrix);
-        const auto row_of = [=](int i) {
-            const int own = slice * ROWS + i;  // among the thread's rows
-            return thread_row + own / 4 * 4 * LANES_M + own % 4;
-        };
-        store_results<STAGED, BN, 4 * LANES_N>(result, work.row, work.col, row_of, thread_col, totals, stages);
+        store_results<BN>(result, work.row, work.col, row_of, thread_col, totals, bias, stages);
         if (STAGED) {
             __syncthreads();
             store_tile<BM, BN, THREADS / 32>(result, work.row, work.col, stages);

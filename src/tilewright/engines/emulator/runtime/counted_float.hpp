@@ -62,6 +62,7 @@ class Float {
     friend Float operator+(Float a, const Product& b) { return b.plus(a.value_); }
     friend Float operator+(const Product& a, Float b) { return a.plus(b.value_); }
     friend Float operator-(Float a) { return -a.value_; }
+    friend Float operator-(Float a, Float b) { return a += -b; }
     friend Float operator/(Float a, Float b) { return a.value_ / b.value_; }  // many instructions: none of those counted
     friend constexpr bool operator==(Float a, Float b) { return a.value_ == b.value_; }
     friend constexpr bool operator!=(Float a, Float b) { return a.value_ != b.value_; }
@@ -82,9 +83,10 @@ inline Float operator+(const Product& a, const Product& b) { return Float(a) + b
 
 }  // namespace simt
 
-// Of many instructions too.
+// Of many instructions too, or of none of those counted.
 inline simt::Float expf(simt::Float x) { return expf(x.value()); }
-inline simt::Float erff(simt::Float x) { return erff(x.value()); }
+inline simt::Float exp2f(simt::Float x) { return exp2f(x.value()); }
+inline simt::Float fabsf(simt::Float x) { return fabsf(x.value()); }
 
 inline simt::Float fmaf(simt::Float a, simt::Float b, simt::Float c) { return a * b + c; }
 

@@ -7,12 +7,40 @@
 #include "epilogue/biases.cuh"
 #include "operands.cuh"
 #include "tile_io.cuh"
+#include <prefetch.cuh>  // in brackets: the emulator has one of its own
+
+// The bias of every matrix of the result: 0 for rows where it has values of columns, and for columns where it has none.
+template <typename T>
+struct Bias {
+    const T* values;
+    int m, n;
+
+    __device__ __forceinline__ Bias(const Output<T>& output, const Sizes& sizes)
+        : values(output.bias), m(sizes.m), n(sizes.n) {}
+
+    __device__ __forceinline__ float of_row(int row) const {
+        return BIAS::OF_ROWS && (!EDGES || row < m) ? to_float(values[row]) : 0.0f;
+    }
+    __device__ __forceinline__ float of_column(int col) const {
+        return BIAS::OF_COLUMNS && (!EDGES || col < n) ? to_float(values[col]) : 0.0f;
+    }
+};
+
+// Starts to load what the bias has for a ROWS x COLS tile at (row, col) into the L2 cache. Called by a whole block.
+template <int ROWS, int COLS, typename T>
+__device__ __forceinline__ void prefetch_bias(const Output<T>& output, const Sizes& sizes, int row, int col) {
+    constexpr int SECTOR = 32 / sizeof(T);  // elements that come together
+    constexpr unsigned COUNT = BIAS::OF_ROWS ? ROWS : BIAS::OF_COLUMNS ? COLS : 0;
+    const unsigned own = threadIdx.x * SECTOR;
+    const int at = (BIAS::OF_ROWS ? row : col) + own;
+    if (own < COUNT && (!EDGES || at < (BIAS::OF_ROWS ? sizes.m : sizes.n))) prefetch_to_l2(output.bias + at);
+}
 
 template <typename T>
 struct Result {
     T* D;
     const T* C;
-    const T* bias;
+    Bias<T> bias;
     int m, n, ldd, ldc;
     float alpha, beta;
 
@@ -20,21 +48,13 @@ struct Result {
     __device__ __forceinline__ Result(const Output<T>& output, const Sizes& sizes, int i)
         : D(output.D + i * output.batch_stride_d),
           C(output.C + i * output.batch_stride_c),
-          bias(output.bias),
+          bias(output, sizes),
           m(sizes.m),
           n(sizes.n),
           ldd(output.ldd),
           ldc(output.ldc),
           alpha(output.alpha),
           beta(output.beta) {}
-
-    // What the bias has for a row or a column; 0 where it has none for it.
-    __device__ __forceinline__ float bias_of_row(int row) const {
-        return BIAS::OF_ROWS && (!EDGES || row < m) ? to_float(bias[row]) : 0.0f;
-    }
-    __device__ __forceinline__ float bias_of_column(int col) const {
-        return BIAS::OF_COLUMNS && (!EDGES || col < n) ? to_float(bias[col]) : 0.0f;
-    }
 
     // Stores element (row, col), given alpha times its sum.
     __device__ __forceinline__ void store_scaled(int row, int col, float scaled, float of_row, float of_column) const {
@@ -45,7 +65,7 @@ struct Result {
 
     // Stores element (row, col), given its sum.
     __device__ __forceinline__ void store(int row, int col, float sum) const {
-        store_scaled(row, col, alpha * sum, bias_of_row(row), bias_of_column(col));
+        store_scaled(row, col, alpha * sum, bias.of_row(row), bias.of_column(col));
     }
 
     // Stores elements (row, col) to (row, col + 3), given their sums; col is a multiple of 4.
@@ -79,8 +99,8 @@ struct Result {
     __device__ __forceinline__ void store_quad(int row, int col, const float* sums) const {
         float of_columns[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) of_columns[i] = bias_of_column(col + i);
-        store_quad(row, col, sums, bias_of_row(row), of_columns);
+        for (int i = 0; i < 4; ++i) of_columns[i] = bias.of_column(col + i);
+        store_quad(row, col, sums, bias.of_row(row), of_columns);
     }
 
   private:
