@@ -63,4 +63,4 @@ def problems(
         a, b = orders(layout or shape.layout)
         count = shape.batch if batch is None else batch
         found.append(Problem(shape.m, shape.n, shape.k, arithmetic, count, a, b, epilogue=epilogue))
-    return found
+    return list(dict.fromkeys(found))  # a column of A that is a row too is the same in both orders

@@ -82,10 +82,11 @@ class Measured:
         numbers: dict[tuple[str, Config], int] = {}
         cells: list[tuple[int, int, float, bool]] = []
         for row, (_, _, entries) in enumerate(rows):
-            for entry in entries:
+            slow_downs = _slow_downs(entries)
+            for entry, slow_down in zip(entries, slow_downs, strict=True):
                 if (config := upgraded(entry.kernel, entry.config)) is not None:
                     number = numbers.setdefault((entry.kernel, config), len(numbers))
-                    cells.append((row, number, entry.time_us, entry.accurate))
+                    cells.append((row, number, entry.time_us / slow_down, entry.accurate))
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
         self.places = np.array([place(sizes) for sizes, _, _ in rows])
         aligned = np.array([sizes.aligned for sizes, _, _ in rows])
@@ -163,6 +164,14 @@ class Measured:
             if of_kernel.any():
                 found[kernel.name] = math.exp(self.usual + float(np.median(self._errors[of_kernel])))
         return found
+
+
+def _slow_downs(entries: list["Entry"]) -> list[float]:
+    """How many times longer runs took because the GPU was slower that day than in the run of the first entry: cuBLAS,
+    which was timed next to each, tells. 1 where it was not timed."""
+    baselines = [entry.baseline_gflops for entry in entries]
+    first = next(filter(None, baselines), None)
+    return [first / own if first and own else 1.0 for own in baselines]
 
 
 def _beside(facts: Iterable[NDArray[Any]], choices: list[int]) -> _Floats:
