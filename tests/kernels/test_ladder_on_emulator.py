@@ -64,7 +64,7 @@ def test_every_rung_is_tested():
 
 @pytest.mark.parametrize(("kernel", "overrides", "dtype"), CASES, ids=lambda value: getattr(value, "name", str(value)))
 @given(m=SIZES, n=SIZES, k=DEPTHS, alpha=SCALARS, beta=SCALARS, gaps=st.tuples(GAPS, GAPS, GAPS))
-@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=14, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_a_drawn_problem_is_right(kernel, overrides, dtype, m, n, k, alpha, beta, gaps):
     a, b, d = (Layout(ld=max(length, 1) + gap) for length, gap in zip((k, n, n), gaps, strict=True))
     problem = Problem(m, n, k, dtype, a=a, b=b, d=d)

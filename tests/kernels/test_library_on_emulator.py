@@ -82,7 +82,7 @@ def with_copies(kernel, config):
 
 @forms
 @given(data=st.data())
-@drawing(12)
+@drawing(10)
 def test_a_drawn_problem_is_right(kernel, overrides, data):
     config = data.draw(st.sampled_from(with_copies(kernel, kernel.config(overrides))))
     depth = kernel.tile(config).k  # of whole steps, which come before the last one
