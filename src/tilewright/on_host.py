@@ -25,7 +25,7 @@ def multiply(call: Call) -> Any:
     target = call.out
     if target is None:
         _, shape = result_shape(call.a.shape, call.b.shape)
-        target = call.library.new(call.a, shape, call.arithmetic.result, None)
+        target = call.library.new(call.a, shape, call.arithmetic.result)
     if call.engine is None:
         by_numpy(call.operands, call.side, call.request.activation, call.scalars, target)
     else:

@@ -7,7 +7,6 @@ import numpy as np
 
 from tilewright.arrays.library import LEGACY_STREAM, Library, Maker
 from tilewright.arrays.operand import Operand, gpu_operand, supported
-from tilewright.engines.base import Engine
 
 
 class CuPy(Library):
@@ -18,7 +17,7 @@ class CuPy(Library):
         memory = array.data
         return gpu_operand(argument, array, memory.ptr, array.shape, array.strides, dtype, memory.device_id)
 
-    def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
+    def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(like.device):
             return self.read("out", cupy.empty(shape, dtype), LEGACY_STREAM)

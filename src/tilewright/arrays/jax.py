@@ -9,7 +9,6 @@ import numpy as np
 from tilewright.arrays.library import Library
 from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
 from tilewright.arrays.protocols import DLPACK_HOST, exchanged
-from tilewright.engines.base import Engine
 
 
 class Jax(Library):
@@ -39,7 +38,7 @@ class Jax(Library):
         dtype = supported(argument, str(array.dtype))
         return gpu_operand(argument, array, 0, array.shape, (0,) * array.ndim, dtype, 0)
 
-    def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
+    def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         undefined = np.empty(shape, dtype)
         return host_operand("out", undefined, undefined)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.arrays.operand import Operand
-from tilewright.engines.base import Engine
 from tilewright.errors import ArrayError
 
 LEGACY_STREAM = 0
@@ -35,8 +34,8 @@ class Library(ABC):
         """
 
     @abstractmethod
-    def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
-        """Memory for a row-major array where `like` lies; its elements are undefined. engine is None on the host.
+    def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
+        """Memory for a row-major array where `like` lies; its elements are undefined.
 
         Raises:
             ArrayError: the library cannot be asked for new arrays.

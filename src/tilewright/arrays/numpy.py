@@ -6,7 +6,6 @@ import numpy as np
 
 from tilewright.arrays.library import LEGACY_STREAM, Library, type_name
 from tilewright.arrays.operand import Operand, host_operand
-from tilewright.engines.base import Engine
 from tilewright.errors import ArrayError
 
 
@@ -21,5 +20,5 @@ class NumPy(Library):
             )
         return host_operand(argument, array, array)
 
-    def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
+    def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         return self.read("out", np.empty(shape, dtype), LEGACY_STREAM)

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.arrays.library import LEGACY_STREAM, Library, type_name
-from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
-from tilewright.engines.base import Engine
+from tilewright.arrays.operand import HOST, Operand, gpu_operand, host_operand, supported
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import ArrayError
 from tilewright.problem import ITEM_BYTES
@@ -26,10 +25,10 @@ class Other(Library):
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         return exchanged(argument, array, stream)
 
-    def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
+    def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         if not hasattr(like.array, "__array_namespace__"):
             raise ArrayError(f"out must be given: there is no way to ask for a new {type_name(like.array)}")
-        if engine is None:
+        if like.device == HOST:
             undefined = np.empty(shape, dtype)
             return host_operand("out", undefined, undefined)
         library = like.array.__array_namespace__()

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tilewright.arrays.library import LEGACY_STREAM, Library, Maker
 from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
-from tilewright.engines.base import Engine
 from tilewright.errors import ArrayError
 from tilewright.problem import ITEM_BYTES
 from tilewright.shapes import View
@@ -27,7 +26,7 @@ class Torch(Library):
             raise ArrayError(f"{argument} must be a dense tensor, got one of layout {array.layout}")
         if array.is_neg():
             raise ArrayError(f"{argument} is a view that negates when it is read: pass {argument}.resolve_neg()")
-        dtype = supported(argument, _name(array.dtype), _CONVERT)
+        dtype = supported(argument, numpy_name(array.dtype), _CONVERT)
         device = array.device
         if device.type == "cpu":
             return host_operand(argument, array, _numpy_view(array.detach(), dtype))
@@ -45,7 +44,7 @@ class Torch(Library):
 
         return matmul
 
-    def new(self, like: Operand, shape: tuple[int, ...], dtype: str, engine: Engine | None) -> Operand:
+    def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         torch = sys.modules["torch"]
         array = torch.empty(shape, dtype=getattr(torch, dtype), device=like.array.device)
         return self.read("out", array, LEGACY_STREAM)
@@ -100,7 +99,7 @@ def _is_recorded(torch: Any, array: Any) -> bool:
 
 
 @lru_cache
-def _name(dtype: Any) -> str:
+def numpy_name(dtype: Any) -> str:
     """NumPy's name of an element type."""
     return str(dtype).removeprefix("torch.")
 

@@ -40,6 +40,11 @@ def upgraded(kernel: str, config: Mapping[str, int]) -> Config | None:
     return _upgraded(kernel, tuple(config.items()))
 
 
+def completed(kernel: str, config: Mapping[str, int]) -> dict[str, int]:
+    """The same, or the config as it is where the kernel or such a config of it no longer exists."""
+    return dict(upgraded(kernel, config) or config)
+
+
 @lru_cache(maxsize=4096)
 def _upgraded(kernel: str, config: tuple[tuple[str, int], ...]) -> Config | None:
     """The same, of items: one object for each config of a table."""

@@ -10,19 +10,13 @@ import numpy as np
 from tilewright.analysis.cost import Sizes
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
-from tilewright.select.measured import OTHER_ALIGNMENT, Case, identity, place
+from tilewright.select.measured import FAR, LENGTH, Case, Places, identity, tables_of
 
 if TYPE_CHECKING:
     from tilewright.tables.table import Table
 
 _NEIGHBOURS = 8
 """Tabled problems that are asked."""
-
-_LENGTH = 0.3
-"""Distance over which a neighbour's weight falls to 1/e, as in the selector."""
-
-_FAR = 2.0
-"""Where no tabled problem is as near as this, nothing is known."""
 
 
 class Gain(NamedTuple):
@@ -60,33 +54,27 @@ def expected_gain(
     if (row := known.rows.get(identity(sizes))) is not None:
         ratio, baseline = known.ratios[row], known.speeds[row]
     else:
-        apart = np.sqrt(((known.places - place(sizes)) ** 2).sum(axis=1))
-        distances = apart + OTHER_ALIGNMENT * (known.aligned != sizes.aligned)
+        distances = known.distances(sizes)
         near = distances.argsort()[:_NEIGHBOURS]
-        if distances[near[0]] > _FAR:
+        if distances[near[0]] > FAR:
             return None
-        weights = np.exp((distances[near[0]] - distances[near]) / _LENGTH)
+        weights = np.exp((distances[near[0]] - distances[near]) / LENGTH)
         ratio, baseline = (np.average(of[near], weights=weights) for of in (known.ratios, known.speeds))
     baseline_us = problem.flops / math.exp(baseline) / 1e3
     return Gain(math.exp(ratio), baseline_us * (1 - math.exp(-ratio)))
 
 
-class _Known:
+class _Known(Places):
     """What tables say of one case: of each problem, the logarithms of the ratio and of cuBLAS's GFLOP/s."""
 
     def __init__(self, problems: dict[Sizes, tuple[float, float]]) -> None:
-        self.rows = {identity(sizes): row for row, sizes in enumerate(problems)}
-        self.places = np.array([place(sizes) for sizes in problems])
-        self.aligned = np.array([sizes.aligned for sizes in problems])
+        super().__init__(list(problems))
         self.ratios, self.speeds = np.log(np.array(list(problems.values()))).T
 
 
 @lru_cache
 def _measured(device: str, capability: tuple[int, int]) -> dict[Case, _Known]:
-    from tilewright.tables import store  # noqa: PLC0415 reading tables takes pydantic, which is slow to import
-
-    tables = store.load(device) if device else ()
-    return known_of(tables or tuple(table for table in store.shipped() if table.capability == capability))
+    return known_of(tables_of(device, capability))
 
 
 def known_of(tables: Iterable["Table"]) -> dict[Case, _Known]:

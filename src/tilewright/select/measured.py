@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 _FALL = 0.02
 """A config has 1/e of the vote of the fastest on a problem where the logarithm of its time is larger by this much."""
 
-OTHER_ALIGNMENT = 1 / 3
+_OTHER_ALIGNMENT = 1 / 3
 """How far apart aligned and unaligned lines put two problems."""
 
 
 _Floats = NDArray[np.float64]
 
 _ONES = np.ones(3)
+
+LENGTH = 0.3
+"""Distance over which a neighbour's weight falls to 1/e."""
+
+FAR = 2.0
+"""Where no tabled problem is as near as this, tables say nothing of a problem."""
 
 
 class Case(NamedTuple):
@@ -68,7 +74,23 @@ class Weighed(NamedTuple):
     """1 where it errs much more than cuBLAS."""
 
 
-class Measured:
+class Places:
+    """Where tabled problems lie among others."""
+
+    def __init__(self, problems: list[Sizes]) -> None:
+        self.places = np.array([place(sizes) for sizes in problems])
+        aligned = np.array([sizes.aligned for sizes in problems])
+        self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
+        self.rows = {identity(sizes): row for row, sizes in enumerate(problems)}
+
+    def distances(self, sizes: Sizes) -> _Floats:
+        """How far each tabled problem is from a problem."""
+        apart = self.places - place(sizes)
+        apart *= apart
+        return np.asarray(np.sqrt(apart.dot(_ONES)) + self.apart[sizes.aligned])
+
+
+class Measured(Places):
     """What tables say of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
     def __init__(self, gpu: Gpu, measured: Iterable[tuple[Gpu, Problem, list["Entry"]]]) -> None:
@@ -79,6 +101,7 @@ class Measured:
             measured: the GPU, problem and entries of each tabled problem, none of them twice.
         """
         rows = [(Sizes.of(problem), of, entries) for of, problem, entries in measured]
+        super().__init__([sizes for sizes, _, _ in rows])
         numbers: dict[tuple[str, Config], int] = {}
         cells: list[tuple[int, int, float, bool]] = []
         for row, (_, _, entries) in enumerate(rows):
@@ -88,10 +111,6 @@ class Measured:
                     number = numbers.setdefault((entry.kernel, config), len(numbers))
                     cells.append((row, number, entry.time_us / slow_down, entry.accurate))
         self.choices = tuple(Choice(find(name), config, CostModel(find(name), config, gpu)) for name, config in numbers)
-        self.places = np.array([place(sizes) for sizes, _, _ in rows])
-        aligned = np.array([sizes.aligned for sizes, _, _ in rows])
-        self.apart = {given: OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
-        self.rows = {identity(sizes): row for row, (sizes, _, _) in enumerate(rows)}
         times = np.full((len(rows), len(numbers)), np.nan)
         accurate = np.zeros(times.shape, bool)
         for row, number, time_us, is_accurate in cells:
@@ -129,12 +148,6 @@ class Measured:
         slower = times / np.minimum(times.min(axis=1, initial=np.inf, keepdims=True), np.finfo(float).max)
         few = fewest({number: np.flatnonzero(of <= NEAR).tolist() for number, of in enumerate(slower.T)})
         return np.asarray(slower ** (-1 / _FALL), np.float64), sorted(few)
-
-    def distances(self, sizes: Sizes) -> _Floats:
-        """How far each tabled problem is from a problem."""
-        apart = self.places - place(sizes)
-        apart *= apart
-        return np.asarray(np.sqrt(apart.dot(_ONES)) + self.apart[sizes.aligned])
 
     def voted(self, rows: NDArray[np.intp], weights: _Floats, *, others: bool = False) -> Iterator[Weighed]:
         """What these problems say, each with its weight, of the choices that they vote for, the most votes first.
@@ -194,17 +207,18 @@ def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:
     return sizes.m, sizes.n, sizes.k, sizes.batch, sizes.aligned
 
 
-@lru_cache
-def measured(device: str, capability: tuple[int, int]) -> dict[Case, Measured]:
-    """What the tables of a GPU say, by case; without one, those that ship of other GPUs of its compute capability.
-
-    On a problem that the user measured, only what the user did counts.
-    """
+def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
+    """The tables of a GPU; without one, those that ship of other GPUs of its compute capability."""
     from tilewright.tables import store  # noqa: PLC0415 reading tables takes pydantic, which is slow to import
 
     tables = store.load(device) if device else ()
-    tables = tables or tuple(table for table in store.shipped() if table.capability == capability)
-    return by_case(tables, find_gpu(device, capability))
+    return tables or tuple(table for table in store.shipped() if table.capability == capability)
+
+
+@lru_cache
+def measured(device: str, capability: tuple[int, int]) -> dict[Case, Measured]:
+    """What `tables_of` a GPU say, by case. On a problem that the user measured, only what the user did counts."""
+    return by_case(tables_of(device, capability), find_gpu(device, capability))
 
 
 @lru_cache

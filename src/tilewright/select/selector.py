@@ -13,7 +13,7 @@ from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
-from tilewright.select.measured import Case, Measured, identity, measured, shipped_factors
+from tilewright.select.measured import FAR, LENGTH, Case, Measured, identity, measured, shipped_factors
 
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
@@ -21,14 +21,8 @@ _NEIGHBOURS = 16
 _CANDIDATES = 8
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
-_LENGTH = 0.3
-"""Distance over which a neighbour's weight falls to 1/e."""
-
 _UNKNOWN = 0.1
 """Weight of the assumption that the cost model is off by as much as it usually is."""
-
-_FAR = 2.0
-"""Where no tabled problem is as near as this, the kernels' own configs are candidates too."""
 
 _CAUTION = 1.05
 """How many times longer than the model says a config is assumed to take that was not measured on such a GPU."""
@@ -96,7 +90,7 @@ def select(
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
         expected, distance = _between(known, sizes, takes)
     fit = [one for one in expected if one[2].takes.separate_c or not adds_c]
-    if not fit or distance > _FAR:
+    if not fit or distance > FAR:  # the kernels' own configs are candidates too
         expected += _untabled(problem, sizes, find_gpu(device, capability), addresses)
     if not expected:
         raise _no_kernel(problem, capability, addresses)
@@ -108,7 +102,7 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
     """What candidates should take on a problem, and how far the nearest tabled one is."""
     distances = known.distances(sizes)
     near = distances.argsort()[:_NEIGHBOURS]
-    weights = np.exp(distances[near] / -_LENGTH)
+    weights = np.exp(distances[near] / -LENGTH)
     expected: list[_Expected] = []
     for others in (False, True):
         for number, error, times, inaccurate in known.voted(near, weights, others=others):

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tilewright.errors import RecordsError
 from tilewright.files import save
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels.old_configs import completed, upgraded
 from tilewright.problem import Problem
 from tilewright.tables.cover import does_for, fewest
 
@@ -60,8 +60,8 @@ class Entry(_Measured):
 
     def completed(self) -> "Entry":
         """The same, parameters that came after it at their defaults, where a kernel still has such a config."""
-        config = upgraded(self.kernel, self.config) or self.config
-        return self if config == self.config else self.model_copy(update={"config": dict(config)})
+        config = completed(self.kernel, self.config)
+        return self if config == self.config else self.model_copy(update={"config": config})
 
     @property
     def problem(self) -> _Problem:

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from tilewright.arrays.torch import numpy_name
 from tilewright.errors import TilewrightError
 from tilewright.problem import DTYPES, Arithmetic, Problem, Side
 from tilewright.select.gain import Gain, expected_gain
@@ -82,7 +83,7 @@ def decide(product: Product, expected: Expect) -> Decision:
     """
     a, b, addend, out, beta = product
     shape = (*a.shape[:-1], *b.shape[-1:])
-    name = str(a.dtype).removeprefix("torch.")
+    name = numpy_name(a.dtype)
     tensors = [one for one in (a, b, addend, out) if one is not None]
     if name not in DTYPES or any(one.dtype != a.dtype or one.device != a.device for one in tensors):
         return Decision(f"element type {name}, or several")

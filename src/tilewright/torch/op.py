@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from tilewright import front
+from tilewright.arrays.torch import numpy_name
 from tilewright.calls import Request, dtype_name, missing_c
 from tilewright.errors import ArrayError, DtypeError
 from tilewright.problem import DTYPES, Epilogue, Scalars
@@ -89,19 +90,16 @@ def _shape_of(*arguments: Any) -> Any:
     a, b, bias, c, _, beta, activation, out_dtype = Arguments(*arguments)
     result = a.dtype if out_dtype is None else out_dtype
     for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
-        if array is not None and (array.dtype != dtype or _name(dtype) not in DTYPES):
+        if array is not None and (array.dtype != dtype or numpy_name(dtype) not in DTYPES):
             raise DtypeError(
-                f"{name} must have element type {_name(dtype)}, one of {', '.join(DTYPES)}: got {_name(array.dtype)}"
+                f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(DTYPES)}: "
+                f"got {numpy_name(array.dtype)}"
             )
     Epilogue(activation=activation)  # refuses one that is unknown
     if beta != 0 and c is None:
         raise missing_c(beta)
     shape = check_shapes(a.shape, b.shape, None if bias is None else bias.shape, c=None if c is None else c.shape)
     return a.new_empty(shape, dtype=result)
-
-
-def _name(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _autocast(device: str, key: str) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, fie
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import spec
-from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels.old_configs import completed
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 
@@ -73,12 +73,12 @@ class Trial(BaseModel):
     @field_validator("config")
     @classmethod
     def _in_todays_parameters(cls, config: dict[str, int], info: ValidationInfo) -> dict[str, int]:
-        return _upgraded(info.data.get("kernel", ""), config)
+        return completed(info.data.get("kernel", ""), config)
 
     @field_validator("incumbent")
     @classmethod
     def _incumbent_too(cls, incumbent: tuple[str, dict[str, int]] | None) -> tuple[str, dict[str, int]] | None:
-        return incumbent and (incumbent[0], _upgraded(*incumbent))
+        return incumbent and (incumbent[0], completed(*incumbent))
 
     @property
     def problem(self) -> tuple[int, int, int, int, str]:
@@ -172,11 +172,6 @@ def read(path: Path) -> list[Trial]:
         return list(_parse(path.read_bytes()))
     except OSError as error:
         raise RecordsError(f"cannot read the journal {path}: {error.strerror}") from error
-
-
-def _upgraded(kernel: str, config: dict[str, int]) -> dict[str, int]:
-    """A config in today's parameters, as it is where no kernel has such a one."""
-    return dict(upgraded(kernel, config) or config)
 
 
 def _parse(text: bytes) -> Iterator[Trial]:
