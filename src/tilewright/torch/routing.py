@@ -4,7 +4,7 @@
         autograd, autocast, vmap        PyTorch's, untouched: they end in mm, addmm, bmm and baddbmm
             aten::mm on CUDA            here: decisions.py says by whom
                 tilewright              the compiled launcher
-                PyTorch's kernel        as before
+                PyTorch's kernel        as before, from the second call of a kind on by shortcut.py
 
 The kernels of these four operators, and of their forms with `out`, are replaced in PyTorch's dispatcher, for CUDA
 tensors. All that multiplies ends there: modules, functions, the backward pass, and what torch.compile makes, since
@@ -26,6 +26,8 @@ from tilewright.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.problem import Scalars
 from tilewright.torch.decisions import Decision, Expect, Product, decide, expect
 from tilewright.torch.report import Report
+from tilewright.torch.shortcut import Shortcut
+from tilewright.torch.shortcut import load as load_shortcut
 
 _KEY = "CUDA"
 """Of PyTorch's dispatcher: the kernels for tensors on a GPU."""
@@ -59,13 +61,18 @@ class Routes:
         self._key = key
         self._library: Any = None
         self._kernels: dict[str, _Kernel] = {}
+        self._shortcut: Shortcut | None = None
         if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
             return  # this PyTorch was built without CUDA
+        module = load_shortcut()
+        leave = _to_python if module is None else module.leave
         for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
                 stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
-                self._kernels[variant] = make(stock, decisions, expected)
+                self._kernels[variant] = make(stock, decisions, expected, leave)
+        if module is not None:
+            self._shortcut = module.Shortcut(key, tuple(self._kernels))
 
     @property
     def installed(self) -> bool:
@@ -79,14 +86,28 @@ class Routes:
             warnings.filterwarnings("ignore", message="Warning only once for all operators")
             for variant, kernel in self._kernels.items():
                 self._library.impl(variant, kernel, self._key, with_keyset=True)
+        if self._shortcut is not None:
+            self._shortcut.install()
 
     def remove(self) -> None:
         """Give PyTorch its kernels back."""
+        self.count()
+        if self._shortcut is not None:
+            self._shortcut.remove()
         self._library._destroy()
         self._library = None
 
+    def count(self) -> None:
+        """Add to the decisions the calls that took the shortcut."""
+        for decision, calls in self._shortcut.counts() if self._shortcut is not None else ():
+            decision.stock_calls += calls
 
-def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
+
+def _to_python(decision: Decision) -> None:
+    """Where there is no shortcut, the next call of a kind that was left asks its decision again."""
+
+
+def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, leave: Callable[[Decision], None]) -> _Kernel:
     """A kernel for a @ b."""
 
     def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
@@ -97,12 +118,15 @@ def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
         if decision.ours and (result := _ours(decision, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.stock_calls += 1
-        return stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
+        result = stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
+        if not decision.ours:
+            leave(decision)
+        return result
 
     return multiply
 
 
-def _added(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
+def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, leave: Callable[[Decision], None]) -> _Kernel:
     """A kernel for beta * addend + alpha * a @ b."""
 
     def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
@@ -119,8 +143,12 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
                 return result
         decision.stock_calls += 1
         if out is None:
-            return stock(keys, addend, a, b, beta=beta, alpha=alpha)
-        return stock(keys, addend, a, b, beta=beta, alpha=alpha, out=out)
+            result = stock(keys, addend, a, b, beta=beta, alpha=alpha)
+        else:
+            result = stock(keys, addend, a, b, beta=beta, alpha=alpha, out=out)
+        if not decision.ours:
+            leave(decision)
+        return result
 
     return multiply
 
@@ -231,6 +259,8 @@ def report(*, reset: bool = False) -> Report:
     Args:
         reset: whether to count from 0 again.
     """
+    if _routes is not None:
+        _routes.count()
     decisions = {} if _routes is None else _routes.decisions
     found = Report.of(decisions)
     if reset:
