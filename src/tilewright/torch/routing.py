@@ -2,9 +2,9 @@
 
     model(x)        F.linear, @, matmul, ...
         autograd, autocast, vmap        PyTorch's, untouched: they end in mm, addmm, bmm and baddbmm
-            aten::mm on CUDA            here: decisions.py says by whom
+            aten::mm on CUDA            here: decisions.py says by whom; from then on shortcut.py knows
                 tilewright              the compiled launcher
-                PyTorch's kernel        as before, from the second call of a kind on by shortcut.py
+                PyTorch's kernel        as before
 
 The kernels of these four operators, and of their forms with `out`, are replaced in PyTorch's dispatcher, for CUDA
 tensors. All that multiplies ends there: modules, functions, the backward pass, and what torch.compile makes, since
@@ -22,11 +22,13 @@ import torch
 
 from tilewright import front, on_gpu
 from tilewright.calls import Request
+from tilewright.engines import launcher
+from tilewright.engines.launcher import Launcher
 from tilewright.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.problem import Scalars
 from tilewright.torch.decisions import Decision, Expect, Product, decide, expect
 from tilewright.torch.report import Report
-from tilewright.torch.shortcut import Shortcut
+from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.torch.shortcut import load as load_shortcut
 
 _KEY = "CUDA"
@@ -65,12 +67,12 @@ class Routes:
         if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
             return  # this PyTorch was built without CUDA
         module = load_shortcut()
-        leave = _to_python if module is None else module.leave
+        decided = _decided_by(module)
         for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
                 stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
-                self._kernels[variant] = make(stock, decisions, expected, leave)
+                self._kernels[variant] = make(stock, decisions, expected, decided)
         if module is not None:
             self._shortcut = module.Shortcut(key, tuple(self._kernels))
 
@@ -99,15 +101,42 @@ class Routes:
 
     def count(self) -> None:
         """Add to the decisions the calls that took the shortcut."""
-        for decision, calls in self._shortcut.counts() if self._shortcut is not None else ():
-            decision.stock_calls += calls
+        for decision, ours, calls in self._shortcut.counts() if self._shortcut is not None else ():
+            if ours:
+                decision.calls += calls
+            else:
+                decision.stock_calls += calls
 
 
-def _to_python(decision: Decision) -> None:
-    """Where there is no shortcut, the next call of a kind that was left asks its decision again."""
+_Decided = Callable[[Decision], None]
+"""Told last of a call that it was left to PyTorch, or that the compiled launcher knew it."""
 
 
-def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, leave: Callable[[Decision], None]) -> _Kernel:
+def _decided_by(module: ShortcutModule | None) -> _Decided:
+    """Have calls like those that are told of take the shortcut; nothing happens where there is none."""
+    if module is None:
+        return lambda decision: None
+    known: Launcher | None = None
+
+    def decided(decision: Decision) -> None:
+        nonlocal known
+        if not decision.ours:
+            module.leave(decision)
+            return
+        if known is not on_gpu.fast and (built := launcher.load()) is not None:
+            known = on_gpu.fast
+            module.launch_by(known, built.API, torch.Tensor, _may_round)
+        module.take(decision, ADDENDS[decision.role], decision.tensor_float)
+
+    return decided
+
+
+def _may_round() -> bool:
+    """Whether PyTorch may round the factors of float32 products."""
+    return bool(_precision("cuda", "matmul") == "tf32")
+
+
+def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, decided: _Decided) -> _Kernel:
     """A kernel for a @ b."""
 
     def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
@@ -115,18 +144,18 @@ def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, leave: Calla
         decision = decisions.get(kind)
         if decision is None:
             decision = decisions[kind] = decide(Product(a, b, None, out), expected)
-        if decision.ours and (result := _ours(decision, a, b, None, out, None, 1.0, 0.0)) is not None:
+        if decision.ours and (result := _ours(decision, decided, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.stock_calls += 1
         result = stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
         if not decision.ours:
-            leave(decision)
+            decided(decision)
         return result
 
     return multiply
 
 
-def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, leave: Callable[[Decision], None]) -> _Kernel:
+def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, decided: _Decided) -> _Kernel:
     """A kernel for beta * addend + alpha * a @ b."""
 
     def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
@@ -138,7 +167,7 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, leave: Calla
         if decision.ours:
             c = addend if decision.role == "c" else None
             bias = addend if decision.role == "bias" else None
-            result = _ours(decision, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
+            result = _ours(decision, decided, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
             if result is not None:
                 return result
         decision.stock_calls += 1
@@ -147,15 +176,17 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, leave: Calla
         else:
             result = stock(keys, addend, a, b, beta=beta, alpha=alpha, out=out)
         if not decision.ours:
-            leave(decision)
+            decided(decision)
         return result
 
     return multiply
 
 
-def _ours(decision: Decision, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any) -> Any:
+def _ours(
+    decision: Decision, decided: _Decided, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any
+) -> Any:
     """The product by tilewright; None where PyTorch has to compute it after all."""
-    if decision.tensor_float and _precision("cuda", "matmul") == "tf32":
+    if decision.tensor_float and _may_round():
         return None
     # Autograd calls this with gradients enabled, and has recorded what it needs.
     records = torch.is_grad_enabled()
@@ -167,6 +198,8 @@ def _ours(decision: Decision, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha
             result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, None)
         if result is on_gpu.miss:
             result = _first(decision, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, alpha, beta)
+        else:
+            decided(decision)
     finally:
         if records:
             _set_grad_enabled(True)

@@ -1,8 +1,9 @@
-"""The shortcut (shortcut.cpp): products that are left to PyTorch go to PyTorch's kernels without Python.
+"""The shortcut (shortcut.cpp): products whose way was decided go it without Python.
 
 It is built at first use with this machine's C++ compiler, against the headers of the PyTorch that is installed.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -14,18 +15,21 @@ from tilewright.errors import CompileError, EngineUnavailableError
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
 
+ADDENDS = {None: 0, "c": 1, "bias": 2}
+"""By what an addend is to `matmul`."""
+
 
 class Shortcut(Protocol):
     """What calls of some operators go through. May be used from several threads."""
 
     def install(self) -> None:
-        """Take calls before the kernels that are registered now, which get those of kinds that were not left yet."""
+        """Take calls before the kernels that are registered now, which get those that are not decided yet."""
 
     def remove(self) -> None:
-        """Stop, before those kernels are removed, and forget what was left."""
+        """Stop, before those kernels are removed."""
 
-    def counts(self) -> list[tuple[Any, int]]:
-        """Decisions, and how many calls of theirs PyTorch computed since this was asked last."""
+    def counts(self) -> list[tuple[Any, bool, int]]:
+        """Decisions, whether the launcher computed calls or PyTorch, and how many since this was asked last."""
 
 
 class ShortcutModule(Protocol):
@@ -43,7 +47,25 @@ class ShortcutModule(Protocol):
         """
 
     def leave(self, decision: Any) -> None:
-        """Have calls like the one that this thread is in left to PyTorch from now on; its kernel calls this last."""
+        """Have calls like the one that this thread is in left to PyTorch from now on; its kernel says so last."""
+
+    def take(self, decision: Any, addend: int, exact: bool) -> None:
+        """Have calls like the one that this thread is in launched from now on, by what `launch_by` was told.
+
+        Args:
+            decision: what counts.
+            addend: what is added to the product: `ADDENDS`.
+            exact: whether they stay with PyTorch while that may round their factors.
+        """
+
+    def launch_by(self, launcher: Any, api: Any, tensor_type: type, rounds: Callable[[], bool]) -> None:
+        """Say how calls are launched.
+
+        Args:
+            launcher, api: a launcher, and its module's `API`.
+            tensor_type: PyTorch's tensors.
+            rounds: whether PyTorch may round the factors of float32 products.
+        """
 
 
 @lru_cache
