@@ -32,8 +32,9 @@ def sections(run: Comparisons) -> dict[str, str]:
     found = run.comparisons
     versions = ", ".join(dict.fromkeys(one.framework for one in found))
     return {
-        "machine": f"Measured on an {run.environment['gpu']['name']} with {versions}. Both sides of a row took turns "
-        "in one run; times are medians, and float32 is not rounded to TF32.",
+        "machine": f"Measured on an {run.environment['gpu']['name']} with {versions} at revision "
+        f"{run.environment['revision']}. Both sides of a row took turns in one run; times are medians, and float32 is "
+        "not rounded to TF32.",
         "torch": "\n\n".join(
             (
                 _table(found, "microseconds", {"host time, compiled": kinds.COMPILED_CALL}, "size"),
