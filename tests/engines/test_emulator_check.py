@@ -79,7 +79,7 @@ def test_a_right_kernel_is_not_blamed():
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize(("shape", "beta"), [((256, 256, 256), 0.5), ((67, 45, 37), 0.0)], ids=["aligned", "odd"])
 def test_kernels_have_no_faults(kernel, shape, beta):
-    problem = Problem(*shape, kernel.takes.factors[0])
+    problem = Problem(*shape, kernel.takes.arithmetic())
     checked, operands = run(kernel, problem, scalars=Scalars(1.5, beta))
     assert checked.findings == []
     assert operands.error(checked.result) <= limit(problem, kernel.precision)

@@ -3,17 +3,22 @@
 The library's kernels, in all that they take, are those of test_library_compiles.py.
 """
 
+from dataclasses import astuple
+
 import pytest
 
+from tilewright.analysis.machine_code import machine_code
 from tilewright.engines import nvrtc
 from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import KERNELS
-from tilewright.kernels.spec import RUNG_ARGUMENTS
 from tilewright.kernels.takes import Variant
 
-RUNGS = [kernel for kernel in KERNELS if kernel.arguments == RUNG_ARGUMENTS]
+RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
+
+MAIN_LOOPS = {"wgmma": 2 * 4}
+"""Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k."""
 
 CASES = [
     (kernel, dtype, arch)
@@ -27,12 +32,13 @@ CASES = [
 @pytest.mark.parametrize(("kernel", "dtype", "arch"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch):
     config = kernel.config(capability=CAPABILITIES[arch])
+    types = {"factors": dtype, "result": kernel.takes.arithmetic(dtype).result}
     variants = [
-        Variant(edges=False, aligned=kernel.vectorized, factors=dtype),
-        Variant(edges=True, aligned=False, factors=dtype),
+        Variant(edges=False, aligned=kernel.vectorized, **types),
+        Variant(edges=True, aligned=False, **types),
     ]
     if kernel.vectorized:
-        variants.append(Variant(edges=True, aligned=True, factors=dtype))
+        variants.append(Variant(edges=True, aligned=True, **types))
     for variant in variants:
         report = nvrtc.compile(kernel, config, variant, arch).report
         assert report.spill_bytes == 0, f"{config} {variant}: {report}"
@@ -49,6 +55,26 @@ def test_every_preset_compiles(kernel, preset):
     for edges in (False, True):
         variant = Variant(edges=edges, aligned=not edges, factors=kernel.takes.factors[0])
         assert nvrtc.compile(kernel, config, variant, arch).report.registers
+
+
+WARPGROUPS = [kernel for kernel in RUNGS if kernel.takes.architectures == ("sm_90a",)]
+
+
+@pytest.mark.parametrize("kernel", WARPGROUPS, ids=lambda kernel: kernel.name)
+def test_products_of_warpgroups_are_not_serialised(kernel):
+    """ptxas waits for each product before the next where it is not sure of their registers, and says so in its log."""
+    config = kernel.config()
+    for edges, aligned in ((False, True), (True, False)):
+        variant = Variant(edges, aligned, *astuple(kernel.takes.arithmetic()))
+        options = nvrtc._options(str(kernel.source), kernel.defines(config, variant), "sm_90a", lineinfo=True)
+        _, log = nvrtc._compile(kernel.source.read_text(), options)
+        assert "Compiling entry function" in log
+        assert "serialized" not in log
+        main_loop = machine_code(kernel, config, variant, "sm_90a").main_loop
+        names = [instruction.name for instruction in main_loop]
+        assert names.count("HGMMA") == MAIN_LOOPS[kernel.name]
+        waits = [one for one in main_loop if one.name == "WARPGROUP" and one.modifiers[:1] == ("DEPBAR",)]
+        assert len(waits) <= 1
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.vectorized], ids=lambda kernel: kernel.name)

@@ -104,7 +104,7 @@ def _run(
         def outcomes(kernel: Kernel, config: Config) -> list[_Outcome]:
             results = []
             for problem, scalars in cases:
-                typed = replace(problem, arithmetic=Arithmetic(dtype or kernel.takes.factors[0]))
+                typed = replace(problem, arithmetic=kernel.takes.arithmetic(dtype or ""))
                 results.append(_check(kernel, config, typed, scalars))
                 progress.advance(task)
             return results

@@ -16,6 +16,7 @@ from tilewright.kernels.ladder import (
     thread_tiled_2d,
     vectorized,
     warptiled,
+    wgmma,
     wmma_f16,
     wmma_tf32,
 )
@@ -41,6 +42,7 @@ LADDER: tuple[Kernel, ...] = (
     split_k.KERNEL,
     skinny.KERNEL,
     tma_transposed.KERNEL,
+    wgmma.KERNEL,
 )
 
 KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_wmma.KERNEL)

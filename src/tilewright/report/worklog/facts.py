@@ -8,7 +8,7 @@ from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Arithmetic, Problem
+from tilewright.problem import Problem
 from tilewright.report import performance
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
@@ -256,4 +256,4 @@ def shape_of(kernel: str) -> str:
 
 def problem_of(kernel: Kernel) -> Problem:
     """The problem at which a rung is looked at."""
-    return Problem.parse(shape_of(kernel.name), arithmetic=Arithmetic(kernel.takes.factors[0]))
+    return Problem.parse(shape_of(kernel.name), arithmetic=kernel.takes.arithmetic())
