@@ -158,6 +158,12 @@ VIOLATIONS["wgmma"] = [
     ({"BM": 192, "BN": 256}, "the tiles of A and B must take at most 49152 bytes"),
     ({"MIN_BLOCKS": 3}, "MIN_BLOCKS*BM*BN must be at most 32768"),
 ]
+VIOLATIONS["wgmma_tma"] = [
+    *WARPGROUPS,
+    ({"BN": 192}, "BM*BN must be at most 16384"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 8}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),

@@ -17,6 +17,7 @@ from tilewright.kernels.ladder import (
     vectorized,
     warptiled,
     wgmma,
+    wgmma_tma,
     wmma_f16,
     wmma_tf32,
 )
@@ -43,6 +44,7 @@ LADDER: tuple[Kernel, ...] = (
     skinny.KERNEL,
     tma_transposed.KERNEL,
     wgmma.KERNEL,
+    wgmma_tma.KERNEL,
 )
 
 KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_wmma.KERNEL)

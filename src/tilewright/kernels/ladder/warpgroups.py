@@ -1,7 +1,10 @@
 """What the rungs whose warpgroups multiply (wgmma, 19 on) have in common: types, tile, parameters, constraints."""
 
+from collections.abc import Callable
+
+from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels.families import Staging
-from tilewright.kernels.spec import Config, Constraint, Parameter, Tile
+from tilewright.kernels.spec import Config, Constraint, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
 
 TAKES = Takes(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
@@ -41,3 +44,19 @@ WHOLE_INSTRUCTIONS = (
 
 STAGING = Staging(tensor_cores=True)
 """How they are predicted: as kernels that multiply fragments. Nothing of theirs has been measured yet."""
+
+BARRIER_BYTES = 8
+
+
+def boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
+    """What one load moves: a tile of A, or 64 columns of one of B."""
+    return TensorBox(config.BM, LINE, LINE * ITEM_BYTES), TensorBox(LINE, LINE, LINE * ITEM_BYTES)
+
+
+def shared_memory_fits(bytes_of: Callable[[Config], int]) -> Constraint:
+    """A block's stages fit; bytes_of counts all of its shared memory."""
+    most = COMPUTE_CAPABILITIES[9, 0].shared_per_block
+    return Constraint(
+        lambda c: bytes_of(c) <= most,
+        f"STAGES tiles of A and of B, and their barriers, must take at most {most} bytes, a block's shared memory",
+    )
