@@ -164,6 +164,13 @@ VIOLATIONS["wgmma_tma"] = [
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"STAGES": 8}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
+VIOLATIONS["specialised"] = [
+    ({"BM": 192}, "BM must be 128 or 256"),
+    *WARPGROUPS[1:],
+    ({"BM": 256}, "BM*BN must be at most 32768"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),

@@ -17,7 +17,7 @@ RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
 
-MAIN_LOOPS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4}
+MAIN_LOOPS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4}
 """Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k."""
 
 CASES = [

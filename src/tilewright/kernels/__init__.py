@@ -12,6 +12,7 @@ from tilewright.kernels.ladder import (
     naive,
     padded,
     shared_tiled,
+    specialised,
     thread_tiled_1d,
     thread_tiled_2d,
     vectorized,
@@ -45,6 +46,7 @@ LADDER: tuple[Kernel, ...] = (
     tma_transposed.KERNEL,
     wgmma.KERNEL,
     wgmma_tma.KERNEL,
+    specialised.KERNEL,
 )
 
 KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_wmma.KERNEL)
