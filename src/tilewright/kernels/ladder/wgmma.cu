@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : MIN_BLOCKS)  /
         }
         commit_products();
         wait_products<0>(sums);
-        __syncthreads();
+        __syncthreads();  // to be sure that all four warps' products have been made
     }
 #pragma unroll
     for (int i = 0; i < BM / 64; ++i) {

@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         commit_products();
         wait_products<1>(sums);  // those of the step before are made: its tiles may be overwritten
-        __syncthreads();
+        __syncthreads();         // to be sure that all four warps' are
         if (threadIdx.x == 0 && step > 0 && step - 1 + STAGES < steps) load(step - 1 + STAGES);
     }
     wait_products<0>(sums);

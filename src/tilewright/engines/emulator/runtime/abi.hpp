@@ -141,6 +141,7 @@ SIMT_EXPORT void simt_check_shared(const simt::Thread* self, simt::Call call, co
 SIMT_EXPORT void simt_barrier_init(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                    unsigned count);
 SIMT_EXPORT void simt_fence_barriers(const simt::Thread* self);
+SIMT_EXPORT void simt_fence_async_shared(const simt::Thread* self);
 SIMT_EXPORT void simt_barrier_arrive(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                      unsigned bytes);
 SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier,

@@ -163,6 +163,10 @@ class BlockRunner {
     void wait_copies(GpuThread* self, unsigned pending);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
     void fence_barriers(GpuThread* self) { mbarriers_.fence(self); }
+    void fence_async_shared(GpuThread* self) {
+        mbarriers_.fence(self);
+        if (observed()) observer_->fence_async(*self);
+    }
     void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address);
@@ -205,6 +209,7 @@ class BlockRunner {
     bool warpgroup_meets(GpuThread* self, const Call& call);
     void release_warpgroup(const GpuThread* self);
     void check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides);
+    void announce(const Warpgroup& group, const WgmmaProduct& product);
     void finish(Warpgroup& group, const WgmmaProduct& product);
     void check_that_products_ended();
     [[noreturn]] void fail(const Call& call, const std::string& how);

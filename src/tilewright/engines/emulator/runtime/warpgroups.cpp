@@ -155,7 +155,24 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
     const auto accumulator = std::size_t(found - group.accumulators.begin());
     group.open.push_back({call, arguments.a, arguments.b, arguments.columns, arguments.bfloat16, arguments.adds,
                           accumulator});
+    if (observed()) announce(group, group.open.back());
     release_warpgroup(self);
+}
+
+// Tells the observer which words the product reads: pairs of elements that are neighbours along k or across it.
+void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) {
+    std::vector<std::uintptr_t> words;
+    const auto add = [&](const WgmmaFactor& factor, unsigned sides) {
+        const MatrixLayout layout(factor);
+        const unsigned side_step = factor.across_k ? 2 : 1, k_step = factor.across_k ? 1 : 2;
+        for (unsigned side = 0; side < sides; side += side_step) {
+            for (unsigned k = 0; k < DEPTH; k += k_step) words.push_back(number(at_shared(layout.address(side, k), 2)));
+        }
+    };
+    add(product.a, ROWS);
+    add(product.b, product.columns);
+    observer_->product_started(group, product.call, words);
+    obey_refusal();
 }
 
 // Every element must lie in shared memory.
@@ -186,7 +203,10 @@ void BlockRunner::wait_products(GpuThread* self, const Call& call, unsigned pend
     if (!warpgroup_meets(self, call)) return;
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     while (group.groups.size() > pending) {
-        for (const WgmmaProduct& product : group.groups.front()) finish(group, product);
+        for (const WgmmaProduct& product : group.groups.front()) {
+            finish(group, product);
+            if (observed()) observer_->product_ended(group);
+        }
         group.groups.pop_front();
     }
     release_warpgroup(self);
