@@ -171,6 +171,7 @@ VIOLATIONS["specialised"] = [
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
+VIOLATIONS["persistent"] = VIOLATIONS["specialised"]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),

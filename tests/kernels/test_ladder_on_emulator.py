@@ -42,6 +42,7 @@ CONFIGS = {
     "wgmma": [{}, {"BM": 64, "BN": 192}],
     "wgmma_tma": [{}, {"BM": 64, "BN": 192, "STAGES": 2}],
     "specialised": [{}, {"BM": 256, "BN": 64, "STAGES": 2}],
+    "persistent": [{"BN": 64}, {"BM": 256, "BN": 128, "STAGES": 3}],
 }
 # A kernel that takes several element types is run with another one for each of its configs.
 CASES = [

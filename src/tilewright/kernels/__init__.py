@@ -11,6 +11,7 @@ from tilewright.kernels.ladder import (
     double_buffered,
     naive,
     padded,
+    persistent,
     shared_tiled,
     specialised,
     thread_tiled_1d,
@@ -47,6 +48,7 @@ LADDER: tuple[Kernel, ...] = (
     wgmma.KERNEL,
     wgmma_tma.KERNEL,
     specialised.KERNEL,
+    persistent.KERNEL,
 )
 
 KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_wmma.KERNEL)
