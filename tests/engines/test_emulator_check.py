@@ -168,8 +168,6 @@ ORDERED = [
         re.compile(r"(?<=^ {12})fence_async_shared\(\);"),
     ),
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
-    Ordered("wgmma_tma", "wgmma_tma.cu", {"BM": 64, "BN": 64, "STAGES": 2}, orders=FLIGHT),
-    Ordered("specialised", "specialised.cu", {"BN": 64, "STAGES": 2}, orders=FLIGHT),
     Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]

@@ -11,9 +11,10 @@ from tilewright.errors import LaunchError
 ENGINE = EmulatorEngine()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("across_a", [False, True])
-@pytest.mark.parametrize("across_b", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "across_a", "across_b"),
+    [("float16", False, False), ("bfloat16", False, True), ("float16", True, True), ("bfloat16", True, False)],
+)
 def test_a_product_of_tiles_in_either_order(tmp_path, dtype, across_a, across_b):
     random = np.random.default_rng(7)
     a, b = (random.integers(-8, 9, (64, 64)).astype(dtype) for _ in "ab")
@@ -66,7 +67,7 @@ def product(columns=64, left=LEFT):
     return left.astype(np.float32) @ RIGHT[:columns].astype(np.float32).T
 
 
-@pytest.mark.parametrize("columns", [8, 24, 64, 136, 256])
+@pytest.mark.parametrize("columns", [8, 136, 256])
 def test_every_width_has_its_place_in_registers(columns):
     np.testing.assert_array_equal(run(*READY, WAIT, columns=columns), product(columns))
 
