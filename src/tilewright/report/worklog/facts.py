@@ -67,7 +67,9 @@ class Facts:
             (run, record)
             for run in self.runs
             for record in run.records
-            if record.shape == shape and record.case == f"NN {record.dtype}"
+            if record.shape == shape
+            and kernel in (record.kernel, record.picked)
+            and record.case == f"NN {find(kernel).takes.arithmetic(record.dtype)}"
         ]
         own = [found for found in at_shape if found[1].kernel == kernel]
         picked = [found for found in at_shape if found[1].picked == kernel]
