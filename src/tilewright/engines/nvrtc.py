@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,8 @@ class Cubin:
     """Name of the kernel in the code."""
     arch: str
     report: CompileReport
-    log: str = ""
-    """What the compilers printed: warnings, and what the report is made of."""
+    log: str = field(default="", compare=False, repr=False)
+    """What the compilers printed: warnings, what the report is made of, and how long it took."""
 
 
 def version() -> tuple[int, int]:
