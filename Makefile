@@ -24,6 +24,7 @@ lint: .venv/installed
 docs: .venv/installed
 	$(BIN)/python -m tilewright.report.performance
 	$(BIN)/python -m tilewright.report.tuning
+	$(BIN)/python -m tilewright.report.frameworks
 	$(BIN)/python -m tilewright.report.worklog
 
 .venv/installed: pyproject.toml

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE, HEADER = (Path("src/tilewright/engines", name) for name in ("launcher.cpp", "steps.h"))
-digest = hashlib.sha256(SOURCE.read_bytes() + HEADER.read_bytes()).hexdigest()
+SOURCE, *HEADERS = (Path("src/tilewright/engines", name) for name in ("launcher.cpp", "arrays.h", "steps.h"))
+digest = hashlib.sha256(b"".join(path.read_bytes() for path in (SOURCE, *HEADERS))).hexdigest()
 
 setup(
     ext_modules=[
         Extension(
             "tilewright.engines._launcher",
             [SOURCE.as_posix()],
-            depends=[HEADER.as_posix()],
+            depends=[path.as_posix() for path in HEADERS],
             define_macros=[("LAUNCHER_SOURCE", f'"{digest}"')],
             extra_compile_args=["-std=c++17", "-fvisibility=hidden", "-g0"],
             optional=True,

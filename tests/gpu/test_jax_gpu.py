@@ -90,3 +90,26 @@ def test_products_that_divide_k_run_again_and_again(sizes):
         one, _, two = function(a, b)
         check(one, expected)
         check(two, 2 * expected)
+
+
+@pytest.mark.parametrize("sizes", [(64, 256), (16, 4096)], ids=["one launch", "blocks that share tiles"])
+def test_programs_that_xla_replays_as_a_graph(sizes):
+    """From five operations on, XLA captures a program's calls, and replays them on other memory."""
+    rows, width = sizes
+    w = draw(width, width) / width**0.5
+
+    def layers(product):
+        def run(x):
+            for _ in range(8):
+                x = jnp.tanh(product(x, w))
+            return x
+
+        return jax.jit(run)
+
+    ours, theirs = layers(tilewright.matmul), layers(reference)
+    kept = []
+    for i in range(5):
+        x = draw(rows, width) + i
+        kept.append((ours(x), theirs(x)))
+    for result, expected in kept:
+        check(result, expected, 1e-4)

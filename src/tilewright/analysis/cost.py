@@ -19,6 +19,7 @@ from tilewright.analysis.models.block import Footprint, join
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu
 from tilewright.kernels.families import Copying, Streaming
+from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
 from tilewright.problem import ITEM_BYTES, Layout, Order, Problem
@@ -200,7 +201,7 @@ class CostModel:
         workers = self._workers
         left = tiles % workers if workers else 0
         if left and steps:
-            sharing = min(workers, left * steps)
+            sharing = schedule.sharing(left, steps, workers)
             # Tiles that begin within a worker's range, before whose first step it waits anew.
             begun = left / sharing if sharing % left else 0.0
             return _Work(tiles - left, sharing, workers - sharing, -(-left * steps // sharing) + begun, sharing / left)

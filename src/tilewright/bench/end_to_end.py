@@ -12,7 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -46,6 +46,8 @@ _MOST_SETS = 4096
 Call = Callable[[], object]
 """Makes one call, on other operands each time."""
 
+Context = AbstractContextManager[object]
+
 
 @dataclass(frozen=True)
 class Stopwatch:
@@ -69,13 +71,23 @@ class Stopwatch:
         self.wait()
         return [1e6 * statistics.median(taken) for taken in samples]
 
-    def wall_us(self, calls: Sequence[Call]) -> list[float]:
-        """Of each kind of call, the median of the microseconds that one takes among others back to back."""
-        counts = [self._enough(call) for call in calls]
-        samples: list[list[float]] = [[] for _ in calls]
+    def wall_us(self, calls: Sequence[Call], within: Sequence[Callable[[], Context]] | None = None) -> list[float]:
+        """Of each kind of call, the median of the microseconds that one takes among others back to back.
+
+        Args:
+            calls: of each kind, one to be repeated.
+            within: for each kind, makes a context that its calls are made in.
+        """
+        kinds = list(zip(calls, within or [nullcontext] * len(calls), strict=True))
+        counts = []
+        for call, context in kinds:
+            with context():
+                counts.append(self._enough(call))
+        samples: list[list[float]] = [[] for _ in kinds]
         for _ in range(WALL_SAMPLES):
-            for call, count, taken in zip(calls, counts, samples, strict=True):
-                taken.append(self._ended(call, count) / count)
+            for (call, context), count, taken in zip(kinds, counts, samples, strict=True):
+                with context():
+                    taken.append(self._ended(call, count) / count)
         return [1e6 * statistics.median(taken) for taken in samples]
 
     def _enough(self, call: Call) -> int:

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -11,12 +11,45 @@ from tilewright.errors import RecordsError
 from tilewright.files import save_json
 from tilewright.problem import Arithmetic, Epilogue, Problem, Side, orders
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-class _Model(BaseModel):
+
+class Facts(BaseModel):
+    """What a file of measurements is made of."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Times(_Model):
+class RunFile(Facts):
+    """What one run measured, and where."""
+
+    environment: dict[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write the run as JSON. The file appears whole or not at all.
+
+        Raises:
+            RecordsError: the file cannot be written.
+        """
+        save_json(path, self.model_dump(), f"the records to {path}")
+
+    @classmethod
+    def load(cls, path: Path) -> "Self":
+        """Read a run back.
+
+        Raises:
+            RecordsError: the file cannot be read, or is not a file of such records; the message says what is wrong.
+        """
+        try:
+            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise RecordsError(f"cannot read the records in {path}: {error.strerror}") from error
+        except (ValidationError, UnicodeDecodeError) as error:
+            raise RecordsError(f"{path} is not a file of records: {error}") from error
+
+
+class Times(Facts):
     """Microseconds a run, over the samples."""
 
     min: float
@@ -28,7 +61,7 @@ class Times(_Model):
         return cls(min=min(samples), median=statistics.median(samples))
 
 
-class LaunchedKernel(_Model):
+class LaunchedKernel(Facts):
     """A kernel that a library launched: its name in C++, and its grid and block along x, y and z."""
 
     name: str
@@ -36,7 +69,7 @@ class LaunchedKernel(_Model):
     block: tuple[int, int, int]
 
 
-class Baseline(_Model):
+class Baseline(Facts):
     """What was timed next to the kernel, in the same run, on the same problem."""
 
     name: str
@@ -50,7 +83,7 @@ class Baseline(_Model):
     """Relative Frobenius error of its result against float64. None where beta is not 0, or the result not finite."""
 
 
-class Error(_Model):
+class Error(Facts):
     """Relative Frobenius error against float64, and the largest that counts as right."""
 
     relative_frobenius: float | None
@@ -58,14 +91,14 @@ class Error(_Model):
     limit: float
 
 
-class PerCall(_Model):
+class PerCall(Facts):
     """Microseconds a call, of ours and of the framework's own."""
 
     ours: float
     baseline: float
 
 
-class EndToEnd(_Model):
+class EndToEnd(Facts):
     """What a caller sees: `tilewright.matmul` next to the framework's own call on the same tensors, in one run."""
 
     framework: str
@@ -76,7 +109,7 @@ class EndToEnd(_Model):
     """Time of a call among calls back to back, the GPU's work included."""
 
 
-class Record(_Model):
+class Record(Facts):
     """One measurement of one kernel with one config on one problem."""
 
     kernel: str
@@ -147,35 +180,12 @@ class Record(_Model):
         return self.precision or self.dtype
 
 
-class Run(_Model):
+class Run(RunFile):
     """What one bench run measured, and where."""
 
-    environment: dict[str, Any]
     records: list[Record]
 
     @property
     def verified(self) -> bool:
         """Whether every result was right."""
         return all(record.verified for record in self.records)
-
-    def save(self, path: Path) -> None:
-        """Write the run as JSON. The file appears whole or not at all.
-
-        Raises:
-            RecordsError: the file cannot be written.
-        """
-        save_json(path, self.model_dump(), f"the records to {path}")
-
-    @classmethod
-    def load(cls, path: Path) -> "Run":
-        """Read a run back.
-
-        Raises:
-            RecordsError: the file cannot be read, or is not a file of records; the message says what is wrong.
-        """
-        try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise RecordsError(f"cannot read the records in {path}: {error.strerror}") from error
-        except (ValidationError, UnicodeDecodeError) as error:
-            raise RecordsError(f"{path} is not a file of records: {error}") from error

@@ -12,8 +12,8 @@ from tilewright.engines import cache
 from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
 
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
-_STEPS = Path(__file__).with_name("steps.h")
-"""The header that they share."""
+_HEADERS = tuple(Path(__file__).with_name(name) for name in ("arrays.h", "steps.h"))
+"""What they share."""
 
 
 def digest(source: Path) -> str:
@@ -25,7 +25,7 @@ def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = (
     """A module as a shared object, compiled once for each version of Python.
 
     Args:
-        source: its one source, which may include steps.h.
+        source: its one source, which may include arrays.h and steps.h.
         options: for the compiler, besides the usual ones.
         versions: of other things that it is compiled against.
 
@@ -63,4 +63,4 @@ def imported(module: str, path: Path) -> Any:
 
 
 def _text(source: Path) -> str:
-    return source.read_text(encoding="utf-8") + _STEPS.read_text(encoding="utf-8")
+    return "".join(file.read_text(encoding="utf-8") for file in (source, *_HEADERS))

@@ -24,28 +24,12 @@
 #include <utility>
 #include <vector>
 
+#include "arrays.h"
 #include "steps.h"
 
 namespace {
 
-// ---- DLPack 1: what of dlpack.h is used here ------------------------------------------------------------------------
-
-struct DLDevice {
-    int32_t type;
-    int32_t id;
-};
-
-struct DLTensor {
-    void* data;
-    DLDevice device;
-    int32_t ndim;
-    uint8_t code;
-    uint8_t bits;
-    uint16_t lanes;
-    int64_t* shape;
-    int64_t* strides;  // in elements
-    uint64_t byte_offset;
-};
+// ---- DLPack's C exchange API ----------------------------------------------------------------------------------------
 
 struct ExchangeApi {
     uint32_t major;
@@ -281,9 +265,6 @@ bool is_same(const DLTensor& x, const DLTensor& y) {
 
 // ---- Plans ----------------------------------------------------------------------------------------------------------
 
-// The arrays of a call, in the order of its arguments.
-enum Argument { A, B, C, OUT, BIAS, ARGUMENTS };
-
 constexpr size_t MOST_WORDS = 1 + ARGUMENTS * (1 + 2 * MOST_DIMENSIONS);
 constexpr size_t MOST_PLANS = 4096;
 constexpr uint64_t VECTOR_BYTES = 16;
@@ -332,13 +313,11 @@ struct Plan {
 // ---- The launcher ---------------------------------------------------------------------------------------------------
 
 struct Arrays {
-    PyObject* objects[ARGUMENTS];
+    bool given[ARGUMENTS] = {};
     DLTensor tensors[ARGUMENTS];
     const Library* library = nullptr;
 
-    const DLTensor* get(int argument) const {
-        return objects[argument] == Py_None ? nullptr : &tensors[argument];
-    }
+    const DLTensor* get(int argument) const { return given[argument] ? &tensors[argument] : nullptr; }
 };
 
 class State {
@@ -350,56 +329,55 @@ public:
         if (count != 8) return PyErr_Format(PyExc_TypeError, "call takes 8 arguments, got %zd", count);
         Arrays arrays;
         double scalars[2];
-        std::copy(arguments, arguments + ARGUMENTS, arrays.objects);
-        if (!read_scalar(arguments[5], scalars[0]) || !read_scalar(arguments[6], scalars[1]) || !read(arrays)) {
+        if (!read_scalar(arguments[5], scalars[0]) || !read_scalar(arguments[6], scalars[1]) || !read(arguments, arrays)) {
             return missed();
         }
-        const bool scaled = scalars[1] != 0;
         Key key;
-        if ((scaled && arguments[C] == Py_None) || !make_key(arrays, arguments[7], scaled, key)) return missed();
-        const std::shared_ptr<Plan> plan = find(key);
-        if (plan == nullptr || writes_operand(arrays)) return missed();
-
-        const Current current(driver, plan->context);
-        if (current.status != 0) return fail(driver, current.status), nullptr;
-        Values values;
-        values.scalars[0] = float(scalars[0]);
-        values.scalars[1] = float(scalars[1]);
-        values.addresses[FROM_A] = address(arrays.tensors[plan->swapped ? B : A]);
-        values.addresses[FROM_B] = address(arrays.tensors[plan->swapped ? A : B]);
-        if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
-        if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = address(arrays.tensors[BIAS]);
-        Ref result = Ref::to(arrays.objects[OUT]);
-        if (!arrays.get(OUT)) {
-            result = Ref(PyObject_Call(plan->make.get(), plan->make_arguments.get(), plan->make_keywords.get()));
-            if (!result) return nullptr;
-            if (!read_result(arrays, result.get())) return missed();
-        }
-        values.addresses[FROM_D] = address(arrays.tensors[OUT]);
-        if (!plan->steps.empty()) {
-            void* stream = nullptr;
-            if (arrays.library->api->current_stream(device_type, arrays.tensors[A].device.id, &stream) != 0) {
-                return missed();
-            }
-            if (!plan->needed.is_empty() && !find_memory(*plan, stream, values)) return nullptr;
-            if (!launch(*plan, values, stream)) return nullptr;
-            if (arrays.get(OUT) && arrays.library->is_torch() && !count_version(arrays)) return nullptr;
-        }
+        if (!make_key(arrays, arguments[7], scalars[1] != 0, key)) return missed();
+        Ref result = Ref::to(arguments[OUT]);
+        const int status = run(arrays, key, scalars, [&](const Plan& plan) {
+            result = Ref(PyObject_Call(plan.make.get(), plan.make_arguments.get(), plan.make_keywords.get()));
+            if (!result) return FAILED;
+            return read_result(arrays, result.get()) ? LAUNCHED : MISSED;
+        });
+        if (status == MISSED) return missed();
+        if (status == FAILED) return nullptr;
+        if (arguments[OUT] != Py_None && arrays.library->is_torch() && !count_version(arrays, arguments[OUT])) return nullptr;
         return result.release();
+    }
+
+    // See LaunchApi.
+    int launch(PyTypeObject* type, const DLTensor* const* tensors, const double* scalars,
+               int (*make)(void* made, DLTensor* out), void* made) {
+        Arrays arrays;
+        arrays.library = library_of(type);
+        if (arrays.library == nullptr) return MISSED;
+        for (int i = 0; i < ARGUMENTS; ++i) {
+            if (tensors[i] == nullptr) continue;
+            arrays.given[i] = true;
+            arrays.tensors[i] = *tensors[i];
+            if (!is_usable(arrays.tensors[i]) || arrays.tensors[i].device.id != arrays.tensors[A].device.id) return MISSED;
+        }
+        Key key;
+        if (!make_key(arrays, Py_None, scalars[1] != 0, key)) return MISSED;
+        return run(arrays, key, scalars, [&](const Plan&) {
+            const int status = make(made, &arrays.tensors[OUT]);
+            return status == LAUNCHED && !is_result(arrays) ? MISSED : status;
+        });
     }
 
     PyObject* remember(PyObject* positional, PyObject* named) {
         static const char* names[] = {"a",      "b",       "c",      "out", "bias",   "options", "steps",
                                       "needs", "context", "memory", "new", "scaled", "swapped", nullptr};
-        Arrays arrays;
+        PyObject* objects[ARGUMENTS];
         PyObject *options, *steps, *needs, *memory, *result;
         unsigned long long context;
         int scaled, swapped = 0;
         auto plan = std::make_shared<Plan>();
         if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|p", const_cast<char**>(names),
-                                         &arrays.objects[A], &arrays.objects[B], &arrays.objects[C],
-                                         &arrays.objects[OUT], &arrays.objects[BIAS], &options, &PyTuple_Type, &steps,
-                                         &PyTuple_Type, &needs, &context, &memory, &result, &scaled, &swapped)) {
+                                         &objects[A], &objects[B], &objects[C], &objects[OUT], &objects[BIAS], &options,
+                                         &PyTuple_Type, &steps, &PyTuple_Type, &needs, &context, &memory, &result,
+                                         &scaled, &swapped)) {
             return nullptr;
         }
         Memory& needed = plan->needed;
@@ -410,7 +388,7 @@ public:
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {
             if (!read_step(PyTuple_GET_ITEM(steps, i), plan->steps)) return nullptr;
         }
-        if (arrays.objects[OUT] == Py_None) {
+        if (objects[OUT] == Py_None) {
             PyObject *make, *make_arguments, *make_keywords;
             if (!PyTuple_Check(result)) return PyErr_Format(PyExc_TypeError, "new must be a tuple where out is None");
             if (!PyArg_ParseTuple(result, "OO!O!;new", &make, &PyTuple_Type, &make_arguments, &PyDict_Type,
@@ -426,7 +404,8 @@ public:
         plan->memory = Ref::to(memory);
         plan->swapped = swapped != 0;
         if (plans_.size() >= MOST_PLANS) forget();
-        if (!read(arrays) || !intern(options) || !make_key(arrays, options, scaled != 0, plan->key)) {
+        Arrays arrays;
+        if (!read(objects, arrays) || !intern(options) || !make_key(arrays, options, scaled != 0, plan->key)) {
             PyErr_Clear();
             Py_RETURN_FALSE;
         }
@@ -480,11 +459,47 @@ private:
         return value == value && !PyErr_Occurred();
     }
 
+    // Launches the plan of this key, which may be of a new result: `make(plan)` makes it. Says as LaunchApi what came of it.
+    template <typename Make>
+    int run(Arrays& arrays, const Key& key, const double* scalars, const Make& make) {
+        const std::shared_ptr<Plan> plan = find(key);
+        if (plan == nullptr || (scalars[1] != 0 && !arrays.get(C)) || writes_operand(arrays)) return MISSED;
+        const Current current(driver, plan->context);
+        if (current.status != 0) return failed(current.status);
+        Values values;
+        values.scalars[0] = float(scalars[0]);
+        values.scalars[1] = float(scalars[1]);
+        values.addresses[FROM_A] = address(arrays.tensors[plan->swapped ? B : A]);
+        values.addresses[FROM_B] = address(arrays.tensors[plan->swapped ? A : B]);
+        if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
+        if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = address(arrays.tensors[BIAS]);
+        if (!arrays.get(OUT)) {
+            if (const int status = make(*plan); status != LAUNCHED) return status;
+        }
+        values.addresses[FROM_D] = address(arrays.tensors[OUT]);
+        if (plan->steps.empty()) return LAUNCHED;
+        void* stream = nullptr;
+        if (arrays.library->api->current_stream(device_type, arrays.tensors[A].device.id, &stream) != 0) return MISSED;
+        if (!plan->needed.is_empty() && !find_memory(*plan, stream, values)) return FAILED;
+        for (const auto& step : plan->steps) {
+            int status = step->fill(driver, values);
+            if (status == 0) status = step->launch(driver, stream);
+            if (status != 0) return failed(status);
+        }
+        return LAUNCHED;
+    }
+
+    int failed(int status) const {
+        fail(driver, status);
+        return FAILED;
+    }
+
     // Where the arrays lie; false where one is not known, does not lie with the others or may not be used as it is.
-    bool read(Arrays& arrays) {
+    bool read(PyObject* const* objects, Arrays& arrays) {
         for (int i = 0; i < ARGUMENTS; ++i) {
-            PyObject* const object = arrays.objects[i];
+            PyObject* const object = objects[i];
             if (object == Py_None && i > B) continue;
+            arrays.given[i] = true;
             const Library* library = library_of(Py_TYPE(object));
             if (library == nullptr || (arrays.library != nullptr && library->api != arrays.library->api)) return false;
             arrays.library = library;
@@ -496,9 +511,12 @@ private:
     }
 
     bool read(const Library& library, PyObject* object, DLTensor& tensor) const {
-        if (library.api->read(object, &tensor) != 0 || tensor.device.type != device_type) return false;
-        if (tensor.ndim < 1 || tensor.ndim > MOST_DIMENSIONS || tensor.strides == nullptr) return false;
-        return tensor.data != nullptr || !has_elements(tensor);
+        return library.api->read(object, &tensor) == 0 && is_usable(tensor);
+    }
+
+    bool is_usable(const DLTensor& tensor) const {
+        if (tensor.device.type != device_type || tensor.ndim < 1 || tensor.ndim > MOST_DIMENSIONS) return false;
+        return tensor.strides != nullptr && (tensor.data != nullptr || !has_elements(tensor));
     }
 
     // Whether PyTorch differentiates forward, casts operands, or has a mode that sees every operator.
@@ -528,9 +546,13 @@ private:
     // A new result must lie on the operands' device, aligned as plans take it for granted.
     bool read_result(Arrays& arrays, PyObject* result) {
         const Library* library = library_of(Py_TYPE(result));
-        DLTensor& tensor = arrays.tensors[OUT];
-        return library != nullptr && library->api == arrays.library->api && read(*library, result, tensor) &&
-               tensor.device.id == arrays.tensors[A].device.id && address(tensor) % VECTOR_BYTES == 0;
+        return library != nullptr && library->api == arrays.library->api &&
+               read(*library, result, arrays.tensors[OUT]) && is_result(arrays);
+    }
+
+    static bool is_result(const Arrays& arrays) {
+        const DLTensor& tensor = arrays.tensors[OUT];
+        return tensor.device.id == arrays.tensors[A].device.id && address(tensor) % VECTOR_BYTES == 0;
     }
 
     static bool writes_operand(const Arrays& arrays) {
@@ -618,18 +640,9 @@ private:
                                 &memory.tickets, &memory.ticket_count, &memory.relayout, &memory.relayout_bytes);
     }
 
-    bool launch(Plan& plan, const Values& values, void* stream) const {
-        for (const auto& step : plan.steps) {
-            int status = step->fill(driver, values);
-            if (status == 0) status = step->launch(driver, stream);
-            if (status != 0) return fail(driver, status);
-        }
-        return true;
-    }
-
     // So that backward() refuses to use a tensor that was saved for it and has changed since.
-    static bool count_version(const Arrays& arrays) {
-        return bool(Ref(PyObject_CallOneArg(arrays.library->increment_version.get(), arrays.objects[OUT])));
+    static bool count_version(const Arrays& arrays, PyObject* out) {
+        return bool(Ref(PyObject_CallOneArg(arrays.library->increment_version.get(), out)));
     }
 };
 
@@ -684,6 +697,13 @@ PyObject* launcher_forget(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
+int launch_tensors(PyObject* launcher, PyObject* type, const DLTensor* const* tensors, const double* scalars,
+                   int (*make)(void* made, DLTensor* out), void* made) {
+    return state_of(launcher).launch(reinterpret_cast<PyTypeObject*>(type), tensors, scalars, make, made);
+}
+
+const LaunchApi LAUNCH_API = {launch_tensors};
+
 Py_ssize_t launcher_length(PyObject* self) { return Py_ssize_t(state_of(self).count()); }
 
 PyMethodDef launcher_methods[] = {
@@ -728,5 +748,7 @@ PyMODINIT_FUNC PyInit__launcher() {
         PyModule_AddStringConstant(created.get(), "SOURCE", LAUNCHER_SOURCE) < 0) {
         return nullptr;
     }
+    const Ref api(PyCapsule_New(const_cast<LaunchApi*>(&LAUNCH_API), LAUNCH_CAPSULE, nullptr));
+    if (!api || PyModule_AddObjectRef(created.get(), "API", api.get()) < 0) return nullptr;
     return created.release();
 }

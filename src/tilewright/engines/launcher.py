@@ -91,6 +91,8 @@ class LauncherModule(Protocol):
     """What `call` answers where the plan is not known."""
     SOURCE: str
     """Digest of the sources that it was compiled from."""
+    API: object
+    """A capsule with what other modules launch by (arrays.h)."""
 
     def Launcher(self, driver: str, device_type: int = 2) -> Launcher:  # noqa: N802 - it is a class
         """A launcher without plans.

@@ -5,7 +5,8 @@
 //         zero     the tickets, in scratch memory
 //         launch   each step: write addresses and alpha into its parameters, hand them to the driver
 //
-// A call keeps nothing: all memory that its launches use are XLA's buffers, so that calls may run at the same time.
+// A call keeps nothing: all memory that its launches use are XLA's buffers, so that calls may run at the same time, and XLA
+// may capture one into a command buffer (a CUDA graph) and replay that.
 // Plans are never dropped, since nobody knows which programs will run again. Python's lock is not needed, nor held, by
 // a call: a plan's own lock guards its parameters from the first write to the last launch.
 
@@ -127,7 +128,8 @@ XLA_FFI_DEFINE_HANDLER(handler, launch,
                            .Attr<std::string_view>("plan")
                            .Attr<float>("alpha")
                            .RemainingArgs()
-                           .RemainingRets());
+                           .RemainingRets(),
+                       {ffi::Traits::kCmdBufferCompatible});
 
 // ---- The module -----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
     model(x)        F.linear, @, matmul, ...
         autograd, autocast, vmap        PyTorch's, untouched: they end in mm, addmm, bmm and baddbmm
-            aten::mm on CUDA            here: decisions.py says by whom
+            aten::mm on CUDA            here: decisions.py says by whom; from then on shortcut.py knows
                 tilewright              the compiled launcher
                 PyTorch's kernel        as before
 
@@ -22,10 +22,14 @@ import torch
 
 from tilewright import front, on_gpu
 from tilewright.calls import Request
+from tilewright.engines import launcher
+from tilewright.engines.launcher import Launcher
 from tilewright.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.problem import Scalars
 from tilewright.torch.decisions import Decision, Expect, Product, decide, expect
 from tilewright.torch.report import Report
+from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
+from tilewright.torch.shortcut import load as load_shortcut
 
 _KEY = "CUDA"
 """Of PyTorch's dispatcher: the kernels for tensors on a GPU."""
@@ -59,13 +63,18 @@ class Routes:
         self._key = key
         self._library: Any = None
         self._kernels: dict[str, _Kernel] = {}
+        self._shortcut: Shortcut | None = None
         if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
             return  # this PyTorch was built without CUDA
+        module = load_shortcut()
+        decided = _decided_by(module)
         for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
                 stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
-                self._kernels[variant] = make(stock, decisions, expected)
+                self._kernels[variant] = make(stock, decisions, expected, decided)
+        if module is not None:
+            self._shortcut = module.Shortcut(key, tuple(self._kernels))
 
     @property
     def installed(self) -> bool:
@@ -79,14 +88,55 @@ class Routes:
             warnings.filterwarnings("ignore", message="Warning only once for all operators")
             for variant, kernel in self._kernels.items():
                 self._library.impl(variant, kernel, self._key, with_keyset=True)
+        if self._shortcut is not None:
+            self._shortcut.install()
 
     def remove(self) -> None:
         """Give PyTorch its kernels back."""
+        self.count()
+        if self._shortcut is not None:
+            self._shortcut.remove()
         self._library._destroy()
         self._library = None
 
+    def count(self) -> None:
+        """Add to the decisions the calls that took the shortcut."""
+        for decision, ours, calls in self._shortcut.counts() if self._shortcut is not None else ():
+            if ours:
+                decision.calls += calls
+            else:
+                decision.stock_calls += calls
 
-def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
+
+_Decided = Callable[[Decision], None]
+"""Told last of a call that it was left to PyTorch, or that the compiled launcher knew it."""
+
+
+def _decided_by(module: ShortcutModule | None) -> _Decided:
+    """Have calls like those that are told of take the shortcut; nothing happens where there is none."""
+    if module is None:
+        return lambda decision: None
+    known: Launcher | None = None
+
+    def decided(decision: Decision) -> None:
+        nonlocal known
+        if not decision.ours:
+            module.leave(decision)
+            return
+        if known is not on_gpu.fast and (built := launcher.load()) is not None:
+            known = on_gpu.fast
+            module.launch_by(known, built.API, torch.Tensor, _may_round)
+        module.take(decision, ADDENDS[decision.role], decision.tensor_float)
+
+    return decided
+
+
+def _may_round() -> bool:
+    """Whether PyTorch may round the factors of float32 products."""
+    return bool(_precision("cuda", "matmul") == "tf32")
+
+
+def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, decided: _Decided) -> _Kernel:
     """A kernel for a @ b."""
 
     def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
@@ -94,15 +144,18 @@ def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
         decision = decisions.get(kind)
         if decision is None:
             decision = decisions[kind] = decide(Product(a, b, None, out), expected)
-        if decision.ours and (result := _ours(decision, a, b, None, out, None, 1.0, 0.0)) is not None:
+        if decision.ours and (result := _ours(decision, decided, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.stock_calls += 1
-        return stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
+        result = stock(keys, a, b) if out is None else stock(keys, a, b, out=out)
+        if not decision.ours:
+            decided(decision)
+        return result
 
     return multiply
 
 
-def _added(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
+def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, decided: _Decided) -> _Kernel:
     """A kernel for beta * addend + alpha * a @ b."""
 
     def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
@@ -114,20 +167,26 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect) -> _Kernel:
         if decision.ours:
             c = addend if decision.role == "c" else None
             bias = addend if decision.role == "bias" else None
-            result = _ours(decision, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
+            result = _ours(decision, decided, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
             if result is not None:
                 return result
         decision.stock_calls += 1
         if out is None:
-            return stock(keys, addend, a, b, beta=beta, alpha=alpha)
-        return stock(keys, addend, a, b, beta=beta, alpha=alpha, out=out)
+            result = stock(keys, addend, a, b, beta=beta, alpha=alpha)
+        else:
+            result = stock(keys, addend, a, b, beta=beta, alpha=alpha, out=out)
+        if not decision.ours:
+            decided(decision)
+        return result
 
     return multiply
 
 
-def _ours(decision: Decision, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any) -> Any:
+def _ours(
+    decision: Decision, decided: _Decided, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any
+) -> Any:
     """The product by tilewright; None where PyTorch has to compute it after all."""
-    if decision.tensor_float and _precision("cuda", "matmul") == "tf32":
+    if decision.tensor_float and _may_round():
         return None
     # Autograd calls this with gradients enabled, and has recorded what it needs.
     records = torch.is_grad_enabled()
@@ -139,6 +198,8 @@ def _ours(decision: Decision, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha
             result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, None)
         if result is on_gpu.miss:
             result = _first(decision, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, alpha, beta)
+        else:
+            decided(decision)
     finally:
         if records:
             _set_grad_enabled(True)
@@ -231,6 +292,8 @@ def report(*, reset: bool = False) -> Report:
     Args:
         reset: whether to count from 0 again.
     """
+    if _routes is not None:
+        _routes.count()
     decisions = {} if _routes is None else _routes.decisions
     found = Report.of(decisions)
     if reset:

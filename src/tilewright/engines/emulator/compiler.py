@@ -35,10 +35,6 @@ _COMMON = (
 _GCC_ONLY = (
     "-Wno-psabi",  # kernels are not called by what another compiler made
     f"-Werror=frame-larger-than={_LARGEST_FRAME}",
-    # It does not know #pragma unroll, which clang++ obeys: unroll whole the loops that kernels mean. Twice as many
-    # instructions make warp tiles a quarter faster, and take up to four times as long to compile.
-    "--param=max-completely-peeled-insns=2000",
-    "--param=max-completely-peel-times=64",
 )
 _CLANG_ONLY = (f"-Wframe-larger-than={_LARGEST_FRAME}", "-Werror=frame-larger-than")
 

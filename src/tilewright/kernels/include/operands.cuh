@@ -17,7 +17,7 @@ struct Sizes {
     int m, n, k, batch;
     int whole;           // tiles with a block of their own
     int workers;         // blocks that share the other tiles; 0: none
-    int share, longer;   // steps along k of a worker, and workers with one more
+    int share, longer;   // steps along k of a worker, and how many have one more
     int step_a, step_b;  // 1 where the factor has a matrix for each of the batch, 0 where one serves all
 };
 

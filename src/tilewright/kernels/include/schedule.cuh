@@ -1,8 +1,9 @@
 // The tiles, and the steps along k of each, that a block computes: whole tiles first, stream-K for the last wave.
 //
 // The tiles of all matrices of a batch are counted through, matrix by matrix and row by row. As many waves as are full
-// have one block a tile. The tiles left over, fewer than workers, are laid end to end along k and cut into ranges of equal
-// length (the first ones may be a step longer), one a worker. The host divides (kernels/library/schedule.py):
+// have one block a tile. The tiles left over, fewer than workers, are laid end to end along k and cut into ranges, one a
+// worker, whose lengths differ by a step at most. Where tiles divide workers, no range reaches into a second tile. The host
+// divides (kernels/library/schedule.py):
 //
 //     block      0    1   ...  whole-1 | whole, whole+1, ...: the workers
 //     tile       0    1   ...  whole-1 |    whole    |   whole+1   |  ...
@@ -37,6 +38,7 @@ class Schedule {
           tiles_n((sizes.n - 1) / COLS + 1),
           steps((sizes.k - 1) / DEPTH + 1),
           whole(sizes.whole),
+          workers(sizes.workers),
           share(sizes.share),
           longer(sizes.longer) {
         const int block = block_number();
@@ -45,11 +47,14 @@ class Schedule {
             tile = block;
             last_tile = block + 1;
             to = last_step = 0;
-        } else if (worker < sizes.workers) {
-            const long long first = first_step(worker);
+        } else if (worker < workers) {
+            // Worker i begins at step i * (share + longer / workers), rounded down: the longer ranges lie evenly.
+            const int before = worker * longer / workers;  // longer ranges
+            const bool is_longer = (worker + 1) * longer - before * workers >= workers;
+            const long long first = static_cast<long long>(worker) * share + before;
             const int of_left = static_cast<int>(first / steps);
             to = static_cast<int>(first - static_cast<long long>(of_left) * steps);
-            last_step = to + share + (worker < longer);  // a worker has no more steps than a tile
+            last_step = to + share + is_longer;  // a worker has no more steps than a tile
             tile = whole + of_left;
             last_tile = tile + (last_step >= steps);
             if (last_step >= steps) last_step -= steps;
@@ -127,22 +132,16 @@ class Schedule {
   private:
     static constexpr int FAN = 8;  // a step of the tree takes about 2 us on an H200, each partial sum 0.2 us
 
-    // The step at which a worker begins, of those of the tiles left over.
-    __device__ __forceinline__ long long first_step(int number) const {
-        return static_cast<long long>(number) * share + min(number, longer);
-    }
-
-    // The worker that does a step.
+    // The worker that does a step, of those of the tiles left over.
     __device__ __forceinline__ int worker_of(long long step) const {
-        const long long of_longer = first_step(longer);
-        if (step < of_longer) return static_cast<int>(step / (share + 1));
-        return longer + static_cast<int>((step - of_longer) / share);
+        return static_cast<int>(((step + 1) * workers - 1) / (static_cast<long long>(workers) * share + longer));
     }
 
     int batch;
     int tiles_m, tiles_n, steps;  // tiles of a matrix along m and n, steps of a tile
     int whole;                    // tiles with a block of their own
-    int share, longer;            // steps of a worker, and workers with one more
+    int workers;                  // blocks that share the tiles left over
+    int share, longer;            // steps of a worker, and how many have one more
     int worker;                   // that this block is
     int tile, last_tile, last_step;
 };

@@ -28,7 +28,7 @@ class Division(NamedTuple):
     share: int
     """Steps of a worker."""
     longer: int
-    """Workers, the first ones, that have one step more."""
+    """How many workers have one step more."""
 
 
 def divide(problem: Problem, config: Config, multiprocessors: int) -> Division:
@@ -38,9 +38,18 @@ def divide(problem: Problem, config: Config, multiprocessors: int) -> Division:
     left = tiles % most if most else 0
     if not left:
         return Division(tiles, 0, 0, 0)
-    steps = left * max(-(-problem.k // config.BK), 1)
-    workers = min(most, steps)
-    return Division(tiles - left, workers, *divmod(steps, workers))
+    steps = max(-(-problem.k // config.BK), 1)
+    workers = sharing(left, steps, most)
+    return Division(tiles - left, workers, *divmod(left * steps, workers))
+
+
+def sharing(left: int, steps: int, most: int) -> int:
+    """How many of `most` workers share tiles of that many steps each: the same number for each tile, so that none has
+    parts of two, where that makes the longest range no longer."""
+    workers = min(most, left * steps)
+    of_tile = workers // left
+    longest = -(-left * steps // workers)
+    return left * of_tile if -(-steps // of_tile) == longest else workers
 
 
 def numbers(problem: Problem, config: Config, multiprocessors: int) -> Mapping[str, int]:

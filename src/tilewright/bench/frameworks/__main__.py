@@ -1,0 +1,66 @@
+"""Compares tilewright in frameworks with these alone: `python -m tilewright.bench.frameworks [--json FILE]`.
+
+Each framework runs in a process of its own, since they do not share a GPU's memory well.
+"""
+
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.bench.environment import environment
+from tilewright.bench.frameworks.comparisons import Comparison, Comparisons
+from tilewright.engines.registry import resolve_engine
+from tilewright.errors import TilewrightError
+
+MODULES = {"torch": "of_torch", "jax": "of_jax", "cupy": "of_cupy"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tilewright.bench.frameworks", description=__doc__)
+    parser.add_argument("--framework", choices=MODULES, action="append", help="default: all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparisons here")
+    options = parser.parse_args(arguments)
+    try:
+        engine = resolve_engine("cuda")
+        names = options.framework or list(MODULES)
+        compare = _compared if len(names) == 1 else _in_a_process
+        found: list[Comparison] = []
+        for name in names:
+            found += compare(name)
+            if options.json:
+                Comparisons(environment=environment(engine), comparisons=found).save(options.json)
+    except (TilewrightError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _compared(name: str) -> list[Comparison]:
+    """A framework's comparisons, printed as they come."""
+    module = importlib.import_module(f"tilewright.bench.frameworks.{MODULES[name]}")
+    found = []
+    for one in module.comparisons():
+        found.append(one)
+        us = f"{one.us.ours:,.1f} us, {one.us.baseline:,.1f} alone"
+        print(f"{one.framework}  {one.kind}: {one.what}  {us}  {one.ratio:.3f}x", flush=True)
+    return found
+
+
+def _in_a_process(name: str) -> list[Comparison]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "comparisons.json"
+        command = [sys.executable, "-m", "tilewright.bench.frameworks", "--framework", name, "--json", str(file)]
+        settings = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # JAX would take three quarters of the GPU's memory
+        if subprocess.run(command, env=os.environ | settings, check=False).returncode:
+            raise TilewrightError(f"the comparison with {name} failed: see above")
+        return Comparisons.load(file).comparisons
+
+
+if __name__ == "__main__":
+    sys.exit(main())

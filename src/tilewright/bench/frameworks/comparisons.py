@@ -1,0 +1,54 @@
+"""Comparisons with frameworks, and the JSON file that holds them."""
+
+from tilewright.bench.records import Facts, PerCall, RunFile
+from tilewright.errors import LaunchError
+
+# Kinds of comparison: PyTorch's, ...
+COMPILED_CALL = "host time of a compiled matmul"
+LAYER = "linear layer, forward and backward, by enable()"
+LAYER_BY_MATMUL = "linear layer, forward and backward, by matmul"
+EAGER = "training step"
+COMPILED = "training step, compiled"
+SHORT = "training step of one short sequence"
+SHORT_COMPILED = "training step of one short sequence, compiled"
+NOTHING_GAINS = "enable() where nothing gains"
+# ... JAX's, ...
+CALL = "call of a jitted product"
+PROGRAM = "product in a jitted program of several"
+# ... and CuPy's.
+WALL = "product, calls back to back"
+HOST = "host time of a product"
+
+
+class Comparison(Facts):
+    """Times of one piece of work, by tilewright and by the framework alone, which took turns."""
+
+    framework: str
+    """Name and version."""
+    kind: str
+    """What was timed: one of the constants above."""
+    what: str
+    """The work: sizes, or a model's name."""
+    us: PerCall
+    """Microseconds."""
+    loss_difference: float | None = None
+    """Of a training: the largest difference of two losses at a step, over the loss."""
+    peak_mib: PerCall | None = None
+    """Of a training: the most memory of the GPU that was in use, in MiB."""
+
+    @property
+    def ratio(self) -> float:
+        """The framework's time over ours."""
+        return self.us.baseline / self.us.ours
+
+
+class Comparisons(RunFile):
+    """What was compared in one run."""
+
+    comparisons: list[Comparison]
+
+
+def check_difference(what: str, difference: float, allowed: float) -> None:
+    """Raise LaunchError where two results differ by more than is allowed, relative in the Frobenius norm."""
+    if not difference <= allowed:
+        raise LaunchError(f"{what}: tilewright's result differs from the framework's by {difference:.1e}")

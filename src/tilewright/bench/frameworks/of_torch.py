@@ -1,0 +1,183 @@
+"""PyTorch with tilewright next to PyTorch alone: compiled calls, linear layers, training steps."""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn import functional
+
+import tilewright.torch
+from tilewright.bench.end_to_end import Context, Stopwatch
+from tilewright.bench.frameworks.comparisons import (
+    COMPILED,
+    COMPILED_CALL,
+    EAGER,
+    LAYER,
+    LAYER_BY_MATMUL,
+    NOTHING_GAINS,
+    SHORT,
+    SHORT_COMPILED,
+    Comparison,
+    check_difference,
+)
+from tilewright.bench.frameworks.models import TASKS, Sizes, training
+from tilewright.bench.records import PerCall
+from tilewright.front import matmul
+
+NAME = f"PyTorch {torch.__version__}"
+
+
+class Scale(NamedTuple):
+    """How large everything is."""
+
+    device: str = "cuda"
+    calls: tuple[int, ...] = (64, 256, 1024)
+    """Sizes of the squares that are compiled."""
+    tokens: tuple[int, ...] = (1024, 2048, 4096, 8192)
+    """Rows of a linear layer's input, ..."""
+    features: int = 4096
+    """... and its columns, and those of the result."""
+    sizes: Sizes = Sizes()
+    short: int = 32
+    """Tokens of the short sequence."""
+    steps: int = 20
+    """Of a training whose losses are compared."""
+    backend: str = "inductor"
+
+
+H200 = Scale()
+
+
+def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
+    """Compare everything, one after the other; float32 products are not rounded to TF32.
+
+    Raises:
+        LaunchError: results or losses differ by more than rounding explains.
+    """
+    torch.backends.cuda.matmul.allow_tf32 = False
+    stopwatch = Stopwatch(torch.cuda.synchronize if scale.device == "cuda" else lambda: None)
+    for size in scale.calls:
+        yield _compiled_call(scale, stopwatch, size)
+    for tokens in scale.tokens:
+        yield from _layer(scale, stopwatch, tokens)
+    for name in TASKS:
+        for compiled in (False, True):
+            yield from _training(scale, stopwatch, name, compiled)
+    yield _nothing_gains(scale, stopwatch)
+
+
+def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> Comparison:
+    a, b = (torch.randn(size, size, device=scale.device) for _ in "ab")
+    torch._dynamo.reset()
+    ours = torch.compile(lambda a, b: matmul(a, b), fullgraph=True, backend=scale.backend)
+    stock = torch.compile(lambda a, b: torch.mm(a, b), fullgraph=True, backend=scale.backend)
+    _check(f"compiled, {size}", ours(a, b), stock(a, b))
+    with torch.no_grad():
+        us = stopwatch.host_us([lambda: ours(a, b), lambda: stock(a, b)])
+    return Comparison(framework=NAME, kind=COMPILED_CALL, what=str(size), us=_pair(us))
+
+
+def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Comparison]:
+    features = scale.features
+    shapes = (tokens, features), (features, features), (features,)
+    wanted = x, w, bias = tuple(torch.randn(shape, device=scale.device).requires_grad_() for shape in shapes)
+    dy = torch.randn(tokens, features, device=scale.device)
+
+    def stock() -> Any:
+        return torch.autograd.grad(functional.linear(x, w, bias), wanted, dy)
+
+    def ours() -> Any:
+        return torch.autograd.grad(matmul(x, w.T, bias=bias), wanted, dy)
+
+    expected, found = stock(), ours()
+    with tilewright.torch.enable():
+        for one, other, exact in zip(found, stock(), expected, strict=True):
+            _check(f"gradient of a layer, {tokens} tokens", one, exact)
+            _check(f"gradient of a layer by enable(), {tokens} tokens", other, exact)
+    within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext, nullcontext]
+    enabled, by_matmul, alone = stopwatch.wall_us([stock, ours, stock], within)
+    what = f"{tokens} tokens"
+    yield Comparison(framework=NAME, kind=LAYER, what=what, us=_pair((enabled, alone)))
+    yield Comparison(framework=NAME, kind=LAYER_BY_MATMUL, what=what, us=_pair((by_matmul, alone)))
+
+
+def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Comparison]:
+    torch._dynamo.reset()
+    stock = _trained(scale, _step(scale, name, compiled, scale.sizes))
+    step = _step(scale, name, compiled, scale.sizes)
+    with tilewright.torch.enable():
+        ours = _trained(scale, step)
+    difference = max(abs(one - other) / abs(other) for one, other in zip(ours.losses, stock.losses, strict=True))
+    check_difference(f"losses of {name}", difference, 1e-4)
+    yield Comparison(
+        framework=NAME,
+        kind=COMPILED if compiled else EAGER,
+        what=name,
+        us=_routed_and_alone(stopwatch, step),
+        loss_difference=difference,
+        peak_mib=PerCall(ours=ours.peak_mib, baseline=stock.peak_mib),
+    )
+    step = _step(scale, name, compiled, scale.sizes._replace(batch=1, length=scale.short))
+    step()  # compiles
+    yield Comparison(
+        framework=NAME,
+        kind=SHORT_COMPILED if compiled else SHORT,
+        what=name,
+        us=_routed_and_alone(stopwatch, step),
+    )
+
+
+class _Trained(NamedTuple):
+    losses: list[float]
+    peak_mib: float
+
+
+def _trained(scale: Scale, step: Callable[[], Any]) -> _Trained:
+    """A training's losses, and the peak of memory: what was made before, and lives, is part of it."""
+    gc.collect()
+    on_gpu = scale.device == "cuda"
+    if on_gpu:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    losses = [float(step()) for _ in range(scale.steps)]
+    if not on_gpu:
+        return _Trained(losses, 0.0)
+    free, total = torch.cuda.mem_get_info()
+    of_others = total - free - torch.cuda.memory_reserved()  # code, and workspaces of ours
+    return _Trained(losses, (torch.cuda.max_memory_allocated() + of_others) / 2**20)
+
+
+def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any]) -> PerCall:
+    return _pair(stopwatch.wall_us([step, step], [tilewright.torch.enable, nullcontext]))
+
+
+def _step(
+    scale: Scale, name: str, compiled: bool, sizes: Sizes, dtype: torch.dtype = torch.float32
+) -> Callable[[], Any]:
+    """A training step of a model, the same whenever it is made."""
+    torch.manual_seed(1)
+    with torch.device(scale.device):
+        task = TASKS[name](sizes)
+    task.model.to(dtype)
+    model = torch.compile(task.model, fullgraph=True, backend=scale.backend) if compiled else None
+    return training(task, model)
+
+
+def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> Comparison:
+    """float64 is left to PyTorch; a short sequence keeps the host busy."""
+    short = scale.sizes._replace(batch=1, length=scale.short)
+    step = _step(scale, "GPT-2", False, short, torch.float64)
+    us = _routed_and_alone(stopwatch, step)
+    return Comparison(framework=NAME, kind=NOTHING_GAINS, what="GPT-2 in float64", us=us)
+
+
+def _check(what: str, ours: Any, expected: Any) -> None:
+    difference = (ours.double() - expected.double()).norm() / expected.double().norm()
+    check_difference(what, float(difference), 1e-5)
+
+
+def _pair(us: Any) -> PerCall:
+    ours, baseline = us
+    return PerCall(ours=ours, baseline=baseline)

@@ -1,0 +1,107 @@
+"""Redraws the measured tables in docs/frameworks.md from the records (`make docs` does)."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from tilewright.bench.frameworks import comparisons as kinds
+from tilewright.bench.frameworks.comparisons import Comparison, Comparisons
+from tilewright.errors import TilewrightError
+from tilewright.report.markdown import table
+from tilewright.report.performance import fill
+
+RECORDS = Path("results/h200/frameworks.json")
+PAGE = Path("docs/frameworks.md")
+
+_MS = 1000.0
+
+
+def main() -> int:
+    """Redraw the page; returns the exit status."""
+    try:
+        run = Comparisons.load(RECORDS)
+        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections(run)), encoding="utf-8")
+    except (TilewrightError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def sections(run: Comparisons) -> dict[str, str]:
+    """The page's tables, by name."""
+    found = run.comparisons
+    versions = ", ".join(dict.fromkeys(one.framework for one in found))
+    return {
+        "machine": f"Measured on an {run.environment['gpu']['name']} with {versions} at revision "
+        f"{run.environment['revision']}. Both sides of a row took turns in one run; times are medians, and float32 is "
+        "not rounded to TF32.",
+        "torch": "\n\n".join(
+            (
+                _table(found, "microseconds", {"host time, compiled": kinds.COMPILED_CALL}, "size"),
+                _table(found, "ms", {"by enable()": kinds.LAYER, "by matmul": kinds.LAYER_BY_MATMUL}, "linear layer"),
+                _table(
+                    found,
+                    "ms",
+                    {"step": kinds.EAGER, "step, compiled": kinds.COMPILED},
+                    "model",
+                    {"losses differ by": _losses, "peak memory, MiB: alone, tilewright": _memory},
+                ),
+                _table(
+                    found,
+                    "ms",
+                    {"step": kinds.SHORT, "step, compiled": kinds.SHORT_COMPILED},
+                    "model, one short sequence",
+                ),
+                _table(found, "ms", {"step": kinds.NOTHING_GAINS}, "enable() where nothing gains"),
+            )
+        ),
+        "jax": _table(found, "microseconds", {"one product": kinds.CALL, "in a program": kinds.PROGRAM}, "size"),
+        "cupy": _table(found, "microseconds", {"back to back": kinds.WALL, "host time": kinds.HOST}, "size"),
+    }
+
+
+def _table(
+    found: Iterable[Comparison],
+    unit: str,
+    columns: dict[str, str],
+    head: str,
+    more: dict[str, Callable[[Comparison], str]] | None = None,
+) -> str:
+    """A row for each thing that was timed: times by the framework alone and with tilewright, and their ratio.
+
+    Args:
+        found: all comparisons.
+        unit: of times.
+        columns: the kinds of comparison to show, by what their columns are called.
+        head: what the first column is called.
+        more: further columns, made of the first kind.
+    """
+    by_kind = {kind: {one.what: one for one in found if one.kind == kind} for kind in columns.values()}
+    first, more = next(iter(by_kind.values())), more or {}
+    heads = [head, *(f"{name}: {part}" for name in columns for part in (f"alone, {unit}", "tilewright", "as fast"))]
+    rows = []
+    for what, one in first.items():
+        cells = [cell for of_kind in by_kind.values() for cell in _cells(of_kind.get(what), unit)]
+        rows.append([what, *cells, *(text(one) for text in more.values())])
+    return table([*heads, *more], rows, "l" + "r" * (len(heads) + len(more) - 1))
+
+
+def _cells(one: Comparison | None, unit: str) -> Sequence[str]:
+    """Times and their ratio, which is that of the times as they are printed."""
+    if one is None:
+        return "", "", ""
+    scale, digits = (_MS, 2) if unit == "ms" else (1.0, 1)
+    ours, baseline = (round(us / scale, digits) for us in (one.us.ours, one.us.baseline))
+    return f"{baseline:,.{digits}f}", f"{ours:,.{digits}f}", f"{baseline / ours:.2f}x"
+
+
+def _losses(one: Comparison) -> str:
+    return "" if one.loss_difference is None else f"{one.loss_difference:.0e}"
+
+
+def _memory(one: Comparison) -> str:
+    return "" if one.peak_mib is None else f"{one.peak_mib.baseline:,.0f}, {one.peak_mib.ours:,.0f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

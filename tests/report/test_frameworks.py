@@ -1,0 +1,35 @@
+"""The tables of docs/frameworks.md."""
+
+from pathlib import Path
+
+from tilewright.bench.frameworks import comparisons as kinds
+from tilewright.bench.frameworks.comparisons import Comparison, Comparisons
+from tilewright.bench.records import PerCall
+from tilewright.report import frameworks
+from tilewright.report.performance import fill
+
+
+def comparison(kind, what, ours, alone, **more):
+    return Comparison(framework="F 1", kind=kind, what=what, us=PerCall(ours=ours, baseline=alone), **more)
+
+
+def test_the_committed_page_is_what_its_records_make():
+    page = Path("docs/frameworks.md").read_text()
+    assert fill(page, frameworks.sections(Comparisons.load(frameworks.RECORDS))) == page
+
+
+def test_ratios_are_those_of_the_times_as_printed():
+    found = [
+        comparison(kinds.WALL, "64", 2.04, 4.96),
+        comparison(kinds.HOST, "64", 1.0, 3.0),
+        comparison(kinds.WALL, "128", 10.0, 20.0),
+        comparison(
+            kinds.EAGER, "M", 1999.0, 3999.0, loss_difference=2e-7, peak_mib=PerCall(ours=1000.0, baseline=1001.0)
+        ),
+    ]
+    run = Comparisons(environment={"gpu": {"name": "G"}, "revision": "abc"}, comparisons=found)
+    sections = frameworks.sections(run)
+    assert "| 64 | 5.0 | 2.0 | 2.50x | 3.0 | 1.0 | 3.00x |" in sections["cupy"]
+    assert "| 128 | 20.0 | 10.0 | 2.00x |  |  |  |" in sections["cupy"]
+    assert "| M | 4.00 | 2.00 | 2.00x |  |  |  | 2e-07 | 1,001, 1,000 |" in sections["torch"]
+    assert sections["machine"].startswith("Measured on an G with F 1 at revision abc.")
