@@ -174,3 +174,59 @@ def matrices_as_the_manual_has_them():
     return np.array(
         [[of[8 * matrix + lanes // 4, lanes % 4] for matrix in range(4)] for of in (rows[:32], rows[:31:-1])]
     )
+
+
+# A and B lie in shared memory as they do here, 64 lines of 64 elements each: of A rows, or with ACROSS_A its columns.
+PRODUCT = """
+#include <tensor_map.cuh>
+#include <wgmma.cuh>
+#if BFLOAT16
+using Element = __nv_bfloat16;
+#else
+using Element = __half;
+#endif
+constexpr Major OF_A = ACROSS_A ? Major::across_k : Major::along_k, OF_B = ACROSS_B ? Major::across_k : Major::along_k;
+extern "C" __global__ void product(int M, int N, int K, float alpha, const Element* A, int lda, const Element* B,
+                                   int ldb, float beta, float* C, int ldc) {
+    __shared__ __align__(1024) unsigned char As[64 * LINE_BYTES], Bs[64 * LINE_BYTES];
+    for (int i = threadIdx.x; i < 64 * 8; i += 128) {
+        *reinterpret_cast<uint4*>(As + swizzled(i / 8, i % 8)) = reinterpret_cast<const uint4*>(A)[i];
+        *reinterpret_cast<uint4*>(Bs + swizzled(i / 8, i % 8)) = reinterpret_cast<const uint4*>(B)[i];
+    }
+    fence_async_shared();
+    __syncthreads();
+    float sums[32] = {};
+    fence_sums(sums);
+    for (int k = 0; k < 64; k += 16) {
+        const MatrixDescriptor a = matrix_descriptor(As) + k * (ACROSS_A ? LINE_BYTES : 2);
+        const MatrixDescriptor b = matrix_descriptor(Bs) + k * (ACROSS_B ? LINE_BYTES : 2);
+        multiply_async<OF_A, OF_B, Element>(sums, a, b, k > 0);
+    }
+    commit_products();
+    wait_products<0>(sums);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int i = 0; i < 32; ++i) {
+        C[(warp * 16 + lane / 4 + i / 2 % 2 * 8) * ldc + i / 4 * 8 + lane % 4 * 2 + i % 2] = sums[i];
+    }
+}
+"""
+
+
+def warpgroup_product(engine, folder, a, b, across_a, across_b):
+    """What a warpgroup makes of two 64 x 64 arrays of 16-bit elements: A and B's transpose, across k A's and B."""
+    path = folder / "product.cu"
+    path.write_text(PRODUCT)
+    kernel = Kernel(
+        rung=0,
+        name=f"product {folder.name}",
+        idea="",
+        source=path,
+        parameters=tuple(Parameter(name, 0, (0, 1), "", least=0) for name in ("ACROSS_A", "ACROSS_B")),
+        tile=lambda config: Tile(64, 64, 64),
+        block=lambda config: (128, 1, 1),
+        takes=Takes(factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
+    )
+    config = kernel.config({"ACROSS_A": int(across_a), "ACROSS_B": int(across_b)})
+    of_a, of_b, c = (engine.upload(array) for array in (a, b, np.full((64, 64), np.nan, np.float32)))
+    run(engine, kernel, config, Problem(64, 64, 64, a.dtype.name), of_a, of_b, c)
+    return engine.download(c)

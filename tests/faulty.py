@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tilewright.kernels.spec import RUNG_ARGUMENTS, Kernel, TensorBox, Tile
+from tilewright.kernels.spec import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, TensorBox, Tile
 from tilewright.kernels.takes import Takes
 
 PLANTED = Path(__file__).with_name("planted_faults")
@@ -39,7 +39,7 @@ def faulty(name):
 
 def _arguments(name):
     if name in TENSOR_MAPS:
-        return ("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd")
+        return TMA_RUNG_ARGUMENTS
     return (*RUNG_ARGUMENTS, "sums", "tickets") if name in SHARING else RUNG_ARGUMENTS
 
 

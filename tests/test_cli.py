@@ -93,7 +93,9 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert "33x34x35, bfloat16" in out
     records = json.loads(path.read_text())["records"]
     takers = [kernel.name for kernel in KERNELS if "bfloat16" in kernel.takes.factors]
-    assert [(record["kernel"], record["dtype"]) for record in records] == [(name, "bfloat16") for name in takers]
+    results = {name: find(name).takes.arithmetic("bfloat16").result for name in takers}
+    assert {record["kernel"]: record["out_dtype"] for record in records} == results
+    assert {record["dtype"] for record in records} == {"bfloat16"}
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 1
     assert "naive takes float32, got bfloat16" in err
@@ -119,7 +121,7 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
     arguments = ("--shape", "16", "--layout", "NT", "--engine", "emulator", "--json", str(path))
     assert tilewright("bench", *arguments)[0] == 0
     ran = {record["kernel"] for record in json.loads(path.read_text())["records"]}
-    transposed = [Problem(16, 16, 16, kernel.takes.factors[0], b=Layout("column")) for kernel in KERNELS]
+    transposed = [Problem(16, 16, 16, kernel.takes.arithmetic(), b=Layout("column")) for kernel in KERNELS]
     assert ran == {kernel.name for kernel, one in zip(KERNELS, transposed, strict=True) if not kernel.refusal(one)}
     assert {"split_k", "skinny"} <= ran
     status, _, err = tilewright("bench", "naive", *arguments)

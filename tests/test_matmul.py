@@ -183,9 +183,15 @@ def test_a_call_like_an_earlier_one_is_not_prepared_again():
 def test_every_rung_on_the_emulator(kernel):
     a, b = (factor.astype(kernel.takes.factors[0]) for factor in (draw(37, 21, "gap"), draw(21, 66, "columns")))
     c = draw(37, 66)
-    options = {"kernel": kernel.name, "engine": "emulator", "out_dtype": "float32"}
+    arithmetic = kernel.takes.arithmetic()
+    options = {"kernel": kernel.name, "engine": "emulator", "out_dtype": arithmetic.result}
+    c = c.astype(arithmetic.result)
     result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=2.0, **options)
-    check(result, reference(a, b, 0.5, 2.0, c), 21 * (100 if kernel.precision else 1))
+    expected = reference(a, b, 0.5, 2.0, c)
+    if arithmetic.result == "float32":
+        check(result, expected, 21 * (100 if kernel.precision else 1))
+    else:
+        np.testing.assert_allclose(result.astype(np.float32), expected, rtol=2**-8, atol=1e-4)
 
 
 @pytest.mark.parametrize("sizes", [(0, 4, 5), (4, 0, 5), (4, 5, 0), (0, 0, 0)])

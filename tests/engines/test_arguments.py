@@ -10,7 +10,7 @@ from tilewright.engines.plan import Slot
 from tilewright.engines.relayouts import Copy, copying, numbers
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, RUNG_ARGUMENTS, TMA_ARGUMENTS
+from tilewright.kernels.spec import LIBRARY_ARGUMENTS, RUNG_ARGUMENTS, TMA_ARGUMENTS, TMA_RUNG_ARGUMENTS
 from tilewright.problem import Layout, Problem
 
 NAIVE, SPLIT_K = find("naive"), find("split_k")
@@ -71,7 +71,7 @@ def test_tensor_maps_lie_at_multiples_of_64():
     assert shape.offsets == (0, 64, 64 + 128, 64 + 2 * 128, 64 + 2 * 128 + 56)
     assert shape.sizes == (40, 128, 128, 56, 16)
     assert shape.bytes == 64 + 2 * 128 + 56 + 16
-    odd = shape_of(("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd"))
+    odd = shape_of(TMA_RUNG_ARGUMENTS)
     assert odd.offsets == (0, 4, 8, 12, 64, 192, 320, 328, 336)
 
 

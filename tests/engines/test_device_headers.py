@@ -22,6 +22,16 @@ extern "C" __global__ void kernel(const {map}* global, unsigned* out, bool insid
 
 BARRIER = "Barrier* barrier = reinterpret_cast<Barrier*>(shared);"
 
+
+def product(columns, a="Major::along_k", b="Major::across_k", element="__nv_bfloat16"):
+    return (
+        f"{{ float sums[{columns // 2}] = {{}}; fence_sums(sums);"
+        "const MatrixDescriptor tile = matrix_descriptor(shared, 1024);"
+        f"multiply_async<{a}, {b}, {element}>(sums, tile, tile + 32, inside);"
+        f"commit_products(); wait_products<0>(sums); *out = sums[{columns // 2 - 1}] > 1; }}"
+    )
+
+
 # By header: the oldest GPU, and uses of every function.
 USES = {
     "async_copy.cuh": (
@@ -58,6 +68,15 @@ USES = {
         "sm_75",
         ["float four[4]; load_matrices(four, reinterpret_cast<float*>(shared)); *shared = four[1];"],
     ),
+    "wgmma.cuh": (
+        "sm_90a alone",
+        [
+            *("".join(product(columns) for columns in range(first, 257, 64)) for first in range(8, 65, 8)),
+            product(128, "Major::along_k", "Major::along_k", "__half"),
+            product(192, "Major::across_k", "Major::along_k", "__half"),
+            product(256, "Major::across_k", "Major::across_k"),
+        ],
+    ),
     "register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),
     "bundle.cuh": (
         "sm_75",
@@ -76,6 +95,7 @@ NEWER = {
     "sm_75": ["sm_75", "sm_89", "sm_90a", "sm_120a"],
     "sm_80": ["sm_80", "sm_89", "sm_90a", "sm_120"],
     "sm_90a": ["sm_90a", "sm_120a"],
+    "sm_90a alone": ["sm_90a"],
 }
 CASES = [(header, use, arch) for header, (oldest, uses) in USES.items() for use in uses for arch in NEWER[oldest]]
 

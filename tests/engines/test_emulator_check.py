@@ -27,6 +27,11 @@ def findings_of(name, shape=(24, 39, 35)):
 
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
+FLIGHT = re.compile(
+    r"__syncthreads\(\);|fence_async_shared\(\);|fence_barrier_init\(\);|barrier_(wait|arrive)\([^;]*;|fence_sums\(sums\);|"
+    r"commit_products\(\);|wait_products<[^;]*;"
+)
+
 LINED = sorted(path.stem for path in PLANTED.glob("*.cu") if path.stem not in ("right", "unordered_sum"))
 
 
@@ -79,7 +84,7 @@ def test_a_right_kernel_is_not_blamed():
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize(("shape", "beta"), [((256, 256, 256), 0.5), ((67, 45, 37), 0.0)], ids=["aligned", "odd"])
 def test_kernels_have_no_faults(kernel, shape, beta):
-    problem = Problem(*shape, kernel.takes.factors[0])
+    problem = Problem(*shape, kernel.takes.arithmetic())
     checked, operands = run(kernel, problem, scalars=Scalars(1.5, beta))
     assert checked.findings == []
     assert operands.error(checked.result) <= limit(problem, kernel.precision)
@@ -125,6 +130,8 @@ class Ordered:
     file: str
     overrides: dict = field(default_factory=dict)
     shape: tuple = (131, 77, 205)
+    orders: re.Pattern = ORDERS
+    """What orders accesses."""
 
     @property
     def source(self):
@@ -134,9 +141,10 @@ class Ordered:
 
     @property
     def lines(self):
-        """Numbers of its lines that order accesses."""
+        """Numbers of its lines that order accesses, and are not there to be sure alone."""
         lines = self.source.read_text().splitlines()
-        return [number for number, line in enumerate(lines, 1) if ORDERS.search(line.partition("//")[0])]
+        needed = [line.partition("//")[0] if "// to be sure" not in line else "" for line in lines]
+        return [number for number, line in enumerate(needed, 1) if self.orders.search(line)]
 
 
 ORDERED = [
@@ -152,6 +160,15 @@ ORDERED = [
     Ordered("split_k", "split_k.cu", {"WORKERS": 1}, (400, 61, 205)),
     Ordered("split_k", "slices.cuh", {"K_SLICES": 2}),
     Ordered("gemm_wmma", "gemm_wmma.cu"),
+    Ordered(
+        "tma_transposed",
+        "gemm_tma.cu",
+        {"BM": 32, "BN": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 2},
+        (210, 61, 205),
+        re.compile(r"(?<=^ {12})fence_async_shared\(\);"),
+    ),
+    Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
+    Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 
@@ -163,12 +180,59 @@ ORDERED = [
 def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, tmp_path):
     kernel = find(ordered.name)
     lines = ordered.source.read_text().splitlines()
-    lines[number - 1] = ORDERS.sub(";", lines[number - 1], count=1)
+    lines[number - 1] = ordered.orders.sub(";", lines[number - 1], count=1)
     shutil.copy(kernel.source, tmp_path)
     (tmp_path / ordered.file).write_text("\n".join(lines))  # in the kernel's own folder it comes before the true header
     faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
-    checked, _ = run(faulty_kernel, Problem(*ordered.shape, kernel.takes.factors[0]), ordered.overrides)
+    checked, _ = run(faulty_kernel, Problem(*ordered.shape, kernel.takes.arithmetic()), ordered.overrides)
     assert {finding.kind for finding in checked.findings} - {"order"}
+
+
+READS = "the tensor cores of block (0, 0, 0) read it at wgmma.cu"
+CHANGES = {
+    "another stride": ("matrix_descriptor(As)", "MatrixDescriptor{matrix_descriptor(As).bits + (64ull << 32)}", None),
+    "a wrong step along k": ("k * 2", "k", None),
+    "a wrong offset of the next 64 columns": ("Bs, BLOCK_BYTES)", "Bs, BLOCK_BYTES / 2)", None),
+    "no swizzle": ("swizzled(row, piece)", "row * LINE_BYTES + piece * 16", None),
+    "the wrong order of B": ("Major::across_k", "Major::along_k", None),
+    "a wait for all products but one": ("wait_products<0>", "wait_products<1>", READS),
+    "a store before the wait": (
+        "        commit_products();",
+        "        commit_products(); As[threadIdx.x] = 0;",
+        READS,
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_planted_faults_of_warpgroups_show(change, tmp_path):
+    """As wrong results or, where words are given, as findings."""
+    kernel = find("wgmma")
+    text, instead, words = CHANGES[change]
+    source = kernel.source.read_text()
+    assert text in source
+    (tmp_path / kernel.source.name).write_text(source.replace(text, instead))
+    faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
+    problem = Problem(64, 128, 128, kernel.takes.arithmetic())
+    checked, operands = run(faulty_kernel, problem, {"BM": 64})
+    if words is None:
+        assert checked.findings or not operands.error(checked.result) <= limit(problem)
+    else:
+        assert words in " ".join(map(str, checked.findings))
+
+
+def test_an_early_refill_is_named(tmp_path):
+    kernel = find("specialised")
+    source = kernel.source.read_text()
+    early = source.replace("wait_products<1>(sums);", "").replace(
+        "        commit_products();", "        commit_products();\n"
+    )
+    (tmp_path / kernel.source.name).write_text(early)
+    problem = Problem(128, 64, 320, kernel.takes.arithmetic())
+    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), problem, {"BN": 64, "STAGES": 2})
+    found = [finding for finding in checked.findings if finding.kind == "race"]
+    assert any("the tensor cores of block (0, 0, 0) read it at specialised.cu" in str(one) for one in found)
+    assert any("starts a copy to byte" in str(one) for one in found)
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.overlaps], ids=lambda kernel: kernel.name)

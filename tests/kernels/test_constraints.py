@@ -147,6 +147,31 @@ VIOLATIONS["wmma_f16"] = [
     ({"BM": 64, "BN": 256, "BK": 16}, "BM*BK must be a multiple of 8*threads"),
     ({"BM": 256, "BN": 64, "BK": 16}, "BN*BK must be a multiple of 8*threads"),
 ]
+WARPGROUPS = [
+    ({"BM": 96}, "BM must be a multiple of 64"),
+    ({"BN": 96}, "BN must be a multiple of 64"),
+    ({"BN": 320}, "BN must be at most 256"),
+]
+VIOLATIONS["wgmma"] = [
+    *WARPGROUPS,
+    ({"BN": 192}, "BM*BN must be at most 16384"),
+    ({"BM": 192, "BN": 256}, "the tiles of A and B must take at most 49152 bytes"),
+    ({"MIN_BLOCKS": 3}, "MIN_BLOCKS*BM*BN must be at most 32768"),
+]
+VIOLATIONS["wgmma_tma"] = [
+    *WARPGROUPS,
+    ({"BN": 192}, "BM*BN must be at most 16384"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 8}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
+VIOLATIONS["specialised"] = [
+    ({"BM": 192}, "BM must be 128 or 256"),
+    *WARPGROUPS[1:],
+    ({"BM": 256}, "BM*BN must be at most 32768"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
+VIOLATIONS["persistent"] = VIOLATIONS["specialised"]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),

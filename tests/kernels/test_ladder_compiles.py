@@ -3,17 +3,22 @@
 The library's kernels, in all that they take, are those of test_library_compiles.py.
 """
 
+from dataclasses import astuple
+
 import pytest
 
+from tilewright.analysis.machine_code import machine_code
 from tilewright.engines import nvrtc
 from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import KERNELS
-from tilewright.kernels.spec import RUNG_ARGUMENTS
 from tilewright.kernels.takes import Variant
 
-RUNGS = [kernel for kernel in KERNELS if kernel.arguments == RUNG_ARGUMENTS]
+RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
+
+PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4}
+"""Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k."""
 
 CASES = [
     (kernel, dtype, arch)
@@ -27,15 +32,18 @@ CASES = [
 @pytest.mark.parametrize(("kernel", "dtype", "arch"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_shipped_config_compiles_without_spills(kernel, dtype, arch):
     config = kernel.config(capability=CAPABILITIES[arch])
+    types = {"factors": dtype, "result": kernel.takes.arithmetic(dtype).result}
     variants = [
-        Variant(edges=False, aligned=kernel.vectorized, factors=dtype),
-        Variant(edges=True, aligned=False, factors=dtype),
+        Variant(edges=False, aligned=kernel.vectorized, **types),
+        Variant(edges=True, aligned=False, **types),
     ]
     if kernel.vectorized:
-        variants.append(Variant(edges=True, aligned=True, factors=dtype))
+        variants.append(Variant(edges=True, aligned=True, **types))
     for variant in variants:
-        report = nvrtc.compile(kernel, config, variant, arch).report
+        compiled = nvrtc.compile(kernel, config, variant, arch)
+        report = compiled.report
         assert report.spill_bytes == 0, f"{config} {variant}: {report}"
+        assert "serialized" not in compiled.log, "ptxas says so of a warpgroup's products"
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
 
 
@@ -49,6 +57,22 @@ def test_every_preset_compiles(kernel, preset):
     for edges in (False, True):
         variant = Variant(edges=edges, aligned=not edges, factors=kernel.takes.factors[0])
         assert nvrtc.compile(kernel, config, variant, arch).report.registers
+
+
+WARPGROUPS = [kernel for kernel in RUNGS if kernel.takes.architectures == ("sm_90a",)]
+
+
+@pytest.mark.parametrize("kernel", WARPGROUPS, ids=lambda kernel: kernel.name)
+def test_products_of_warpgroups_are_not_serialised(kernel):
+    """ptxas waits for each product before the next where it is not sure of their registers."""
+    config = kernel.config()
+    variant = Variant(False, True, *astuple(kernel.takes.arithmetic()))
+    main_loop = machine_code(kernel, config, variant, "sm_90a").main_loop
+    products = [one for one in main_loop if one.name == "HGMMA"]
+    steps, rest = divmod(len(products), PRODUCTS[kernel.name])
+    assert steps and not rest
+    waits = [one for one in main_loop if one.name == "WARPGROUP" and one.modifiers[:1] == ("DEPBAR",)]
+    assert len(waits) <= steps
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.vectorized], ids=lambda kernel: kernel.name)

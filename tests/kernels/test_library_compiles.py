@@ -7,7 +7,6 @@ import pytest
 from tilewright import kernels
 from tilewright.engines import nvrtc
 from tilewright.kernels import find
-from tilewright.kernels.spec import RUNG_ARGUMENTS
 from tilewright.kernels.takes import Variant
 from tilewright.problem import ACTIVATIONS, Epilogue
 
@@ -67,7 +66,7 @@ LAYOUTS = {
 SPILLS = {("tma_packed", "sm_120"): 76}
 """Bytes that a default config may spill at most, by architecture; elsewhere none."""
 
-LIBRARY = [kernel for kernel in kernels.KERNELS if kernel.arguments != RUNG_ARGUMENTS]
+LIBRARY = [kernel for kernel in kernels.KERNELS if kernel.source.parent.name == "library"]
 OTHERS = [kernel for kernel in LIBRARY if kernel not in KERNELS]
 SHIPPED = [(kernel, preset) for kernel in LIBRARY for preset in (None, *kernel.presets)]
 

@@ -162,3 +162,11 @@ def test_a_problem_of_single_lines_is_aligned():
     """Their leading dimensions, of which kernels make addresses, become multiples of 16 bytes as they are packed."""
     assert all_aligned(Problem(1, 7, 1))
     assert not all_aligned(Problem(1, 7, 2))
+
+
+def test_where_only_factors_are_said_results_are_float32_or_else_of_their_type():
+    assert PLAIN.arithmetic() == Arithmetic()
+    halves = Takes(factors=("float16", "bfloat16"))
+    assert (halves.arithmetic(), halves.arithmetic("bfloat16")) == (Arithmetic("float16"), Arithmetic("bfloat16"))
+    narrow = Takes(factors=("bfloat16",), results=("bfloat16",))
+    assert narrow.arithmetic() == Arithmetic("bfloat16", "bfloat16")

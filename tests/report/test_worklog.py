@@ -150,6 +150,16 @@ def test_measured_tables_compare_and_leave_out_what_was_not_measured(facts):
     assert (facts.times("naive", "coalesced"), facts.share("skinny")) == ("12", "95%")
 
 
+def test_a_rung_that_makes_16_bits_is_told_of_by_records_of_that(make_record):
+    types = {"dtype": "bfloat16", "m": 4096, "n": 4096, "k": 4096}
+    records = [
+        make_record(kernel="wgmma", rung=19, out_dtype=out_dtype, gflops=gflops, **types)
+        for out_dtype, gflops in (("float32", 1000.0), ("bfloat16", 2000.0))
+    ]
+    facts = Facts([Run(environment={}, records=records)], {})
+    assert facts.gflops("wgmma", "4096x4096x4096") == "2,000"
+
+
 def test_speeds_of_two_runs_are_not_divided(facts):
     lines = facts.measured("shared_tiled", "coalesced").splitlines()
     cublas = "cuBLAS, same run | of cuBLAS"

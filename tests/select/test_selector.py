@@ -314,3 +314,16 @@ def test_short_products_are_not_shared_among_blocks():
     """On 785x1331x92 a config whose blocks share tiles took 1.76 times as long as the fastest."""
     _, config = select(Problem.parse("785x1331x92"), (9, 0), "NVIDIA H200")
     assert config.get("WORKERS", 0) == 0
+
+
+FLIGHT = [kernel for kernel in KERNELS if kernel.takes.architectures == ("sm_90a",)]
+
+
+@pytest.mark.parametrize(("capability", "device"), [(None, ""), ((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100")])
+@pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
+def test_rungs_that_nobody_has_measured_are_not_picked(shape, capability, device):
+    problem = Problem.parse(shape, arithmetic=Arithmetic("bfloat16", "bfloat16"))
+    assert len(FLIGHT) == 4
+    assert all(kernel.refusal(problem) is None for kernel in FLIGHT)
+    for adds_c in (False, True):
+        assert selector.select(problem, capability, device, adds_c=adds_c)[0] not in FLIGHT

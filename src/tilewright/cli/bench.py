@@ -16,12 +16,13 @@ from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, Choice
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
-from tilewright.cli.terminal import Batch, EngineName, Orders, OutDtype, Shapes, Suites, notes, out
+from tilewright.cli.terminal import Batch, EngineName, Orders, Shapes, Suites, notes, out
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, EngineUnavailableError, LaunchError
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import parse_overrides
+from tilewright.kernels.takes import Takes
 from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, Scalars
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
@@ -47,7 +48,14 @@ def run_bench(
         str | None,
         typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
     ] = None,
-    out_dtype: OutDtype = "float32",
+    out_dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(DTYPES),
+            help="Element type of the result and of C. If left out, float32, or where a rung makes none, what "
+            "A and B have.",
+        ),
+    ] = None,
     layout: Orders = None,
     batch: Batch = None,
     alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
@@ -101,7 +109,7 @@ def run_bench(
     scalars = Scalars.checked(alpha, beta)
     asked = partial(
         suites.problems,
-        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype),
+        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0]),
         layouts=layout or [None],
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
@@ -130,7 +138,7 @@ def run_bench(
         notes.print(
             "[yellow]no baseline kernel:[/] without a GPU the baseline is NumPy, which runs none", soft_wrap=True
         )
-    tasks = _by_dtype(choices, problems, dtype)
+    tasks = _by_arithmetic(choices, problems, dtype, out_dtype)
     if not kernels:
         tasks = _taken(tasks)
     run_one = partial(
@@ -149,17 +157,17 @@ def run_bench(
     raise typer.Exit(1 if wrong else 0)
 
 
-def _by_dtype(choices: list[Choice | str], problems: list[Problem], dtype: str | None) -> list[_Task]:
-    """What to run on problems of one element type each: the given one, or the first that a kernel takes."""
-    tasks: dict[str, list[Choice | str]] = {}
+def _by_arithmetic(
+    choices: list[Choice | str], problems: list[Problem], dtype: str | None, out_dtype: str | None
+) -> list[_Task]:
+    """What to run on problems of the same element types each: the given ones, or the first that a kernel takes."""
+    tasks: dict[Arithmetic, list[Choice | str]] = {}
     for choice in choices:
-        taken = DTYPES if isinstance(choice, str) else choice.kernel.takes.factors
-        first = next(known for known in DTYPES if known in taken)
-        tasks.setdefault(dtype or first, []).append(choice)
-    return [
-        (chosen, [replace(one, arithmetic=Arithmetic(kind, one.result)) for one in problems])
-        for kind, chosen in tasks.items()
-    ]
+        takes = Takes() if isinstance(choice, str) else choice.kernel.takes
+        first = next(known for known in DTYPES if known in takes.factors)
+        arithmetic = takes.arithmetic(dtype or first)
+        tasks.setdefault(replace(arithmetic, result=out_dtype or arithmetic.result), []).append(choice)
+    return [(chosen, [replace(one, arithmetic=arithmetic) for one in problems]) for arithmetic, chosen in tasks.items()]
 
 
 def _taken(tasks: list[_Task]) -> list[_Task]:

@@ -67,8 +67,9 @@ def run_check(
 
     Needs no GPU: the emulator looks at every access of memory. Checked are races in shared and global memory, in the
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
-    for; accesses outside of arrays or off their alignment; reads of uninitialised memory; barriers that part of a block
-    skips; and that C is right, and the same whatever order threads run in.
+    for; tiles that change while a warpgroup's products read them; stores that the copy engine or the tensor cores may
+    not see yet; accesses outside of arrays or off their alignment; reads of uninitialised memory; barriers that part of
+    a block skips; and that C is right, and the same whatever order threads run in.
 
     The exit status is 0 only if nothing was found.
     """
@@ -104,7 +105,7 @@ def _run(
         def outcomes(kernel: Kernel, config: Config) -> list[_Outcome]:
             results = []
             for problem, scalars in cases:
-                typed = replace(problem, arithmetic=Arithmetic(dtype or kernel.takes.factors[0]))
+                typed = replace(problem, arithmetic=kernel.takes.arithmetic(dtype or ""))
                 results.append(_check(kernel, config, typed, scalars))
                 progress.advance(task)
             return results

@@ -13,7 +13,7 @@ from tilewright.files import save_json
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
+from tilewright.problem import DTYPES, Problem, Scalars
 from tilewright.report import explain_tables as tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
@@ -59,7 +59,7 @@ def run_explain(
     """
     chosen, preset = resolve(kernel)
     where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
-    problem = Problem.parse(shape, arithmetic=Arithmetic(dtype or chosen.takes.factors[0]))
+    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""))
     scalars = Scalars.checked(alpha, beta)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if with_ncu:

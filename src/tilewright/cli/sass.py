@@ -18,7 +18,7 @@ from tilewright.gpus import limits
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.kernels.takes import Variant
-from tilewright.problem import DTYPES, Arithmetic, Problem
+from tilewright.problem import DTYPES, Problem
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 SHAPE = "4096x4096x4096"
@@ -61,7 +61,7 @@ def run_sass(
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
     capability = _capability(target)
-    problem = Problem.parse(shape, arithmetic=Arithmetic(dtype or chosen.takes.factors[0]))
+    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""))
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)

@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ class Cubin:
     """Name of the kernel in the code."""
     arch: str
     report: CompileReport
+    log: str = field(default="", compare=False, repr=False)
+    """What the compilers printed: warnings, what the report is made of, and how long it took."""
 
 
 def version() -> tuple[int, int]:
@@ -117,7 +119,7 @@ def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int
             raise CompileError(f'{name} has no kernel extern "C" {entry}')
         cache.store(key, ".cubin", code)
         cache.store(key, ".log", log.encode())
-    return Cubin(code, entry, arch, parse_report(log, entry))
+    return Cubin(code, entry, arch, parse_report(log, entry), log)
 
 
 def parse_report(log: str, entry: str) -> CompileReport:

@@ -11,11 +11,15 @@ from tilewright.kernels.ladder import (
     double_buffered,
     naive,
     padded,
+    persistent,
     shared_tiled,
+    specialised,
     thread_tiled_1d,
     thread_tiled_2d,
     vectorized,
     warptiled,
+    wgmma,
+    wgmma_tma,
     wmma_f16,
     wmma_tf32,
 )
@@ -41,6 +45,10 @@ LADDER: tuple[Kernel, ...] = (
     split_k.KERNEL,
     skinny.KERNEL,
     tma_transposed.KERNEL,
+    wgmma.KERNEL,
+    wgmma_tma.KERNEL,
+    specialised.KERNEL,
+    persistent.KERNEL,
 )
 
 KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_wmma.KERNEL)

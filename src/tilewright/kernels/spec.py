@@ -17,6 +17,9 @@ BFLOAT16 = "BFLOAT16"
 RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_data", "lda", "B_data", "ldb", "beta", "D_data", "ldd")
 """Of the course: `(M, N, K, alpha, A, lda, B, ldb, beta, C, ldc)`, C being updated in place."""
 
+TMA_RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd")
+"""The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where K = 0."""
+
 LIBRARY_ARGUMENTS = ("sizes", "A", "B", "output", "workspace")
 """Of the library's kernels, as structs of operands.cuh."""
 
@@ -336,7 +339,7 @@ class Kernel:
         """The macros that the source is compiled with."""
         macros: dict[str, int | str] = {**self.compiled(config), **self.constants(config)}
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
-        if self.arguments == RUNG_ARGUMENTS:
+        if self.arguments in (RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS):
             if len(self.takes.factors) > 1:
                 macros[BFLOAT16] = int(variant.factors == "bfloat16")
             return macros

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, LaunchError, ProblemError, TilewrightError
 from tilewright.gpus import limits
-from tilewright.problem import ITEM_BYTES, LAYOUTS, Epilogue, Layout, Problem
+from tilewright.problem import ITEM_BYTES, LAYOUTS, Arithmetic, Epilogue, Layout, Problem
 
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
@@ -63,6 +63,14 @@ class Takes:
     aligned: bool = False
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
+
+    def arithmetic(self, factors: str = "") -> Arithmetic:
+        """What it computes in where no more is said than an element type of A and B, if that.
+
+        The first type that it takes; results in float32, or in the factors' type where it makes no float32.
+        """
+        factors = factors or self.factors[0]
+        return Arithmetic(factors, "float32" if "float32" in self.results else factors)
 
     def refusal(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
         """Why the kernel of this name does not take a problem with operands at these addresses; None where it does."""

@@ -21,7 +21,7 @@ from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import save_json
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find
-from tilewright.problem import Arithmetic, Problem
+from tilewright.problem import Problem
 from tilewright.report.explain_tables import difference
 
 SHAPES = ("256x256x256", "197x131x67")
@@ -52,7 +52,7 @@ def launches(capability: tuple[int, int], shapes: Sequence[str] = SHAPES) -> lis
         ncu.Launch.of(
             kernel,
             kernel.config(capability=capability),
-            Problem.parse(shape, arithmetic=Arithmetic(kernel.takes.factors[0])),
+            Problem.parse(shape, arithmetic=kernel.takes.arithmetic()),
         )
         for kernel in LADDER
         if kernel.rung <= LAST_RUNG

@@ -65,8 +65,8 @@ class Party:
     place: Place
     """Where in the source, outwards through inlined functions; empty where that is not known."""
     block: tuple[int, int, int]
-    thread: tuple[int, int, int] | None
-    """None: the copy engine."""
+    thread: tuple[int, int, int] | str
+    """Its index; or 'the copy engine' or 'the tensor cores', which act on their own."""
 
     @property
     def line(self) -> SourceLine | None:
@@ -76,7 +76,7 @@ class Party:
 
     def __str__(self) -> str:
         where = " > ".join(map(str, reversed(self.place))) or "an unknown place"
-        who = "the copy engine" if self.thread is None else f"thread {self.thread}"
+        who = self.thread if isinstance(self.thread, str) else f"thread {self.thread}"
         return f"{who} of block {self.block} {self.did} {{}} at {where}"
 
 
@@ -86,7 +86,7 @@ class Finding:
 
     kind: str
     """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, early access (of
-    a launch that may begin while the one before it runs), barrier, misuse or order."""
+    a launch that may begin while the one before it runs), missing fence, barrier, misuse or order."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -123,6 +123,7 @@ _WHY = {
     "race": "and nothing orders the two",
     "unfinished copy": "and nobody has waited for it",
     "early access": "and has not waited for the launch before",
+    "missing fence": "and has not called fence_async_shared since",
 }
 
 
@@ -221,7 +222,7 @@ def _region(array: CheckedArray) -> _Array:
 def _party(facts: dict[str, Any], lines: dict[int, Place]) -> Party:
     place = lines[facts["site"]] if "site" in facts else (SourceLine(Path(facts["file"]).name, facts["line"]),)
     thread = facts["thread"]
-    return Party(facts["did"], place, tuple(facts["block"]), thread and tuple(thread))
+    return Party(facts["did"], place, tuple(facts["block"]), thread if isinstance(thread, str) else tuple(thread))
 
 
 def _memory(array: str, shared: bool, index: list[int], extents: list[int], count: int) -> str:

@@ -8,7 +8,7 @@ from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Arithmetic, Problem
+from tilewright.problem import Problem
 from tilewright.report import performance
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
@@ -67,7 +67,9 @@ class Facts:
             (run, record)
             for run in self.runs
             for record in run.records
-            if record.shape == shape and record.case == f"NN {record.dtype}"
+            if record.shape == shape
+            and kernel in (record.kernel, record.picked)
+            and record.case == f"NN {find(kernel).takes.arithmetic(record.dtype)}"
         ]
         own = [found for found in at_shape if found[1].kernel == kernel]
         picked = [found for found in at_shape if found[1].picked == kernel]
@@ -256,4 +258,4 @@ def shape_of(kernel: str) -> str:
 
 def problem_of(kernel: Kernel) -> Problem:
     """The problem at which a rung is looked at."""
-    return Problem.parse(shape_of(kernel.name), arithmetic=Arithmetic(kernel.takes.factors[0]))
+    return Problem.parse(shape_of(kernel.name), arithmetic=kernel.takes.arithmetic())

@@ -11,4 +11,4 @@ __forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int 
     simt_load_tile(simt_thread(), call, shared, map, col, row, matrix, &barrier->state);
 }
 
-__forceinline__ void fence_async_shared() { simt_fence_barriers(simt_thread()); }
+__forceinline__ void fence_async_shared() { simt_fence_async_shared(simt_thread()); }

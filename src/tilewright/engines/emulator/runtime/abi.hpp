@@ -55,6 +55,9 @@ enum class Operation : int {
     barrier_wait,
     load_tile,
     load_matrices,
+    multiply_async,
+    commit_products,
+    wait_products,
     none,
 };
 
@@ -77,6 +80,21 @@ struct alignas(64) TensorMap {
     unsigned char unused[76];
 };
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
+
+// A factor of a warpgroup's product: its matrix descriptor, and whether its lines lie across k.
+struct WgmmaFactor {
+    unsigned long long descriptor;
+    bool across_k;
+};
+
+// What a thread gives to multiply_async.
+struct WgmmaArguments {
+    float* sums;  // of this thread, columns / 2
+    unsigned columns;
+    WgmmaFactor a, b;
+    bool bfloat16;  // else half
+    bool adds;
+};
 
 }  // namespace simt
 
@@ -123,9 +141,17 @@ SIMT_EXPORT void simt_check_shared(const simt::Thread* self, simt::Call call, co
 SIMT_EXPORT void simt_barrier_init(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                    unsigned count);
 SIMT_EXPORT void simt_fence_barriers(const simt::Thread* self);
+SIMT_EXPORT void simt_fence_async_shared(const simt::Thread* self);
 SIMT_EXPORT void simt_barrier_arrive(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                      unsigned bytes);
 SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                    unsigned parity);
 SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map,
                                 int col, int row, int matrix, unsigned long long* barrier);
+
+// What the stand-ins of shared_address.cuh and wgmma.cuh call.
+SIMT_EXPORT unsigned simt_shared_address(const simt::Thread* self, const void* shared);
+SIMT_EXPORT void simt_fence_sums(const simt::Thread* self);
+SIMT_EXPORT void simt_multiply_async(const simt::Thread* self, simt::Call call, simt::WgmmaArguments arguments);
+SIMT_EXPORT void simt_commit_products(const simt::Thread* self, simt::Call call);
+SIMT_EXPORT void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pending);

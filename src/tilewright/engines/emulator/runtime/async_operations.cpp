@@ -202,6 +202,11 @@ void simt_fence_barriers(const simt::Thread* self) {
     thread->runner->fence_barriers(thread);
 }
 
+void simt_fence_async_shared(const simt::Thread* self) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->fence_async_shared(thread);
+}
+
 void simt_barrier_arrive(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned bytes) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->barrier_arrive(thread, call, barrier, bytes);

@@ -15,15 +15,20 @@ namespace {
 constexpr std::size_t MAX_THREADS = 1024;
 constexpr std::size_t SHARED_ALIGNMENT = 1024;
 
-bool same_place(const Call& a, const Call& b) {
-    return a.operation == b.operation && a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
-}
-
 bool is_block_barrier(Operation operation) { return operation <= Operation::syncthreads_or; }
+
+bool is_of_warpgroup(Operation operation) {
+    return operation == Operation::multiply_async || operation == Operation::commit_products ||
+           operation == Operation::wait_products;
+}
 
 unsigned bit(unsigned lane) { return 1u << lane; }
 
 }  // namespace
+
+bool same_place(const Call& a, const Call& b) {
+    return a.operation == b.operation && a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
 
 __thread BlockRunner* runner = nullptr;
 
@@ -63,6 +68,11 @@ void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     for (unsigned first = 0; first < count; first += WARP_SIZE) {
         warps_.push_back({&threads_[first], first / WARP_SIZE});
     }
+    warpgroups_.assign((count + WARPGROUP_SIZE - 1) / WARPGROUP_SIZE, {});
+    for (unsigned first = 0; first < count; first += WARPGROUP_SIZE) {
+        warpgroups_[first / WARPGROUP_SIZE].threads = &threads_[first];
+        warpgroups_[first / WARPGROUP_SIZE].size = std::min(count - first, WARPGROUP_SIZE);
+    }
     for (unsigned i = 0; i < count; ++i) {
         GpuThread& thread = threads_[i];
         thread.index = {i % launch.threads.x, i / launch.threads.x % launch.threads.y,
@@ -88,6 +98,7 @@ std::string BlockRunner::run(std::uint64_t number) {
     } while (error_.empty() && !*stop_ && returned_ < threads_.size() && (resolve_active_masks() || bring_tiles()));
     if (returned_ == threads_.size()) {
         check_that_copies_came();
+        check_that_products_ended();
     } else {
         if (error_.empty() && !*stop_) report_deadlock();
         abandon();
@@ -106,6 +117,7 @@ void BlockRunner::begin_block(std::uint64_t number) {
         warp.live = 0xffffffff >> (WARP_SIZE - lanes);
         warp.passed = 0;
     }
+    for (Warpgroup& group : warpgroups_) group.begin_block();
     begun_ = 0;
     returned_ = 0;
     passed_ = 0;
@@ -306,7 +318,7 @@ void BlockRunner::report_deadlock() {
         std::string where = describe(thread.call);
         if (thread.call.operation == Operation::barrier_wait) {
             where += ", where " + thread.barrier->missing();
-        } else if (!is_block_barrier(thread.call.operation)) {
+        } else if (!is_block_barrier(thread.call.operation) && !is_of_warpgroup(thread.call.operation)) {
             where += " with the mask " + hexadecimal(thread.mask);
         }
         ++waiting[{thread.call.line, where}];

@@ -19,6 +19,7 @@
 #include "mbarriers.hpp"
 #include "observer.hpp"
 #include "shared_segment.hpp"
+#include "wgmma.hpp"
 
 namespace simt {
 
@@ -127,6 +128,9 @@ struct Warp {
     std::uint64_t passed = 0;  // __syncwarps
 };
 
+// Whether two calls are the same one in the source.
+bool same_place(const Call& a, const Call& b);
+
 // What the compiler says of an access that -fsanitize=alignment checks; its layout is the sanitizer's.
 struct MisalignedAccess {
     const char* file;
@@ -159,9 +163,19 @@ class BlockRunner {
     void wait_copies(GpuThread* self, unsigned pending);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
     void fence_barriers(GpuThread* self) { mbarriers_.fence(self); }
+    void fence_async_shared(GpuThread* self) {
+        mbarriers_.fence(self);
+        if (observed()) observer_->fence_async(*self);
+    }
     void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address);
+
+    unsigned shared_address(const void* shared) const;
+    void fence_sums(const GpuThread* self);
+    void multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments);
+    void commit_products(GpuThread* self, const Call& call);
+    void wait_products(GpuThread* self, const Call& call, unsigned pending);
 
     // Ends the launch where these bytes are not all in shared memory, or begin off such a multiple.
     void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
@@ -189,6 +203,15 @@ class BlockRunner {
     bool is_shared(const void* address, std::size_t bytes) const;
     Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);
     void end_phase(Mbarrier& barrier);
+    std::uintptr_t static_window() const;
+    std::uint32_t dynamic_window() const;
+    const unsigned char* at_shared(std::uint32_t address, std::size_t bytes) const;
+    bool warpgroup_meets(GpuThread* self, const Call& call);
+    void release_warpgroup(const GpuThread* self);
+    void check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides);
+    void announce(const Warpgroup& group, const WgmmaProduct& product);
+    void finish(Warpgroup& group, const WgmmaProduct& product);
+    void check_that_products_ended();
     [[noreturn]] void fail(const Call& call, const std::string& how);
     [[noreturn]] void stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what);
     void obey_refusal();
@@ -208,6 +231,7 @@ class BlockRunner {
     Block block_;
     std::vector<GpuThread> threads_;
     std::vector<Warp> warps_;
+    std::vector<Warpgroup> warpgroups_;
     std::size_t begun_ = 0;
     std::size_t returned_ = 0;
     GpuThread* current_ = nullptr;

@@ -104,7 +104,9 @@ void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const 
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
     check_waited({thread.number, site, number(copy.map.data), 0, AccessKind::read, 0});
-    visit({thread.number, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY});
+    const Visit written = {thread.number, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
+    check_shown(written, shared_cells(written.address, written.bytes));
+    visit(written);
     set_written(number(copy.shared), copy.bytes(),
                 {Stamp::UNDER_WAY, site, std::uint16_t(thread.number), Stamp::COPY});
 }
@@ -114,6 +116,40 @@ void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
     --under_way_;
     set_written(number(copy.shared), copy.bytes(),
                 {now, findings_.site_of(copy.call), std::uint16_t(order_.engine_arrived(barrier)), Stamp::COPY});
+}
+
+// Each warp of the group reads: any thread stands for it, so that all of them must be sure of what was written. From now on
+// until the wait the reads are the tensor cores' own.
+void Checker::product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) {
+    constexpr std::size_t WORD = 4;
+    const std::uint32_t site = findings_.site_of(call);
+    const unsigned warpgroup = group.threads->number / WARPGROUP_SIZE;
+    const Stamp reads = {order_.now(), site, std::uint16_t(Ordering::TENSOR_CORES + warpgroup), 0};
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        const unsigned thread = group.threads[i * 5 % WARPGROUP_SIZE].number;
+        const Visit one = {thread, site, words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
+        const Cells cells = shared_cells(words[i], WORD);
+        check_shown(one, cells);
+        for (std::size_t c = 0; c < cells.count; ++c) {
+            Cell& cell = cells.first[c];
+            check_read(one, cell.write, cells);
+            unsigned slot = 0;
+            while (slot < Cell::READS && cell.reads[slot].thread != reads.thread) ++slot;
+            cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
+        }
+    }
+    order_.product_started(warpgroup);
+}
+
+void Checker::product_ended(const Warpgroup& group) { order_.product_ended(group.threads->number / WARPGROUP_SIZE); }
+
+// What threads have written with ordinary stores, the copy engine and the tensor cores see after a fence of the writer.
+void Checker::check_shown(const Visit& one, const Cells& cells) {
+    for (std::size_t i = 0; i < cells.count; ++i) {
+        const Stamp& write = cells.first[i].write;
+        if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY || order_.shown(write)) continue;
+        find("missing fence", one, &write, did(write));
+    }
 }
 
 void Checker::set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp) {
@@ -194,7 +230,8 @@ void Checker::read(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, std::uint16_t(one.thread), one.flags};
     // Whether every later write that the old read comes in conflict with does so with the new one too.
     const auto replaces = [&](const Stamp& old) {
-        return old.time < cells.oldest || old.time - start < span || (old.thread == one.thread && old.time >= start);
+        return old.time < cells.oldest || (old.time - start < span && !Ordering::is_tensor_cores(old)) ||
+               (old.thread == one.thread && old.time >= start);
     };
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
@@ -280,7 +317,8 @@ void Checker::find(const char* kind, const Visit& one, const Stamp* other, const
 Finding::Party Checker::party(unsigned thread, const uint3& block, std::uint32_t site, const char* did) const {
     const dim3& extents = block_.threads;
     const uint3 index = {thread % extents.x, thread / extents.x % extents.y, thread / extents.x / extents.y};
-    return {did, block, index, thread < Ordering::ENGINE, site};
+    const char* const engine = thread >= Ordering::TENSOR_CORES ? "the tensor cores" : "the copy engine";
+    return {did, block, index, thread < Ordering::ENGINE ? nullptr : engine, site};
 }
 
 // The element at an address; in no array, of the nearest one, as if that went on.

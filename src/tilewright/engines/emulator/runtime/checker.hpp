@@ -43,6 +43,9 @@ class Checker : public Observer {
         order_.barrier_passed(thread.number, barrier);
     }
     void phase_ended(const void* barrier) override { order_.phase_ended(barrier); }
+    void fence_async(const GpuThread& thread) override { order_.fence_async(thread.number); }
+    void product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) override;
+    void product_ended(const Warpgroup& group) override;
     void stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                  const std::string& message) override;
     std::string report() override { return findings_.json(); }
@@ -72,6 +75,7 @@ class Checker : public Observer {
     void write(const Visit& visit, const Cells& cells);
     void check_order(const Visit& visit, const Stamp& earlier, const char* did);
     void check_waited(const Visit& visit);
+    void check_shown(const Visit& visit, const Cells& cells);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);
     void set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp);
 

@@ -46,7 +46,7 @@ void Findings::put(Finding finding) {
 
 std::string Findings::json(const Finding::Party& party) const {
     std::string result = "{\"did\":" + quoted(party.did) + ",\"block\":" + list(party.block);
-    result += ",\"thread\":" + (party.is_thread ? list(party.thread) : "null");
+    result += ",\"thread\":" + (party.engine ? quoted(party.engine) : list(party.thread));
     if (party.site & CALL) {
         const Call& call = calls_[party.site & ~CALL];
         result += ",\"file\":" + quoted(call.file) + ",\"line\":" + std::to_string(call.line);

@@ -16,7 +16,7 @@ struct Finding {
     struct Party {
         std::string did;
         uint3 block, thread;
-        bool is_thread;  // else the copy engine
+        const char* engine;  // what it is where it is no thread, else null
         std::uint32_t site;
     };
 

@@ -29,6 +29,11 @@
 //       No thread carries it out.
 //   barrier_made, barrier_arrived, barrier_passed, phase_ended
 //       mbarriers. `passed`: a thread goes on from its wait. `ended`: all arrivals and bytes of the phase have come.
+//   fence_async
+//       fence_async_shared: what the thread has written to shared memory is shown to the copy engine and the tensor cores.
+//   product_started, product_ended
+//       A warpgroup's product (wgmma): which words of shared memory it may read from now on; it has been waited for. Those of
+//       a warpgroup end in the order in which they started.
 //   stopped
 //       The block cannot go on, and why; then end_block.
 //
@@ -45,6 +50,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "abi.hpp"
 
@@ -53,6 +59,7 @@ namespace simt {
 struct GpuThread;  // block_runner.hpp: index, lane, number (in its block), warp
 struct Warp;       // block_runner.hpp: threads (of its lanes), number (in its block)
 struct TileCopy;   // async_copies.hpp
+struct Warpgroup;  // wgmma.hpp: threads
 
 enum class AccessKind : std::uint8_t { read, write, atomic };
 enum class Space : std::uint8_t { static_shared, dynamic_shared, global };
@@ -117,6 +124,10 @@ class Observer {
     virtual void barrier_arrived(const GpuThread&, const Call&, const void* /*barrier*/) {}
     virtual void barrier_passed(const GpuThread&, const Call&, const void* /*barrier*/) {}
     virtual void phase_ended(const void* /*barrier*/) {}
+
+    virtual void fence_async(const GpuThread&) {}
+    virtual void product_started(const Warpgroup&, const Call&, const std::vector<std::uintptr_t>& /*words*/) {}
+    virtual void product_ended(const Warpgroup&) {}
 
     // `thread` is, in a deadlock, the first of those that wait. `address` is that of a misaligned access, else 0.
     virtual void stopped(Stop, const GpuThread& /*thread*/, std::uintptr_t /*address*/, const Call&,

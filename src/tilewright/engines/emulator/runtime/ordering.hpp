@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -20,11 +21,11 @@
 
 namespace simt {
 
-// Up to which time the accesses of others come before one's own. A row for each warp, the last for the copy engine,
-// which counts as a thread of its own for each mbarrier.
+// Up to which time the accesses of others come before one's own. A row for each warp, one for the copy engine, which
+// counts as a thread of its own for each mbarrier, and the last for the tensor cores, one for each warpgroup.
 class View {
   public:
-    static constexpr unsigned ROWS = 33;
+    static constexpr unsigned ROWS = 34;
     using Row = std::array<Time, WARP_SIZE>;
 
     Time operator[](unsigned thread) const {
@@ -53,16 +54,22 @@ class View {
 
 class Ordering {
   public:
-    static constexpr unsigned ENGINE = (View::ROWS - 1) * WARP_SIZE;  // the first of its threads
+    static constexpr unsigned ENGINE = (View::ROWS - 2) * WARP_SIZE;  // the first of its threads
+    static constexpr unsigned TENSOR_CORES = ENGINE + WARP_SIZE;      // of the first warpgroup
 
     void begin_launch(unsigned threads) {
         views_ = std::vector<View>(threads);
+        async_fences_.assign(threads, 0);
+        products_.assign((threads + WARPGROUP_SIZE - 1) / WARPGROUP_SIZE, {});
+        read_.assign(products_.size(), 0);
+        read_before_barrier_ = read_;
         releases_.begin_launch(threads);
     }
 
     void begin_block(const uint3& index) {
         block_start_ = barrier_ = ++now_;
         barriers_.clear();
+        for (auto& times : products_) times.clear();
         releases_.begin_block(now_, index);
     }
 
@@ -74,6 +81,7 @@ class Ordering {
 
     void block_barrier() {
         barrier_ = ++now_;
+        read_before_barrier_ = read_;
         releases_.block_barrier(now_);
     }
 
@@ -114,14 +122,37 @@ class Ordering {
         return at.engine;
     }
 
+    // What a thread has written is shown to the copy engine and the tensor cores.
+    void fence_async(unsigned thread) { async_fences_[thread] = now_++; }
+    bool shown(const Stamp& write) const {
+        return write.thread >= ENGINE || write.time < block_start_ || write.time <= async_fences_[write.thread];
+    }
+
+    // A product starts, whose reads are the tensor cores' at `now`; it ends, and the warpgroup's threads know of them.
+    void product_started(unsigned warpgroup) { products_[warpgroup].push_back(now_++); }
+    void product_ended(unsigned warpgroup) {
+        read_[warpgroup] = products_[warpgroup].front();
+        for (unsigned t = warpgroup * WARPGROUP_SIZE; t < (warpgroup + 1) * WARPGROUP_SIZE; ++t) {
+            views_[t].learn(TENSOR_CORES + warpgroup, products_[warpgroup].front());
+        }
+        products_[warpgroup].pop_front();
+    }
+
     // Whether an access comes before what a thread does now. Which lanes move a fragment's elements nobody knows: there
     // an access does not come before for being the same lane's.
     bool before(const Stamp& stamp, unsigned thread, bool in_fragment) const {
         if (stamp.time < block_start_) return releases_.before(stamp, thread);
+        if (is_tensor_cores(stamp)) {
+            return stamp.time <= read_before_barrier_[stamp.thread - TENSOR_CORES] ||
+                   stamp.time <= views_[thread][stamp.thread];
+        }
         if (stamp.time < barrier_) return true;
         if (stamp.thread == thread && !in_fragment && !(stamp.flags & Stamp::FRAGMENT)) return true;
         return stamp.time <= views_[thread][stamp.thread];
     }
+
+    // Whose reads a barrier of the block orders only once they have been waited for.
+    static bool is_tensor_cores(const Stamp& stamp) { return stamp.thread >= TENSOR_CORES; }
 
     // The block that ran at a time.
     const uint3& block_at(Time time) const { return releases_.block_at(time); }
@@ -137,6 +168,10 @@ class Ordering {
     Time barrier_ = 0;
     std::vector<View> views_;  // of the threads; times before the last barrier are out of date, and do no harm
     std::unordered_map<const void*, Barrier> barriers_;
+    std::vector<Time> async_fences_;          // of the threads, the last
+    std::vector<std::deque<Time>> products_;  // of the warpgroups, under way
+    std::vector<Time> read_;                  // the last of each warpgroup's that has ended
+    std::vector<Time> read_before_barrier_;
     Releases releases_;
 };
 

@@ -1,0 +1,35 @@
+// A warpgroup's products on the emulator: computed when the threads wait for them, from what shared memory holds then.
+// Until then the sums are NaN.
+#pragma once
+
+#include "half.cuh"
+#include "matrix_descriptor.cuh"
+
+template <typename T>
+constexpr bool IS_BFLOAT16 = false;
+template <>
+constexpr bool IS_BFLOAT16<__nv_bfloat16> = true;
+
+template <typename Sums>
+__forceinline__ void fence_sums(Sums&) {
+    simt_fence_sums(simt_thread());
+}
+
+template <Major A, Major B, typename T, int COUNT>
+__forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b, bool adds = true,
+                                    SIMT_PLACE) {
+    static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
+    static_assert(sizeof(T) == 2, "A and B have elements of 16 bits");
+    const simt::WgmmaFactor of_a = {a.bits, A == Major::across_k}, of_b = {b.bits, B == Major::across_k};
+    const simt::WgmmaArguments arguments = {sums, 2 * COUNT, of_a, of_b, IS_BFLOAT16<T>, adds};
+    simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
+}
+
+__forceinline__ void commit_products(SIMT_PLACE) {
+    simt_commit_products(simt_thread(), {simt::Operation::commit_products, file, line});
+}
+
+template <int PENDING, typename Sums>
+__forceinline__ void wait_products(Sums&, SIMT_PLACE) {
+    simt_wait_products(simt_thread(), {simt::Operation::wait_products, file, line}, PENDING);
+}

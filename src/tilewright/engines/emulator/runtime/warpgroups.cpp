@@ -1,0 +1,288 @@
+// What a block's warpgroups do: see wgmma.hpp.
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "block_runner.hpp"
+#include "messages.hpp"
+
+namespace simt {
+namespace {
+
+constexpr unsigned ROWS = 64, DEPTH = 16;
+constexpr std::uint32_t WINDOW_ALIGNMENT = 1024;
+
+std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+float value(std::uint16_t bits, bool bfloat16) {
+    float result;
+    if (bfloat16) {
+        const std::uint32_t wide = std::uint32_t(bits) << 16;
+        std::memcpy(&result, &wide, sizeof result);
+        return result;
+    }
+    const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
+    if (exponent == 0) {
+        result = float(mantissa) * 0x1p-24f;
+        return sign ? -result : result;
+    }
+    const std::uint32_t wide = sign | (exponent == 0x1f ? 0xffu : exponent + 112) << 23 | mantissa << 13;
+    std::memcpy(&result, &wide, sizeof result);
+    return result;
+}
+
+bool same(const WgmmaFactor& a, const WgmmaFactor& b) {
+    return a.descriptor == b.descriptor && a.across_k == b.across_k;
+}
+
+}  // namespace
+
+bool Accumulator::touched(unsigned t) const {
+    for (unsigned i = 0; i < columns / 2; ++i) {
+        if (std::memcmp(&registers[t][i], &sums[index(t, i, columns)], sizeof(float)) != 0) return true;
+    }
+    return false;
+}
+
+void Accumulator::load() {
+    for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+        for (unsigned i = 0; i < columns / 2; ++i) sums[index(t, i, columns)] = registers[t][i];
+    }
+}
+
+void Accumulator::poison() const {
+    for (float* own : registers) std::memset(own, POISON, columns / 2 * sizeof(float));
+}
+
+void Accumulator::store() const {
+    for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+        for (unsigned i = 0; i < columns / 2; ++i) registers[t][i] = sums[index(t, i, columns)];
+    }
+}
+
+void Warpgroup::begin_block() {
+    arrived = 0;
+    std::fill(std::begin(fenced), std::end(fenced), false);
+    accumulators.clear();
+    open.clear();
+    groups.clear();
+}
+
+std::uint32_t BlockRunner::dynamic_window() const {
+    const std::uintptr_t end = number(static_shared_.data) + static_shared_.bytes;
+    return std::uint32_t(end - static_window() + WINDOW_ALIGNMENT - 1) / WINDOW_ALIGNMENT * WINDOW_ALIGNMENT;
+}
+
+std::uintptr_t BlockRunner::static_window() const {
+    return number(static_shared_.data) / WINDOW_ALIGNMENT * WINDOW_ALIGNMENT;
+}
+
+unsigned BlockRunner::shared_address(const void* shared) const {
+    const std::uintptr_t in_dynamic = number(shared) - number(block_.dynamic_shared);
+    if (in_dynamic <= launch_.dynamic_shared_bytes) return dynamic_window() + std::uint32_t(in_dynamic);
+    return std::uint32_t(number(shared) - static_window());  // of other memory, nonsense, as on a GPU
+}
+
+const unsigned char* BlockRunner::at_shared(std::uint32_t address, std::size_t bytes) const {
+    const std::uintptr_t host = address < dynamic_window()
+                                    ? static_window() + address
+                                    : number(block_.dynamic_shared) + (address - dynamic_window());
+    const auto* const place = reinterpret_cast<const unsigned char*>(host);
+    return is_shared(place, bytes) ? place : nullptr;
+}
+
+// Waits until all threads of the warpgroup have come to this call; says whether this one is the last.
+bool BlockRunner::warpgroup_meets(GpuThread* self, const Call& call) {
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    if (group.size != WARPGROUP_SIZE) {
+        fail(call, ", which takes the 128 threads of a warpgroup, and this one has " + std::to_string(group.size));
+    }
+    if (group.arrived == 0) group.call = call;
+    // Threads that wait at different calls wait for ever.
+    if (same_place(call, group.call) && ++group.arrived == WARPGROUP_SIZE) {
+        group.arrived = 0;
+        return true;
+    }
+    suspend(self, call);
+    return false;
+}
+
+void BlockRunner::release_warpgroup(const GpuThread* self) {
+    const Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+        if (&group.threads[t] != self) ready_.push(&group.threads[t]);
+    }
+}
+
+void BlockRunner::fence_sums(const GpuThread* self) {
+    warpgroups_[self->number / WARPGROUP_SIZE].fenced[self->number % WARPGROUP_SIZE] = true;
+}
+
+void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments) {
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    group.arguments[self->number % WARPGROUP_SIZE] = arguments;
+    if (!warpgroup_meets(self, call)) return;
+    for (const WgmmaArguments& other : group.arguments) {
+        if (!same(other.a, arguments.a) || !same(other.b, arguments.b) || other.adds != arguments.adds) {
+            fail(call, " with descriptors that are not the same in all threads of the warpgroup");
+        }
+    }
+    check_descriptor(call, arguments.a, 'A', ROWS);
+    check_descriptor(call, arguments.b, 'B', arguments.columns);
+
+    const auto is_same = [&](const Accumulator& one) {
+        return one.registers[0] == group.arguments[0].sums && one.columns == arguments.columns;
+    };
+    auto found = std::find_if(group.accumulators.begin(), group.accumulators.end(), is_same);
+    const bool is_new = found == group.accumulators.end();
+    if (is_new) {
+        found = group.accumulators.insert(found, Accumulator{{}, arguments.columns, {}});
+        found->sums.resize(ROWS * arguments.columns);
+        for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) found->registers[t] = group.arguments[t].sums;
+    }
+    if (found->under_way == 0) {
+        for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+            if (!group.fenced[t] && (is_new || found->touched(t))) {
+                fail(call, " without a fence_sums since thread " + describe(group.threads[t].index) +
+                     " has touched the sums");
+            }
+        }
+        found->load();
+        found->poison();
+    }
+    ++found->under_way;
+    const auto accumulator = std::size_t(found - group.accumulators.begin());
+    group.open.push_back({call, arguments.a, arguments.b, arguments.columns, arguments.bfloat16, arguments.adds,
+                          accumulator});
+    if (observed()) announce(group, group.open.back());
+    release_warpgroup(self);
+}
+
+// Tells the observer which words the product reads: pairs of elements that are neighbours along k or across it.
+void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) {
+    std::vector<std::uintptr_t> words;
+    const auto add = [&](const WgmmaFactor& factor, unsigned sides) {
+        const MatrixLayout layout(factor);
+        const unsigned side_step = factor.across_k ? 2 : 1, k_step = factor.across_k ? 1 : 2;
+        for (unsigned side = 0; side < sides; side += side_step) {
+            for (unsigned k = 0; k < DEPTH; k += k_step) words.push_back(number(at_shared(layout.address(side, k), 2)));
+        }
+    };
+    add(product.a, ROWS);
+    add(product.b, product.columns);
+    observer_->product_started(group, product.call, words);
+    obey_refusal();
+}
+
+// Every element must lie in shared memory.
+void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides) {
+    const MatrixLayout layout(factor);
+    if (layout.has_base_offset()) {
+        fail(call, std::string(" with a descriptor of ") + name + " whose base offset, bits 49 to 51, is not 0");
+    }
+    for (unsigned side = 0; side < sides; ++side) {
+        for (unsigned k = 0; k < DEPTH; ++k) {
+            if (at_shared(layout.address(side, k), 2) != nullptr) continue;
+            fail(call, std::string(" with a descriptor of ") + name + " by which " +
+                 (name == 'A' ? "row " : "column ") + std::to_string(side) + " has its k " + std::to_string(k) +
+                 " outside of shared memory");
+        }
+    }
+}
+
+void BlockRunner::commit_products(GpuThread* self, const Call& call) {
+    if (!warpgroup_meets(self, call)) return;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    group.groups.push_back(std::move(group.open));
+    group.open.clear();
+    release_warpgroup(self);
+}
+
+void BlockRunner::wait_products(GpuThread* self, const Call& call, unsigned pending) {
+    if (!warpgroup_meets(self, call)) return;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    while (group.groups.size() > pending) {
+        for (const WgmmaProduct& product : group.groups.front()) {
+            finish(group, product);
+            if (observed()) observer_->product_ended(group);
+        }
+        group.groups.pop_front();
+    }
+    release_warpgroup(self);
+}
+
+void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
+    Accumulator& to = group.accumulators[product.accumulator];
+    const MatrixLayout of_a(product.a), of_b(product.b);
+    const unsigned columns = product.columns;
+    const auto load = [&](const MatrixLayout& layout, unsigned side, unsigned k) {
+        std::uint16_t bits;
+        std::memcpy(&bits, at_shared(layout.address(side, k), 2), sizeof bits);
+        return value(bits, product.bfloat16);
+    };
+    float a[ROWS][DEPTH], b[DEPTH][256];
+    for (unsigned k = 0; k < DEPTH; ++k) {
+        for (unsigned row = 0; row < ROWS; ++row) a[row][k] = load(of_a, row, k);
+        for (unsigned col = 0; col < columns; ++col) b[k][col] = load(of_b, col, k);
+    }
+    for (unsigned row = 0; row < ROWS; ++row) {
+        float* const sums = &to.sums[std::size_t(row) * columns];
+        if (!product.adds) std::fill_n(sums, columns, 0.0f);
+        for (unsigned k = 0; k < DEPTH; ++k) {
+            for (unsigned col = 0; col < columns; ++col) sums[col] += a[row][k] * b[k][col];
+        }
+    }
+    if (--to.under_way == 0) {
+        to.store();
+        std::fill(std::begin(group.fenced), std::end(group.fenced), false);
+    }
+}
+
+void BlockRunner::check_that_products_ended() {
+    for (const Warpgroup& group : warpgroups_) {
+        const WgmmaProduct* first = group.open.empty() ? nullptr : &group.open.front();
+        for (auto one = group.groups.rbegin(); one != group.groups.rend(); ++one) {
+            if (!one->empty()) first = &one->front();
+        }
+        if (first == nullptr || !error_.empty()) continue;
+        error_ = "in block " + describe(block_.index) +
+                 " all threads have returned, and nobody has waited for the product of " + describe(first->call);
+    }
+}
+
+}  // namespace simt
+
+// What the stand-ins of shared_address.cuh and wgmma.cuh call: see abi.hpp.
+
+namespace {
+
+simt::GpuThread* as_gpu_thread(const simt::Thread* self) {
+    return static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
+}
+
+}  // namespace
+
+unsigned simt_shared_address(const simt::Thread* self, const void* shared) {
+    return as_gpu_thread(self)->runner->shared_address(shared);
+}
+
+void simt_fence_sums(const simt::Thread* self) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->fence_sums(thread);
+}
+
+void simt_multiply_async(const simt::Thread* self, simt::Call call, simt::WgmmaArguments arguments) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->multiply_async(thread, call, arguments);
+}
+
+void simt_commit_products(const simt::Thread* self, simt::Call call) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->commit_products(thread, call);
+}
+
+void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pending) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->wait_products(thread, call, pending);
+}

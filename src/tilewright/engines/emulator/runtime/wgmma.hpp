@@ -1,0 +1,111 @@
+// Products of warpgroups (wgmma), which a GPU's tensor cores compute on their own: when they begin and how far they are
+// nobody knows until a thread has waited for them.
+//
+// Here they are computed at the wait, from what shared memory holds then, and the sums are poison until then. So who refills
+// a tile too early, and who reads the sums too early, gets no right result by luck.
+//
+// Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "abi.hpp"
+
+namespace simt {
+
+struct GpuThread;
+
+constexpr unsigned WARPGROUP_SIZE = 128;
+
+// A matrix descriptor, decoded, and what it says of where elements lie.
+class MatrixLayout {
+  public:
+    MatrixLayout(const WgmmaFactor& factor)
+        : start_((factor.descriptor & 0x3fff) << 4),
+          leading_((factor.descriptor >> 16 & 0x3fff) << 4),
+          stride_((factor.descriptor >> 32 & 0x3fff) << 4),
+          base_offset_(factor.descriptor >> 49 & 7),
+          swizzle_(SWIZZLES[factor.descriptor >> 62]),
+          across_k_(factor.across_k) {}
+
+    bool has_base_offset() const { return base_offset_ != 0; }
+
+    // The address of element k of row (or column) `side`, in the block's window of shared memory. Lines have `swizzle`
+    // bytes, 16 without one. Along k, eight rows are `stride` apart; across k, so are eight k, and lines' worths of rows
+    // are `leading` apart. Without a swizzle the two change roles.
+    std::uint32_t address(unsigned side, unsigned k) const {
+        const unsigned line = swizzle_ ? swizzle_ : PIECE;
+        const unsigned elements = line / 2;  // of a line
+        std::uint32_t offset;
+        if (!across_k_) {
+            offset = side % 8 * line + side / 8 * stride_ + k / elements * leading_ + k % elements * 2;
+        } else if (swizzle_) {
+            offset = side % elements * 2 + side / elements * leading_ + k % 8 * line + k / 8 * stride_;
+        } else {
+            offset = side % elements * 2 + side / elements * stride_ + k % 8 * line + k / 8 * leading_;
+        }
+        const std::uint32_t address = start_ + offset;
+        const std::uint32_t exchanged = swizzle_ ? swizzle_ / 16 - 1 : 0;
+        return address ^ (address >> 7 & exchanged) << 4;
+    }
+
+  private:
+    static constexpr unsigned PIECE = 16;
+    static constexpr unsigned SWIZZLES[] = {0, 128, 64, 32};
+
+    std::uint32_t start_, leading_, stride_;
+    unsigned base_offset_, swizzle_;
+    bool across_k_;
+};
+
+// Sums that a warpgroup's threads have in registers.
+struct Accumulator {
+    float* registers[WARPGROUP_SIZE];
+    unsigned columns;
+    std::vector<float> sums;   // 64 x columns, by rows
+    unsigned under_way = 0;    // products that are not computed
+
+    static std::size_t index(unsigned thread, unsigned i, unsigned columns) {
+        const unsigned row = thread / WARP_SIZE * 16 + thread % WARP_SIZE / 4 + i / 2 % 2 * 8;
+        const unsigned col = i / 4 * 8 + thread % 4 * 2 + i % 2;
+        return std::size_t(row) * columns + col;
+    }
+
+    // Whether thread t's registers hold something else than what the tensor cores left there.
+    bool touched(unsigned t) const;
+    void load();
+    void poison() const;
+    void store() const;
+};
+
+struct WgmmaProduct {
+    Call call;
+    WgmmaFactor a, b;
+    unsigned columns;
+    bool bfloat16, adds;
+    std::size_t accumulator;
+};
+
+// 128 threads in a row, and the products that they have started.
+struct Warpgroup {
+    GpuThread* threads = nullptr;
+    unsigned size = 0;  // threads, fewer than 128 in the last one of some blocks
+
+    // Threads that have come to one function together.
+    Call call = {};
+    unsigned arrived = 0;
+    WgmmaArguments arguments[WARPGROUP_SIZE] = {};
+
+    bool fenced[WARPGROUP_SIZE] = {};  // since the thread last had its sums back
+    std::vector<Accumulator> accumulators = {};
+    std::vector<WgmmaProduct> open = {};  // of no group yet
+    std::deque<std::vector<WgmmaProduct>> groups = {};
+
+    void begin_block();
+};
+
+}  // namespace simt

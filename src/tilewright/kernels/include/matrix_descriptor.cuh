@@ -1,0 +1,42 @@
+// Matrix descriptors: where a factor of a warpgroup's product lies in shared memory, and how (wgmma; sm_90a alone).
+//
+// Elements have 16 bits. A tile is made of lines of 128 bytes, 64 elements, which begin at a multiple of 1024 bytes; the
+// 16-byte pieces of a line are exchanged as TMA does with a swizzle of 128 bytes:
+//
+//     line 0  | 0 1 2 3 4 5 6 7 |      a piece's number is xored with that of its line, modulo 8
+//     line 1  | 1 0 3 2 5 4 7 6 |      so the same piece of 8 lines lies in different banks
+//     line 2  | 2 3 0 1 6 7 4 5 | ...
+//
+// Along k (a row-major A, a column-major B) a line is 64 k of one row of A or column of B. Across k (a column-major A, a
+// row-major B) it is 64 rows or columns at one k; a wider tile is several such blocks of lines.
+//
+//     bits 0-13   start of the matrix, 16-29 leading offset, 32-45 stride offset: each in bytes / 16
+//     bits 62-63  1: a swizzle of 128 bytes
+#pragma once
+
+#include <shared_address.cuh>  // in brackets: the emulator has one of its own
+
+enum class Major { along_k, across_k };
+
+constexpr int LINE = 64;          // elements of a line
+constexpr int LINE_BYTES = 128;
+constexpr int EIGHT_LINES = 1024;  // bytes until the pattern begins anew
+
+struct MatrixDescriptor {
+    unsigned long long bits;
+
+    // The same matrix this many bytes further on: 32 for the next 16 k along k, 16 lines for those across k.
+    __device__ __forceinline__ MatrixDescriptor operator+(int bytes) const { return {bits + (bytes >> 4)}; }
+};
+
+// leading: bytes from one block of 64 rows (or columns) to the next, where the lines lie across k.
+__device__ __forceinline__ MatrixDescriptor matrix_descriptor(const void* tile, int leading = 0) {
+    const unsigned long long start = (shared_address(tile) & 0x3ffff) >> 4;
+    return {start | static_cast<unsigned long long>(leading >> 4) << 16 |
+            static_cast<unsigned long long>(EIGHT_LINES >> 4) << 32 | 1ull << 62};
+}
+
+// Byte of a tile at which piece `piece` (of 8 elements) of a line lies.
+__device__ __forceinline__ unsigned swizzled(unsigned line, unsigned piece) {
+    return line * LINE_BYTES + (piece ^ line % 8) * 16;
+}

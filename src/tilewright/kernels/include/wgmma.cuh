@@ -1,0 +1,42 @@
+// Products of matrices by a warpgroup, 128 threads that hold the sums together (wgmma; sm_90a alone).
+//
+// A is 64 x 16 and B 16 x N, of __half or __nv_bfloat16, both in shared memory, where a matrix descriptor says how they
+// lie. The 64 x N sums are floats in registers, N a multiple of 8 up to 256: of thread t, sum v0 + 2 * v1 + 4 * v2 is in
+//
+//     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        column  8 * v2 + t % 4 * 2 + v0
+//
+// The tensor cores work on their own: from `multiply_async` until a `wait_products` that covers it they may read A and B at
+// any time, and the sums are theirs. All 128 threads call each of these functions together.
+#pragma once
+
+#include <half.cuh>  // in brackets: the emulator has one of its own
+
+#include "matrix_descriptor.cuh"
+#include "wgmma_instructions.cuh"
+
+// Orders what this thread did with the sums before what the tensor cores do: needed before the first product, and again
+// once threads have touched the sums. (What threads have written to shared memory needs fence_async_shared.)
+template <typename Sums>
+__device__ __forceinline__ void fence_sums(Sums& sums) {
+    pin(sums);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Starts sums += A * B, or with adds = false sums = A * B.
+template <Major A, Major B, typename T, int COUNT>
+__device__ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b,
+                                               bool adds = true) {
+    static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
+    constexpr bool ACROSS_A = A == Major::across_k, ACROSS_B = B == Major::across_k;
+    WgmmaColumns<2 * COUNT>::template start<IS_BFLOAT16<T>, ACROSS_A, ACROSS_B>(sums, a.bits, b.bits, adds);
+}
+
+// Ends a group: the products since the last one. It may be empty.
+__device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Waits until at most PENDING groups, the youngest, are still being computed. With 0 the sums are the threads' again.
+template <int PENDING, typename Sums>
+__device__ __forceinline__ void wait_products(Sums& sums) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+    pin(sums);
+}

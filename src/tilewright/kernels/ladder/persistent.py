@@ -1,0 +1,26 @@
+"""Rung 22, persistent: a block for each multiprocessor computes tile after tile.
+
+Source: "A Study of Persistent Threads Style GPU Programming for GPGPU Workloads", Gupta and others, 2012.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.kernels.ladder import specialised, warpgroups
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import Problem
+
+
+def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
+    tile = warpgroups.tile(config)
+    return min(-(-problem.m // tile.m) * -(-problem.n // tile.n), multiprocessors)
+
+
+KERNEL: Kernel = replace(
+    specialised.KERNEL,
+    rung=22,
+    name="persistent",
+    idea="one block a multiprocessor, which loads its next tile while it stores the last",
+    source=Path(__file__).with_suffix(".cu"),
+    blocks=_blocks,
+)

@@ -1,0 +1,62 @@
+"""What the rungs whose warpgroups multiply (wgmma, 19 on) have in common: types, tile, parameters, constraints."""
+
+from collections.abc import Callable
+
+from tilewright.gpus import COMPUTE_CAPABILITIES
+from tilewright.kernels.families import Staging
+from tilewright.kernels.spec import Config, Constraint, Parameter, TensorBox, Tile
+from tilewright.kernels.takes import Takes
+
+TAKES = Takes(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
+
+ITEM_BYTES = 2
+THREADS = 128
+"""In a warpgroup."""
+LINE = 64
+"""Elements in the 128 bytes over which the swizzle exchanges pieces: a tile's k, as BK in the sources."""
+ROWS = 64
+"""Of A, in one instruction."""
+
+
+def tile(config: Config) -> Tile:
+    """What a block computes, and its step along k."""
+    return Tile(m=config.BM, n=config.BN, k=LINE)
+
+
+def tiles_bytes(config: Config) -> int:
+    """A tile of A and one of B."""
+    return ITEM_BYTES * LINE * (config.BM + config.BN)
+
+
+def tile_parameters(bm: int, bn: int) -> tuple[Parameter, ...]:
+    """The sides of a block's tile, with these defaults."""
+    return (
+        Parameter("BM", bm, (64, 128), "rows of C that a block computes"),
+        Parameter("BN", bn, (64, 128, 192, 256), "columns of C that a block computes"),
+    )
+
+
+WHOLE_INSTRUCTIONS = (
+    Constraint(lambda c: c.BM % ROWS == 0, "BM must be a multiple of 64: an instruction multiplies 64 rows of A"),
+    Constraint(lambda c: c.BN % LINE == 0, "BN must be a multiple of 64: rows of B come in lines of 128 bytes"),
+    Constraint(lambda c: c.BN <= 256, "BN must be at most 256, the columns of one instruction"),
+)
+
+STAGING = Staging(tensor_cores=True)
+"""How they are predicted: as kernels that multiply fragments. Nothing of theirs has been measured yet."""
+
+BARRIER_BYTES = 8
+
+
+def boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
+    """What one load moves: a tile of A, or 64 columns of one of B."""
+    return TensorBox(config.BM, LINE, LINE * ITEM_BYTES), TensorBox(LINE, LINE, LINE * ITEM_BYTES)
+
+
+def shared_memory_fits(bytes_of: Callable[[Config], int]) -> Constraint:
+    """A block's stages fit; bytes_of counts all of its shared memory."""
+    most = COMPUTE_CAPABILITIES[9, 0].shared_per_block
+    return Constraint(
+        lambda c: bytes_of(c) <= most,
+        f"STAGES tiles of A and of B, and their barriers, must take at most {most} bytes, a block's shared memory",
+    )

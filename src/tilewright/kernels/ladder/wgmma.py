@@ -1,0 +1,41 @@
+"""Rung 19, wgmma: a warpgroup multiplies from shared memory by one instruction, asynchronously.
+
+Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions".
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.kernels.ladder import warpgroups
+from tilewright.kernels.spec import Constraint, Kernel, Parameter
+
+KERNEL = Kernel(
+    rung=19,
+    name="wgmma",
+    idea="a warpgroup multiplies tiles in shared memory by one instruction, and loads the next ones meanwhile",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        *warpgroups.tile_parameters(bm=128, bn=128),
+        Parameter(
+            "MIN_BLOCKS", 2, (1, 2, 3, 4), "blocks that a multiprocessor is to have registers for where tiles divide C"
+        ),
+    ),
+    constraints=(
+        *warpgroups.WHOLE_INSTRUCTIONS,
+        Constraint(lambda c: c.BM * c.BN <= 128 * 128, "BM*BN must be at most 16384: a thread has 128 sums"),
+        Constraint(
+            lambda c: warpgroups.tiles_bytes(c) <= STATIC_SHARED_LIMIT,
+            "the tiles of A and B must take at most 49152 bytes, a block's static shared memory",
+        ),
+        Constraint(
+            lambda c: c.MIN_BLOCKS * c.BM * c.BN <= 2 * 128 * 128,
+            "MIN_BLOCKS*BM*BN must be at most 32768: sums take half of a multiprocessor's registers",
+        ),
+    ),
+    tile=warpgroups.tile,
+    block=lambda config: (warpgroups.THREADS, 1, 1),
+    cost=replace(warpgroups.STAGING, min_blocks=lambda config: config.MIN_BLOCKS),
+    vectorized=True,
+    takes=warpgroups.TAKES,
+)

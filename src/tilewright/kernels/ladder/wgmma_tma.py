@@ -1,0 +1,40 @@
+"""Rung 20, wgmma_tma: tiles come by TMA, several steps ahead of the products.
+
+Source: the CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator (TMA)".
+"""
+
+from pathlib import Path
+
+from tilewright.kernels.ladder import warpgroups
+from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
+
+
+def _shared_bytes(config: Config) -> int:
+    return config.STAGES * (warpgroups.tiles_bytes(config) + warpgroups.BARRIER_BYTES)
+
+
+KERNEL = Kernel(
+    rung=20,
+    name="wgmma_tma",
+    idea="tiles loaded by TMA, swizzled as tensor cores read them, several steps ahead of the products",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        *warpgroups.tile_parameters(bm=128, bn=128),
+        Parameter("STAGES", 3, (2, 3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
+    ),
+    constraints=(
+        *warpgroups.WHOLE_INSTRUCTIONS,
+        Constraint(lambda c: c.BM * c.BN <= 128 * 128, "BM*BN must be at most 16384: a thread has 128 sums"),
+        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
+        warpgroups.shared_memory_fits(_shared_bytes),
+    ),
+    tile=warpgroups.tile,
+    block=lambda config: (warpgroups.THREADS, 1, 1),
+    cost=warpgroups.STAGING,
+    vectorized=True,
+    takes=warpgroups.TAKES,
+    arguments=TMA_RUNG_ARGUMENTS,
+    shared_bytes=lambda config, layout: _shared_bytes(config),
+    tensor_maps=warpgroups.boxes,
+    relayouts=lambda config: (None, None),
+)
