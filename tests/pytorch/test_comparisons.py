@@ -3,7 +3,6 @@
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
 
 import tilewright.torch  # noqa: E402
 from tilewright.bench import end_to_end  # noqa: E402
@@ -21,16 +20,17 @@ SMALL = of_torch.Scale(
     sizes=models.Sizes(width=32, heads=4, layers=1, vocabulary=96, batch=2, length=16, rank=4),
     short=8,
     steps=3,
+    models=("MLP",),
+    left="LoRA",
     backend="aot_eager",
 )
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    """One model, and few calls."""
+    """Few calls."""
     monkeypatch.setattr(end_to_end, "WALL_S", 1e-4)
     monkeypatch.setattr(end_to_end, "HOST_SAMPLES", 5)
-    monkeypatch.setattr(of_torch, "TASKS", {"GPT-2": models.TASKS["GPT-2"]})
 
 
 def test_everything_is_compared_with_pytorch_alone(quick, monkeypatch):
@@ -39,13 +39,13 @@ def test_everything_is_compared_with_pytorch_alone(quick, monkeypatch):
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
     found = list(of_torch.comparisons(SMALL))
     assert not routing._routes.installed
-    assert sum(row.calls for row in tilewright.torch.report() if row.where == "tilewright") > 100
+    assert sum(row.calls for row in tilewright.torch.report() if row.where == "tilewright") > 50
     assert {(one.kind, one.what) for one in found} == {
         (kinds.COMPILED_CALL, "16"),
         (kinds.LAYER, "8 tokens"),
         (kinds.LAYER_BY_MATMUL, "8 tokens"),
-        *((kind, "GPT-2") for kind in (kinds.EAGER, kinds.COMPILED, kinds.SHORT, kinds.SHORT_COMPILED)),
-        (kinds.NOTHING_GAINS, "GPT-2 in float64"),
+        *((kind, "MLP") for kind in (kinds.EAGER, kinds.COMPILED, kinds.SHORT, kinds.SHORT_COMPILED)),
+        (kinds.NOTHING_GAINS, "LoRA in float64"),
     }
     assert all(one.us.ours > 0 and one.us.baseline > 0 for one in found)
     trainings = [one for one in found if one.kind in (kinds.EAGER, kinds.COMPILED)]

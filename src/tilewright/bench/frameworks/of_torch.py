@@ -44,6 +44,10 @@ class Scale(NamedTuple):
     """Tokens of the short sequence."""
     steps: int = 20
     """Of a training whose losses are compared."""
+    models: tuple[str, ...] = tuple(TASKS)
+    """Names of what is trained."""
+    left: str = "GPT-2"
+    """What is trained in float64, which is left to PyTorch."""
     backend: str = "inductor"
 
 
@@ -62,7 +66,7 @@ def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
         yield _compiled_call(scale, stopwatch, size)
     for tokens in scale.tokens:
         yield from _layer(scale, stopwatch, tokens)
-    for name in TASKS:
+    for name in scale.models:
         for compiled in (False, True):
             yield from _training(scale, stopwatch, name, compiled)
     yield _nothing_gains(scale, stopwatch)
@@ -166,11 +170,11 @@ def _step(
 
 
 def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> Comparison:
-    """float64 is left to PyTorch; a short sequence keeps the host busy."""
+    """A short sequence keeps the host busy."""
     short = scale.sizes._replace(batch=1, length=scale.short)
-    step = _step(scale, "GPT-2", False, short, torch.float64)
+    step = _step(scale, scale.left, False, short, torch.float64)
     us = _routed_and_alone(stopwatch, step)
-    return Comparison(framework=NAME, kind=NOTHING_GAINS, what="GPT-2 in float64", us=us)
+    return Comparison(framework=NAME, kind=NOTHING_GAINS, what=f"{scale.left} in float64", us=us)
 
 
 def _check(what: str, ours: Any, expected: Any) -> None:
