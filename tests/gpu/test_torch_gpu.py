@@ -1,5 +1,8 @@
 """PyTorch on a GPU: the operator and its gradients, inductor, CUDA graphs, and enable()."""
 
+import cProfile
+import pstats
+
 import pytest
 
 import tilewright
@@ -84,11 +87,11 @@ def test_a_layer_by_enable(torch, everything_gains, compiled):
     expected = backward(torch, torch.nn.functional.linear, tensors)
     function = torch.compile(torch.nn.functional.linear) if compiled else torch.nn.functional.linear
     with everything_gains.enable():
-        for _ in range(2):  # the first by Python, the second by the launcher
+        for _ in range(4):  # the first by Python, the second by the launcher, from then on by the shortcut
             found = backward(torch, function, tensors)
     close(torch, found, expected)
     ran = everything_gains.report()
-    assert sum(row.calls for row in ran if row.where == "tilewright") == 6
+    assert sum(row.calls for row in ran if row.where == "tilewright") == 12
     assert not [row for row in ran if row.where == "PyTorch"]
 
 
@@ -115,3 +118,36 @@ def test_graphs_capture_what_has_run_here_and_else_pytorchs_kernel(torch, everyt
             x.normal_()
             graph.replay()
             close(torch, [result], [(x.double() @ b.double()).float()])
+
+
+@pytest.mark.parametrize("gains", [True, False], ids=["here", "left to PyTorch"])
+def test_known_products_reach_their_kernel_without_python(torch, everything_gains, monkeypatch, gains):
+    from tilewright.torch import routing, shortcut  # noqa: PLC0415 - imports PyTorch
+
+    if shortcut.load() is None:
+        pytest.skip("the shortcut cannot be built here")
+    if not gains:
+        monkeypatch.setattr(routing, "expect", lambda problem, device: None)
+    a, b, bias = (torch.randn(shape, device="cuda") for shape in ((300, 200), (200, 100), (100,)))
+    out = torch.empty(300, 100, device="cuda")
+    exact = torch.addmm(bias.double(), a.double(), b.double())
+    profile = cProfile.Profile()
+    with everything_gains.enable():
+        for i in range(5):
+            if i == 3:
+                profile.enable()
+            found = torch.addmm(bias, a, b), torch.addmm(bias, a, b, out=out), torch.mm(a, b) + bias
+        profile.disable()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = torch.mm(a, b)
+        a.mul_(2)
+        graph.replay()
+    for one in found:
+        close(torch, [one.double()], [exact])
+    close(torch, [captured.double()], [a.double() @ b.double()])
+    functions = pstats.Stats(profile).stats
+    assert not [name for file, _, name in functions if file == routing.__file__]
+    where = "tilewright" if gains else "PyTorch"
+    assert {row.where for row in everything_gains.report()} == {where}
+    assert sum(row.calls for row in everything_gains.report()) == 16

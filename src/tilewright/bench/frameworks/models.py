@@ -45,8 +45,13 @@ class LowRank(nn.Module):
 
 def regression(model: nn.Module, *shape: int) -> Task:
     """A model that learns to turn the last dimension of its input by one."""
-    x = torch.randn(*shape)
-    return Task(model, lambda one: (one(x) - x.roll(1, -1)).square().mean())
+    drawn = torch.randn(*shape)
+
+    def loss(one: nn.Module) -> Any:
+        x = drawn.to(next(one.parameters()).dtype)
+        return (one(x) - x.roll(1, -1)).square().mean()
+
+    return Task(model, loss)
 
 
 def _mlp(sizes: Sizes) -> Task:
