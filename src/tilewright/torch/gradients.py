@@ -30,15 +30,16 @@ _Modes = tuple[bool, bool]
 def matmul(keys: Any, *arguments: Any) -> Any:
     """The operator, recorded where a derivative is wanted.
 
-    The compiled launcher answers first: it misses what is recorded, and saves the dispatcher's way to the kernel.
+    Else the compiled launcher answers first: it misses what is recorded, and saves the dispatcher's way to the kernel.
     """
-    if (result := launched(*arguments)) is not None:
+    wanted = torch.is_grad_enabled() and _wants_gradient(*arguments)
+    if not wanted and (result := launched(*arguments)) is not None:
         return result
     if torch._C._are_functorch_transforms_active():
         modes = torch.is_grad_enabled(), torch._C._is_fwd_grad_enabled()
         with enable_single_level_autograd_function():
             return _recorded(Arguments(*arguments), modes)
-    if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and _wants_gradient(*arguments)):
+    if wanted or forward_ad._current_level >= 0:
         return _recorded(Arguments(*arguments), None)
     return matmul_op.redispatch(keys & _BELOW, *arguments)
 
@@ -69,12 +70,14 @@ class _Product(_SingleLevelFunction):
     def forward(ctx: Any, *arguments: Any) -> Any:
         *call, modes = arguments
         a, b, bias, _, alpha, beta, activation, out_dtype = call
-        with torch._C._AutoDispatchBelowAutograd():
-            if modes is None:
-                result = matmul_op(*call)
-            else:
-                with _recording(modes):
+        if modes is None:
+            result = launched(*call)
+            if result is None:
+                with torch._C._AutoDispatchBelowAutograd():
                     result = matmul_op(*call)
+        else:
+            with torch._C._AutoDispatchBelowAutograd(), _recording(modes):
+                result = matmul_op(*call)
         y = None if activation is None else result
         ctx.save_for_backward(a if ctx.needs_input_grad[1] else None, b if ctx.needs_input_grad[0] else None, y)
         if modes is not None or forward_ad._current_level >= 0:
