@@ -121,10 +121,14 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
         first, second = (b, there.a) if bound.form.swapped else (there.a, b)
         bias = there.bias.pointer if there.bias else 0
         engine.start(bound.plan, Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias), call.scalars)
-        pending.append((engine.fetch(out.array), result, there))  # whose memory lives until all has ended
-    for fetch, result, _ in pending:
         assert result.host is not None
-        np.copyto(result.host, fetch().reshape(result.shape))
+        into = result.host if result.host.flags.c_contiguous else np.empty_like(result.host, order="C")
+        fetched = engine.fetch(out.array, into)
+        pending.append((fetched, into, result.host, there))  # whose memory lives until all has ended
+    for fetched, into, host, _ in pending:
+        fetched()
+        if into is not host:
+            np.copyto(host, into)
 
 
 def _result(engine: Engine, call: Call, target: Operand, batch: tuple[int, ...]) -> Operand:

@@ -134,8 +134,13 @@ class Engine(Protocol):
     def download(self, matrix: Matrix) -> NDArray[Any]:
         """Copy a matrix, or a batch, to a new host array, after all work started on the engine has ended."""
 
-    def fetch(self, matrix: Matrix) -> Callable[[], NDArray[Any]]:
-        """Start to copy a matrix to the host behind the work started so far; the function waits, and returns it."""
+    def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Callable[[], None]:
+        """Start to copy a matrix without gaps to the host behind the work started so far; the function waits.
+
+        Args:
+            matrix: what to copy.
+            into: C-contiguous, of as many elements and of their type.
+        """
 
     def synchronize(self) -> None:
         """Wait until all work that was started has ended; raise LaunchError if some of it failed."""

@@ -266,24 +266,20 @@ class CudaEngine:
                 self.stream.sync()
         return array_of(lines[:, :length], matrix)
 
-    def fetch(self, matrix: Matrix) -> Callable[[], NDArray[Any]]:
-        """Start to copy a matrix to the host behind the work started so far on the engine's own stream; the function
-        waits, and returns it.
+    def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Callable[[], None]:
+        """Start to copy a matrix without gaps to the host; the function waits.
+
+        It is copied behind the work started so far on the engine's own stream.
+
+        Args:
+            matrix, into: see `Engine.fetch`.
 
         Raises (the function too):
             LaunchError: some of that work failed.
         """
-        count, length = matrix.lines
-        lines = np.empty((count, matrix.ld), dtype=matrix.dtype)
         with self.current:
             done = self.stream.record()
-        transfer = self.staging.store(lines, matrix.pointer, done)
-
-        def finish() -> NDArray[Any]:
-            transfer.wait()
-            return array_of(lines[:, :length], matrix)
-
-        return finish
+        return self.staging.store(into, matrix.pointer, done).wait
 
     def synchronize(self) -> None:
         """Wait until all work on the GPU, on any stream, has ended.

@@ -277,9 +277,9 @@ class EmulatorEngine:
             lines[:] = as_strided(np.frombuffer(memoryview(memory), lines.dtype), lines.shape, strides)
         return array_of(lines, matrix)
 
-    def fetch(self, matrix: Matrix) -> Callable[[], NDArray[Any]]:
-        """A function that copies a matrix to a new array."""
-        return lambda: self.download(matrix)
+    def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Callable[[], None]:
+        """A function that copies a matrix to an array."""
+        return lambda: np.copyto(into, self.download(matrix).reshape(into.shape))
 
     def synchronize(self) -> None:
         """Nothing: a launch has ended, and has reported its errors, when it returns."""
