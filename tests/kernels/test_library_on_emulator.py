@@ -23,6 +23,7 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64},
         {"BM": 32, "BN": 32, "BK": 32, "WM": 16, "WN": 16},
     ],
+    "gemm_sm90": [{"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}],
     "split_k": [
         {"WORKERS": 1},
         {"BM": 32, "BN": 128, "BK": 64, "K_SLICES": 2, "TM": 8, "STAGES": 2, "WORKERS": 2},
