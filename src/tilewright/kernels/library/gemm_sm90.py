@@ -77,8 +77,4 @@ KERNEL: Kernel = Kernel(
     relayouts=lambda config: (None, None),
     overlaps=True,
     blocks=_blocks,
-    presets={
-        "large": {"BM": 256, "BN": 192},
-        "uneven": {"BN": 112, "STAGES": 6},
-    },
 )
