@@ -48,7 +48,7 @@ KERNEL: Kernel = Kernel(
         Parameter("BM", 128, (128, 256), "rows of D that a block computes, half of them each consumer"),
         Parameter("BN", 256, (64, 96, 112, 128, 160, 176, 192, 208, 224, 256), "columns of D that a block computes"),
         Parameter("STAGES", 4, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
-        Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
+        Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
     ),
     constraints=(
         Constraint(
