@@ -16,9 +16,13 @@ from tilewright.engines.driver import check
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library.tma_packed import KERNEL
 from tilewright.kernels.spec import Kernel, Parameter, Tile
-from tilewright.problem import LAYOUTS, Problem, Scalars, orders
+from tilewright.problem import LAYOUTS, Arithmetic, Problem, Scalars, orders
 
-OVERLAPPING = [kernel for kernel in KERNELS if kernel.overlaps and kernel.takes.least_capability <= CAPABILITY]
+OVERLAPPING = [
+    kernel
+    for kernel in KERNELS
+    if kernel.overlaps and CAPABILITY > (0, 0) and kernel.runs_on(CAPABILITY, kernel.takes.factors[0])
+]
 
 SHAPES = [
     (512, 512, 512),
@@ -160,13 +164,14 @@ def test_a_launch_with_its_packing_takes_microseconds(engine, draw, _):
 def test_launches_in_a_row_read_what_the_ones_before_wrote(engine, kernel):
     """X = A @ X over and over, from one matrix to another and back: each launch reads all that the one before wrote,
     and writes over what that one read."""
+    dtype = kernel.takes.factors[0]
     rng = np.random.default_rng(5)
     size, launches = 192, 41
-    a = np.linalg.qr(rng.standard_normal((size, size)))[0].astype(np.float32)
-    x = rng.standard_normal((size, size)).astype(np.float32)
-    exact = np.linalg.matrix_power(a.astype(np.float64), launches) @ x
-    problem = Problem(size, size, size)
-    factor, matrices = engine.upload(a), [engine.upload(x), engine.upload(poisoned(size, size))]
+    a = np.linalg.qr(rng.standard_normal((size, size)))[0].astype(dtype)
+    x = rng.standard_normal((size, size)).astype(dtype)
+    exact = np.linalg.matrix_power(a.astype(np.float64), launches) @ x.astype(np.float64)
+    problem = Problem(size, size, size, Arithmetic(dtype, dtype))
+    factor, matrices = engine.upload(a), [engine.upload(x), engine.upload(poisoned(size, size).astype(dtype))]
     for i in range(launches):
         run(engine, kernel, kernel.config(), problem, factor, matrices[i % 2], matrices[1 - i % 2])
     error = np.linalg.norm(engine.download(matrices[launches % 2]) - exact) / np.linalg.norm(exact)

@@ -1,19 +1,23 @@
-"""Products of warpgroups on a real GPU: the layouts that the headers describe, and rungs 19 on."""
+"""Products of warpgroups on a real GPU: the layouts that the headers describe, rungs 19 on, and gemm_sm90."""
+
+from random import Random
 
 import numpy as np
 import pytest
 
 from async_kernels import warpgroup_product
+from library_cases import Case, check, check_specials
 from this_gpu import CAPABILITY
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
-from tilewright.kernels import LADDER
-from tilewright.problem import Layout, Problem, Scalars
+from tilewright.kernels import LADDER, find
+from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.tuning.space import configs
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 
 RUNGS = [kernel for kernel in LADDER if kernel.takes.architectures == ("sm_90a",)]
+SM90 = find("gemm_sm90")
 SHAPES = [(1, 1, 1), (17, 1, 5), (64, 64, 0), (128, 256, 64), (127, 129, 131), (777, 333, 500), (1024, 2048, 1024)]
 
 
@@ -58,3 +62,51 @@ def test_every_config_is_right(engine, kernel):
     for config in configs(kernel, CAPABILITY):
         found, allowed = error(engine, kernel, problem, overrides=config)
         assert found <= allowed, config
+
+
+# The default, the most sums, few sums and two stages, and tiles whose last block of 64 columns is read in part.
+FORMS = [
+    {},
+    {"BM": 256, "BN": 192},
+    {"BM": 256, "BN": 64, "STAGES": 2, "BAND": 2},
+    {"BN": 72, "BAND": 1},
+    {"BN": 208},
+]
+TYPES = [("bfloat16", "bfloat16"), ("float16", "float16"), ("bfloat16", "float32"), ("float16", "bfloat16")]
+LIBRARY_SHAPES = [(1, 1, 1), (64, 64, 0), (256, 384, 192), (260, 200, 72), (1000, 777, 333), (4096, 1024, 512)]
+
+
+def library_case(shape, layout, types, gap, offset=0, plain=False):
+    """A problem of these orders with `gap` elements between lines, all that an epilogue does, and two matrices."""
+    m, n, k = shape
+    a, b = (
+        Layout("row", max(cols, 1) + gap) if order == "N" else Layout("column", max(rows, 1) + gap)
+        for order, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True)
+    )
+    rows = Layout("row", n + gap)
+    if plain:
+        return Case(Problem(m, n, k, Arithmetic(*types), 1, a, b, rows), offset=offset)
+    problem = Problem(m, n, k, Arithmetic(*types), 2, a, b, rows, rows, Epilogue("row" if m % 2 else "column", "gelu"))
+    return Case(problem, Scalars(0.75, -0.5), separate_c=True, offset=offset)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", LIBRARY_SHAPES, ids=str)
+@pytest.mark.parametrize(("gap", "offset"), [(0, 0), (8, 0), (3, 1)])
+def test_the_librarys_kernel_is_right(engine, layout, shape, gap, offset):
+    for number, form in enumerate(FORMS):
+        types = TYPES[number % len(TYPES)]
+        check(engine, SM90, SM90.config(form), library_case(shape, layout, types, gap, offset, plain=gap == 0))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("types", TYPES, ids=str)
+def test_nan_and_infinity_come_out_as_those_of_numpy(engine, layout, types):
+    for seed in range(20):
+        check_specials(engine, SM90, SM90.config(), library_case((300, 200, 130), layout, types, 6, plain=True), seed)
+
+
+def test_a_sample_of_the_configs_of_the_librarys_kernel_is_right(engine):
+    case = library_case((2050, 1030, 1100), "NN", TYPES[0], 2, plain=True)
+    for config in Random(0).sample(list(configs(SM90, CAPABILITY)), 30):
+        check(engine, SM90, config, case)

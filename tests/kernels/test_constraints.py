@@ -172,6 +172,13 @@ VIOLATIONS["specialised"] = [
     ({"STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
 VIOLATIONS["persistent"] = VIOLATIONS["specialised"]
+VIOLATIONS["gemm_sm90"] = [
+    ({"BM": 192}, "BM must be 128 or 256"),
+    ({"BN": 100}, "BN must be a multiple of 8, at most 256"),
+    ({"BM": 256, "STAGES": 2}, "BM*BN must be at most 49152"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"BN": 200, "STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),
@@ -190,7 +197,7 @@ def test_a_broken_constraint_is_named_with_its_reason(name, overrides, words):
     assert name in str(caught.value)
 
 
-@pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", [*LADDER, find("gemm_sm90")], ids=lambda kernel: kernel.name)
 def test_no_constraint_is_left_out_above(kernel):
     broken = set()
     for overrides, words in VIOLATIONS[kernel.name]:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from library_cases import DEPTHS, Case, cases, check, check_specials, findings, kinds
 
+from library_cases import DEPTHS, Case, cases, check, check_specials, findings, kinds
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config
@@ -23,6 +23,7 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64},
         {"BM": 32, "BN": 32, "BK": 32, "WM": 16, "WN": 16},
     ],
+    "gemm_sm90": [{"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}],
     "split_k": [
         {"WORKERS": 1},
         {"BM": 32, "BN": 128, "BK": 64, "K_SLICES": 2, "TM": 8, "STAGES": 2, "WORKERS": 2},
@@ -51,7 +52,6 @@ FORMS = [(find(name), overrides) for name, configs in CONFIGS.items() for overri
 KERNELS = [find(name) for name in CONFIGS]
 
 forms = pytest.mark.parametrize(("kernel", "overrides"), FORMS, ids=lambda value: getattr(value, "name", str(value)))
-kernels = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
 def drawing(examples):
@@ -98,6 +98,13 @@ def test_a_problem_that_tiles_divide_is_right_in_every_order(kernel, overrides, 
         check(ENGINE, kernel, config, of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k))
 
 
+def test_bands_of_tiles_cover_the_result():
+    """Tiles are 5 high, so that the last of three bands has one row of them, and each block has several."""
+    kernel = find("gemm_sm90")
+    config = kernel.config({"BM": 128, "BN": 8, "STAGES": 2, "BAND": 2})
+    check(ENGINE, kernel, config, of_size(kernel, "NN", 4 * 128 + 3, 3 * 8, 8))
+
+
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(8)
@@ -108,12 +115,22 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, se
     check_specials(ENGINE, kernel, kernel.config(overrides), alone, seed)
 
 
-@kernels
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("form", ["whole tiles", "edges", "unaligned rows"])
-def test_the_checker_finds_nothing(kernel, layout, form):
+WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
+"""What is added to whole tiles, and to rows."""
+
+# Of gemm_sm90 one way in each order: test_emulator_check.py has more.
+CHECKED = [
+    (kernel, layout, way)
+    for kernel in KERNELS
+    for number, layout in enumerate(LAYOUTS)
+    for way in (WAYS if kernel.name != "gemm_sm90" else [list(WAYS)[number % len(WAYS)]])
+]
+
+
+@pytest.mark.parametrize(("kernel", "layout", "way"), CHECKED, ids=lambda value: getattr(value, "name", value))
+def test_the_checker_finds_nothing(kernel, layout, way):
     config = kernel.config(CONFIGS[kernel.name][-1])
     tile = kernel.tile(config)
-    extra, gap = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}[form]
+    extra, gap = WAYS[way]
     sizes = (tile.m + extra, tile.n + extra, 2 * tile.k + extra)
     assert findings(kernel, config, of_size(kernel, layout, *sizes, gap)) == []

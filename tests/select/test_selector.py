@@ -317,13 +317,25 @@ def test_short_products_are_not_shared_among_blocks():
 
 
 FLIGHT = [kernel for kernel in KERNELS if kernel.takes.architectures == ("sm_90a",)]
+UNMEASURED = [(None, ""), ((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
 
 
-@pytest.mark.parametrize(("capability", "device"), [(None, ""), ((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100")])
+@pytest.mark.parametrize(("capability", "device"), UNMEASURED)
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
-def test_rungs_that_nobody_has_measured_are_not_picked(shape, capability, device):
+def test_kernels_that_nobody_has_measured_are_not_picked(shape, capability, device):
     problem = Problem.parse(shape, arithmetic=Arithmetic("bfloat16", "bfloat16"))
-    assert len(FLIGHT) == 4
+    assert len(FLIGHT) == 5
     assert all(kernel.refusal(problem) is None for kernel in FLIGHT)
     for adds_c in (False, True):
         assert selector.select(problem, capability, device, adds_c=adds_c)[0] not in FLIGHT
+
+
+@pytest.mark.parametrize(("capability", "device"), UNMEASURED)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_librarys_kernel_for_warpgroups_is_not_picked_before_it_is_measured(layout, dtype, capability, device):
+    a, b = orders(layout)
+    for shape, batch, epilogue in (("100", 3, Epilogue()), ("8192x4096x1024", 1, Epilogue("row", "gelu"))):
+        problem = Problem.parse(shape, arithmetic=dtype, batch=batch, a=a, b=b, epilogue=epilogue)
+        assert find("gemm_sm90").refusal(problem) is None
+        assert selector.select(problem, capability, device)[0] not in FLIGHT

@@ -23,7 +23,7 @@ from tilewright.kernels.ladder import (
     wmma_f16,
     wmma_tf32,
 )
-from tilewright.kernels.library import gemm_wmma, skinny, split_k, tma_packed, tma_transposed
+from tilewright.kernels.library import gemm_sm90, gemm_wmma, skinny, split_k, tma_packed, tma_transposed
 from tilewright.kernels.spec import Kernel
 
 LADDER: tuple[Kernel, ...] = (
@@ -51,7 +51,7 @@ LADDER: tuple[Kernel, ...] = (
     persistent.KERNEL,
 )
 
-KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_wmma.KERNEL)
+KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_sm90.KERNEL, gemm_wmma.KERNEL)
 """The ladder, and what of the library is no rung of it: those have the number 0."""
 
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in KERNELS}

@@ -6,7 +6,8 @@ Source: "A Study of Persistent Threads Style GPU Programming for GPGPU Workloads
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.kernels.ladder import specialised, warpgroups
+from tilewright.kernels import warpgroups
+from tilewright.kernels.ladder import specialised
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 

@@ -5,7 +5,7 @@ Source: "CudaDMA: Optimizing GPU Memory Bandwidth via Warp Specialization", Baue
 
 from pathlib import Path
 
-from tilewright.kernels.ladder import warpgroups
+from tilewright.kernels import warpgroups
 from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
 
 

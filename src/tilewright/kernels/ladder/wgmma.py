@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.gpus import STATIC_SHARED_LIMIT
-from tilewright.kernels.ladder import warpgroups
+from tilewright.kernels import warpgroups
 from tilewright.kernels.spec import Constraint, Kernel, Parameter
 
 KERNEL = Kernel(

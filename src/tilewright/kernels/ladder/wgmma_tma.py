@@ -5,7 +5,7 @@ Source: the CUDA C++ Programming Guide, "Asynchronous Data Copies using the Tens
 
 from pathlib import Path
 
-from tilewright.kernels.ladder import warpgroups
+from tilewright.kernels import warpgroups
 from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter
 
 

@@ -68,6 +68,27 @@ struct Result {
         store_scaled(row, col, alpha * sum, bias.of_row(row), bias.of_column(col));
     }
 
+    // Stores elements (row, col) and (row, col + 1), given their sums; col is even.
+    __device__ __forceinline__ void store_pair(int row, int col, const float* sums, float of_row,
+                                               const float* of_columns) const {
+        if (EDGES && row >= m) return;
+        float pair[] = {alpha * sums[0], alpha * sums[1]};
+        if (ALIGNED && (!EDGES || col + 2 <= n)) {
+            if (beta != 0.0f) {
+                float old[2];
+                load_run<2>(old, at(C, ldc, row, col));
+                pair[0] += beta * old[0];
+                pair[1] += beta * old[1];
+            }
+            pair[0] = finish(pair[0], of_row, of_columns[0]);
+            pair[1] = finish(pair[1], of_row, of_columns[1]);
+            store_run<2>(at(D, ldd, row, col), pair);
+        } else {
+            store_scaled(row, col, pair[0], of_row, of_columns[0]);
+            store_scaled(row, col + 1, pair[1], of_row, of_columns[1]);
+        }
+    }
+
     // Stores elements (row, col) to (row, col + 3), given their sums; col is a multiple of 4.
     __device__ __forceinline__ void store_quad(int row, int col, const float* sums, float of_row,
                                                const float* of_columns) const {

@@ -1,4 +1,4 @@
-"""What the rungs whose warpgroups multiply (wgmma, 19 on) have in common: types, tile, parameters, constraints."""
+"""What kernels whose warpgroups multiply (wgmma: rungs 19 on, gemm_sm90) share: tile, parameters, constraints."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ from tilewright.kernels.spec import Config, Constraint, Parameter, TensorBox, Ti
 from tilewright.kernels.takes import Takes
 
 TAKES = Takes(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
+"""Of the rungs."""
 
 ITEM_BYTES = 2
 THREADS = 128

@@ -1,0 +1,46 @@
+// A tile of a 16-bit factor in shared memory, as TMA loads it and wgmma reads it: SIDE rows of A or columns of B, and 64 k.
+//
+//   Along k: SIDE lines of 128 bytes, each 64 k of one row (or column).
+//   Across k: blocks of 64 lines, each 64 rows (or columns) at one k. Where SIDE is no multiple of 64, the last block is
+//   loaded whole and read in part.
+#pragma once
+
+#include <tensor_map.cuh>
+
+#include "matrix_descriptor.cuh"
+
+template <Major, int SIDE>
+struct SwizzledTile;
+
+template <int SIDE>
+struct SwizzledTile<Major::along_k, SIDE> {
+    static_assert(SIDE % 8 == 0 && SIDE <= 256, "the pattern repeats after eight lines, and a box has at most 256");
+    unsigned char lines[SIDE * LINE_BYTES];
+
+    // Starts to load rows (or columns) from `side` on and 64 k from `k` on: sizeof(SwizzledTile) bytes.
+    __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
+        load_tile(lines, map, k, side, matrix, full);
+    }
+
+    // What a product reads from row (or column) `side` of the tile on, a multiple of 64, and from k = 16 * step on.
+    __device__ __forceinline__ MatrixDescriptor at(int side, int step) const {
+        return matrix_descriptor(lines) + (side * LINE_BYTES + step * 32);
+    }
+};
+
+template <int SIDE>
+struct SwizzledTile<Major::across_k, SIDE> {
+    static constexpr int BLOCKS = (SIDE + LINE - 1) / LINE;
+    static constexpr int BLOCK_BYTES = LINE * LINE_BYTES;
+    unsigned char lines[BLOCKS * BLOCK_BYTES];
+
+    __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
+#pragma unroll
+        for (int block = 0; block < BLOCKS; ++block) {
+            load_tile(lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
+        }
+    }
+    __device__ __forceinline__ MatrixDescriptor at(int side, int step) const {
+        return matrix_descriptor(lines, BLOCK_BYTES) + (side / LINE * BLOCK_BYTES + step * 16 * LINE_BYTES);
+    }
+};

@@ -1,0 +1,47 @@
+// Which tiles a persistent block computes, in which order: of all tiles, counted through, those blockIdx.x, blockIdx.x +
+// gridDim.x, ...
+//
+// Tiles are counted matrix by matrix of a batch, by bands of HIGH rows of tiles, in a band column by column. So tiles that are
+// computed at the same time are neighbours in both directions, and what they load of A and B is in the L2 cache more often:
+//
+//     HIGH = 2    0   2   4   6
+//                 1   3   5   7
+//                 8   9  10  11      (the last band may have fewer rows)
+#pragma once
+
+#include "operands.cuh"
+
+// ROWS x COLS: a tile.
+//
+//     for (TileOrder<BM, BN, BAND> tile(sizes); tile.next();) { ... }
+template <int ROWS, int COLS, int HIGH>
+class TileOrder {
+  public:
+    int matrix;    // of the batch
+    int row, col;  // the tile's first element
+
+    __device__ __forceinline__ explicit TileOrder(const Sizes& sizes)
+        : tiles_m((sizes.m - 1) / ROWS + 1),
+          tiles_n((sizes.n - 1) / COLS + 1),
+          tiles(sizes.batch * tiles_m * tiles_n),
+          tile(blockIdx.x) {}
+
+    // Goes on to the block's next tile; false where there is none.
+    __device__ __forceinline__ bool next() {
+        if (tile >= tiles) return false;
+        matrix = tile / (tiles_m * tiles_n);
+        const int in_matrix = tile - matrix * (tiles_m * tiles_n);
+        const int first = in_matrix / (HIGH * tiles_n) * HIGH;  // row of tiles of the band
+        const int in_band = in_matrix - first * tiles_n;
+        const int rows = min(tiles_m - first, HIGH);
+        row = (first + in_band % rows) * ROWS;
+        col = in_band / rows * COLS;
+        tile += gridDim.x;
+        return true;
+    }
+
+  private:
+    int tiles_m, tiles_n;  // of a matrix
+    int tiles;             // of all
+    int tile;              // that comes next
+};
