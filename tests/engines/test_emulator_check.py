@@ -164,7 +164,7 @@ ORDERED = [
         "tma_transposed",
         "gemm_tma.cu",
         {"BM": 32, "BN": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 2},
-        (210, 61, 205),
+        (190, 61, 205),  # some workers have parts of two tiles
         re.compile(r"(?<=^ {12})fence_async_shared\(\);"),
     ),
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),

@@ -249,3 +249,18 @@ def test_a_number_of_workers_that_is_none(monkeypatch, value):
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", value)
     with pytest.raises(EngineUnavailableError, match=f"EMULATOR_THREADS must be a positive integer, got '{value}'"):
         run(12)
+
+
+def test_how_far_code_is_optimized(monkeypatch):
+    found = set()
+    for level in ("1", "2", "3", ""):
+        monkeypatch.setenv("TILEWRIGHT_EMULATOR_OPTIMIZE", level)
+        found.add(compile_kernel(SOURCE, "kernel", {"VALUE": 8}))
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("value", ["0", "4", "fast"])
+def test_an_optimization_that_there_is_not(monkeypatch, value):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_OPTIMIZE", value)
+    with pytest.raises(EngineUnavailableError, match=f"EMULATOR_OPTIMIZE must be 1, 2 or 3, got '{value}'"):
+        compile_kernel(SOURCE, "kernel", {"VALUE": 8})
