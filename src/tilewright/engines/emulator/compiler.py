@@ -17,8 +17,8 @@ _INCLUDE = (_HERE / "include", _KERNELS / "include")
 """In this order: the emulator's stand-ins come before the device headers of the same name."""
 
 OPTIMIZE_VARIABLE = "TILEWRIGHT_EMULATOR_OPTIMIZE"
-"""Environment variable: how far the compiler optimizes kernels that nobody observes, 1 to 3, which is the default. With 1
-they compile in two thirds of the time, and take up to twice as long."""
+"""Environment variable: how far the compiler optimizes kernels that nobody observes, 1 to 3, the default. With 1 they
+compile in two thirds of the time, and take up to twice as long."""
 
 _LARGEST_FRAME = 32 * 1024
 """Bytes of stack that a function of a kernel may use: half of what a fiber has."""
