@@ -10,9 +10,8 @@ from tilewright.bench.records import Baseline, Error, Record, Times
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jobs are born so, and tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-os.environ.setdefault(
-    "TILEWRIGHT_EMULATOR_OPTIMIZE", "1"
-)  # problems are small here: compiling takes longer than running
+# Problems are small here: compiling takes longer than running.
+os.environ.setdefault("TILEWRIGHT_EMULATOR_OPTIMIZE", "1")
 
 
 @pytest.fixture(scope="session")
