@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewright.engines import cache
@@ -17,8 +17,8 @@ _INCLUDE = (_HERE / "include", _KERNELS / "include")
 """In this order: the emulator's stand-ins come before the device headers of the same name."""
 
 OPTIMIZE_VARIABLE = "TILEWRIGHT_EMULATOR_OPTIMIZE"
-"""Environment variable: how far the compiler optimizes kernels that nobody observes, 1 to 3, the default. With 1 they
-compile in two thirds of the time, and take up to twice as long."""
+"""Environment variable: how far the compiler optimizes kernels whose accesses are not counted, 1 to 3, the default.
+With 1 they compile in two thirds of the time, and take up to twice as long."""
 
 _LARGEST_FRAME = 32 * 1024
 """Bytes of stack that a function of a kernel may use: half of what a fiber has."""
@@ -55,6 +55,8 @@ class Build:
     """Bytes that are nobody's behind every `__shared__` variable."""
     observable: bool = False
     """Whether accesses of memory are announced."""
+    traced: bool = False
+    """Whether these are counted, which must not depend on how far the user has code optimized."""
 
 
 FAST = Build(("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))
@@ -88,6 +90,9 @@ CHECKED = Build(
 """For observers: before every access of memory the code calls one of the thread sanitizer's hooks, which are the
 runtime's own (hooks.cpp), and places in the source can be found from addresses in the code. What overruns a
 `__shared__` variable does not meet the next. Clang makes one access for each part of a vector that is used, GCC one."""
+
+TRACED = replace(CHECKED, traced=True)
+"""For counters and traces of accesses."""
 
 
 def _base_options(compiler: Compiler) -> tuple[str, ...]:
@@ -155,8 +160,8 @@ def compile_kernel(
     unit = f'#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     macros = [f"-D{macro}={value}" for macro, value in sorted((defines or {}).items())]
     options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only), *macros]
-    if not build.observable:
-        options.append(f"-O{_optimization()}")
+    if not build.traced and (level := _optimization()) != "3":
+        options.append(f"-O{level}")
     headers = [_texts(place, "*.cuh") for place in (folder, *_INCLUDE)]
     name = "kernel-" + cache.key(compiler, base, options, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.compiler import CHECKED, Build
+from tilewright.engines.emulator.compiler import TRACED, Build
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
 from tilewright.engines.plan import Pointers
@@ -115,7 +115,7 @@ class MemoryCounter(_Counter):
     def __init__(
         self, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int = MULTIPROCESSORS
     ) -> None:
-        super().__init__(CHECKED, kernel, config, variant, multiprocessors)
+        super().__init__(TRACED, kernel, config, variant, multiprocessors)
 
     def count(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> MemoryCounts:
         """Run the blocks of these numbers, or all; C is overwritten.

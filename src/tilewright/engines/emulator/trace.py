@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.emulator import symbols
-from tilewright.engines.emulator.compiler import CHECKED
+from tilewright.engines.emulator.compiler import TRACED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
 from tilewright.engines.emulator.requests import WARP, Access, Event, Request, instructions
@@ -106,7 +106,7 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, w
         tracers.append(_Tracer(block, warp, facts.arrays[2].matrix))
         return Watch(tracers[-1])
 
-    engine = EmulatorEngine(CHECKED, watch)
+    engine = EmulatorEngine(TRACED, watch)
     a = engine.upload(_numbered(problem.m, problem.k, problem.dtype, 1), problem.a.ld)
     b = engine.upload(_numbered(problem.k, problem.n, problem.dtype, -1), problem.b.ld)
     c = engine.upload(np.zeros((problem.m, problem.n), dtype=problem.result), problem.d.ld)
