@@ -171,7 +171,7 @@ class TorchCalls:
             DtypeError: PyTorch has no product of these element types.
             LaunchError: the two results differ by more than the arithmetic explains.
         """
-        with self._exact():
+        with exact(self._torch):
             new, out = self._measure(problem, scalars, choice)
         if self._device == "cuda":
             self._torch.cuda.empty_cache()
@@ -187,7 +187,7 @@ class TorchCalls:
             both = [_rotating(bind, sets, into) for bind in binds]
             wall_us = stopwatch.wall_us(both)  # first: it warms up
             host_us = stopwatch.host_us(both)
-            found.append(EndToEnd(framework=self.name, host_us=_pair(host_us), wall_us=_pair(wall_us)))
+            found.append(EndToEnd(framework=self.name, host_us=PerCall.of(host_us), wall_us=PerCall.of(wall_us)))
         return found
 
     def tensors(self, problem: Problem, scalars: Scalars) -> list[Tensors]:
@@ -297,16 +297,17 @@ class TorchCalls:
                 which = f"{problem.shape} {problem.case}"
                 raise LaunchError(f"{name} differs from {self.name} on {which} by {difference:.1e}")
 
-    @contextmanager
-    def _exact(self) -> Iterator[None]:
-        """float32 products in float32."""
-        settings = self._torch.backends.cuda.matmul
-        before = settings.allow_tf32
-        settings.allow_tf32 = False
-        try:
-            yield
-        finally:
-            settings.allow_tf32 = before
+
+@contextmanager
+def exact(torch: Any) -> Iterator[None]:
+    """In a `with` block, PyTorch multiplies float32 in float32, not TF32."""
+    settings = torch.backends.cuda.matmul
+    before = settings.allow_tf32
+    settings.allow_tf32 = False
+    try:
+        yield
+    finally:
+        settings.allow_tf32 = before
 
 
 def _chain(product: Callable[[], Any], after: Sequence[Callable[[Any], Any]]) -> Any:
@@ -320,8 +321,3 @@ def _rotating(bind: Bind, sets: Sequence[Tensors], into: bool) -> Call:
     """Calls on one set after the other, with out= or without."""
     following = itertools.cycle([bind(one, one.out if into else None) for one in sets])
     return lambda: next(following)()
-
-
-def _pair(times: Sequence[float]) -> PerCall:
-    ours, baseline = times
-    return PerCall(ours=ours, baseline=baseline)

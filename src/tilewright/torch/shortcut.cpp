@@ -14,6 +14,7 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -41,17 +42,27 @@ struct Hash {
 // What is added to a product, as matmul has it.
 enum Addend { NOTHING, MATRIX, BIAS_VECTOR };
 
-// A kind of call that was decided.
-struct Known {
+// How calls of a kind were decided.
+struct Decided {
     PyObject* decision;
-    bool ours;       // whether the launcher computes it, else PyTorch
+    bool ours;      // whether the launcher computes them, else PyTorch
     Addend addend;
-    bool exact;      // whether it stays with PyTorch while that may round its factors
-    long long calls = 0;
+    bool exact;     // whether they stay with PyTorch while that may round their factors
+};
+
+// The same of a kind that is kept, until the end, and how many calls took the shortcut.
+struct Known {
+    PyObject* const decision;
+    std::atomic<bool> ours;
+    const Addend addend;
+    const bool exact;
+    std::atomic<long long> calls = 0;
+
+    explicit Known(const Decided& of) : decision(of.decision), ours(of.ours), addend(of.addend), exact(of.exact) {}
 };
 
 // What this thread's call was decided as; without a decision where it was not.
-thread_local Known just_decided = {};
+thread_local Decided just_decided = {};
 
 // How products are launched: set by `launch_by`, read with the GIL held. Objects are never released.
 struct {
@@ -148,8 +159,7 @@ struct Operator {
     std::unique_ptr<c10::SafeKernelFunction> deciding;  // routing.py's, while that is installed
     std::unordered_map<Kind, Known, Hash> decided;
     std::mutex lock;
-
-    size_t arguments;
+    const size_t arguments;
 
     Operator(const c10::OperatorHandle& of, c10::DispatchKey key)
         : handle(of), stock(of.getComputedKernelForDispatchKey(key)), arguments(of.schema().arguments().size()) {}
@@ -180,44 +190,43 @@ struct Operator {
         return true;
     }
 
-    // What is known of a kind; without a decision where nothing is.
-    Known find(const Kind& kind) {
+    // What is known of a kind; null where nothing is.
+    Known* find(const Kind& kind) {
         const std::lock_guard guard(lock);
         const auto found = decided.find(kind);
-        return found == decided.end() ? Known{} : found->second;
-    }
-
-    void count(const Kind& kind) {
-        const std::lock_guard guard(lock);
-        if (const auto found = decided.find(kind); found != decided.end()) ++found->second.calls;
+        return found == decided.end() ? nullptr : &found->second;
     }
 
     // Keeps a decision, and gives back the reference that is not needed any more.
-    PyObject* keep(const Kind& kind, const Known& known) {
+    PyObject* keep(const Kind& kind, const Decided& now) {
         const std::lock_guard guard(lock);
         const auto before = decided.find(kind);
         if (before == decided.end()) {
-            return decided.size() < MOST_KINDS && decided.try_emplace(kind, known).second ? nullptr : known.decision;
+            return decided.size() < MOST_KINDS && decided.try_emplace(kind, now).second ? nullptr : now.decision;
         }
-        before->second.ours = known.ours;  // a kind has one decision, which may have changed
-        return known.decision;
+        before->second.ours = now.ours;  // a kind has one decision, which may have changed
+        return now.decision;
     }
 
     void call(c10::DispatchKeySet keys, torch::jit::Stack* stack) {
         thread_local Kind read_kind;
         const bool has_kind = read(*stack, read_kind);
-        const Known known = has_kind ? find(read_kind) : Known{};
-        if (known.decision != nullptr && !known.ours) {
-            count(read_kind);
-            return stock.callBoxed(handle, keys, stack);
+        if (Known* const known = has_kind ? find(read_kind) : nullptr) {
+            if (!known->ours) {
+                ++known->calls;
+                return stock.callBoxed(handle, keys, stack);
+            }
+            if (launch(*known, stack, arguments)) {
+                ++known->calls;
+                return;
+            }
         }
         const Kind kind = read_kind;  // calls inside of this one read theirs
-        if (known.decision != nullptr && launch(known, stack, arguments)) return count(kind);
         just_decided = {};
         deciding->callBoxed(handle, keys, stack);
-        const Known decided_now = std::exchange(just_decided, Known{});
-        if (decided_now.decision == nullptr) return;
-        PyObject* const spare = has_kind ? keep(kind, decided_now) : decided_now.decision;
+        const Decided now = std::exchange(just_decided, Decided{});
+        if (now.decision == nullptr) return;
+        PyObject* const spare = has_kind ? keep(kind, now) : now.decision;
         if (spare == nullptr) return;
         const Gil gil;
         Py_DECREF(spare);
@@ -273,27 +282,22 @@ PyObject* create(PyTypeObject* type, PyObject* positional, PyObject*) {
 }
 
 PyObject* counts(PyObject* self, PyObject*) {
-    std::vector<Known> called;  // first: making objects may run anything, even a product
+    std::vector<std::pair<const Known*, long long>> called;  // first: making objects may run anything, even a product
     for (const auto& one : reinterpret_cast<Shortcut*>(self)->operators) {
         const std::lock_guard guard(one->lock);
         for (auto& [kind, known] : one->decided) {
-            if (known.calls == 0) continue;
-            Py_INCREF(known.decision);
-            called.push_back(known);
-            known.calls = 0;
+            if (const long long calls = known.calls.exchange(0)) called.emplace_back(&known, calls);
         }
     }
     PyObject* found = PyList_New(static_cast<Py_ssize_t>(called.size()));
-    for (size_t i = 0; i < called.size(); ++i) {
-        const Known& known = called[i];
-        PyObject* const row =
-            found == nullptr ? nullptr : Py_BuildValue("ONL", known.decision, PyBool_FromLong(known.ours), known.calls);
+    for (size_t i = 0; found != nullptr && i < called.size(); ++i) {
+        const auto [known, calls] = called[i];
+        PyObject* const row = Py_BuildValue("ONL", known->decision, PyBool_FromLong(known->ours), calls);
         if (row == nullptr) {
             Py_CLEAR(found);
         } else {
             PyList_SET_ITEM(found, static_cast<Py_ssize_t>(i), row);
         }
-        Py_DECREF(known.decision);
     }
     return found;
 }
@@ -330,9 +334,7 @@ void destroy(PyObject* object) {
     Py_DECREF(type);
 }
 
-void decide(const Known& known) {
-    Py_XDECREF(std::exchange(just_decided, known).decision);
-}
+void decide(const Decided& now) { Py_XDECREF(std::exchange(just_decided, now).decision); }
 
 PyObject* leave(PyObject*, PyObject* decision) {
     decide({Py_NewRef(decision), false, NOTHING, false});

@@ -1,5 +1,7 @@
 """Comparisons with frameworks, and the JSON file that holds them."""
 
+from typing import Any
+
 from tilewright.bench.records import Facts, PerCall, RunFile
 from tilewright.errors import LaunchError
 
@@ -52,3 +54,8 @@ def check_difference(what: str, difference: float, allowed: float) -> None:
     """Raise LaunchError where two results differ by more than is allowed, relative in the Frobenius norm."""
     if not difference <= allowed:
         raise LaunchError(f"{what}: tilewright's result differs from the framework's by {difference:.1e}")
+
+
+def check_same(what: str, ours: Any, expected: Any, allowed: float) -> None:
+    """The same of two arrays of float64, of any library."""
+    check_difference(what, float(((ours - expected) ** 2).sum() / (expected**2).sum()) ** 0.5, allowed)

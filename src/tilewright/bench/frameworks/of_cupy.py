@@ -11,7 +11,7 @@ from tilewright.bench.frameworks.comparisons import (
     HOST,
     WALL,
     Comparison,
-    check_difference,
+    check_same,
 )
 from tilewright.bench.records import PerCall
 from tilewright.front import matmul
@@ -43,9 +43,7 @@ def compared(library: Any, name: str, wait: Callable[[], None], squares: Sequenc
         rng = np.random.default_rng(size)
         a, b = (library.asarray(rng.standard_normal((size, size), np.float32)) for _ in "ab")
         ours, expected = (function(a, b).astype("float64") for function in (matmul, library.matmul))
-        difference = ((ours - expected) ** 2).sum() / (expected**2).sum()
-        check_difference(f"{name}, {size}", float(difference) ** 0.5, 1e-5)
+        check_same(f"{name}, {size}", ours, expected, 1e-5)
         calls = [lambda a=a, b=b: matmul(a, b), lambda a=a, b=b: library.matmul(a, b)]
         for kind, times in ((WALL, stopwatch.wall_us), (HOST, stopwatch.host_us)):
-            taken, baseline = times(calls)
-            yield Comparison(framework=name, kind=kind, what=str(size), us=PerCall(ours=taken, baseline=baseline))
+            yield Comparison(framework=name, kind=kind, what=str(size), us=PerCall.of(times(calls)))

@@ -13,7 +13,7 @@ from tilewright.bench.frameworks.comparisons import (
     CALL,
     PROGRAM,
     Comparison,
-    check_difference,
+    check_same,
 )
 from tilewright.bench.records import PerCall
 from tilewright.front import matmul
@@ -41,13 +41,12 @@ def _square(size: int) -> Iterator[Comparison]:
     for kind, products in ((CALL, 1), (PROGRAM, length)):
         functions = [_chain(matmul, products), _chain(_stock, products)]
         ours, expected = (np.float64(function(x, w)) for function in functions)
-        difference = float(np.linalg.norm(ours - expected) / np.linalg.norm(expected))
-        check_difference(f"{kind}, {size}", difference, 1e-6 * (1 + products))
+        check_same(f"{kind}, {size}", ours, expected, 1e-6 * (1 + products))
         last: list[Any] = [None]
         calls = [_kept(function, x, w, last) for function in functions]
         stopwatch = Stopwatch(partial(jax.block_until_ready, last))
-        taken, baseline = (us / products for us in stopwatch.wall_us(calls))
-        yield Comparison(framework=NAME, kind=kind, what=str(size), us=PerCall(ours=taken, baseline=baseline))
+        us = PerCall.of(us / products for us in stopwatch.wall_us(calls))
+        yield Comparison(framework=NAME, kind=kind, what=str(size), us=us)
 
 
 def _stock(x: Any, w: Any) -> Any:

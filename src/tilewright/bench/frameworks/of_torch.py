@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 import tilewright.torch
-from tilewright.bench.end_to_end import Context, Stopwatch
+from tilewright.bench.end_to_end import Context, Stopwatch, exact
 from tilewright.bench.frameworks.comparisons import (
     COMPILED,
     COMPILED_CALL,
@@ -21,6 +21,7 @@ from tilewright.bench.frameworks.comparisons import (
     SHORT_COMPILED,
     Comparison,
     check_difference,
+    check_same,
 )
 from tilewright.bench.frameworks.models import TASKS, Sizes, training
 from tilewright.bench.records import PerCall
@@ -60,16 +61,16 @@ def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
     Raises:
         LaunchError: results or losses differ by more than rounding explains.
     """
-    torch.backends.cuda.matmul.allow_tf32 = False
-    stopwatch = Stopwatch(torch.cuda.synchronize if scale.device == "cuda" else lambda: None)
-    for size in scale.calls:
-        yield _compiled_call(scale, stopwatch, size)
-    for tokens in scale.tokens:
-        yield from _layer(scale, stopwatch, tokens)
-    for name in scale.models:
-        for compiled in (False, True):
-            yield from _training(scale, stopwatch, name, compiled)
-    yield _nothing_gains(scale, stopwatch)
+    with exact(torch):
+        stopwatch = Stopwatch(torch.cuda.synchronize if scale.device == "cuda" else lambda: None)
+        for size in scale.calls:
+            yield _compiled_call(scale, stopwatch, size)
+        for tokens in scale.tokens:
+            yield from _layer(scale, stopwatch, tokens)
+        for name in scale.models:
+            for compiled in (False, True):
+                yield from _training(scale, stopwatch, name, compiled)
+        yield _nothing_gains(scale, stopwatch)
 
 
 def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> Comparison:
@@ -80,7 +81,7 @@ def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> Comparison:
     _check(f"compiled, {size}", ours(a, b), stock(a, b))
     with torch.no_grad():
         us = stopwatch.host_us([lambda: ours(a, b), lambda: stock(a, b)])
-    return Comparison(framework=NAME, kind=COMPILED_CALL, what=str(size), us=_pair(us))
+    return Comparison(framework=NAME, kind=COMPILED_CALL, what=str(size), us=PerCall.of(us))
 
 
 def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Comparison]:
@@ -103,8 +104,8 @@ def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Comparis
     within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext, nullcontext]
     enabled, by_matmul, alone = stopwatch.wall_us([stock, ours, stock], within)
     what = f"{tokens} tokens"
-    yield Comparison(framework=NAME, kind=LAYER, what=what, us=_pair((enabled, alone)))
-    yield Comparison(framework=NAME, kind=LAYER_BY_MATMUL, what=what, us=_pair((by_matmul, alone)))
+    yield Comparison(framework=NAME, kind=LAYER, what=what, us=PerCall.of((enabled, alone)))
+    yield Comparison(framework=NAME, kind=LAYER_BY_MATMUL, what=what, us=PerCall.of((by_matmul, alone)))
 
 
 def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Comparison]:
@@ -154,7 +155,7 @@ def _trained(scale: Scale, step: Callable[[], Any]) -> _Trained:
 
 
 def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any]) -> PerCall:
-    return _pair(stopwatch.wall_us([step, step], [tilewright.torch.enable, nullcontext]))
+    return PerCall.of(stopwatch.wall_us([step, step], [tilewright.torch.enable, nullcontext]))
 
 
 def _step(
@@ -178,10 +179,4 @@ def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> Comparison:
 
 
 def _check(what: str, ours: Any, expected: Any) -> None:
-    difference = (ours.double() - expected.double()).norm() / expected.double().norm()
-    check_difference(what, float(difference), 1e-5)
-
-
-def _pair(us: Any) -> PerCall:
-    ours, baseline = us
-    return PerCall(ours=ours, baseline=baseline)
+    check_same(what, ours.double(), expected.double(), 1e-5)
