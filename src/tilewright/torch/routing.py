@@ -93,7 +93,6 @@ class Routes:
 
     def remove(self) -> None:
         """Give PyTorch its kernels back."""
-        self.count()
         if self._shortcut is not None:
             self._shortcut.remove()
         self._library._destroy()
