@@ -176,7 +176,7 @@ def matrices_as_the_manual_has_them():
     )
 
 
-# A and B lie in shared memory as they do here, 64 lines of 64 elements each: of A rows, or with ACROSS_A its columns.
+# A and B lie in shared memory as they do here, 64 lines of 64 elements each: of A rows, or with COLUMNS_A its columns.
 PRODUCT = """
 #include <tensor_map.cuh>
 #include <wgmma.cuh>
@@ -185,7 +185,7 @@ using Element = __nv_bfloat16;
 #else
 using Element = __half;
 #endif
-constexpr Major OF_A = ACROSS_A ? Major::across_k : Major::along_k, OF_B = ACROSS_B ? Major::across_k : Major::along_k;
+constexpr Major OF_A = COLUMNS_A ? Major::across_k : Major::along_k, OF_B = ROWS_B ? Major::across_k : Major::along_k;
 extern "C" __global__ void product(int M, int N, int K, float alpha, const Element* A, int lda, const Element* B,
                                    int ldb, float beta, float* C, int ldc) {
     __shared__ __align__(1024) unsigned char As[64 * LINE_BYTES], Bs[64 * LINE_BYTES];
@@ -198,8 +198,8 @@ extern "C" __global__ void product(int M, int N, int K, float alpha, const Eleme
     float sums[32] = {};
     fence_sums(sums);
     for (int k = 0; k < 64; k += 16) {
-        const MatrixDescriptor a = matrix_descriptor(As) + k * (ACROSS_A ? LINE_BYTES : 2);
-        const MatrixDescriptor b = matrix_descriptor(Bs) + k * (ACROSS_B ? LINE_BYTES : 2);
+        const MatrixDescriptor a = matrix_descriptor(As) + k * (COLUMNS_A ? LINE_BYTES : 2);
+        const MatrixDescriptor b = matrix_descriptor(Bs) + k * (ROWS_B ? LINE_BYTES : 2);
         multiply_async<OF_A, OF_B, Element>(sums, a, b, k > 0);
     }
     commit_products();
@@ -221,12 +221,12 @@ def warpgroup_product(engine, folder, a, b, across_a, across_b):
         name=f"product {folder.name}",
         idea="",
         source=path,
-        parameters=tuple(Parameter(name, 0, (0, 1), "", least=0) for name in ("ACROSS_A", "ACROSS_B")),
+        parameters=tuple(Parameter(name, 0, (0, 1), "", least=0) for name in ("COLUMNS_A", "ROWS_B")),
         tile=lambda config: Tile(64, 64, 64),
         block=lambda config: (128, 1, 1),
         takes=Takes(factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
     )
-    config = kernel.config({"ACROSS_A": int(across_a), "ACROSS_B": int(across_b)})
+    config = kernel.config({"COLUMNS_A": int(across_a), "ROWS_B": int(across_b)})
     of_a, of_b, c = (engine.upload(array) for array in (a, b, np.full((64, 64), np.nan, np.float32)))
     run(engine, kernel, config, Problem(64, 64, 64, a.dtype.name), of_a, of_b, c)
     return engine.download(c)

@@ -147,7 +147,8 @@ def test_known_products_reach_their_kernel_without_python(torch, everything_gain
         close(torch, [one.double()], [exact])
     close(torch, [captured.double()], [a.double() @ b.double()])
     functions = pstats.Stats(profile).stats
-    assert not [name for file, _, name in functions if file == routing.__file__]
+    # A launch asks PyTorch whether TF32 is allowed now; nothing else of ours is in Python.
+    assert {name for file, _, name in functions if file == routing.__file__} <= {"_may_round"}
     where = "tilewright" if gains else "PyTorch"
     assert {row.where for row in everything_gains.report()} == {where}
     assert sum(row.calls for row in everything_gains.report()) == 16
