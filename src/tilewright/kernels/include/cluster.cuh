@@ -1,0 +1,45 @@
+// Clusters: blocks that run at the same time on neighbouring multiprocessors and reach into each other's shared memory
+// (sm_90 and newer). A kernel with __cluster_dims__(COUNT) has them: COUNT blocks in a row of the grid, ranks 0 to COUNT - 1.
+//
+// All blocks of a cluster lay their shared memory out alike, so a pointer says where something lies in each of them.
+#pragma once
+
+#include <mbarrier.cuh>
+#include <tensor_map.cuh>
+
+#include "shared_address.cuh"
+
+// This block's rank in its cluster.
+__device__ __forceinline__ int cluster_rank() {
+    int rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// Waits for all threads of all blocks of the cluster; what they wrote to shared memory before is seen afterwards. A block
+// that others still reach into must not end: the last thing that it does is to call this.
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Arrives at the current phase of a barrier of the block of this rank.
+__device__ __forceinline__ void barrier_arrive_at(Barrier* barrier, int rank) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+        "}"
+        ::"r"(shared_address(barrier)), "r"(rank) : "memory");
+}
+
+// As load_tile, into all blocks of the cluster whose bit is set in `blocks`: at the same place in each, and each one's
+// barrier gets the bytes.
+__device__ __forceinline__ void load_tile_to(unsigned short blocks, void* shared, const TensorMap* map, int col, int row,
+                                             int matrix, Barrier* barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%2, %3, %4}], [%5], %6;"
+        ::"r"(shared_address(shared)), "l"(map), "r"(col), "r"(row), "r"(matrix), "r"(shared_address(barrier)), "h"(blocks)
+        : "memory");
+}
