@@ -11,20 +11,21 @@
 
 #include "operands.cuh"
 
-// ROWS x COLS: a tile.
+// ROWS x COLS: a tile. The BLOCKS blocks of a cluster compute tiles one below the other, counted as one: where the last of
+// them have no rows, they get a `row` past the end.
 //
 //     for (TileOrder<BM, BN, BAND> tile(sizes); tile.next();) { ... }
-template <int ROWS, int COLS, int HIGH>
+template <int ROWS, int COLS, int HIGH, int BLOCKS = 1>
 class TileOrder {
   public:
     int matrix;    // of the batch
     int row, col;  // the tile's first element
 
     __device__ __forceinline__ explicit TileOrder(const Sizes& sizes)
-        : tiles_m((sizes.m - 1) / ROWS + 1),
+        : tiles_m((sizes.m - 1) / (ROWS * BLOCKS) + 1),
           tiles_n((sizes.n - 1) / COLS + 1),
           tiles(sizes.batch * tiles_m * tiles_n),
-          tile(blockIdx.x) {}
+          tile(blockIdx.x / BLOCKS) {}
 
     // Goes on to the block's next tile; false where there is none.
     __device__ __forceinline__ bool next() {
@@ -34,9 +35,9 @@ class TileOrder {
         const int first = in_matrix / (HIGH * tiles_n) * HIGH;  // row of tiles of the band
         const int in_band = in_matrix - first * tiles_n;
         const int rows = min(tiles_m - first, HIGH);
-        row = (first + in_band % rows) * ROWS;
+        row = ((first + in_band % rows) * BLOCKS + blockIdx.x % BLOCKS) * ROWS;
         col = in_band / rows * COLS;
-        tile += gridDim.x;
+        tile += gridDim.x / BLOCKS;
         return true;
     }
 

@@ -22,7 +22,7 @@ def _boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
     """What one load moves: lines along k of a whole tile, or lines of 64 rows of A or columns of B across 64 k."""
     line, swizzle = warpgroups.LINE, warpgroups.LINE * warpgroups.ITEM_BYTES
     a = TensorBox(config.BM if layout[0] == "N" else line, line, swizzle)
-    b = TensorBox(config.BN if layout[1] == "T" else line, line, swizzle)
+    b = TensorBox(config.BN // config.CLUSTER if layout[1] == "T" else line, line, swizzle)
     return a, b
 
 
@@ -31,12 +31,13 @@ def _shared_bytes(config: Config, layout: str) -> int:
     line = warpgroups.LINE
     columns = config.BN if layout[1] == "T" else -(-config.BN // line) * line
     tiles = warpgroups.ITEM_BYTES * line * (config.BM + columns)
-    return config.STAGES * (tiles + 2 * warpgroups.BARRIER_BYTES)
+    return config.STAGES * (tiles + 2 * warpgroups.BARRIER_BYTES) + _CONSUMERS * warpgroups.BARRIER_BYTES
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """One a multiprocessor: its registers hold no second."""
-    return min(KERNEL.tiles(problem, config), multiprocessors)
+    """One a multiprocessor, whose registers hold no second, in whole clusters."""
+    clusters = problem.batch * -(-problem.m // (config.BM * config.CLUSTER)) * -(-problem.n // config.BN)
+    return min(clusters, multiprocessors // config.CLUSTER) * config.CLUSTER
 
 
 KERNEL: Kernel = Kernel(
@@ -49,10 +50,12 @@ KERNEL: Kernel = Kernel(
         Parameter("BN", 256, (64, 96, 112, 128, 160, 176, 192, 208, 224, 256), "columns of D that a block computes"),
         Parameter("STAGES", 4, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
         Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
+        Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
+        Parameter("CLUSTER", 1, (1, 2, 4), "blocks that load tiles of B for each other"),
     ),
     constraints=(
         Constraint(
-            lambda c: c.BM in (128, 256),
+            lambda c: c.BM in ((64, 128, 192, 256) if c.PINGPONG else (128, 256)),
             "BM must be 128 or 256: each of two consumers multiplies 64 rows at a time, and a box has at most 256",
         ),
         Constraint(
@@ -60,7 +63,7 @@ KERNEL: Kernel = Kernel(
             "BN must be a multiple of 8, at most 256, the columns of one instruction",
         ),
         Constraint(
-            lambda c: c.BM * c.BN <= _SUMS * _CONSUMERS * warpgroups.THREADS,
+            lambda c: c.BM * c.BN <= _SUMS * (1 if c.PINGPONG else _CONSUMERS) * warpgroups.THREADS,
             "BM*BN must be at most 49152: a thread has 192 sums",
         ),
         Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
