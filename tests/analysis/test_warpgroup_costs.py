@@ -119,6 +119,15 @@ def test_stores_of_longer_runs_take_less():
     assert cost("2048", longer).us < cost("2048").us - 2
 
 
+def test_warpgroups_that_alternate_store_while_others_multiply():
+    alternating = replace(GEMM, cost=replace(GEMM.cost, alternates=lambda config: True))
+    one_tile, many = (
+        {kernel: cost(shape, kernel).blocks_us for kernel in (GEMM, alternating)} for shape in ("256", "8192")
+    )
+    assert one_tile[alternating] == pytest.approx(one_tile[GEMM])
+    assert many[alternating] < 0.99 * many[GEMM]
+
+
 def test_clusters_save_the_l2_cache_a_part_of_b():
     paired = replace(GEMM, cost=replace(GEMM.cost, cluster=lambda config: 2))
     shape = "16384x16384x64"

@@ -279,8 +279,8 @@ class CostModel:
         tile = self._tile
         running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
         high, wide = -(-running // max(across, 1)), min(running, across)
-        if isinstance(self._kernel.cost, Warpgroups) and self._kernel.cost.band(self._config) > 1:
-            high = min(self._kernel.cost.band(self._config), -(-sizes.m // tile.m), running)
+        if (band := warpgroups.band(self._kernel, self._config)) > 1:
+            high = min(band, -(-sizes.m // tile.m), running)
             wide = -(-running // high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
         return max(sizes.factor_bytes, min(a_wave * (tiles / running), through_l2))

@@ -92,7 +92,8 @@ class Warpgroups:
     persistent: whether one block a multiprocessor computes tile after tile, and its loads go on while it stores one.
     min_blocks: as in `Staging`.
     cluster: blocks, one above the other in D, each of which loads a part of their tile of B for all of them.
-    band: rows of tiles that are computed column by column; 1: tiles are computed row by row.
+    band: rows of tiles, or of clusters' tiles, that are computed column by column; 1: tiles are computed row by row.
+    alternates: whether each multiplying warpgroup has tiles of its own, so that one stores while another multiplies.
     run: neighbours in a row of D that one store instruction of a warp writes.
     """
 
@@ -102,6 +103,7 @@ class Warpgroups:
     min_blocks: Count = lambda config: 1
     cluster: Count = lambda config: 1
     band: Count = lambda config: 1
+    alternates: Callable[["Config"], bool] = lambda config: False
     run: Count = lambda config: 8
 
 

@@ -74,16 +74,24 @@ def footprint(
         alone = tensor + loads * _LOAD_LATENCY
     else:
         alone = _COPY_LATENCY / max(family.stages(config) - 1, 1)
+    store = tile.m * tile.n / family.run(config) * _STORED_RUN
+    hidden = store if family.alternates(config) else 0.0  # but for that of the last tile
     return Footprint(
         tile=tile,
         occupancy=room,
         busy=busy,
         alone=alone,
         ends=0.0 if family.persistent else _START,
-        store=tile.m * tile.n / family.run(config) * _STORED_RUN,
+        store=store - hidden,
         tensor=tensor,
-        once=_START if family.persistent else 0.0,
+        once=hidden + (_START if family.persistent else 0.0),
     )
+
+
+def band(kernel: Kernel, config: Config) -> int:
+    """Rows of tiles that are computed column by column; 1 where tiles are computed row by row."""
+    family = kernel.cost
+    return family.band(config) * family.cluster(config) if isinstance(family, Warpgroups) else 1
 
 
 def lines(kernel: Kernel, config: Config, layout: str, item: int) -> tuple[float, float]:
