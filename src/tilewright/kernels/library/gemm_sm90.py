@@ -71,7 +71,7 @@ KERNEL: Kernel = Kernel(
     ),
     tile=warpgroups.tile,
     block=lambda config: ((1 + _CONSUMERS) * warpgroups.THREADS, 1, 1),
-    cost=warpgroups.STAGING,
+    cost=replace(warpgroups.PERSISTENT, band=lambda config: config.BAND),
     vectorized=True,
     takes=replace(EVERYTHING, factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
     arguments=("sizes", "A_map", "B_map", "output"),
