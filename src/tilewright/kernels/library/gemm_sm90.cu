@@ -22,6 +22,7 @@
 #include <register_budget.cuh>
 #include <wgmma.cuh>
 
+#include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
 #include "swizzled_tile.cuh"
 #include "tile_order.cuh"
@@ -30,7 +31,9 @@ constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int TOGETHER = PINGPONG ? 1 : CONSUMERS;  // consumers of a tile
 constexpr int ROWS = BM / TOGETHER;                 // of a consumer
+constexpr int BLOCKS = CLUSTER * SPLITS;            // of a cluster
 constexpr int BK = LINE;
+constexpr int MEETINGS = CLUSTER > 1 ? 1 : SPLITS > 1 ? 2 : 0;  // of the cluster, after the first
 constexpr Major MAJOR_A = TRANSPOSED_A ? Major::across_k : Major::along_k;
 constexpr Major MAJOR_B = TRANSPOSED_B ? Major::along_k : Major::across_k;
 
@@ -40,7 +43,10 @@ struct Tiles {
 };
 
 struct Shared {
-    Tiles stages[STAGES];
+    union {
+        Tiles stages[STAGES];
+        float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];
+    };
     Barrier full[STAGES], empty[STAGES];
     Barrier read[CONSUMERS];  // by the consumer of a tile, where each has tiles of its own
 };
@@ -64,12 +70,14 @@ struct Turn {
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
-extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(CLUSTER, 1, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output) {
     DYNAMIC_SHARED(Shared, shared);
 
     const int depth = depth_of(sizes, output);
-    const int steps = depth / BK + (depth % BK != 0);
+    const int all_steps = depth / BK + (depth % BK != 0);
+    const int rank = blockIdx.x % SPLITS;  // of those that share the k of a tile
+    const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
 
     let_grid_after_start();
@@ -83,10 +91,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(CLUSTE
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->read[consumer], 4);
         fence_barrier_init();
     }
-    CLUSTER == 1 ? __syncthreads() : cluster_sync();
+    BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
 
-    TileOrder<BM, BN, BAND, CLUSTER> tile(sizes);
+    TileOrder<BM, BN, BAND, CLUSTER> tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
     Turn turn;
     if (warpgroup == CONSUMERS) {
         give_registers<40>();
@@ -94,14 +102,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(CLUSTE
             for (int step = 0; step < steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
                 Barrier* const full = &shared->full[turn.stage];
+                const int k = (first_step + step) * BK;
                 barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);  // returns at once in the first STAGES steps
                 barrier_expect_bytes(full, sizeof(Tiles));
-                into.A.load(&A, tile.row, step * BK, tile.matrix * sizes.step_a, full);
-                into.B.load_shared<CLUSTER>(&B, tile.col, step * BK, tile.matrix * sizes.step_b, full);
+                into.A.load(&A, tile.row, k, tile.matrix * sizes.step_a, full);
+                into.B.load_shared<CLUSTER>(&B, tile.col, k, tile.matrix * sizes.step_b, full);
             }
         }
         __syncwarp();
-        if (CLUSTER > 1) cluster_sync();  // others still arrive at this block's barriers
+        for (int meeting = 0; meeting < MEETINGS; ++meeting) cluster_sync();
         return;
     }
 
@@ -145,9 +154,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(CLUSTE
         if (steps > 0) release(before);
         if (tile.row >= sizes.m) continue;
         const Result<RESULT> result(output, sizes, tile.matrix);
+        const int row = tile.row + first;
+        if constexpr (SPLITS == 1) {
 #pragma unroll
-        for (int i = 0; i < ROWS / 64; ++i) {
-            store_warpgroup(result, tile.row + first + 64 * i, tile.col, sums[i]);
+            for (int i = 0; i < ROWS / 64; ++i) store_warpgroup(result, row + 64 * i, tile.col, sums[i]);
+        } else {
+            static_assert(SPLITS == 1 || ROWS == 64, "the sums of one instruction are exchanged");
+            const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> parts = {shared->sums, static_cast<int>(threadIdx.x)};
+            float totals[BN / 2 / SPLITS];
+            cluster_sync();  // the stages have been read
+            parts.give(sums[0]);
+            cluster_sync();
+            parts.take(totals);
+            store_warpgroup(result, row, tile.col + rank * (BN / SPLITS), totals);
         }
     }
     if (CLUSTER > 1) cluster_sync();

@@ -14,6 +14,8 @@ from tilewright.problem import Problem
 _CONSUMERS = 2
 _SUMS = 192
 """That a thread's 232 registers have room for: NVRTC then spills none, with any epilogue."""
+_REACH = 16
+"""Multiprocessors near enough to each other for a cluster; those of a group that are left over take none of four."""
 _BOX = 256
 """The most rows of a tensor box."""
 
@@ -35,9 +37,12 @@ def _shared_bytes(config: Config, layout: str) -> int:
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
-    """One a multiprocessor, whose registers hold no second, in whole clusters."""
+    """One a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of a tile's k."""
+    if config.SPLITS > 1:
+        return KERNEL.tiles(problem, config) * config.SPLITS
     clusters = problem.batch * -(-problem.m // (config.BM * config.CLUSTER)) * -(-problem.n // config.BN)
-    return min(clusters, multiprocessors // config.CLUSTER) * config.CLUSTER
+    reach = max(config.CLUSTER, _REACH) if config.CLUSTER > 2 else config.CLUSTER
+    return min(clusters, multiprocessors // reach * reach // config.CLUSTER) * config.CLUSTER
 
 
 KERNEL: Kernel = Kernel(
@@ -52,6 +57,7 @@ KERNEL: Kernel = Kernel(
         Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
         Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
         Parameter("CLUSTER", 1, (1, 2, 4), "blocks that load tiles of B for each other"),
+        Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
     ),
     constraints=(
         Constraint(
@@ -67,6 +73,14 @@ KERNEL: Kernel = Kernel(
             "BM*BN must be at most 49152: a thread has 192 sums",
         ),
         Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
+        Constraint(
+            lambda c: c.SPLITS == 1 or (c.BM == 128 and not c.PINGPONG and c.CLUSTER == 1 and c.BN % (8 * c.SPLITS) == 0),
+            "SPLITS above 1 takes BM=128, PINGPONG=0, CLUSTER=1 and BN a multiple of 8*SPLITS",
+        ),
+        Constraint(
+            lambda c: c.SPLITS == 1 or 4 * c.BM * c.BN <= c.STAGES * warpgroups.tiles_bytes(c),
+            "STAGES tiles of A and of B must leave room for BM*BN float32 sums, where SPLITS is above 1",
+        ),
         warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN")),
     ),
     tile=warpgroups.tile,
