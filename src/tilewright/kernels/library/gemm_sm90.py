@@ -1,6 +1,5 @@
 """gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order.
 
-Nobody has measured it yet, so it is only used where it is named.
 """
 
 from dataclasses import replace
@@ -14,8 +13,6 @@ from tilewright.problem import Problem
 _CONSUMERS = 2
 _SUMS = 192
 """That a thread's 232 registers have room for: NVRTC then spills none, with any epilogue."""
-_REACH = 16
-"""Multiprocessors near enough to each other for a cluster; those of a group that are left over take none of four."""
 _BOX = 256
 """The most rows of a tensor box."""
 
@@ -41,8 +38,7 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     if config.SPLITS > 1:
         return KERNEL.tiles(problem, config) * config.SPLITS
     clusters = problem.batch * -(-problem.m // (config.BM * config.CLUSTER)) * -(-problem.n // config.BN)
-    reach = max(config.CLUSTER, _REACH) if config.CLUSTER > 2 else config.CLUSTER
-    return min(clusters, multiprocessors // reach * reach // config.CLUSTER) * config.CLUSTER
+    return min(clusters, multiprocessors // config.CLUSTER) * config.CLUSTER
 
 
 KERNEL: Kernel = Kernel(
@@ -56,7 +52,7 @@ KERNEL: Kernel = Kernel(
         Parameter("STAGES", 4, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
         Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
         Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
-        Parameter("CLUSTER", 1, (1, 2, 4), "blocks that load tiles of B for each other"),
+        Parameter("CLUSTER", 1, (1, 2), "blocks that load tiles of B for each other"),
         Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
     ),
     constraints=(
@@ -85,7 +81,13 @@ KERNEL: Kernel = Kernel(
     ),
     tile=warpgroups.tile,
     block=lambda config: ((1 + _CONSUMERS) * warpgroups.THREADS, 1, 1),
-    cost=replace(warpgroups.PERSISTENT, band=lambda config: config.BAND),
+    cost=replace(
+        warpgroups.PERSISTENT,
+        band=lambda config: config.BAND,
+        cluster=lambda config: config.CLUSTER,
+        alternates=lambda config: bool(config.PINGPONG),
+        run=lambda config: 32,
+    ),
     vectorized=True,
     takes=replace(EVERYTHING, factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
     arguments=("sizes", "A_map", "B_map", "output"),
