@@ -29,8 +29,8 @@ def findings_of(name, shape=(24, 39, 35)):
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 FLIGHT = re.compile(
-    r"__syncthreads\(\);|fence_async_shared\(\);|fence_barrier_init\(\);|barrier_(wait|arrive)\([^;]*;|fence_sums\(sums\);|"
-    r"commit_products\(\);|wait_products<[^;]*;"
+    r"(__syncthreads|cluster_sync|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\(sums\);|"
+    r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
 )
 
 LINED = sorted(
@@ -287,6 +287,7 @@ ORDERED = [
     ),
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
     Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
+    Ordered("clusters", "clusters.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 

@@ -10,14 +10,14 @@ import pytest
 from tilewright.analysis.machine_code import machine_code
 from tilewright.engines import nvrtc
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.kernels import KERNELS
+from tilewright.kernels import KERNELS, find
 from tilewright.kernels.takes import Variant
 
 RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
 
-PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4}
+PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4, "clusters": 4}
 """Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k."""
 
 CASES = [
@@ -73,6 +73,16 @@ def test_products_of_warpgroups_are_not_serialised(kernel):
     assert steps and not rest
     waits = [one for one in main_loop if one.name == "WARPGROUP" and one.modifiers[:1] == ("DEPBAR",)]
     assert len(waits) <= steps
+
+
+@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters"])
+def test_register_budgets_hold_where_a_thread_has_few_sums(name):
+    """ptxas ignores them where it is not told how many registers a block starts with."""
+    kernel = find(name)
+    variant = Variant(False, True, *astuple(kernel.takes.arithmetic()))
+    compiled = nvrtc.compile(kernel, kernel.config({"BN": 64}), variant, "sm_90a")
+    assert "setmaxnreg" not in compiled.log
+    assert compiled.report.spill_bytes == 0
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.vectorized], ids=lambda kernel: kernel.name)
