@@ -6,15 +6,15 @@
 // is empty only when the consumers of all blocks have read it, and they say so to all blocks. Below the last tile row a
 // block loads zeros for A, and B for the others, and stores nothing. What should move: bytes asked of the L2 cache.
 //
-//                    block 0: tile row 2i                      block 1: tile row 2i + 1
-//                    +------+--------------------------+       +------+--------------------------+
-//   stage s          | A    | B: rows 0-31 | rows 32-63|       | A    | B: rows 0-31 | rows 32-63|
-//                    +------+--------------------------+       +------+--------------------------+
-//   producer 0 loads   here   here                                      and here
-//   producer 1 loads                         here                here                 and here
-//   consumers        wait for full s, multiply, then arrive at empty s of block 0 and of block 1
-//   producers        wait for empty s, the own block's: 8 arrivals from each block
-//                                                                     (here with clusters of 2)
+//                       block 0: tile row 2i                     block 1: tile row 2i + 1
+//                       +---+-------------+--------------+       +---+-------------+--------------+
+//   stage s             | A | B rows 0-31 | B rows 32-63 |       | A | B rows 0-31 | B rows 32-63 |
+//                       +---+-------------+--------------+       +---+-------------+--------------+
+//   producer 0 loads     yes      yes                                      yes
+//   producer 1 loads                            yes               yes                   yes
+//   consumers           wait for full s, multiply, arrive at empty s of block 0 and of block 1
+//   producers           wait for empty s of the own block: 8 arrivals from each block
+//                                                                   (here with clusters of 2)
 
 #include <cluster.cuh>
 #include <dynamic_shared.cuh>
