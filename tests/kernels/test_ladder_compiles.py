@@ -3,6 +3,7 @@
 The library's kernels, in all that they take, are those of test_library_compiles.py.
 """
 
+import struct
 from dataclasses import astuple
 
 import pytest
@@ -73,6 +74,17 @@ def test_products_of_warpgroups_are_not_serialised(kernel):
     assert steps and not rest
     waits = [one for one in main_loop if one.name == "WARPGROUP" and one.modifiers[:1] == ("DEPBAR",)]
     assert len(waits) <= steps
+
+
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_machine_code_has_the_clusters_that_the_spec_says(cluster):
+    """Then a launch needs no attribute for them."""
+    kernel = find("clusters")
+    config = kernel.config({"CLUSTER": cluster})
+    assert kernel.cluster(config) == cluster
+    code = nvrtc.compile(kernel, config, Variant(False, True, *astuple(kernel.takes.arithmetic())), "sm_90a").code
+    attribute = struct.pack("<BBH3I", 4, 0x3D, 12, cluster, 1, 1)  # EIATTR_CTA_PER_CLUSTER
+    assert attribute in code
 
 
 @pytest.mark.parametrize("name", ["specialised", "persistent", "clusters"])

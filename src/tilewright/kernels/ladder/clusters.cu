@@ -93,7 +93,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 }
             }
         }
-        __syncwarp();  // the warps meet the cluster as a whole
     } else {
         take_registers<232>();
         const auto release = [&](int stage) {
@@ -130,5 +129,6 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             }
         }
     }
+    __syncwarp();    // the instruction takes whole warps
     cluster_sync();  // until then others may reach into this block
 }
