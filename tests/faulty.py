@@ -1,4 +1,4 @@
-"""Kernels with one fault each, for tests of the checker: sources in planted_faults/; `right` has none."""
+"""Kernels with one fault each, for tests of the checker: sources in planted_faults/; `right` ones have none."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,9 @@ from tilewright.kernels.spec import RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, Kernel, 
 from tilewright.kernels.takes import Takes
 
 PLANTED = Path(__file__).with_name("planted_faults")
-TENSOR_MAPS = ("wrong_phase",)
+TENSOR_MAPS = ("wrong_phase", "right_cluster")
+CLUSTERS = ("right_cluster",)
+"""Kernels of clusters of two blocks."""
 SHARING = ("missing_fence", "before_the_ticket", "right")
 """Kernels of which four blocks share a tile."""
 OVERLAPPING = ("early_access", "one_thread_waits")
@@ -33,6 +35,8 @@ def faulty(name):
         blocks=lambda problem, config, multiprocessors: blocks_of_tile * tiles_of(problem),
         workspace_bytes=(lambda problem, config, multiprocessors: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
         tensor_maps=(lambda config, layout: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
+        shared_bytes=lambda config, layout: 2064 if name in CLUSTERS else 0,
+        cluster=lambda config: 2 if name in CLUSTERS else 1,
         overlaps=name in OVERLAPPING,
     )
 

@@ -13,6 +13,9 @@ from tilewright.errors import GpuNotFoundError, nearest
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of statically declared shared memory that a block may have, on every GPU."""
 
+CLUSTER_LIMIT = 8
+"""Blocks that a cluster may have, on every GPU that has clusters."""
+
 
 @dataclass(frozen=True)
 class Limits:

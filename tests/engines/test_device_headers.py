@@ -64,6 +64,15 @@ USES = {
             "fence_async_shared();",
         ],
     ),
+    "cluster.cuh": (
+        "sm_90a",
+        [
+            "*out = cluster_rank();",
+            "cluster_sync();",
+            BARRIER + "barrier_arrive_at(barrier, 1);",
+            BARRIER + "load_tile_to(3, shared, global, -1, 2, 3, barrier);",
+        ],
+    ),
     "load_matrix.cuh": (
         "sm_75",
         ["float four[4]; load_matrices(four, reinterpret_cast<float*>(shared)); *shared = four[1];"],
@@ -101,7 +110,7 @@ CASES = [(header, use, arch) for header, (oldest, uses) in USES.items() for use 
 
 
 def compile_use(header, use, arch):
-    element = "TensorMap" if header == "tensor_map.cuh" else "unsigned"
+    element = "TensorMap" if header in ("tensor_map.cuh", "cluster.cuh") else "unsigned"
     source = KERNEL.format(header=header, statement=use, map=element)
     return nvrtc.compile_source(source, "kernel.cu", "kernel", {"BUNDLE": 2}, arch)
 

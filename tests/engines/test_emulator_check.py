@@ -4,6 +4,7 @@ import re
 import shutil
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pytest
 
 from faulty import PLANTED, TENSOR_MAPS, faulty, marks
@@ -28,11 +29,13 @@ def findings_of(name, shape=(24, 39, 35)):
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 FLIGHT = re.compile(
-    r"__syncthreads\(\);|fence_async_shared\(\);|fence_barrier_init\(\);|barrier_(wait|arrive)\([^;]*;|fence_sums\(sums\);|"
-    r"commit_products\(\);|wait_products<[^;]*;"
+    r"(__syncthreads|cluster_sync|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\(sums\);|"
+    r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
 )
 
-LINED = sorted(path.stem for path in PLANTED.glob("*.cu") if path.stem not in ("right", "unordered_sum"))
+LINED = sorted(
+    path.stem for path in PLANTED.glob("*.cu") if path.stem not in ("right", "right_cluster", "unordered_sum")
+)
 
 
 @pytest.mark.parametrize("name", LINED)
@@ -79,6 +82,121 @@ def test_a_sum_in_the_order_in_which_threads_come_depends_on_it():
 
 def test_a_right_kernel_is_not_blamed():
     assert findings_of("right") == []
+
+
+CLUSTER = (24, 64, 100)
+"""A problem of `right_cluster`: an even number of tiles in a row, and more than three steps along k."""
+
+
+def test_a_right_kernel_of_clusters_is_not_blamed():
+    checked, of = run(faulty("right_cluster"), Problem(*CLUSTER))
+    assert checked.findings == []
+    sums = of.a.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(checked.result, np.broadcast_to(sums, checked.result.shape), rtol=1e-4, atol=1e-4)
+
+
+MADE = "fence_barrier_init();\n    }\n    cluster_sync();"
+LAST = "    cluster_sync();\n}"
+IN_CLUSTERS = {
+    "no cluster_sync after barriers are made": (
+        {MADE: MADE.replace("cluster_sync", "__syncthreads")},
+        "misuse",
+        r"thread \(0, 0, 0\) calls load_tile_to \(right_cluster.cu:30\) for a barrier of block \(1, 0, 0\) that is not "
+        r"made, or has been overwritten: cluster_sync must follow barrier_init",
+    ),
+    "cluster_sync before barriers are made": (
+        {
+            MADE: MADE.replace("cluster_sync", "__syncthreads"),
+            "    if (threadIdx.x == 0) {\n        barrier_init": (
+                "    cluster_sync();\n    if (threadIdx.x == 0) {\n        barrier_init"
+            ),
+        },
+        "misuse",
+        r"calls load_tile_to \(right_cluster.cu:31\) for a barrier that thread \(0, 0, 0\) of block \(1, 0, 0\) made, "
+        r"without a cluster_sync between",
+    ),
+    "no fence after barriers are made": (
+        {"fence_barrier_init();": ""},
+        "misuse",
+        r"for a barrier that the copy engine may not see yet: fence_barrier_init must follow barrier_init",
+    ),
+    "no cluster_sync at the end": (
+        {LAST: "}"},
+        "misuse",
+        r"calls barrier_arrive_at \(right_cluster.cu:35\) for block \(\d, 0, 0\) of the cluster, which has ended: "
+        r"cluster_sync must be the last thing that it does",
+    ),
+    "an arrival at a block that ends later by luck": (
+        {LAST: LAST[:-1] + "    if (rank == 1 && threadIdx.x == 0) barrier_arrive_at(&shared->empty, 0);\n}"},
+        "ended block",
+        r"thread \(0, 0, 0\) of block \(1, 0, 0\) arrives at byte 2056 of dynamic shared memory of block \(0, 0, 0\) "
+        r"at right_cluster.cu:39, and that block may have ended before: it does not wait for this one",
+    ),
+    "a load for a block that has ended": (
+        {LAST: LAST[:-1] + "    if (rank == 0 && x == 0) load_tile_to(2, shared->As, &A, 0, 0, 0, &shared->full);\n}"},
+        "misuse",
+        r"calls load_tile_to \(right_cluster.cu:39\) for block \(1, 0, 0\) of the cluster, which has ended",
+    ),
+    "a load that the other block does not wait for": (
+        {
+            LAST: LAST[:-1]
+            + "    if (rank == 1 && threadIdx.x == 0) load_tile_to(1, shared->As, &A, 0, 0, 0, &shared->full);\n}"
+        },
+        "launch",
+        r"in block \(0, 0, 0\) all threads have returned, and nobody has waited for a tile of load_tile_to "
+        r"\(right_cluster.cu:39\)",
+    ),
+    "a refill of what the other block still reads": (
+        {"2 * 8);": "8);", "% 32 < 2)": "% 32 == rank)"},
+        "race",
+        r"thread \(0, 0, 0\) of block \(\d, 0, 0\) starts a copy to byte \d+ of dynamic shared memory of block "
+        r"\((\d), 0, 0\) at right_cluster.cu:30; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) read it at "
+        r"right_cluster.cu:33, and nothing orders the two",
+    ),
+    "a mask of blocks beyond the cluster": (
+        {"load_tile_to(3,": "load_tile_to(7,"},
+        "misuse",
+        r"with the mask 0x00000007, which must name blocks of a cluster that has 2",
+    ),
+    "an arrival at a block beyond the cluster": (
+        {"% 32 < 2)": "% 32 < 3)"},
+        "misuse",
+        r"calls barrier_arrive_at \(right_cluster.cu:35\) for block 2 of a cluster that has 2",
+    ),
+    "a thread that has returned": (
+        {LAST: "    if (rank == 1 && threadIdx.x == 7) return;\n" + LAST},
+        "barrier",
+        r"in block \(0, 0, 0\) threads wait for others that never come: 256 threads wait at cluster_sync "
+        r"\(right_cluster.cu:39\), 0 threads have returned; in block \(1, 0, 0\) .*: 255 threads wait at cluster_sync "
+        r".*, 1 thread has returned",
+    ),
+    "a block that does not come": (
+        {LAST: "    if (rank == 1) return;\n" + LAST},
+        "barrier",
+        r"in block \(0, 0, 0\) .*: 256 threads wait at cluster_sync .*; block \(1, 0, 0\) has ended",
+    ),
+    "two places to wait for the cluster": (
+        {LAST: "    if (rank == 1) return cluster_sync();\n" + LAST},
+        "barrier",
+        r"256 threads wait at cluster_sync \(right_cluster.cu:39\), 0 threads have returned; in block \(1, 0, 0\) .*: "
+        r"256 threads wait at cluster_sync \(right_cluster.cu:38\)",
+    ),
+}
+"""Changes of `right_cluster`, and the kind and words of what is found then."""
+
+
+@pytest.mark.parametrize("case", IN_CLUSTERS)
+def test_planted_faults_of_clusters_are_named(case, tmp_path):
+    kernel = faulty("right_cluster")
+    changes, kind, words = IN_CLUSTERS[case]
+    source = kernel.source.read_text()
+    for text, instead in changes.items():
+        assert source.count(text) == 1
+        source = source.replace(text, instead)
+    (tmp_path / kernel.source.name).write_text(source)
+    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER))
+    found = [str(finding) for finding in checked.findings if finding.kind == kind]
+    assert any(re.search(words, one) for one in found), checked.findings
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
@@ -169,6 +287,7 @@ ORDERED = [
     ),
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
     Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
+    Ordered("clusters", "clusters.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 

@@ -172,6 +172,7 @@ VIOLATIONS["specialised"] = [
     ({"STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
 VIOLATIONS["persistent"] = VIOLATIONS["specialised"]
+VIOLATIONS["clusters"] = [*VIOLATIONS["specialised"], ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8")]
 VIOLATIONS["gemm_sm90"] = [
     ({"BM": 192}, "BM must be 128 or 256"),
     ({"BN": 100}, "BN must be a multiple of 8, at most 256"),

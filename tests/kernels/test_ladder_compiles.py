@@ -3,6 +3,7 @@
 The library's kernels, in all that they take, are those of test_library_compiles.py.
 """
 
+import struct
 from dataclasses import astuple
 
 import pytest
@@ -10,14 +11,14 @@ import pytest
 from tilewright.analysis.machine_code import machine_code
 from tilewright.engines import nvrtc
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.kernels import KERNELS
+from tilewright.kernels import KERNELS, find
 from tilewright.kernels.takes import Variant
 
 RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
 
-PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4}
+PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4, "clusters": 4}
 """Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k."""
 
 CASES = [
@@ -73,6 +74,27 @@ def test_products_of_warpgroups_are_not_serialised(kernel):
     assert steps and not rest
     waits = [one for one in main_loop if one.name == "WARPGROUP" and one.modifiers[:1] == ("DEPBAR",)]
     assert len(waits) <= steps
+
+
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_machine_code_has_the_clusters_that_the_spec_says(cluster):
+    """Then a launch needs no attribute for them."""
+    kernel = find("clusters")
+    config = kernel.config({"CLUSTER": cluster})
+    assert kernel.cluster(config) == cluster
+    code = nvrtc.compile(kernel, config, Variant(False, True, *astuple(kernel.takes.arithmetic())), "sm_90a").code
+    attribute = struct.pack("<BBH3I", 4, 0x3D, 12, cluster, 1, 1)  # EIATTR_CTA_PER_CLUSTER
+    assert attribute in code
+
+
+@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters"])
+def test_register_budgets_hold_where_a_thread_has_few_sums(name):
+    """ptxas ignores them where it is not told how many registers a block starts with."""
+    kernel = find(name)
+    variant = Variant(False, True, *astuple(kernel.takes.arithmetic()))
+    compiled = nvrtc.compile(kernel, kernel.config({"BN": 64}), variant, "sm_90a")
+    assert "setmaxnreg" not in compiled.log
+    assert compiled.report.spill_bytes == 0
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.vectorized], ids=lambda kernel: kernel.name)

@@ -43,6 +43,7 @@ CONFIGS = {
     "wgmma_tma": [{"BM": 64, "BN": 192, "STAGES": 2}],
     "specialised": [{"BM": 256, "BN": 64, "STAGES": 2}],
     "persistent": [{"BN": 64}],
+    "clusters": [{"BN": 64}, {"BN": 192, "STAGES": 3, "CLUSTER": 4}],
 }
 # A kernel that takes several element types is run with another one for each of its configs.
 CASES = [
@@ -84,6 +85,14 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
     tile = kernel.tile(kernel.config(overrides))
     problem = Problem(2 * tile.m, 2 * tile.n, max(3 * tile.k, 8), arithmetic)
     assert multiply(kernel, overrides, problem, Scalars(0.75, -0.5)) <= limit(problem, kernel.precision)
+
+
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_clusters_with_more_blocks_than_tile_rows_are_right(cluster):
+    """Tiles divide C, so that the code has no guards: blocks below the last tile row must store nothing."""
+    kernel = find("clusters")
+    problem = Problem(3 * 128, 64, 192, kernel.takes.arithmetic())
+    assert multiply(kernel, {"BN": 64, "CLUSTER": cluster}, problem, Scalars(0.75, -0.5)) <= limit(problem)
 
 
 @pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError
+from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Launch, parse_overrides
 from tilewright.kernels.takes import Addresses, Takes, Variant
@@ -76,6 +76,19 @@ def test_one_block_is_launched_for_each_tile():
 def test_bundles_stand_along_y(count, blocks):
     launch = Launch((7, 1, 1), (128, 1, 1), 1000).bundled(count)
     assert launch == Launch((blocks, 1, 1), (128, count, 1), count * 1000)
+
+
+def test_a_grid_is_made_of_whole_clusters():
+    kernel = replace(find("naive"), cluster=lambda config: 2)
+    assert kernel.launch(Problem(32, 64, 8), kernel.config(), 4, blocks=6).grid == (6, 1, 1)
+    with pytest.raises(LaunchError, match="naive: a grid must be a multiple of the 2 blocks of a cluster, got 3"):
+        kernel.launch(Problem(32, 64, 8), kernel.config(), 4, blocks=3)
+
+
+@pytest.mark.parametrize("blocks", [0, 9])
+def test_a_cluster_has_at_most_as_many_blocks_as_every_gpu_takes(blocks):
+    with pytest.raises(ConfigError, match=f"naive: a cluster must have 1 to 8 blocks, got {blocks}"):
+        replace(find("naive"), cluster=lambda config: blocks).config()
 
 
 def test_a_kernel_refuses_an_element_type_it_does_not_take():

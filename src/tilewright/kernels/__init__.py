@@ -6,6 +6,7 @@ from tilewright.errors import KernelNotFoundError, nearest
 from tilewright.kernels.ladder import (
     async_copy,
     autotuned,
+    clusters,
     coalesced,
     conflict_free,
     double_buffered,
@@ -49,6 +50,7 @@ LADDER: tuple[Kernel, ...] = (
     wgmma_tma.KERNEL,
     specialised.KERNEL,
     persistent.KERNEL,
+    clusters.KERNEL,
 )
 
 KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_sm90.KERNEL, gemm_wmma.KERNEL)

@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError, KernelNotFoundError, TilewrightError, nearest
+from tilewright.errors import ConfigError, KernelNotFoundError, LaunchError, TilewrightError, nearest
+from tilewright.gpus import CLUSTER_LIMIT
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
 from tilewright.problem import Order, Problem
@@ -208,6 +209,9 @@ class Kernel:
     the pair: nothing is copied."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
+    cluster: Callable[[Config], int] = lambda config: 1
+    """Blocks of a cluster, 1 to 8, which the source says with `__cluster_dims__`: they run at the same time and reach
+    each other's shared memory (`cluster.cuh`). A grid is made of whole clusters."""
     overlaps: bool = False
     """Whether its blocks may start while the launch before it on the stream still runs, from compute capability 9.0 on:
     it calls `wait_for_grid_before` before it touches memory."""
@@ -254,6 +258,10 @@ class Kernel:
                     f"{self.name}: {parameter.name} must be at least {parameter.least}, got {values[parameter.name]}"
                 )
         config = Config(values)
+        if not 1 <= self.cluster(config) <= CLUSTER_LIMIT:
+            raise ConfigError(
+                f"{self.name}: a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {self.cluster(config)}"
+            )
         broken = [constraint.reason for constraint in self.constraints if not constraint.holds(config)]
         if broken:
             raise ConfigError(f"{self.name} cannot run with {config}: " + "; ".join(broken))
@@ -301,8 +309,16 @@ class Kernel:
 
         They are counted in one dimension because a grid has at most 65535 blocks along y. blocks: how many, where that
         does not follow from the problem.
+
+        Raises:
+            LaunchError: they are no whole clusters.
         """
         count = self.grid(problem, config, multiprocessors) if blocks is None else blocks
+        cluster = self.cluster(config)
+        if count % cluster:
+            raise LaunchError(
+                f"{self.name}: a grid must be a multiple of the {cluster} blocks of a cluster, got {count}"
+            )
         return Launch((count, 1, 1), self.block(config), self.shared_bytes(config, problem.layout))
 
     def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:

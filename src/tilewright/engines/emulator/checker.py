@@ -86,7 +86,8 @@ class Finding:
 
     kind: str
     """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, early access (of
-    a launch that may begin while the one before it runs), missing fence, barrier, misuse or order."""
+    a launch that may begin while the one before it runs), missing fence, ended block (of a cluster, which others may
+    reach after its end), barrier, misuse or order."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -123,6 +124,7 @@ _WHY = {
     "race": "and nothing orders the two",
     "unfinished copy": "and nobody has waited for it",
     "early access": "and has not waited for the launch before",
+    "ended block": "and that block may have ended before: it does not wait for this one",
     "missing fence": "and has not called fence_async_shared since",
 }
 

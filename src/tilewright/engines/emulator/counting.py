@@ -59,7 +59,9 @@ class MemoryCounts:
     sites: tuple[Site, ...]
     blocks: int
     tile_bytes: int
-    """Brought by tensor maps."""
+    """Loaded by tensor maps: a tile that several blocks of a cluster get, once."""
+    tile_shared_bytes: int
+    """Of them, written to shared memory: such a tile, by each of the blocks."""
     tiles: int
     fragments: int
     """Accesses of whole matrix fragments, which are counted as pieces of 16 bytes a lane."""
@@ -169,4 +171,5 @@ def _memory_counts(report: Any, library: Path) -> MemoryCounts:
     for site in report["sites"]:
         merged = {int(width): Tally(*tally) for width, tally in site.pop("merged").items()}
         sites.append(Site(library=library, merged=merged, **site))
-    return MemoryCounts(tuple(sites), report["blocks"], report["tile_bytes"], report["tiles"], report["fragments"])
+    names = ("blocks", "tile_bytes", "tile_shared_bytes", "tiles", "fragments")
+    return MemoryCounts(tuple(sites), *(report[name] for name in names))

@@ -244,7 +244,8 @@ class EmulatorEngine:
             launch.executable, problem, scalars, tuple(arrays), step.grid, step.block, step.shared_bytes
         )
         watch = self.watcher(facts)
-        launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch)
+        cluster = kernel.cluster(launch.executable.config)
+        launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch, cluster)
         if tickets.any() and watch.blocks is None:
             raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
 

@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_kernel, compile_runtime
 from tilewright.engines.emulator.symbols import shared_variables
 from tilewright.errors import EngineUnavailableError, LaunchError
-from tilewright.gpus import COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
+from tilewright.gpus import CLUSTER_LIMIT, COMPUTE_CAPABILITIES, STATIC_SHARED_LIMIT
 
 THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
 """Environment variable: how many threads of the host run blocks at the same time; all of its processors by default."""
@@ -43,6 +43,7 @@ class _Launch(ctypes.Structure):
         ("schedule", ctypes.c_uint64),
         ("chosen", ctypes.POINTER(ctypes.c_uint64)),
         ("chosen_count", ctypes.c_uint64),
+        ("cluster", ctypes.c_uint64),
     )
 
 
@@ -71,7 +72,8 @@ class Watch:
 
     observer: Observer | None = None
     blocks: Sequence[int] | None = None
-    """Numbers of the blocks to run, counted along x first; None for all."""
+    """Numbers of the blocks to run, counted along x first; None for all. The others of their clusters run too, and
+    count nothing."""
     schedule: int = 0
     """In what order blocks begin, and within a block threads: 0 in that of their numbers, 1 backwards, else shuffled by
     this seed."""
@@ -106,6 +108,7 @@ class Program:
         arguments: Sequence[Any],
         shared_bytes: int = 0,
         watch: Watch = UNWATCHED,
+        cluster: int = 1,
     ) -> None:
         """Run the blocks of a grid, and return when they have ended. An interrupt (Ctrl-C) ends them early.
 
@@ -114,18 +117,22 @@ class Program:
             arguments: ctypes values, one for each of the kernel's parameters.
             shared_bytes: dynamic shared memory of a block.
             watch: who looks on, which blocks run, and in which order.
+            cluster: blocks of a cluster, which the source says with __cluster_dims__.
 
         Raises:
-            LaunchError: a GPU would refuse the launch, or the kernel made threads wait for ever.
+            LaunchError: a GPU would refuse the launch, or the kernel made threads wait for ever, or it declares static
+                shared memory for the blocks of clusters.
         """
-        self._check(grid, block, arguments, shared_bytes, watch)
+        self._check(grid, block, arguments, shared_bytes, watch, cluster)
         pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(ctypes.addressof(value) for value in arguments))
         chosen = None if watch.blocks is None else (ctypes.c_uint64 * len(watch.blocks))(*watch.blocks)
         observer = watch.observer.handle if watch.observer else None
         count = len(watch.blocks or ())
-        launch = _Launch(self.call, pointers, grid, block, shared_bytes, observer, watch.schedule, chosen, count)
+        launch = _Launch(
+            self.call, pointers, grid, block, shared_bytes, observer, watch.schedule, chosen, count, cluster
+        )
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        workers = 1 if watch.in_turn else min(worker_count(), grid[0] * grid[1] * grid[2])
+        workers = 1 if watch.in_turn else min(worker_count(), grid[0] * grid[1] * grid[2] // cluster)
         run = self.runtime.simt_create(ctypes.byref(launch), workers)
         try:
             self.runtime.simt_start(run)
@@ -136,7 +143,15 @@ class Program:
         if message.value:
             raise LaunchError(f"{self.name}: {message.value.decode(errors='replace')}")
 
-    def _check(self, grid: Extents, block: Extents, arguments: Sequence[Any], shared_bytes: int, watch: Watch) -> None:
+    def _check(
+        self,
+        grid: Extents,
+        block: Extents,
+        arguments: Sequence[Any],
+        shared_bytes: int,
+        watch: Watch,
+        cluster: int,
+    ) -> None:
         for axis, blocks, threads, most_blocks, most_threads in zip(
             "xyz", grid, block, _GRID_LIMITS, _BLOCK_LIMITS, strict=True
         ):
@@ -144,6 +159,17 @@ class Program:
                 raise LaunchError(f"{self.name}: grid along {axis} must be 1 to {most_blocks} blocks, got {blocks}")
             if not 1 <= threads <= most_threads:
                 raise LaunchError(f"{self.name}: block along {axis} must be 1 to {most_threads} threads, got {threads}")
+        if not 1 <= cluster <= CLUSTER_LIMIT:
+            raise LaunchError(f"{self.name}: a cluster must have 1 to {CLUSTER_LIMIT} blocks, got {cluster}")
+        if grid[0] % cluster:
+            raise LaunchError(
+                f"{self.name}: grid along x must be a multiple of the {cluster} blocks of a cluster, got {grid[0]}"
+            )
+        if cluster > 1 and self.static_shared_bytes:
+            raise LaunchError(
+                f"{self.name}: on the emulator blocks of a cluster have dynamic shared memory alone, "
+                f"the kernel declares {self.static_shared_bytes} bytes of static"
+            )
         threads = block[0] * block[1] * block[2]
         if threads > _THREADS_LIMIT:
             raise LaunchError(f"{self.name}: a block has at most {_THREADS_LIMIT} threads, got {threads}")
@@ -207,10 +233,11 @@ def launch_source(
     shared_bytes: int = 0,
     build: Build = FAST,
     watch: Watch = UNWATCHED,
+    cluster: int = 1,
 ) -> None:
     """Compile a kernel (a `.cu` file, or the text of one) and launch it: see compile_kernel and Program.launch."""
     load(compile_kernel(source, entry, defines, build), entry, build).launch(
-        grid, block, arguments, shared_bytes, watch
+        grid, block, arguments, shared_bytes, watch, cluster
     )
 
 

@@ -101,6 +101,7 @@ KERNEL: Kernel = Kernel(
         alternates=lambda config: bool(config.PINGPONG),
         run=lambda config: 32,
     ),
+    cluster=lambda config: config.CLUSTER * config.SPLITS,
     vectorized=True,
     takes=replace(EVERYTHING, factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
     arguments=("sizes", "A_map", "B_map", "output"),

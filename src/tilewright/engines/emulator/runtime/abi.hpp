@@ -21,6 +21,8 @@ struct Block {
     dim3 threads;
     dim3 grid;
     void* dynamic_shared;
+    unsigned rank;  // in its cluster
+    bool chosen;    // else it runs only because another block of its cluster does
 };
 
 struct Thread {
@@ -35,6 +37,8 @@ enum class Operation : int {
     syncthreads_count,
     syncthreads_and,
     syncthreads_or,
+    cluster_sync,
+    in_block,
     syncwarp,
     shuffle,
     shuffle_up,
@@ -51,9 +55,11 @@ enum class Operation : int {
     copy_async_first,
     barrier_init,
     barrier_arrive,
+    barrier_arrive_at,
     barrier_expect_bytes,
     barrier_wait,
     load_tile,
+    load_tile_to,
     load_matrices,
     multiply_async,
     commit_products,
@@ -148,6 +154,15 @@ SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, un
                                    unsigned parity);
 SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map,
                                 int col, int row, int matrix, unsigned long long* barrier);
+
+// What the stand-in of cluster.cuh calls. A tile goes to the blocks whose ranks are bits of `blocks`.
+SIMT_EXPORT void simt_cluster_sync(const simt::Thread* self, simt::Call call);
+SIMT_EXPORT void* simt_in_block(const simt::Thread* self, simt::Call call, void* shared, int rank);
+SIMT_EXPORT void simt_barrier_arrive_at(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
+                                        int rank);
+SIMT_EXPORT void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
+                                   const simt::TensorMap* map, int col, int row, int matrix,
+                                   unsigned long long* barrier);
 
 // What the stand-ins of shared_address.cuh and wgmma.cuh call.
 SIMT_EXPORT unsigned simt_shared_address(const simt::Thread* self, const void* shared);

@@ -79,22 +79,29 @@ class AccessCounter : public Observer {
   public:
     void begin_launch(const Layout& layout) override {
         library_ = layout.library;
-        warps_.assign((layout.threads + WARP_SIZE - 1) / WARP_SIZE, {});
+        block_warps_ = (layout.threads + WARP_SIZE - 1) / WARP_SIZE;
+        warps_.assign(layout.cluster * block_warps_, {});
     }
 
-    void begin_block(const Block&) override { ++blocks_; }
+    // What blocks do that were not chosen counts nothing.
+    void begin_block(const Block& block) override { blocks_ += block.chosen; }
 
-    void end_block() override {
+    void end_block(const Block& block) override {
+        for (std::size_t warp = 0; warp < block_warps_; ++warp) settle(warps_[block.rank * block_warps_ + warp]);
+    }
+
+    void block_barrier(const Block& block, const Call&) override { end_block(block); }
+
+    void cluster_barrier(const Call&) override {
         for (WarpVisits& warp : warps_) settle(warp);
     }
 
-    void block_barrier(const Call&) override { end_block(); }
-
     void warp_exchange(const Warp& warp, unsigned lanes, const Call& call) override {
-        if (call.operation == Operation::syncwarp && lanes == warp.live) settle(warps_[warp.number]);
+        if (call.operation == Operation::syncwarp && lanes == warp.live) settle(visits_of(*warp.threads));
     }
 
     void access(const Access& access) override {
+        if (!access.thread.block->chosen) return;
         const std::size_t site = find(access);
         Visits& visits = visit(access.thread, site);
         Request& request = visits.requests[visits.next(access.thread.lane)];
@@ -106,6 +113,7 @@ class AccessCounter : public Observer {
     }
 
     void copy_started(const GpuThread& thread, const CopyAccess& copy) override {
+        if (!thread.block->chosen) return;
         const auto [found, added] = copies_.try_emplace({copy.call.file, copy.call.line, copy.bytes}, sites_.size());
         if (added) sites_.push_back({std::uintptr_t(copy.call.line), copy.call.file, Pipe::copy, copy.bytes});
         Visits& visits = visit(thread, found->second);
@@ -120,13 +128,18 @@ class AccessCounter : public Observer {
         ++sites_[found->second].accesses;
     }
 
-    void tile_started(const GpuThread&, const TileCopy& copy, const void*) override {
+    // The L2 cache is asked once, by the block that loads, and every block that gets the tile writes it.
+    void tile_started(const GpuThread& thread, const TileCopy& copy, const void*) override {
+        if (copy.block->chosen) tile_shared_bytes_ += copy.bytes();
+        if (copy.again || !thread.block->chosen) return;
         ++tiles_;
         tile_bytes_ += copy.bytes();
     }
 
     // A product reads A and B itself, in which order is the GPU's own affair. It is counted as if from distinct banks.
-    void product_started(const Warpgroup&, const Call& call, const std::vector<std::uintptr_t>& words) override {
+    void product_started(const Warpgroup& warpgroup, const Call& call,
+                         const std::vector<std::uintptr_t>& words) override {
+        if (!warpgroup.threads->block->chosen) return;
         const auto [found, added] = products_.try_emplace({call.file, call.line, WORD}, sites_.size());
         if (added) sites_.push_back({std::uintptr_t(call.line), call.file, Pipe::product, WORD});
         Site& site = sites_[found->second];
@@ -140,7 +153,8 @@ class AccessCounter : public Observer {
     }
 
     // Which lane holds what of a fragment is the GPU's own affair. It is counted as pieces of 16 bytes, one a lane.
-    void fragment(const Warp&, const Call& call, const FragmentAccess& access) override {
+    void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override {
+        if (!warp.threads->block->chosen) return;
         const auto [found, added] = fragments_.try_emplace({call.file, call.line, 0}, sites_.size());
         const bool reads = access.kind == AccessKind::read;
         if (added) {
@@ -182,6 +196,7 @@ class AccessCounter : public Observer {
         }
         return "{\"sites\":[" + sites + "],\"blocks\":" + std::to_string(blocks_) +
                ",\"tiles\":" + std::to_string(tiles_) + ",\"tile_bytes\":" + std::to_string(tile_bytes_) +
+               ",\"tile_shared_bytes\":" + std::to_string(tile_shared_bytes_) +
                ",\"fragments\":" + std::to_string(fragment_accesses_) + "}";
     }
 
@@ -216,8 +231,12 @@ class AccessCounter : public Observer {
         return found->second;
     }
 
+    WarpVisits& visits_of(const GpuThread& thread) {
+        return warps_[thread.block->rank * block_warps_ + thread.number / WARP_SIZE];
+    }
+
     Visits& visit(const GpuThread& thread, std::size_t site) {
-        WarpVisits& warp = warps_[thread.number / WARP_SIZE];
+        WarpVisits& warp = visits_of(thread);
         if (warp.of_site.size() <= site) warp.of_site.resize(site + 1);
         Visits& visits = warp.of_site[site];
         if (visits.used == 0) warp.visited.push_back(site);
@@ -338,12 +357,13 @@ class AccessCounter : public Observer {
     };
 
     std::uintptr_t library_ = 0;
-    std::vector<WarpVisits> warps_;
+    std::size_t block_warps_ = 0;
+    std::vector<WarpVisits> warps_;  // of all blocks of a cluster
     std::vector<Site> sites_;
     std::unordered_map<std::uintptr_t, std::size_t> by_address_;
     std::array<Recent, 1024> recent_;
     std::map<Place, std::size_t> copies_, fragments_, products_;
-    std::uint64_t blocks_ = 0, tiles_ = 0, tile_bytes_ = 0, fragment_accesses_ = 0;
+    std::uint64_t blocks_ = 0, tiles_ = 0, tile_bytes_ = 0, tile_shared_bytes_ = 0, fragment_accesses_ = 0;
 };
 
 }  // namespace

@@ -19,22 +19,17 @@ class AccessTrace : public Observer {
 
     void begin_launch(const Layout& layout) override {
         layout_ = layout;
+        layout_.dynamic_shared += block_ % layout.cluster * layout.dynamic_shared_stride;
         static_words_.assign(layout.static_shared_bytes / 4 + 1, 0);
         dynamic_words_.assign(layout.dynamic_shared_bytes / 4 + 1, 0);
     }
 
-    void begin_block(const Block& block) override {
-        const uint3 index = block.index;
-        const dim3 grid = block.grid;
-        number_ = index.x + std::uint64_t{grid.x} * (index.y + std::uint64_t{grid.y} * index.z);
-        step_ = 0;
-    }
-
-    void block_barrier(const Call&) override { ++step_; }
+    void block_barrier(const Block& block, const Call&) override { step_ += number(block) == block_; }
+    void cluster_barrier(const Call&) override { ++step_; }
 
     void access(const Access& access) override {
         if (access.kind != AccessKind::read) note_writer(access);
-        if (number_ != block_) return;
+        if (number(*access.thread.block) != block_) return;
         const bool reads = access.kind == AccessKind::read;
         std::uint32_t word = 0;
         if (reads && access.space != Space::global) {
@@ -46,15 +41,15 @@ class AccessTrace : public Observer {
             access.bytes, word);
     }
 
-    void fragment(const Warp&, const Call&, const FragmentAccess& fragment) override {
-        if (number_ != block_ || fragment.kind != AccessKind::read) return;
+    void fragment(const Warp& warp, const Call&, const FragmentAccess& fragment) override {
+        if (number(*warp.threads->block) != block_ || fragment.kind != AccessKind::read) return;
         for (std::size_t line = 0; line < fragment.lines; ++line) {
             note_words(fragment.address + line * fragment.stride, fragment.line_bytes);
         }
     }
 
     void copy_started(const GpuThread& thread, const CopyAccess& copy) override {
-        if (number_ != block_) return;
+        if (number(*thread.block) != block_) return;
         const auto site = std::uintptr_t(copy.call.line);
         add(thread, site, Space::global, "copy", reinterpret_cast<std::uintptr_t>(copy.global), copy.read, 0);
         const auto to = reinterpret_cast<std::uintptr_t>(copy.shared);
@@ -64,7 +59,7 @@ class AccessTrace : public Observer {
     }
 
     void tile_started(const GpuThread&, const TileCopy& copy, const void*) override {
-        if (number_ != block_) return;
+        if (number(*copy.block) != block_) return;
         if (!tiles_.empty()) tiles_ += ",";
         const auto matrix = std::int64_t(reinterpret_cast<std::uintptr_t>(copy.map.data));
         tiles_ += list(std::vector<std::int64_t>{matrix, copy.row, copy.col, copy.map.box_rows, copy.map.box_cols});
@@ -76,6 +71,10 @@ class AccessTrace : public Observer {
     }
 
   private:
+    static std::uint64_t number(const Block& block) {
+        return block.index.x + std::uint64_t{block.grid.x} * (block.index.y + std::uint64_t{block.grid.y} * block.index.z);
+    }
+
     static bool in(std::uintptr_t address, const unsigned char* start, std::size_t bytes) {
         return address - reinterpret_cast<std::uintptr_t>(start) < bytes;
     }
@@ -101,7 +100,7 @@ class AccessTrace : public Observer {
     void note_writer(const Access& access) {
         if (access.space != Space::global || access.address < C_) return;
         for (std::size_t i = (access.address - C_) / 4; i < (access.address - C_ + access.bytes) / 4; ++i) {
-            if (i < writers_.size()) writers_[i] = std::int64_t(number_ * 1024 + access.thread.number);
+            if (i < writers_.size()) writers_[i] = std::int64_t(number(*access.thread.block) * 1024 + access.thread.number);
         }
     }
 
@@ -129,8 +128,7 @@ class AccessTrace : public Observer {
     const std::uintptr_t C_;
     std::vector<std::int64_t> writers_;
     Layout layout_{};
-    std::uint64_t number_ = 0;  // of the block that runs
-    std::uint64_t step_ = 0;    // barriers that it has passed
+    std::uint64_t step_ = 0;  // barriers that the traced block has passed
     std::vector<std::uint32_t> static_words_, dynamic_words_;
     std::string events_, tiles_;
 };

@@ -64,6 +64,8 @@ struct TileCopy {
     unsigned char* shared;
     TensorMap map;
     int col, row, matrix;
+    const Block* block = nullptr;  // whose shared memory it goes to
+    bool again = false;            // whether another block gets the same box by the same load
 
     std::size_t row_bytes() const { return std::size_t(map.box_cols) * map.element_bytes; }
     std::size_t bytes() const { return row_bytes() * map.box_rows; }

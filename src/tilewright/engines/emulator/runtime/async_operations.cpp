@@ -4,6 +4,7 @@
 #include <string>
 
 #include "block_runner.hpp"
+#include "cluster.hpp"
 #include "messages.hpp"
 
 namespace simt {
@@ -61,7 +62,7 @@ void BlockRunner::barrier_init(GpuThread* self, const Call& call, unsigned long 
         fail(call, " with a count that must be 1 to " + std::to_string(Mbarriers::MOST) +
              ", got " + std::to_string(count));
     }
-    mbarriers_.make(address, {address, count, count, 0, 0, self, {passed_, self->warp->passed}});
+    mbarriers_.make(address, {address, count, count, 0, 0, self, {passed_, self->warp->passed, cluster_->passed()}});
     if (observed()) observer_->barrier_made(*self, call, address);
 }
 
@@ -80,19 +81,64 @@ Mbarrier& BlockRunner::usable(GpuThread* self, const Call& call, const unsigned 
     return *barrier;
 }
 
+// The block of a rank, which must not have ended.
+BlockRunner& BlockRunner::in_cluster(const Call& call, int rank) {
+    BlockRunner* const there = cluster_->block(unsigned(rank));
+    if (there == nullptr) {
+        fail(call, " for block " + std::to_string(rank) + " of a cluster that has " + std::to_string(cluster_->size()));
+    }
+    if (there->ended()) {
+        fail(call, " for block " + describe(there->block_.index) +
+             " of the cluster, which has ended: cluster_sync must be the last thing that it does");
+    }
+    return *there;
+}
+
+// What lies in another block's shared memory where this lies in one's own.
+template <typename T>
+T* BlockRunner::at_same_place(BlockRunner& there, T* shared) const {
+    const auto offset = reinterpret_cast<std::uintptr_t>(shared) - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
+    return &there == this ? shared : reinterpret_cast<T*>(static_cast<unsigned char*>(there.block_.dynamic_shared) + offset);
+}
+
+// The barrier at an address of another block, which the calling thread must be sure to see.
+Mbarrier& BlockRunner::usable_there(const Call& call, BlockRunner& there, const unsigned long long* address) {
+    Mbarrier* const barrier = there.is_shared(address, sizeof *address) ? there.mbarriers_.find(address) : nullptr;
+    const std::string of_block = " of block " + describe(there.block_.index);
+    if (barrier == nullptr) {
+        fail(call, " for a barrier" + of_block + " that is not made, or has been overwritten: cluster_sync must follow "
+             "barrier_init");
+    }
+    if (barrier->made_after[2] == cluster_->passed()) {
+        fail(call, " for a barrier that thread " + describe(barrier->maker->index) + of_block +
+             " made, without a cluster_sync between");
+    }
+    return *barrier;
+}
+
 void BlockRunner::barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes) {
-    Mbarrier& barrier = usable(self, call, address);
+    arrive(self, call, usable(self, call, address), bytes);
+}
+
+void BlockRunner::barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank) {
+    BlockRunner& there = in_cluster(call, rank);
+    if (&there == this) return barrier_arrive(self, call, address, 0);
+    check_shared(call, address, sizeof *address, sizeof *address);
+    there.arrive(self, call, usable_there(call, there, at_same_place(there, address)), 0);
+}
+
+void BlockRunner::arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned bytes) {
     if (barrier.pending == 0) {
-        fail(call, " for a phase in which all " + std::to_string(barrier.count) +
+        self->runner->fail(call, " for a phase in which all " + std::to_string(barrier.count) +
              " arrivals have come");
     }
     if (barrier.bytes + bytes > Mbarriers::MOST) {
-        fail(call, " with which " + std::to_string(barrier.bytes + bytes) +
+        self->runner->fail(call, " with which " + std::to_string(barrier.bytes + bytes) +
              " bytes are to come in a phase, which may have at most " + std::to_string(Mbarriers::MOST));
     }
     barrier.bytes += bytes;
     --barrier.pending;
-    if (observed()) observer_->barrier_arrived(*self, call, address);
+    if (observed()) observer_->barrier_arrived(*self, call, barrier.address);
     end_phase(barrier);
 }
 
@@ -110,11 +156,10 @@ void BlockRunner::barrier_wait(GpuThread* self, const Call& call, unsigned long 
     if (observed()) observer_->barrier_passed(*self, call, address);
 }
 
-void BlockRunner::load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address) {
-    Mbarrier& barrier = usable(self, copy.call, address);
-    if (!barrier.fenced) {
-        fail(copy.call, " for a barrier that the copy engine may not see yet: "
-             "fence_barrier_init must follow barrier_init");
+void BlockRunner::load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, unsigned long long* address) {
+    if (blocks == 0 || blocks >> cluster_->size() != 0) {
+        fail(copy.call, " with the mask " + hexadecimal(blocks) + ", which must name blocks of a cluster that has " +
+             std::to_string(cluster_->size()));
     }
     check_shared(copy.call, copy.shared, copy.bytes(), copy.alignment());
     if (!copy.begins_at_a_piece()) {
@@ -122,12 +167,41 @@ void BlockRunner::load_tile(GpuThread* self, const TileCopy& copy, unsigned long
              std::to_string(TileCopy::PIECE_BYTES / copy.map.element_bytes) + ", the elements in " +
              std::to_string(TileCopy::PIECE_BYTES) + " bytes, got " + std::to_string(copy.col));
     }
+    for (; blocks != 0; blocks &= blocks - 1) {
+        start_tile(self, copy, in_cluster(copy.call, __builtin_ctz(blocks)), address);
+        copy.again = true;
+    }
+}
+
+// Starts the copy of a tile to a block of the cluster, given where it would go in this one.
+void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, unsigned long long* address) {
+    address = at_same_place(to, address);
+    Mbarrier& barrier = &to == this ? usable(self, copy.call, address) : usable_there(copy.call, to, address);
+    if (!barrier.fenced) {
+        fail(copy.call, " for a barrier that the copy engine may not see yet: "
+             "fence_barrier_init must follow barrier_init");
+    }
+    copy.block = &to.block_;
+    copy.shared = at_same_place(to, copy.shared);
     if (observed()) {
         observer_->tile_started(*self, copy, address);
         obey_refusal();
     }
     std::memset(copy.shared, POISON, copy.bytes());
     barrier.coming.push_back(copy);
+}
+
+void* BlockRunner::in_block(const Call& call, void* shared, int rank) {
+    check_shared(call, shared, 1, 1);
+    return at_same_place(in_cluster(call, rank), shared);
+}
+
+void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
+    if (cluster_->arrive(self)) {
+        if (observed()) observer_->cluster_barrier(call);
+    } else {
+        suspend(self, call);
+    }
 }
 
 void BlockRunner::end_phase(Mbarrier& barrier) {
@@ -212,6 +286,11 @@ void simt_barrier_arrive(const simt::Thread* self, simt::Call call, unsigned lon
     thread->runner->barrier_arrive(thread, call, barrier, bytes);
 }
 
+void simt_barrier_arrive_at(const simt::Thread* self, simt::Call call, unsigned long long* barrier, int rank) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->barrier_arrive_at(thread, call, barrier, rank);
+}
+
 void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned parity) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->barrier_wait(thread, call, barrier, parity);
@@ -221,4 +300,20 @@ void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, con
                     int row, int matrix, unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->load_tile(thread, {call, static_cast<unsigned char*>(shared), *map, col, row, matrix}, barrier);
+}
+
+void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
+                       const simt::TensorMap* map, int col, int row, int matrix, unsigned long long* barrier) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->load_tile_to(thread, blocks, {call, static_cast<unsigned char*>(shared), *map, col, row, matrix},
+                                 barrier);
+}
+
+void* simt_in_block(const simt::Thread* self, simt::Call call, void* shared, int rank) {
+    return as_gpu_thread(self)->runner->in_block(call, shared, rank);
+}
+
+void simt_cluster_sync(const simt::Thread* self, simt::Call call) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->cluster_sync(thread, call);
 }

@@ -7,15 +7,16 @@
 #include <random>
 #include <utility>
 
+#include "cluster.hpp"
 #include "messages.hpp"
+#include "stamp.hpp"
 
 namespace simt {
 namespace {
 
 constexpr std::size_t MAX_THREADS = 1024;
-constexpr std::size_t SHARED_ALIGNMENT = 1024;
 
-bool is_block_barrier(Operation operation) { return operation <= Operation::syncthreads_or; }
+bool is_block_barrier(Operation operation) { return operation <= Operation::cluster_sync; }
 
 bool is_of_warpgroup(Operation operation) {
     return operation == Operation::multiply_async || operation == Operation::commit_products ||
@@ -48,18 +49,18 @@ Order::Order(std::uint64_t schedule, std::uint64_t count) : count_(count) {
 
 BlockRunner::BlockRunner() : stacks_(MAX_THREADS) {}
 
-void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop) {
-    runner = this;
+void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop, Cluster& cluster, unsigned rank,
+                          void* dynamic_shared) {
     stop_ = &stop;
+    cluster_ = &cluster;
     launch_ = launch;
     observer_ = launch.observer;
     static_shared_ = SharedSegment(reinterpret_cast<void*>(launch.call));
 
-    dynamic_shared_.resize(launch.dynamic_shared_bytes + SHARED_ALIGNMENT);
-    const std::size_t past_boundary = reinterpret_cast<std::size_t>(dynamic_shared_.data()) % SHARED_ALIGNMENT;
     block_.threads = launch.threads;
     block_.grid = launch.grid;
-    block_.dynamic_shared = dynamic_shared_.data() + (SHARED_ALIGNMENT - past_boundary) % SHARED_ALIGNMENT;
+    block_.dynamic_shared = dynamic_shared;
+    block_.rank = rank;
 
     const unsigned count = launch.threads.x * launch.threads.y * launch.threads.z;
     order_ = Order(launch.schedule, count);
@@ -79,37 +80,32 @@ void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop) {
                         i / launch.threads.x / launch.threads.y};
         thread.lane = i % WARP_SIZE;
         thread.number = i;
+        thread.actor = rank * ACTORS + i;
         thread.block = &block_;
         thread.runner = this;
         thread.warp = &warps_[i / WARP_SIZE];
     }
-    if (observed()) {
-        const auto* dynamic_shared = static_cast<const unsigned char*>(block_.dynamic_shared);
-        observer_->begin_launch({static_cast<const unsigned char*>(static_shared_.data), static_shared_.bytes,
-                                 dynamic_shared, launch.dynamic_shared_bytes, count, static_shared_.library});
-    }
 }
 
-std::string BlockRunner::run(std::uint64_t number) {
-    begin_block(number);
-    if (observed()) observer_->begin_block(block_);
-    do {
-        hand_over(main_);
-    } while (error_.empty() && !*stop_ && returned_ < threads_.size() && (resolve_active_masks() || bring_tiles()));
-    if (returned_ == threads_.size()) {
+void BlockRunner::run_ready() {
+    runner = this;
+    hand_over(main_);
+}
+
+void BlockRunner::end(bool complete) {
+    if (ended() && complete) {
         check_that_copies_came();
         check_that_products_ended();
-    } else {
-        if (error_.empty() && !*stop_) report_deadlock();
+    } else if (!ended()) {
         abandon();
     }
-    if (observed()) observer_->end_block();
-    return error_;
+    if (observed()) observer_->end_block(block_);
 }
 
-void BlockRunner::begin_block(std::uint64_t number) {
+void BlockRunner::begin(std::uint64_t number, bool chosen) {
     const dim3& grid = launch_.grid;
     block_.index = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
+    block_.chosen = chosen;
     if (static_shared_.bytes != 0) std::memset(static_shared_.data, POISON, static_shared_.bytes);
     std::memset(block_.dynamic_shared, POISON, launch_.dynamic_shared_bytes);
     for (Warp& warp : warps_) {
@@ -123,6 +119,7 @@ void BlockRunner::begin_block(std::uint64_t number) {
     passed_ = 0;
     mbarriers_.forget();
     error_.clear();
+    if (observed()) observer_->begin_block(block_);
 }
 
 // The life of a fiber: it begins threads while there are any, and rests when others should go on.
@@ -136,6 +133,7 @@ void BlockRunner::run_threads() {
             current_ = &thread;
             launch_.call(launch_.arguments);
             ++returned_;
+            if (observed()) observer_->thread_returned(thread);
             leave(*thread.warp, thread.lane);
         }
         idle_.push_back(self);
@@ -183,7 +181,7 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
             arrived_ = 0;
             ++passed_;
             ready_.take_all(at_barrier_);
-            if (observed()) observer_->block_barrier(call);
+            if (observed()) observer_->block_barrier(block_, call);
             return outcome_;
         }
         at_barrier_.push(self);
@@ -309,12 +307,10 @@ void BlockRunner::stop_block(Stop reason, std::uintptr_t address, const Call& ca
     __builtin_unreachable();
 }
 
-void BlockRunner::report_deadlock() {
-    const GpuThread* first = nullptr;  // that waits
+std::string BlockRunner::deadlock() const {
     std::map<std::pair<int, std::string>, std::size_t> waiting;  // by line
     for (const GpuThread& thread : threads_) {
         if (!thread.waits) continue;
-        if (first == nullptr) first = &thread;
         std::string where = describe(thread.call);
         if (thread.call.operation == Operation::barrier_wait) {
             where += ", where " + thread.barrier->missing();
@@ -327,14 +323,20 @@ void BlockRunner::report_deadlock() {
     for (const auto& [place, count] : waiting) {
         message += count_of_threads(count) + (count == 1 ? " waits at " : " wait at ") + place.second + ", ";
     }
-    error_ = message + count_of_threads(returned_) + (returned_ == 1 ? " has returned" : " have returned");
-    if (observed() && first != nullptr) observer_->stopped(Stop::deadlock, *first, 0, first->call, error_);
+    return message + count_of_threads(returned_) + (returned_ == 1 ? " has returned" : " have returned");
+}
+
+void BlockRunner::report_deadlock(const std::string& message) {
+    error_ = message;
+    const auto first = std::find_if(threads_.begin(), threads_.end(), [](const GpuThread& one) { return one.waits; });
+    if (observed() && first != threads_.end()) observer_->stopped(Stop::deadlock, *first, 0, first->call, error_);
 }
 
 // Forgets the threads that have not returned.
 void BlockRunner::abandon() {
     ready_.clear();
     at_barrier_.clear();
+    at_cluster_barrier_.clear();
     arrived_ = 0;
     predicates_ = 0;
     for (GpuThread& thread : threads_) thread.waits = false;

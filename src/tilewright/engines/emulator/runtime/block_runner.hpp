@@ -1,4 +1,4 @@
-// Runs one block at a time, its threads as fibers on one thread of the host.
+// Runs one block at a time, its threads as fibers on one thread of the host; with others of its cluster in turns (cluster.hpp).
 //
 // The runner begins thread after thread. One that must wait, at a barrier or for other lanes of its warp, hands over to a
 // thread that can go on, or, if there is none, to a fiber that begins the next thread; one that returns lets its fiber
@@ -34,6 +34,7 @@ struct Launch {
     std::uint64_t schedule;  // 0: threads and blocks in their order, 1: backwards, else shuffled by this seed
     const std::uint64_t* chosen;  // numbers of the blocks to run, or null: all
     std::uint64_t chosen_count;
+    std::uint64_t cluster;  // blocks of one, in a row along x; grid.x is a multiple of it
 };
 
 // The order in which things begin that have no order, as a schedule has it.
@@ -48,6 +49,7 @@ class Order {
 };
 
 class BlockRunner;
+class Cluster;
 struct Warp;
 
 struct Fiber {
@@ -57,6 +59,7 @@ struct Fiber {
 
 struct GpuThread : Thread {
     unsigned number;  // in its block
+    unsigned actor;   // the same for observers of a cluster: see stamp.hpp
     BlockRunner* runner;
     Warp* warp;
     Fiber* fiber;     // on which it was begun
@@ -148,11 +151,29 @@ class BlockRunner {
     BlockRunner(const BlockRunner&) = delete;
     BlockRunner& operator=(const BlockRunner&) = delete;
 
-    // To be called on the thread of the host that is to run the blocks: the kernel's shared memory is its own.
-    void prepare(const Launch& launch, const std::atomic<bool>& stop);
+    // To be called on the thread of the host that is to run the blocks: the kernel's static shared memory is its own.
+    void prepare(const Launch& launch, const std::atomic<bool>& stop, Cluster& cluster, unsigned rank, void* dynamic_shared);
 
-    // Runs the block of this number, counted along x first; returns what went wrong. Gives up when told to stop.
-    std::string run(std::uint64_t number);
+    // Runs the block of this number, counted along x first: begin, then run_ready whenever there is something to do, until it
+    // has ended, something went wrong, or nothing comes any more (`wake`), then end.
+    void begin(std::uint64_t number, bool chosen);
+    void run_ready();
+    bool has_work() const { return !ready_.empty() || can_begin(); }
+    bool wake() { return resolve_active_masks() || bring_tiles(); }
+    bool ended() const { return returned_ == threads_.size(); }
+    std::string deadlock() const;  // what its threads wait for
+    void report_deadlock(const std::string& message);
+    void end(bool complete);  // whether its cluster has run until nothing more could come
+    const std::string& error() const { return error_; }
+    const Block& block() const { return block_; }
+    const SharedSegment& static_shared() const { return static_shared_; }
+
+    // What a barrier of the cluster does to the block.
+    void join_cluster_barrier(GpuThread* self) { at_cluster_barrier_.push(self); }
+    void pass_cluster_barrier() {
+        ++passed_;
+        ready_.take_all(at_cluster_barrier_);
+    }
 
     // See abi.hpp.
     const Thread* current() const { return current_; }
@@ -168,8 +189,14 @@ class BlockRunner {
         if (observed()) observer_->fence_async(*self);
     }
     void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
+    void barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
-    void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address);
+    void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address) {
+        load_tile_to(self, 1u << block_.rank, copy, address);
+    }
+    void load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, unsigned long long* address);
+    void cluster_sync(GpuThread* self, const Call& call);
+    void* in_block(const Call& call, void* shared, int rank);
 
     unsigned shared_address(const void* shared) const;
     void fence_sums(const GpuThread* self);
@@ -189,7 +216,6 @@ class BlockRunner {
     void wait_for_grid(const GpuThread& self);
 
   private:
-    void begin_block(std::uint64_t number);
     bool can_begin() const { return begun_ < threads_.size(); }
     void run_threads();
     void hand_over(Context& from);
@@ -202,6 +228,12 @@ class BlockRunner {
     void check_that_copies_came();
     bool is_shared(const void* address, std::size_t bytes) const;
     Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);
+    Mbarrier& usable_there(const Call& call, BlockRunner& there, const unsigned long long* address);
+    BlockRunner& in_cluster(const Call& call, int rank);
+    template <typename T>
+    T* at_same_place(BlockRunner& there, T* shared) const;
+    void arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned bytes);
+    void start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, unsigned long long* address);
     void end_phase(Mbarrier& barrier);
     std::uintptr_t static_window() const;
     std::uint32_t dynamic_window() const;
@@ -216,7 +248,6 @@ class BlockRunner {
     [[noreturn]] void stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what);
     void obey_refusal();
     bool is_own(std::uintptr_t address) const;
-    void report_deadlock();
     void abandon();
 
     // The launch.
@@ -225,10 +256,10 @@ class BlockRunner {
     Observer* observer_ = nullptr;
     Order order_{0, 1};  // of the block's threads
     SharedSegment static_shared_{nullptr};
-    std::vector<unsigned char> dynamic_shared_;
+    Cluster* cluster_ = nullptr;
 
     // The block.
-    Block block_;
+    Block block_{};
     std::vector<GpuThread> threads_;
     std::vector<Warp> warps_;
     std::vector<Warpgroup> warpgroups_;
@@ -239,7 +270,7 @@ class BlockRunner {
     std::string error_;
 
     // The block's barrier.
-    Queue at_barrier_;
+    Queue at_barrier_, at_cluster_barrier_;
     Call barrier_call_;
     std::size_t arrived_ = 0;
     int predicates_ = 0;  // other than 0, of the threads that have arrived

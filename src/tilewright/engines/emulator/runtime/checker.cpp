@@ -17,6 +17,8 @@ const char* did(const Stamp& write) {
     return DID[write.flags & Stamp::ATOMIC ? 2 : 1];
 }
 
+const char* const ENDED_BLOCK = "ended block";
+
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 }  // namespace
@@ -38,25 +40,49 @@ void Checker::begin_launch(const Layout& layout) {
         std::fill_n(owners_.begin() + variable.offset, variable.bytes, std::uint16_t(i + 1));
     }
     dynamic_begin_ = (layout.static_shared_bytes + 15) / 16 * 16;
-    shared_ = Shadow(dynamic_begin_ + layout.dynamic_shared_bytes);
-    order_.begin_launch(layout.threads);
+    shared_.assign(layout.cluster, Shadow(dynamic_begin_ + layout.dynamic_shared_bytes));
+    blocks_.resize(layout.cluster);
+    order_.begin_launch(layout.threads, layout.cluster);
 }
 
 void Checker::begin_block(const Block& block) {
-    block_ = block;
-    // Copies that nobody waited for are forgotten.
-    if (under_way_ != 0) shared_ = Shadow(dynamic_begin_ + layout_.dynamic_shared_bytes);
-    under_way_ = 0;
-    waits_.clear();
-    waited_.assign(layout_.threads, !overlaps_);
-    order_.begin_block(block.index);
+    blocks_[block.rank] = block;
+    if (block.rank == 0) {
+        // Copies that nobody waited for are forgotten.
+        if (under_way_ != 0) shared_.assign(layout_.cluster, Shadow(dynamic_begin_ + layout_.dynamic_shared_bytes));
+        under_way_ = 0;
+        waits_.clear();
+        waited_.assign((layout_.cluster - 1) * ACTORS + layout_.threads, !overlaps_);
+        arrivals_.clear();
+    }
+    order_.begin_block(block);
+}
+
+// All blocks of the cluster have ended when the last one does.
+void Checker::end_block(const Block& block) {
+    if (block.rank + 1 < layout_.cluster) return;
+    for (const auto& [key, arrival] : arrivals_) {
+        if (order_.waited_for(arrival.stamp, key.second)) continue;
+        find(ENDED_BLOCK, {arrival.stamp.actor, arrival.stamp.site, arrival.barrier, sizeof(std::uint64_t),
+                           AccessKind::atomic, 0});
+    }
+    arrivals_.clear();
+}
+
+void Checker::barrier_arrived(const GpuThread& thread, const Call& call, const void* barrier) {
+    const unsigned rank = rank_at(number(barrier));
+    if (rank != rank_of(thread.actor)) {
+        const Stamp stamp = {order_.now(), findings_.site_of(call), std::uint16_t(thread.actor), 0};
+        arrivals_[{thread.actor, rank}] = {stamp, number(barrier)};
+    }
+    order_.barrier_arrived(thread.actor, barrier);
 }
 
 void Checker::access(const Access& access) {
     const std::uint32_t site = std::uint32_t(access.site - layout_.library);
     const std::uint16_t flags = access.kind == AccessKind::atomic ? Stamp::ATOMIC : 0;
-    const Visit one = {access.thread.number, site, access.address, access.bytes, access.kind, flags};
-    visit(one, access.space, access.offset);
+    const Visit one = {access.thread.actor, site, access.address, access.bytes, access.kind, flags};
+    visit(one, access.space, access.offset, rank_at(one.address));
     const bool shared = access.space != Space::global;
     if (access.kind == AccessKind::atomic && !shared) order_.atomic(one.thread, access.address);
 }
@@ -73,42 +99,42 @@ void Checker::fragment(const Warp& warp, const Call& call, const FragmentAccess&
     for (std::size_t line = 0; line < access.lines; ++line) {
         for (std::size_t at = 0; at < access.line_bytes; at += PIECE) {
             const unsigned lane = (line * 5 + at / PIECE) % WARP_SIZE;
-            visit({warp.threads[lane].number, site, access.address + line * access.stride + at, PIECE, access.kind,
+            visit({warp.threads[lane].actor, site, access.address + line * access.stride + at, PIECE, access.kind,
                    Stamp::FRAGMENT});
         }
     }
 }
 
 void Checker::waited_for_grid(const GpuThread& thread) {
-    if (waited_[thread.number]) return;
-    waited_[thread.number] = true;
-    waits_.push_back({order_.now(), 0, std::uint16_t(thread.number), 0});
+    if (waited_[thread.actor]) return;
+    waited_[thread.actor] = true;
+    waits_.push_back({order_.now(), 0, std::uint16_t(thread.actor), 0});
 }
 
 void Checker::copy_started(const GpuThread& thread, const CopyAccess& copy) {
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
-    if (copy.read != 0) visit({thread.number, site, number(copy.global), copy.read, AccessKind::read, 0});
-    visit({thread.number, site, number(copy.shared), copy.bytes, AccessKind::write, Stamp::COPY});
+    if (copy.read != 0) visit({thread.actor, site, number(copy.global), copy.read, AccessKind::read, 0});
+    visit({thread.actor, site, number(copy.shared), copy.bytes, AccessKind::write, Stamp::COPY});
     set_written(number(copy.shared), copy.bytes,
-                {Stamp::UNDER_WAY, site, std::uint16_t(thread.number), Stamp::COPY});
+                {Stamp::UNDER_WAY, site, std::uint16_t(thread.actor), Stamp::COPY});
 }
 
 void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
     --under_way_;
     set_written(number(copy.shared), copy.bytes,
-                {order_.now(), findings_.site_of(copy.call), std::uint16_t(thread.number), Stamp::COPY});
+                {order_.now(), findings_.site_of(copy.call), std::uint16_t(thread.actor), Stamp::COPY});
 }
 
 void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
-    check_waited({thread.number, site, number(copy.map.data), 0, AccessKind::read, 0});
-    const Visit written = {thread.number, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
+    check_waited({thread.actor, site, number(copy.map.data), 0, AccessKind::read, 0});
+    const Visit written = {thread.actor, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
     check_shown(written, shared_cells(written.address, written.bytes));
     visit(written);
     set_written(number(copy.shared), copy.bytes(),
-                {Stamp::UNDER_WAY, site, std::uint16_t(thread.number), Stamp::COPY});
+                {Stamp::UNDER_WAY, site, std::uint16_t(thread.actor), Stamp::COPY});
 }
 
 void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
@@ -123,10 +149,9 @@ void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
 void Checker::product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) {
     constexpr std::size_t WORD = 4;
     const std::uint32_t site = findings_.site_of(call);
-    const unsigned warpgroup = group.threads->number / WARPGROUP_SIZE;
-    const Stamp reads = {order_.now(), site, std::uint16_t(Ordering::TENSOR_CORES + warpgroup), 0};
+    const Stamp reads = {order_.now(), site, std::uint16_t(Ordering::tensor_cores(group)), 0};
     for (std::size_t i = 0; i < words.size(); ++i) {
-        const unsigned thread = group.threads[i * 5 % WARPGROUP_SIZE].number;
+        const unsigned thread = group.threads[i * 5 % WARPGROUP_SIZE].actor;
         const Visit one = {thread, site, words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
         const Cells cells = shared_cells(words[i], WORD);
         check_shown(one, cells);
@@ -134,14 +159,12 @@ void Checker::product_started(const Warpgroup& group, const Call& call, const st
             Cell& cell = cells.first[c];
             check_read(one, cell.write, cells);
             unsigned slot = 0;
-            while (slot < Cell::READS && cell.reads[slot].thread != reads.thread) ++slot;
+            while (slot < Cell::READS && cell.reads[slot].actor != reads.actor) ++slot;
             cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
         }
     }
-    order_.product_started(warpgroup);
+    order_.product_started(reads.actor);
 }
-
-void Checker::product_ended(const Warpgroup& group) { order_.product_ended(group.threads->number / WARPGROUP_SIZE); }
 
 // What threads have written with ordinary stores, the copy engine and the tensor cores see after a fence of the writer.
 void Checker::check_shown(const Visit& one, const Cells& cells) {
@@ -161,12 +184,13 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
                       const std::string& message) {
     const char* const kinds[] = {"barrier", "misaligned access", "misuse"};
     const std::uint32_t site = findings_.site_of(call);
+    arrivals_.clear();  // of a cluster that does not come to its end
     if (!findings_.is_new(kinds[int(reason)], site, 0)) return;
     Finding finding{};
     finding.kind = kinds[int(reason)];
-    finding.party = party(thread.number, block_.index, site, reason == Stop::deadlock ? "waits" : "uses");
+    finding.party = party(thread.actor, thread.block->index, site, reason == Stop::deadlock ? "waits" : "uses");
     finding.message = message;
-    if ((finding.has_place = address != 0)) finding.place = place(address, 0);
+    if ((finding.has_place = address != 0)) finding.place = place(address, 0, rank_of(thread.actor));
     findings_.put(std::move(finding));
 }
 
@@ -174,15 +198,24 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
 void Checker::visit(const Visit& one) {
     const auto offset_in = [&](const void* begin) { return one.address - number(begin); };
     if (offset_in(layout_.static_shared) < layout_.static_shared_bytes) {
-        visit(one, Space::static_shared, offset_in(layout_.static_shared));
-    } else if (offset_in(layout_.dynamic_shared) < layout_.dynamic_shared_bytes) {
-        visit(one, Space::dynamic_shared, offset_in(layout_.dynamic_shared));
+        return visit(one, Space::static_shared, offset_in(layout_.static_shared), 0);
+    }
+    const unsigned rank = rank_at(one.address);
+    if (offset_in(dynamic_shared(rank)) < layout_.dynamic_shared_bytes) {
+        visit(one, Space::dynamic_shared, offset_in(dynamic_shared(rank)), rank);
     } else {
-        visit(one, Space::global, 0);
+        visit(one, Space::global, 0, 0);
     }
 }
 
-void Checker::visit(const Visit& one, Space space, std::size_t offset) {
+// The block in whose dynamic shared memory an address is, if it is in any.
+unsigned Checker::rank_at(std::uintptr_t address) const {
+    if (layout_.cluster == 1) return 0;
+    const std::size_t rank = (address - number(layout_.dynamic_shared)) / layout_.dynamic_shared_stride;
+    return rank < layout_.cluster ? unsigned(rank) : 0;
+}
+
+void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
     if (one.bytes <= 16 && one.address % one.bytes != 0) {
         find("misaligned access", one);
         refusal = "a misaligned access ends the launch";
@@ -200,7 +233,7 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset) {
         const std::size_t in_region = one.address - region.begin;
         const bool reads = one.kind == AccessKind::read;
         if (!region.allows(in_region, one.bytes, reads)) return outside(one);
-        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), 1, region.written});
+        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), 1, order_.together(), region.written});
         if (!reads) find("write to an input", one);
     } else if (space == Space::static_shared) {
         // Inside of one variable: not in its neighbour, nor in the padding between them.
@@ -208,17 +241,22 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset) {
             owners_[offset] != owners_[offset + one.bytes - 1]) {
             return outside(one);
         }
-        touch(one, {shared_.range(offset, one.bytes), order_.block_start(), false});
+        touch(one, cells_of(offset, one.bytes, rank));
     } else {
         if (offset + one.bytes > layout_.dynamic_shared_bytes) return outside(one);
-        touch(one, {shared_.range(dynamic_begin_ + offset, one.bytes), order_.block_start(), false});
+        touch(one, cells_of(dynamic_begin_ + offset, one.bytes, rank));
     }
 }
 
+Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned rank) {
+    return {shared_[rank].range(offset, bytes), order_.start(), order_.barrier(rank * ACTORS), false};
+}
+
 Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) {
-    std::size_t offset = address - number(layout_.static_shared);
-    if (offset >= layout_.static_shared_bytes) offset = dynamic_begin_ + address - number(layout_.dynamic_shared);
-    return {shared_.range(offset, bytes), order_.block_start(), false};
+    const std::size_t offset = address - number(layout_.static_shared);
+    if (offset < layout_.static_shared_bytes) return cells_of(offset, bytes, 0);
+    const unsigned rank = rank_at(address);
+    return cells_of(dynamic_begin_ + address - number(dynamic_shared(rank)), bytes, rank);
 }
 
 void Checker::touch(const Visit& one, const Cells& cells) {
@@ -226,12 +264,12 @@ void Checker::touch(const Visit& one, const Cells& cells) {
 }
 
 void Checker::read(const Visit& one, const Cells& cells) {
-    const Time start = order_.block_start(), span = order_.barrier() - start;
+    const Time start = order_.start(), span = cells.barrier - start;
     const Stamp stamp = {order_.now(), one.site, std::uint16_t(one.thread), one.flags};
     // Whether every later write that the old read comes in conflict with does so with the new one too.
     const auto replaces = [&](const Stamp& old) {
         return old.time < cells.oldest || (old.time - start < span && !Ordering::is_tensor_cores(old)) ||
-               (old.thread == one.thread && old.time >= start);
+               (old.actor == one.thread && old.time >= start);
     };
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
@@ -243,7 +281,7 @@ void Checker::read(const Visit& one, const Cells& cells) {
     }
 }
 
-// Where the last write was not before the block's last barrier.
+// Where the last write was not before the last barrier.
 void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells& cells) {
     if (last_write.time < cells.oldest) {
         if (!cells.written) find("uninitialized read", one);
@@ -302,35 +340,38 @@ void Checker::find(const char* kind, const Visit& one, const Stamp* other, const
     if (!findings_.is_new(kind, one.site, other ? other->site : 0)) return;
     Finding finding{};
     finding.kind = kind;
-    const char* const does = one.flags & Stamp::COPY ? "starts a copy to" : DOES[int(one.kind)];
-    finding.party = party(one.thread, block_.index, one.site, does);
+    const char* const does = kind == ENDED_BLOCK ? "arrives at" : one.flags & Stamp::COPY ? "starts a copy to" : DOES[int(one.kind)];
+    finding.party = party(one.thread, blocks_[rank_of(one.thread)].index, one.site, does);
     finding.has_place = true;
-    finding.place = place(one.address, one.bytes);
+    finding.place = place(one.address, one.bytes, rank_of(one.thread));
     if ((finding.has_other = other != nullptr)) {
-        const bool earlier_block = other->time < order_.block_start();
-        const uint3 block = earlier_block ? order_.block_at(other->time) : block_.index;
-        finding.other = party(other->thread, block, other->site, other_did);
+        finding.other = party(other->actor, order_.block_of(*other), other->site, other_did);
     }
     findings_.put(std::move(finding));
 }
 
-Finding::Party Checker::party(unsigned thread, const uint3& block, std::uint32_t site, const char* did) const {
-    const dim3& extents = block_.threads;
+Finding::Party Checker::party(unsigned actor, const uint3& block, std::uint32_t site, const char* did) const {
+    const dim3& extents = blocks_[0].threads;
+    const unsigned thread = actor % ACTORS;
     const uint3 index = {thread % extents.x, thread / extents.x % extents.y, thread / extents.x / extents.y};
     const char* const engine = thread >= Ordering::TENSOR_CORES ? "the tensor cores" : "the copy engine";
     return {did, block, index, thread < Ordering::ENGINE ? nullptr : engine, site};
 }
 
-// The element at an address; in no array, of the nearest one, as if that went on.
-Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes) const {
+// The element at an address; in no array, of the nearest one, as if that went on. In shared memory of another block than that
+// of this rank, which block's it is.
+Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigned rank) const {
     using Signed = std::int64_t;
     const auto floor_div = [](Signed a, Signed b) { return a / b - (a % b < 0); };
     const auto distance = [&](std::uintptr_t begin, std::size_t bytes) -> std::uintptr_t {
         return address < begin ? begin - address : address - begin < bytes ? 0 : address - begin - bytes + 1;
     };
-    std::uintptr_t nearest = distance(number(layout_.dynamic_shared), layout_.dynamic_shared_bytes);
+    const unsigned there = rank_at(address);
+    const std::uintptr_t begin = number(dynamic_shared(there));
+    std::uintptr_t nearest = distance(begin, layout_.dynamic_shared_bytes);
     if (layout_.dynamic_shared_bytes == 0) nearest = std::numeric_limits<std::uintptr_t>::max();
-    Finding::Place result = {"dynamic shared memory", true, {Signed(address - number(layout_.dynamic_shared))},
+    const std::string of_block = there == rank ? "" : " of block " + describe(blocks_[there].index);
+    Finding::Place result = {"dynamic shared memory" + of_block, true, {Signed(address - begin)},
                              {Signed(layout_.dynamic_shared_bytes)}, 1};
     for (const Variable& variable : variables_) {
         const std::uintptr_t begin = number(layout_.static_shared) + variable.offset;

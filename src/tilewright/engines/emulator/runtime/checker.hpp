@@ -25,27 +25,30 @@ class Checker : public Observer {
 
     void begin_launch(const Layout& layout) override;
     void begin_block(const Block& block) override;
+    void end_block(const Block& block) override;
+    void thread_returned(const GpuThread& thread) override { order_.returned(thread.actor); }
     void access(const Access& access) override;
-    void block_barrier(const Call&) override { order_.block_barrier(); }
+    void block_barrier(const Block& block, const Call&) override { order_.block_barrier(block.rank); }
+    void cluster_barrier(const Call&) override { order_.cluster_barrier(); }
     void warp_exchange(const Warp& warp, unsigned lanes, const Call& call) override;
     void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override;
-    void fence(const GpuThread& thread) override { order_.fence(thread.number); }
+    void fence(const GpuThread& thread) override { order_.fence(thread.actor); }
     void waited_for_grid(const GpuThread& thread) override;
     void copy_started(const GpuThread& thread, const CopyAccess& copy) override;
     void copy_landed(const GpuThread& thread, const CopyAccess& copy) override;
     void tile_started(const GpuThread& thread, const TileCopy& copy, const void* barrier) override;
     void tile_landed(const TileCopy& copy, const void* barrier) override;
-    void barrier_made(const GpuThread&, const Call&, const void* barrier) override { order_.barrier_made(barrier); }
-    void barrier_arrived(const GpuThread& thread, const Call&, const void* barrier) override {
-        order_.barrier_arrived(thread.number, barrier);
+    void barrier_made(const GpuThread& thread, const Call&, const void* barrier) override {
+        order_.barrier_made(thread.actor, barrier);
     }
+    void barrier_arrived(const GpuThread& thread, const Call& call, const void* barrier) override;
     void barrier_passed(const GpuThread& thread, const Call&, const void* barrier) override {
-        order_.barrier_passed(thread.number, barrier);
+        order_.barrier_passed(thread.actor, barrier);
     }
     void phase_ended(const void* barrier) override { order_.phase_ended(barrier); }
-    void fence_async(const GpuThread& thread) override { order_.fence_async(thread.number); }
+    void fence_async(const GpuThread& thread) override { order_.fence_async(thread.actor); }
     void product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) override;
-    void product_ended(const Warpgroup& group) override;
+    void product_ended(const Warpgroup& group) override { order_.product_ended(group); }
     void stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                  const std::string& message) override;
     std::string report() override { return findings_.json(); }
@@ -53,7 +56,7 @@ class Checker : public Observer {
   private:
     // An access that is being checked.
     struct Visit {
-        unsigned thread;
+        unsigned thread;  // its number as an actor
         std::uint32_t site;
         std::uintptr_t address;
         std::size_t bytes;
@@ -64,11 +67,12 @@ class Checker : public Observer {
     // The cells that it concerns.
     struct Cells : Shadow::Range {
         Time oldest;   // stamps before this one say nothing: shared memory is another block's then
+        Time barrier;  // before this one, those of all who may access them are ordered
         bool written;  // whether all have values from the beginning
     };
 
     void visit(const Visit& visit);
-    void visit(const Visit& visit, Space space, std::size_t offset);
+    void visit(const Visit& visit, Space space, std::size_t offset, unsigned rank);
     void touch(const Visit& visit, const Cells& cells);
     void read(const Visit& visit, const Cells& cells);
     void check_read(const Visit& visit, const Stamp& last_write, const Cells& cells);
@@ -77,12 +81,17 @@ class Checker : public Observer {
     void check_waited(const Visit& visit);
     void check_shown(const Visit& visit, const Cells& cells);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);
+    Cells cells_of(std::size_t offset, std::size_t bytes, unsigned rank);
+    unsigned rank_at(std::uintptr_t address) const;
+    const unsigned char* dynamic_shared(unsigned rank) const {
+        return layout_.dynamic_shared + rank * layout_.dynamic_shared_stride;
+    }
     void set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp);
 
     void outside(const Visit& visit);
     void find(const char* kind, const Visit& visit, const Stamp* other = nullptr, const char* other_did = "");
-    Finding::Party party(unsigned thread, const uint3& block, std::uint32_t site, const char* did) const;
-    Finding::Place place(std::uintptr_t address, std::size_t bytes) const;
+    Finding::Party party(unsigned actor, const uint3& block, std::uint32_t site, const char* did) const;
+    Finding::Place place(std::uintptr_t address, std::size_t bytes, unsigned rank) const;
 
     struct Variable {
         std::string name;
@@ -94,15 +103,21 @@ class Checker : public Observer {
     std::vector<Variable> variables_;
     std::vector<std::uint16_t> owners_;  // of the bytes of static shared memory: index of a variable plus 1, or 0
     Layout layout_{};
-    Shadow shared_;                   // static, and behind it dynamic shared memory
-    std::size_t dynamic_begin_ = 0;   // in shared_
-    Block block_{};
+    std::vector<Shadow> shared_;      // static, and behind it dynamic shared memory, by the block's rank
+    std::size_t dynamic_begin_ = 0;   // in each of them
+    std::vector<Block> blocks_;       // that run, by rank
     std::size_t under_way_ = 0;  // copies
     bool overlaps_;
-    std::vector<Stamp> waits_;  // of this block's threads, for the launch before
-    std::vector<bool> waited_;  // by thread: whether it, or one that came before it, has waited
+    std::vector<Stamp> waits_;  // of these blocks' threads, for the launch before
+    std::vector<bool> waited_;  // by actor: whether it, or one that came before it, has waited
     Ordering order_;
     Findings findings_;
+    // Arrivals at barriers of other blocks, the last of each thread at each block.
+    struct Arrival {
+        Stamp stamp;
+        std::uintptr_t barrier;
+    };
+    std::map<std::pair<unsigned, unsigned>, Arrival> arrivals_;
     std::uint32_t turn_ = 0;  // which of a cell's reads is given up next
 };
 

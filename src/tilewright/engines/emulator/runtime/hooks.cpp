@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "block_runner.hpp"
+#include "cluster.hpp"
 
 #define HOOK SIMT_EXPORT
 #define SITE reinterpret_cast<std::uintptr_t>(__builtin_return_address(0))
@@ -20,7 +21,7 @@ inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, Acc
     if (offset >= static_shared_.bytes) {
         space = Space::dynamic_shared;
         offset = address - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
-        if (offset >= launch_.dynamic_shared_bytes) {
+        if (offset >= launch_.dynamic_shared_bytes && !cluster_->holds(address, offset)) {
             space = Space::global;
             if (is_own(address)) return;
         }

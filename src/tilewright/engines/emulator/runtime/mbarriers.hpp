@@ -20,7 +20,7 @@ struct Mbarrier {
     std::int64_t bytes = 0;          // announced less come, of the current phase
     std::uint64_t phase = 0;
     const GpuThread* maker;
-    std::uint64_t made_after[2];     // barriers that the maker's block and warp had passed
+    std::uint64_t made_after[3];     // barriers that the maker's block, warp and cluster had passed
     bool fenced = false;             // whether the copy engine is sure to see it
     std::vector<GpuThread*> waiting = {};
     std::deque<TileCopy> coming = {};  // copies that count their bytes here

@@ -2,10 +2,12 @@
 //
 // A launch of a kernel in the CHECKED build may carry one. Such a launch runs on one thread of the host, one block
 // after the other, and within a block one CUDA thread at a time until it waits: all calls of an observer come in that
-// order. What it is told:
+// order. The blocks of a cluster run together: all of them begin, by rank, then each in turn runs until it waits, and
+// at last all of them end. What it is told:
 //
 //   begin_block ... end_block
 //       Around all else. Each thread of a block begins at its first event; none is announced.
+//   thread_returned
 //   access
 //       An access of memory that the kernel's code is about to make. Of shared and global memory only: not of a
 //       thread's own stack, nor of kernel parameters, threadIdx and the like, nor of constants. A float4 is one access
@@ -14,6 +16,8 @@
 //       the copy of a large struct is one on each side, of any number of bytes.
 //   block_barrier
 //       The block's threads have all come to a __syncthreads (or _count, _and, _or).
+//   cluster_barrier
+//       All threads of all blocks of the cluster have come to a cluster_sync.
 //   warp_exchange
 //       Lanes have come together: __syncwarp, shuffles, votes, by call.operation.
 //   fragment
@@ -26,7 +30,7 @@
 //       cp.async: started by a thread; carried out, when that thread waits.
 //   tile_started, tile_landed
 //       A tile of a tensor map: the same, but it lands when the threads waiting at its barrier can only go on with it.
-//       No thread carries it out.
+//       No thread carries it out. One that goes to several blocks of a cluster starts and lands once for each of them.
 //   barrier_made, barrier_arrived, barrier_passed, phase_ended
 //       mbarriers. `passed`: a thread goes on from its wait. `ended`: all arrivals and bytes of the phase have come.
 //   fence_async
@@ -97,21 +101,26 @@ class Observer {
   public:
     virtual ~Observer() = default;
 
-    // Once, before the first block: where the block's shared memory lies, and how many threads it has.
+    // Once, before the first block: where the block's shared memory lies, and how many threads it has. In a cluster, that
+    // of the block of rank 0, and how far on that of the next one lies; none of them has static shared memory.
     struct Layout {
         const unsigned char* static_shared;
         std::size_t static_shared_bytes;
         const unsigned char* dynamic_shared;
         std::size_t dynamic_shared_bytes;
+        std::size_t dynamic_shared_stride;
         unsigned threads;
+        unsigned cluster;  // blocks
         std::uintptr_t library;  // where the kernel's library was loaded: sites are in it
     };
     virtual void begin_launch(const Layout&) {}
 
     virtual void begin_block(const Block&) {}
-    virtual void end_block() {}
+    virtual void end_block(const Block&) {}
+    virtual void thread_returned(const GpuThread&) {}
     virtual void access(const Access&) {}
-    virtual void block_barrier(const Call&) {}
+    virtual void block_barrier(const Block&, const Call&) {}
+    virtual void cluster_barrier(const Call&) {}
     virtual void warp_exchange(const Warp&, unsigned /*lanes*/, const Call&) {}
     virtual void fragment(const Warp&, const Call&, const FragmentAccess&) {}
     virtual void fence(const GpuThread&) {}

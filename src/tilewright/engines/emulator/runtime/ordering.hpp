@@ -3,10 +3,11 @@
 // Time counts the events that order accesses. A barrier of the block orders all that came before it with all that comes
 // after: the common case, and one comparison. Between two barriers each thread knows of the others what __syncwarp and
 // mbarriers told it: up to which time their accesses come before its own (vector clocks; Flanagan and Freund,
-// "FastTrack", 2009). Blocks know of one another what they passed on by an atomic operation between fences (CUDA C++
+// "FastTrack", 2009). So do the blocks of a cluster of one another, which run at the same time. Other blocks know of one another what they passed on by an atomic operation between fences (CUDA C++
 // Programming Guide, "Memory Fence Functions"): see release.hpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -21,27 +22,27 @@
 
 namespace simt {
 
-// Up to which time the accesses of others come before one's own. A row for each warp, one for the copy engine, which
-// counts as a thread of its own for each mbarrier, and the last for the tensor cores, one for each warpgroup.
+// Up to which time the accesses of others come before one's own, by actor.
 class View {
   public:
-    static constexpr unsigned ROWS = 34;
+    static constexpr unsigned ROWS = ACTORS / WARP_SIZE;  // of a block: one for each warp, and two more
     using Row = std::array<Time, WARP_SIZE>;
 
-    Time operator[](unsigned thread) const {
-        const Row* const row = rows_[thread / WARP_SIZE].get();
-        return row ? (*row)[thread % WARP_SIZE] : 0;
+    Time operator[](unsigned actor) const {
+        const unsigned index = actor / WARP_SIZE;
+        return index < rows_.size() && rows_[index] ? (*rows_[index])[actor % WARP_SIZE] : 0;
     }
 
     Row& row(unsigned index) {
+        if (rows_.size() <= index) rows_.resize(index + 1);
         if (!rows_[index]) rows_[index] = std::make_unique<Row>(Row{});
         return *rows_[index];
     }
 
-    void learn(unsigned thread, Time time) { row(thread / WARP_SIZE)[thread % WARP_SIZE] = time; }
+    void learn(unsigned actor, Time time) { row(actor / WARP_SIZE)[actor % WARP_SIZE] = time; }
 
     void learn(const View& other) {
-        for (unsigned i = 0; i < ROWS; ++i) {
+        for (unsigned i = 0; i < other.rows_.size(); ++i) {
             if (!other.rows_[i]) continue;
             Row& own = row(i);
             for (unsigned lane = 0; lane < WARP_SIZE; ++lane) own[lane] = std::max(own[lane], (*other.rows_[i])[lane]);
@@ -49,52 +50,74 @@ class View {
     }
 
   private:
-    std::array<std::unique_ptr<Row>, ROWS> rows_;
+    std::vector<std::unique_ptr<Row>> rows_;
 };
 
 class Ordering {
   public:
-    static constexpr unsigned ENGINE = (View::ROWS - 2) * WARP_SIZE;  // the first of its threads
-    static constexpr unsigned TENSOR_CORES = ENGINE + WARP_SIZE;      // of the first warpgroup
+    // Of a block's actors: the first of the copy engine, which counts as one of its own for each mbarrier, and of the tensor
+    // cores, one for each warpgroup.
+    static constexpr unsigned ENGINE = 32 * WARP_SIZE;
+    static constexpr unsigned TENSOR_CORES = ENGINE + WARP_SIZE;
 
-    void begin_launch(unsigned threads) {
-        views_ = std::vector<View>(threads);
-        async_fences_.assign(threads, 0);
-        products_.assign((threads + WARPGROUP_SIZE - 1) / WARPGROUP_SIZE, {});
+    // threads: of each of a cluster's blocks.
+    void begin_launch(unsigned threads, unsigned cluster) {
+        threads_ = threads;
+        blocks_ = std::vector<Running>(cluster);
+        views_ = std::vector<View>((cluster - 1) * ACTORS + threads);
+        async_fences_.assign(views_.size(), 0);
+        products_.assign((cluster - 1) * WARPGROUPS + (threads + WARPGROUP_SIZE - 1) / WARPGROUP_SIZE, {});
         read_.assign(products_.size(), 0);
         read_before_barrier_ = read_;
-        releases_.begin_launch(threads);
+        releases_.begin_launch(threads, cluster);
     }
 
-    void begin_block(const uint3& index) {
-        block_start_ = barrier_ = ++now_;
-        barriers_.clear();
-        for (auto& times : products_) times.clear();
-        releases_.begin_block(now_, index);
+    // To be called for each block of a cluster, before any of them runs.
+    void begin_block(const Block& block) {
+        if (block.rank == 0) {
+            start_ = together_ = ++now_;
+            barriers_.clear();
+            for (auto& times : products_) times.clear();
+        }
+        blocks_[block.rank] = {start_};
+        releases_.begin_block(block.rank, start_, block.index);
     }
 
     Time now() const { return now_; }
-    Time block_start() const { return block_start_; }
+    Time start() const { return start_; }  // of the blocks that run
 
-    // When the block last met: what came earlier in this block comes before all that any of its threads does now.
-    Time barrier() const { return barrier_; }
+    // When the block of an actor last met: what came earlier in this block comes before all that any of its threads does now.
+    Time barrier(unsigned actor) const { return blocks_[rank_of(actor)].barrier; }
 
-    void block_barrier() {
-        barrier_ = ++now_;
-        read_before_barrier_ = read_;
-        releases_.block_barrier(now_);
+    // The same of all blocks that run.
+    Time together() const { return is_cluster() ? together_ : blocks_[0].barrier; }
+
+    void block_barrier(unsigned rank) {
+        ++now_;
+        if (is_cluster()) learn_all(rank, blocks_[rank].known);
+        pass_barrier(rank);
+    }
+
+    void cluster_barrier() {
+        together_ = ++now_;
+        View all;
+        for (unsigned rank = 0; is_cluster() && rank < blocks_.size(); ++rank) learn_all(rank, all);
+        for (unsigned rank = 0; rank < blocks_.size(); ++rank) {
+            if (is_cluster()) blocks_[rank].known.learn(all);
+            pass_barrier(rank);
+        }
     }
 
     // The lanes know of one another, and what any of them knew.
     void warp_barrier(const Warp& warp, unsigned lanes) {
         View together;
         for (unsigned left = lanes; left != 0; left &= left - 1) {
-            const unsigned thread = warp.threads[__builtin_ctz(left)].number;
+            const unsigned thread = warp.threads[__builtin_ctz(left)].actor;
             together.learn(views_[thread]);
             together.learn(thread, now_);
         }
         for (unsigned left = lanes; left != 0; left &= left - 1) {
-            views_[warp.threads[__builtin_ctz(left)].number].learn(together);
+            views_[warp.threads[__builtin_ctz(left)].actor].learn(together);
         }
         ++now_;
     }
@@ -105,17 +128,20 @@ class Ordering {
 
     void atomic(unsigned thread, std::uintptr_t address) { releases_.atomic(thread, address, now_++); }
 
-    void barrier_made(const void* barrier) {
-        barriers_[barrier].engine = ENGINE + unsigned(barriers_.size() - 1) % WARP_SIZE;
+    void barrier_made(unsigned thread, const void* barrier) {
+        const unsigned rank = rank_of(thread);
+        barriers_[barrier].engine = rank * ACTORS + ENGINE + blocks_[rank].made++ % WARP_SIZE;
     }
     void barrier_arrived(unsigned thread, const void* barrier) {
-        barriers_[barrier].coming.learn(views_[thread]);
-        barriers_[barrier].coming.learn(thread, now_++);
+        View& coming = barriers_[barrier].coming;
+        coming.learn(views_[thread]);
+        if (is_cluster()) coming.learn(blocks_[rank_of(thread)].known);
+        coming.learn(thread, now_++);
     }
     void barrier_passed(unsigned thread, const void* barrier) { views_[thread].learn(barriers_[barrier].ended); }
     void phase_ended(const void* barrier) { barriers_[barrier].ended.learn(barriers_[barrier].coming); }
 
-    // The copy engine's thread for an mbarrier, which has now written what it counts there.
+    // The copy engine's actor for an mbarrier, which has now written what it counts there.
     unsigned engine_arrived(const void* barrier) {
         Barrier& at = barriers_[barrier];
         at.coming.learn(at.engine, now_++);
@@ -125,48 +151,99 @@ class Ordering {
     // What a thread has written is shown to the copy engine and the tensor cores.
     void fence_async(unsigned thread) { async_fences_[thread] = now_++; }
     bool shown(const Stamp& write) const {
-        return write.thread >= ENGINE || write.time < block_start_ || write.time <= async_fences_[write.thread];
+        return write.actor % ACTORS >= ENGINE || write.time < start_ || write.time <= async_fences_[write.actor];
+    }
+
+    // The actor that a warpgroup's products read as.
+    static unsigned tensor_cores(const Warpgroup& group) {
+        const GpuThread& first = *group.threads;
+        return rank_of(first.actor) * ACTORS + TENSOR_CORES + first.number / WARPGROUP_SIZE;
     }
 
     // A product starts, whose reads are the tensor cores' at `now`; it ends, and the warpgroup's threads know of them.
-    void product_started(unsigned warpgroup) { products_[warpgroup].push_back(now_++); }
-    void product_ended(unsigned warpgroup) {
-        read_[warpgroup] = products_[warpgroup].front();
-        for (unsigned t = warpgroup * WARPGROUP_SIZE; t < (warpgroup + 1) * WARPGROUP_SIZE; ++t) {
-            views_[t].learn(TENSOR_CORES + warpgroup, products_[warpgroup].front());
-        }
-        products_[warpgroup].pop_front();
+    void product_started(unsigned tensor_cores) { products_[index_of(tensor_cores)].push_back(now_++); }
+    void product_ended(const Warpgroup& group) {
+        const unsigned actor = tensor_cores(group), index = index_of(actor);
+        read_[index] = products_[index].front();
+        for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) views_[group.threads[t].actor].learn(actor, read_[index]);
+        products_[index].pop_front();
+    }
+
+    // A thread has returned: what it knew, its block waited for before it ended.
+    void returned(unsigned thread) {
+        if (is_cluster()) blocks_[rank_of(thread)].waited_for.learn(views_[thread]);
+    }
+    bool waited_for(const Stamp& stamp, unsigned rank) const {
+        return stamp.time < together_ || stamp.time <= blocks_[rank].waited_for[stamp.actor] ||
+               stamp.time <= blocks_[rank].known[stamp.actor];
     }
 
     // Whether an access comes before what a thread does now. Which lanes move a fragment's elements nobody knows: there
     // an access does not come before for being the same lane's.
     bool before(const Stamp& stamp, unsigned thread, bool in_fragment) const {
-        if (stamp.time < block_start_) return releases_.before(stamp, thread);
+        if (stamp.time < start_) return releases_.before(stamp, thread);
+        const Running& block = blocks_[rank_of(thread)];
+        const bool own = rank_of(stamp.actor) == rank_of(thread);
         if (is_tensor_cores(stamp)) {
-            return stamp.time <= read_before_barrier_[stamp.thread - TENSOR_CORES] ||
-                   stamp.time <= views_[thread][stamp.thread];
+            if (own && stamp.time <= read_before_barrier_[index_of(stamp.actor)]) return true;
+        } else {
+            if (stamp.time < (own ? block.barrier : together_)) return true;
+            if (stamp.actor == thread && !in_fragment && !(stamp.flags & Stamp::FRAGMENT)) return true;
         }
-        if (stamp.time < barrier_) return true;
-        if (stamp.thread == thread && !in_fragment && !(stamp.flags & Stamp::FRAGMENT)) return true;
-        return stamp.time <= views_[thread][stamp.thread];
+        if (stamp.time <= views_[thread][stamp.actor]) return true;
+        if (!is_cluster()) return false;
+        const bool is_thread = stamp.actor % ACTORS < ENGINE;
+        return stamp.time <= block.known[stamp.actor] || (!own && is_thread && releases_.before(stamp, thread));
     }
 
     // Whose reads a barrier of the block orders only once they have been waited for.
-    static bool is_tensor_cores(const Stamp& stamp) { return stamp.thread >= TENSOR_CORES; }
+    static bool is_tensor_cores(const Stamp& stamp) { return stamp.actor % ACTORS >= TENSOR_CORES; }
 
-    // The block that ran at a time.
-    const uint3& block_at(Time time) const { return releases_.block_at(time); }
+    // The block that left a stamp.
+    const uint3& block_of(const Stamp& stamp) const { return releases_.block_of(stamp); }
 
   private:
+    static constexpr unsigned WARPGROUPS = ENGINE / WARPGROUP_SIZE;  // of a block, at most
+
     struct Barrier {
         View coming, ended;  // told at arrivals of the current phase, and of the phases before
         unsigned engine;
     };
 
+    // A block that runs. What is a View is kept in clusters of several alone.
+    struct Running {
+        Time barrier = 0;
+        unsigned made = 0;      // mbarriers
+        View known = {};        // at its last barrier by all of its threads
+        View waited_for = {};   // by threads that have returned, when they did
+    };
+
+    bool is_cluster() const { return blocks_.size() > 1; }
+
+    static unsigned index_of(unsigned tensor_cores) {
+        return rank_of(tensor_cores) * WARPGROUPS + tensor_cores % ACTORS - TENSOR_CORES;
+    }
+
+    // All that threads of a block know, and all that they and the copy engine have done until now.
+    void learn_all(unsigned rank, View& into) const {
+        into.learn(blocks_[rank].known);
+        for (unsigned t = 0; t < threads_; ++t) into.learn(views_[rank * ACTORS + t]);
+        for (unsigned row = 0; row <= ENGINE / WARP_SIZE; ++row) into.row(rank * View::ROWS + row).fill(now_ - 1);
+    }
+
+    void pass_barrier(unsigned rank) {
+        blocks_[rank].barrier = now_;
+        const std::size_t first = rank * WARPGROUPS, end = std::min<std::size_t>(first + WARPGROUPS, read_.size());
+        std::copy(read_.begin() + first, read_.begin() + end, read_before_barrier_.begin() + first);
+        releases_.block_barrier(rank, now_);
+    }
+
     Time now_ = 0;
-    Time block_start_ = 0;
-    Time barrier_ = 0;
-    std::vector<View> views_;  // of the threads; times before the last barrier are out of date, and do no harm
+    Time start_ = 0;
+    Time together_ = 0;  // the last barrier of all blocks that run, or when they started
+    unsigned threads_ = 0;
+    std::vector<Running> blocks_;  // by rank
+    std::vector<View> views_;      // of the threads; times before the last barrier are out of date, and do no harm
     std::unordered_map<const void*, Barrier> barriers_;
     std::vector<Time> async_fences_;          // of the threads, the last
     std::vector<std::deque<Time>> products_;  // of the warpgroups, under way

@@ -26,71 +26,78 @@ class Releases {
   public:
     using Row = std::array<Time, WARP_SIZE>;
 
-    void begin_launch(unsigned threads) { fences_.assign(threads, {}); }
-
-    void begin_block(Time now, const uint3& index) {
-        blocks_.push_back({now, index});
-        barrier_ = now;
-        fenced_ = ever_fenced_ = false;
-        for (Fence& fence : fences_) fence = {};
-        fence_times_ = nullptr;
-        seen_.clear();
-        known_.clear();
-        threads_seen_.clear();
-        threads_known_.clear();
+    void begin_launch(unsigned threads, unsigned cluster) {
+        running_.assign(cluster, {});
+        for (Running& block : running_) block.fences.assign(threads, {});
     }
 
-    void block_barrier(Time now) {
-        if (fenced_) take(known_, seen_);
-        fenced_ = false;
-        for (const auto& [thread, notes] : threads_known_) take(known_, notes);
-        for (const auto& [thread, notes] : threads_seen_) take(seen_, notes);
-        threads_known_.clear();
-        threads_seen_.clear();
-        barrier_ = now;
+    void begin_block(unsigned rank, Time now, const uint3& index) {
+        blocks_.push_back({now, index});
+        Running& block = running_[rank];
+        std::vector<Fence> fences = std::move(block.fences);
+        fences.assign(fences.size(), {});
+        block = {now};
+        block.fences = std::move(fences);
+    }
+
+    void block_barrier(unsigned rank, Time now) {
+        Running& block = running_[rank];
+        if (block.fenced) take(block.known, block.seen);
+        block.fenced = false;
+        for (const auto& [thread, notes] : block.threads_known) take(block.known, notes);
+        for (const auto& [thread, notes] : block.threads_seen) take(block.seen, notes);
+        block.threads_known.clear();
+        block.threads_seen.clear();
+        block.barrier = now;
     }
 
     // own: what the thread knows of its warp.
-    void fence(unsigned thread, Time now, const Row& own) {
-        fences_[thread] = {now, barrier_, own};
-        fenced_ = ever_fenced_ = true;
-        fence_times_ = nullptr;
-        const auto seen = threads_seen_.find(thread);
-        if (seen != threads_seen_.end()) take(threads_known_[thread], seen->second);
+    void fence(unsigned actor, Time now, const Row& own) {
+        Running& block = running_[rank_of(actor)];
+        const unsigned thread = actor % ACTORS;
+        block.fences[thread] = {now, block.barrier, own};
+        block.fenced = block.ever_fenced = true;
+        block.fence_times = nullptr;
+        const auto seen = block.threads_seen.find(thread);
+        if (seen != block.threads_seen.end()) take(block.threads_known[thread], seen->second);
     }
 
-    void atomic(unsigned thread, std::uintptr_t address, Time now) {
-        if (!ever_fenced_ && left_.count(address) == 0) return;  // it makes sure of nothing, and learns nothing
-        if (!fence_times_) {
+    void atomic(unsigned actor, std::uintptr_t address, Time now) {
+        Running& block = running_[rank_of(actor)];
+        const unsigned thread = actor % ACTORS;
+        if (!block.ever_fenced && left_.count(address) == 0) return;  // it makes sure of nothing, and learns nothing
+        if (!block.fence_times) {
             auto times = std::make_shared<std::vector<Time>>();
-            for (const Fence& fence : fences_) times->push_back(fence.time);
-            fence_times_ = std::move(times);
+            for (const Fence& fence : block.fences) times->push_back(fence.time);
+            block.fence_times = std::move(times);
         }
         auto note = std::make_shared<Note>();
         note->thread = thread;
         note->time = now;
-        note->barrier = barrier_;
-        note->fence = fences_[thread];
-        note->fences = fence_times_;
+        note->barrier = block.barrier;
+        note->fence = block.fences[thread];
+        note->fences = block.fence_times;
         Notes& left_here = left_[address];
-        if (!left_here.empty()) take(threads_seen_[thread], left_here);
-        take(left_here, known_);
-        if (fences_[thread].time >= barrier_) take(left_here, seen_);
-        const auto known = threads_known_.find(thread);
-        if (known != threads_known_.end()) take(left_here, known->second);
-        left_here[{blocks_.size() - 1, thread}] = std::move(note);
+        if (!left_here.empty()) take(block.threads_seen[thread], left_here);
+        take(left_here, block.known);
+        if (block.fences[thread].time >= block.barrier) take(left_here, block.seen);
+        const auto known = block.threads_known.find(thread);
+        if (known != block.threads_known.end()) take(left_here, known->second);
+        left_here[{blocks_.size() - running_.size() + rank_of(actor), thread}] = std::move(note);
     }
 
-    // Whether the access, of an earlier block, comes before what a thread does now.
-    bool before(const Stamp& stamp, unsigned thread) const {
-        const std::size_t block = ordinal(stamp.time);
-        if (covered(known_, block, stamp)) return true;
-        if (fences_[thread].time >= barrier_ && covered(seen_, block, stamp)) return true;
-        const auto known = threads_known_.find(thread);
-        return known != threads_known_.end() && covered(known->second, block, stamp);
+    // Whether the access, of another block, comes before what a thread does now.
+    bool before(const Stamp& stamp, unsigned actor) const {
+        const Running& block = running_[rank_of(actor)];
+        const unsigned thread = actor % ACTORS;
+        const std::size_t other = ordinal(stamp);
+        if (covered(block.known, other, stamp)) return true;
+        if (block.fences[thread].time >= block.barrier && covered(block.seen, other, stamp)) return true;
+        const auto known = block.threads_known.find(thread);
+        return known != block.threads_known.end() && covered(known->second, other, stamp);
     }
 
-    const uint3& block_at(Time time) const { return blocks_[ordinal(time)].index; }
+    const uint3& block_of(const Stamp& stamp) const { return blocks_[ordinal(stamp)].index; }
 
   private:
     struct Fence {
@@ -99,7 +106,7 @@ class Releases {
         Row own = {};      // what the thread knew of its warp
     };
 
-    // What an atomic operation tells those that come later.
+    // What an atomic operation tells those that come later. Threads have their numbers in the block.
     struct Note {
         unsigned thread;
         Time time;
@@ -108,20 +115,32 @@ class Releases {
         std::shared_ptr<const std::vector<Time>> fences;  // of all threads of the block
 
         bool covers(const Stamp& stamp) const {
+            const unsigned other = stamp.actor % ACTORS;
             const bool atomic = stamp.flags & Stamp::ATOMIC;
-            if (stamp.time < barrier && (atomic || stamp.time <= (*fences)[stamp.thread])) return true;
-            if (stamp.thread == thread) return stamp.time <= (atomic ? time : fence.time);
-            const bool same_warp = stamp.thread / WARP_SIZE == thread / WARP_SIZE;
-            return stamp.time < fence.barrier || (same_warp && stamp.time <= fence.own[stamp.thread % WARP_SIZE]);
+            if (stamp.time < barrier && (atomic || stamp.time <= (*fences)[other])) return true;
+            if (other == thread) return stamp.time <= (atomic ? time : fence.time);
+            const bool same_warp = other / WARP_SIZE == thread / WARP_SIZE;
+            return stamp.time < fence.barrier || (same_warp && stamp.time <= fence.own[other % WARP_SIZE]);
         }
     };
 
-    // By block, in the order in which they ran, and thread.
+    // By block, in the order in which they began, and thread.
     using Notes = std::map<std::pair<std::size_t, unsigned>, std::shared_ptr<const Note>>;
 
     struct BlockStart {
-        Time start;
+        Time start;  // the same for all of a cluster
         uint3 index;
+    };
+
+    // A block that runs.
+    struct Running {
+        Time barrier = 0;
+        bool fenced = false;             // whether some thread fenced since the last barrier
+        bool ever_fenced = false;        // or in the block
+        std::vector<Fence> fences = {};  // of its threads
+        std::shared_ptr<const std::vector<Time>> fence_times = nullptr;  // of `fences`, or null: not copied since the last
+        Notes seen = {}, known = {};  // by all threads: what atomic operations read, and what a fence then made sure of
+        std::unordered_map<unsigned, Notes> threads_seen = {}, threads_known = {};  // by single ones, since the barrier
     };
 
     static void take(Notes& to, const Notes& from) {
@@ -138,23 +157,16 @@ class Releases {
         return false;
     }
 
-    std::size_t ordinal(Time time) const {
-        const auto later = std::upper_bound(blocks_.begin(), blocks_.end(), time,
+    // The number of the block that left a stamp.
+    std::size_t ordinal(const Stamp& stamp) const {
+        const auto later = std::upper_bound(blocks_.begin(), blocks_.end(), stamp.time,
                                             [](Time t, const BlockStart& block) { return t < block.start; });
-        return std::size_t(later - blocks_.begin()) - 1;
+        return std::size_t(later - blocks_.begin()) - running_.size() + rank_of(stamp.actor);
     }
 
     std::vector<BlockStart> blocks_;
     std::unordered_map<std::uintptr_t, Notes> left_;  // at words, by atomic operations
-
-    // Of the block that runs.
-    Time barrier_ = 0;
-    bool fenced_ = false;        // whether some thread fenced since the last barrier
-    bool ever_fenced_ = false;   // or in the block
-    std::vector<Fence> fences_;  // of its threads
-    std::shared_ptr<const std::vector<Time>> fence_times_;  // of `fences_`, or null: not copied since the last fence
-    Notes seen_, known_;         // by all threads: what atomic operations read, and what a fence then made sure of
-    std::unordered_map<unsigned, Notes> threads_seen_, threads_known_;  // by single threads, since the last barrier
+    std::vector<Running> running_;                    // by rank
 };
 
 }  // namespace simt

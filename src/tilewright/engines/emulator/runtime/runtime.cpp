@@ -1,6 +1,6 @@
 // The emulator's runtime: a launch, spread over the host's processors.
 //
-// Each worker, a thread of the host, takes one block after another until none is left. Python starts a launch, waits for it
+// Each worker, a thread of the host, takes one cluster of blocks after another until none is left. Python starts a launch, waits for it
 // in slices of time, so that it can handle signals between them, and finishes it, which cancels what still runs.
 
 #include <atomic>
@@ -12,39 +12,41 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include <signal.h>
 
 #include "block_runner.hpp"
+#include "cluster.hpp"
 #include "shared_segment.hpp"
 
 namespace simt {
 namespace {
 
-// Block runners at rest. Their stacks are costly to make, so they outlive the launches.
+// Clusters at rest. Their stacks are costly to make, so they outlive the launches.
 class Pool {
   public:
-    std::unique_ptr<BlockRunner> take() {
+    std::unique_ptr<Cluster> take() {
         {
             std::lock_guard<std::mutex> lock(mutex_);
-            if (!runners_.empty()) {
-                auto runner = std::move(runners_.back());
-                runners_.pop_back();
-                return runner;
+            if (!clusters_.empty()) {
+                auto cluster = std::move(clusters_.back());
+                clusters_.pop_back();
+                return cluster;
             }
         }
-        return std::make_unique<BlockRunner>();
+        return std::make_unique<Cluster>();
     }
 
-    void give_back(std::unique_ptr<BlockRunner> runner) {
+    void give_back(std::unique_ptr<Cluster> cluster) {
         std::lock_guard<std::mutex> lock(mutex_);
-        runners_.push_back(std::move(runner));
+        clusters_.push_back(std::move(cluster));
     }
 
   private:
     std::mutex mutex_;
-    std::vector<std::unique_ptr<BlockRunner>> runners_;
+    std::vector<std::unique_ptr<Cluster>> clusters_;
 };
 
 Pool& pool() {
@@ -60,8 +62,10 @@ class Run {
     Run(const Launch& launch, unsigned workers)
         : launch_(launch),
           workers_(workers),
-          blocks_(launch.chosen ? launch.chosen_count : std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z),
-          order_(launch.schedule, blocks_) {}
+          chosen_(launch.chosen ? chosen_clusters(launch) : std::vector<Chosen>{}),
+          clusters_(launch.chosen ? chosen_.size()
+                                  : std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z / launch.cluster),
+          order_(launch.schedule, clusters_) {}
 
     void start() {
         // Signals from outside are for Python's thread: a handler must not interrupt a fiber, on its small stack.
@@ -95,18 +99,36 @@ class Run {
     }
 
   private:
+    struct Chosen {
+        std::uint64_t cluster;
+        unsigned ranks;  // of the blocks to run, a bit each
+    };
+
+    // In the order in which the first of their blocks are named.
+    static std::vector<Chosen> chosen_clusters(const Launch& launch) {
+        std::vector<Chosen> result;
+        std::unordered_map<std::uint64_t, std::size_t> known;
+        for (std::uint64_t i = 0; i < launch.chosen_count; ++i) {
+            const std::uint64_t cluster = launch.chosen[i] / launch.cluster;
+            const auto [place, added] = known.try_emplace(cluster, result.size());
+            if (added) result.push_back({cluster, 0});
+            result[place->second].ranks |= 1u << launch.chosen[i] % launch.cluster;
+        }
+        return result;
+    }
+
     void work() {
         try {
-            auto runner = pool().take();
-            runner->prepare(launch_, stop_);
+            auto cluster = pool().take();
+            cluster->prepare(launch_, stop_);
             while (!stop_) {
                 const std::uint64_t turn = next_++;
-                if (turn >= blocks_) break;
-                const std::uint64_t block = order_[turn];
-                const std::string error = runner->run(launch_.chosen ? launch_.chosen[block] : block);
+                if (turn >= clusters_) break;
+                const Chosen one = launch_.chosen ? chosen_[order_[turn]] : Chosen{order_[turn], ~0u};
+                const std::string error = cluster->run(one.cluster, one.ranks);
                 if (!error.empty()) fail(error);
             }
-            pool().give_back(std::move(runner));
+            pool().give_back(std::move(cluster));
         } catch (const std::exception& error) {
             fail(std::string("the emulator cannot run it: ") + error.what());
         }
@@ -124,8 +146,9 @@ class Run {
 
     const Launch launch_;
     const unsigned workers_;
-    const std::uint64_t blocks_;
-    const Order order_;  // of the blocks
+    const std::vector<Chosen> chosen_;
+    const std::uint64_t clusters_;
+    const Order order_;  // of the clusters
     std::atomic<bool> stop_{false};
     std::atomic<std::uint64_t> next_{0};
     std::mutex mutex_;  // of what follows

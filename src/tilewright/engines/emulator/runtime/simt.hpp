@@ -24,6 +24,7 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
 #define __grid_constant__
+#define __cluster_dims__(...)  // the launch says how many blocks a cluster has
 
 #define threadIdx (simt_thread()->index)
 #define blockIdx (simt_thread()->block->index)

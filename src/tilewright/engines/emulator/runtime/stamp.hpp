@@ -1,4 +1,4 @@
-// A mark that an access leaves on memory.
+// A mark that an access leaves on memory, and who is known to have left it.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,19 @@ namespace simt {
 
 using Time = std::uint32_t;
 
+// Actors: those of a cluster's blocks that access memory on their own. Each block has this many numbers, by rank; the first
+// are its threads', then come its copy engine's and its tensor cores' (ordering.hpp).
+constexpr unsigned ACTORS = 2048;
+
+inline unsigned rank_of(unsigned actor) { return actor / ACTORS; }
+
 struct Stamp {
     static constexpr std::uint16_t ATOMIC = 1, FRAGMENT = 2, COPY = 4;
     static constexpr Time UNDER_WAY = 0xffffffff;  // an asynchronous copy that has not come
 
     Time time = 0;  // 0: none
     std::uint32_t site = 0;
-    std::uint16_t thread = 0;
+    std::uint16_t actor = 0;
     std::uint16_t flags = 0;
 };
 

@@ -1,0 +1,103 @@
+#include "cluster.hpp"
+
+#include "messages.hpp"
+
+namespace simt {
+namespace {
+
+constexpr std::size_t SHARED_ALIGNMENT = 1024;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT; }
+
+}  // namespace
+
+void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
+    stop_ = &stop;
+    size_ = unsigned(launch.cluster);
+    order_ = Order(launch.schedule, size_);
+    const unsigned threads = launch.threads.x * launch.threads.y * launch.threads.z;
+    threads_ = std::size_t{size_} * threads;
+    while (blocks_.size() < size_) blocks_.push_back(std::make_unique<BlockRunner>());
+
+    // Between the blocks there is memory that is nobody's.
+    bytes_ = launch.dynamic_shared_bytes;
+    stride_ = aligned(bytes_) + SHARED_ALIGNMENT;
+    dynamic_shared_.resize(size_ * stride_ + SHARED_ALIGNMENT);
+    const auto begin = reinterpret_cast<std::size_t>(dynamic_shared_.data());
+    unsigned char* const shared = dynamic_shared_.data() + (aligned(begin) - begin);
+    shared_ = aligned(begin);
+    for (unsigned rank = 0; rank < size_; ++rank) {
+        blocks_[rank]->prepare(launch, stop, *this, rank, shared + rank * stride_);
+    }
+    if (launch.observer != nullptr) {
+        const SharedSegment& of_kernel = blocks_[0]->static_shared();
+        launch.observer->begin_launch({static_cast<const unsigned char*>(of_kernel.data), of_kernel.bytes, shared,
+                                       bytes_, stride_, threads, size_, of_kernel.library});
+    }
+}
+
+std::string Cluster::run(std::uint64_t number, unsigned chosen) {
+    arrived_ = passed_ = 0;
+    for (unsigned rank = 0; rank < size_; ++rank) blocks_[rank]->begin(number * size_ + rank, chosen >> rank & 1);
+    bool goes_on;
+    do {
+        goes_on = run_blocks();
+    } while (goes_on && wake());
+    if (goes_on) check_that_all_ended();
+    std::string error;
+    for (unsigned rank = 0; rank < size_; ++rank) {
+        BlockRunner& block = *blocks_[rank];
+        block.end(goes_on);
+        if (!block.error().empty()) error += (error.empty() ? "" : "; ") + block.error();
+    }
+    return error;
+}
+
+// Until none can go on; whether the launch then does.
+bool Cluster::run_blocks() {
+    for (bool ran = true; ran;) {
+        ran = false;
+        for (unsigned turn = 0; turn < size_; ++turn) {
+            BlockRunner& block = *blocks_[order_[turn]];
+            if (!block.has_work()) continue;
+            ran = true;
+            block.run_ready();
+            if (!block.error().empty() || *stop_) return false;
+        }
+    }
+    return true;
+}
+
+// The first block whose threads wait for ever reports it for all of them.
+void Cluster::check_that_all_ended() {
+    BlockRunner* first = nullptr;
+    std::string message;
+    for (unsigned rank = 0; rank < size_; ++rank) {
+        BlockRunner& block = *blocks_[rank];
+        if (rank > 0) message += "; ";
+        message += block.ended() ? "block " + describe(block.block().index) + " has ended" : block.deadlock();
+        if (!block.ended() && first == nullptr) first = &block;
+    }
+    if (first != nullptr) first->report_deadlock(message);
+}
+
+bool Cluster::wake() {
+    for (unsigned turn = 0; turn < size_; ++turn) {
+        if (blocks_[order_[turn]]->wake()) return true;
+    }
+    return false;
+}
+
+// Roles of a block may meet the others at calls of their own: the instruction knows but one barrier.
+bool Cluster::arrive(GpuThread* self) {
+    if (++arrived_ < threads_) {
+        self->runner->join_cluster_barrier(self);
+        return false;
+    }
+    arrived_ = 0;
+    ++passed_;
+    for (unsigned rank = 0; rank < size_; ++rank) blocks_[rank]->pass_cluster_barrier();
+    return true;
+}
+
+}  // namespace simt

@@ -1,0 +1,59 @@
+// Runs the blocks of a cluster together, on one thread of the host; most launches have clusters of one block.
+//
+// Each block in turn runs until it can go no further without the others. Only when none of them can, a tile comes that
+// somebody waits for: so what one block does to another comes as late as a GPU may let it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "block_runner.hpp"
+
+namespace simt {
+
+class Cluster {
+  public:
+    static constexpr unsigned MOST = 8;  // blocks: what every GPU with clusters takes
+
+    // To be called on the thread of the host that is to run the blocks.
+    void prepare(const Launch& launch, const std::atomic<bool>& stop);
+
+    // Runs the cluster of this number; of its blocks, those of the ranks in `chosen` count. Returns what went wrong.
+    std::string run(std::uint64_t number, unsigned chosen);
+
+    unsigned size() const { return size_; }
+    BlockRunner* block(unsigned rank) { return rank < size_ ? blocks_[rank].get() : nullptr; }
+
+    // Whether an address is in the dynamic shared memory of one of several blocks; then its offset there.
+    bool holds(std::uintptr_t address, std::size_t& offset) const {
+        const std::size_t in_all = address - shared_;
+        if (size_ == 1 || in_all >= size_ * stride_ || in_all % stride_ >= bytes_) return false;
+        offset = in_all % stride_;
+        return true;
+    }
+
+    // The barrier of all threads: whether this thread, which calls it, is the last one to come.
+    bool arrive(GpuThread* self);
+    std::uint64_t passed() const { return passed_; }
+
+  private:
+    bool run_blocks();
+    bool wake();
+    void check_that_all_ended();
+
+    std::vector<std::unique_ptr<BlockRunner>> blocks_;  // some may be at rest, of an earlier launch
+    unsigned size_ = 0;
+    std::vector<unsigned char> dynamic_shared_;  // of all blocks, ...
+    std::uintptr_t shared_ = 0;                  // ... that of the first from here on, ...
+    std::size_t bytes_ = 0, stride_ = 0;         // ... and from each to the next
+    Order order_{0, 1};                          // of the blocks
+    const std::atomic<bool>* stop_ = nullptr;
+    std::size_t threads_ = 0;
+
+    std::size_t arrived_ = 0;
+    std::uint64_t passed_ = 0;
+};
+
+}  // namespace simt

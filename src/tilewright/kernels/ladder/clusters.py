@@ -1,0 +1,49 @@
+"""Rung 23, clusters: blocks on neighbouring multiprocessors load a tile of B together.
+
+Source: NVIDIA's PTX ISA manual, "cp.async.bulk.tensor" (.multicast::cluster), and CUDA C++ Programming Guide, "Thread
+Block Clusters".
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.kernels import warpgroups
+from tilewright.kernels.ladder import persistent
+from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, TensorBox
+from tilewright.problem import Problem
+
+
+def _boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
+    """What one load moves: a tile of A, or a block's share of 64 columns of one of B."""
+    a, b = warpgroups.boxes(config, layout)
+    return a, replace(b, rows=b.rows // config.CLUSTER)
+
+
+def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
+    """Whole clusters, at most one block a multiprocessor."""
+    tile = warpgroups.tile(config)
+    tiles = -(-problem.m // (config.CLUSTER * tile.m)) * -(-problem.n // tile.n)
+    return config.CLUSTER * min(tiles, max(multiprocessors // config.CLUSTER, 1))
+
+
+KERNEL: Kernel = replace(
+    persistent.KERNEL,
+    rung=23,
+    name="clusters",
+    idea="blocks of a cluster load a tile of B together, each a part for all of them",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        *persistent.KERNEL.parameters,
+        Parameter("CLUSTER", 2, (2, 4), "blocks of a cluster, whose tiles lie one below the other"),
+    ),
+    constraints=(
+        *persistent.KERNEL.constraints,
+        Constraint(
+            lambda c: c.CLUSTER in (1, 2, 4, 8),
+            "CLUSTER must be 1, 2, 4 or 8: each block loads as many whole groups of 8 rows of B",
+        ),
+    ),
+    tensor_maps=_boxes,
+    cluster=lambda config: config.CLUSTER,
+    blocks=_blocks,
+)

@@ -1,0 +1,127 @@
+"""The emulator's clusters: blocks that run together, meet, and reach each other's shared memory.
+
+What the checker finds in them is in test_emulator_check.py.
+"""
+
+import numpy as np
+import pytest
+from emulator_helpers import launch
+
+from faulty import faulty
+from tilewright.engines.base import run
+from tilewright.engines.emulator import EmulatorEngine, Watch
+from tilewright.engines.emulator.counting import MemoryCounter, Operands
+from tilewright.errors import LaunchError
+from tilewright.kernels.takes import Variant
+from tilewright.problem import Problem, Scalars
+
+KERNEL = """
+#include "cluster.cuh"
+#include "dynamic_shared.cuh"
+struct Shared {{ Barrier barrier; int value; }};
+extern "C" __global__ void __cluster_dims__(4, 1, 1) kernel(int* out) {{
+    DYNAMIC_SHARED(Shared, shared);
+    const int rank = cluster_rank(), self = threadIdx.x;
+    {}
+}}
+"""
+MADE = "if (self == 0) barrier_init(&shared->barrier, {}); cluster_sync();"
+
+
+def cells(*statements, blocks=8, **options):
+    """What blocks of 32 threads, four to a cluster, write to 64 integers."""
+    out = np.full(64, -1, np.int32)
+    launch(
+        KERNEL.format("\n".join(statements)),
+        out,
+        grid=(blocks, 1, 1),
+        block=(32, 1, 1),
+        shared_bytes=16,
+        cluster=4,
+        **options,
+    )
+    return out.tolist()
+
+
+def test_blocks_in_a_row_have_ranks():
+    assert cells("if (self == 0) out[blockIdx.x] = rank;")[:8] == [0, 1, 2, 3] * 2
+
+
+def test_every_block_has_shared_memory_of_its_own():
+    statements = ["if (self == 0) shared->value = blockIdx.x;", "cluster_sync();", "out[blockIdx.x] = shared->value;"]
+    assert cells(*statements)[:8] == list(range(8))
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_cluster_sync_waits_for_all_blocks(schedule):
+    """Between two of them every block adds its number."""
+    statements = [
+        "for (int turn = 0; turn < 3; ++turn) {",
+        "if (self == 0) atomicAdd(&out[blockIdx.x / 4], 1);",
+        "cluster_sync();",
+        "if (self == 5) out[4 + 4 * turn + rank] = out[0];",
+        "cluster_sync(); }",
+    ]
+    assert cells(*statements, blocks=4, watch=Watch(schedule=schedule))[4:16] == [3] * 4 + [7] * 4 + [11] * 4
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_arrivals_reach_barriers_of_other_blocks(schedule):
+    statements = [
+        MADE.format(4),
+        "if (self < 4) barrier_arrive_at(&shared->barrier, self);",
+        "barrier_wait(&shared->barrier, 0);",
+        "if (self == 0) out[blockIdx.x] = 1;",
+        "cluster_sync();",
+    ]
+    assert cells(*statements, watch=Watch(schedule=schedule))[:9] == [1] * 8 + [-1]
+
+
+def test_chosen_blocks_run_with_their_clusters():
+    assert cells("out[blockIdx.x] = rank;", blocks=12, watch=Watch(blocks=[9]))[:12] == [-1] * 8 + [0, 1, 2, 3]
+
+
+REFUSED = {
+    "no whole clusters": ({"grid": (6, 1, 1)}, "grid along x must be a multiple of the 4 blocks of a cluster, got 6"),
+    "a cluster of none": ({"cluster": 0}, "a cluster must have 1 to 8 blocks, got 0"),
+    "too large a cluster": ({"cluster": 16, "grid": (16, 1, 1)}, "a cluster must have 1 to 8 blocks, got 16"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_launch_that_no_gpu_takes_is_refused(case):
+    options, message = REFUSED[case]
+    options = {"grid": (8, 1, 1), "cluster": 4, **options}
+    with pytest.raises(LaunchError, match=f"^kernel: {message}$"):
+        launch(KERNEL.format(""), np.zeros(1, np.int32), block=(32, 1, 1), shared_bytes=16, **options)
+
+
+def test_static_shared_memory_is_refused():
+    message = (
+        "kernel: on the emulator blocks of a cluster have dynamic shared memory alone, the kernel declares 128 bytes"
+    )
+    with pytest.raises(LaunchError, match=message):
+        cells("__shared__ int own[32]; own[self] = self; __syncthreads(); out[0] = own[31];")
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 5])
+def test_a_tile_goes_to_all_blocks_of_its_mask(schedule):
+    kernel, engine = faulty("right_cluster"), EmulatorEngine(watcher=lambda facts: Watch(schedule=schedule))
+    problem = Problem(24, 64, 100)
+    a = np.random.default_rng(1).standard_normal((24, 100), dtype=np.float32)
+    memory = [engine.upload(array) for array in (a, np.ones((100, 64), np.float32), np.zeros((24, 64), np.float32))]
+    run(engine, kernel, kernel.config(), problem, *memory)
+    expected = np.broadcast_to(a.sum(axis=1, keepdims=True), (24, 64))
+    np.testing.assert_allclose(engine.download(memory[2]), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("blocks", "share"), [(None, 8), ([5], 1)])
+def test_a_tile_for_two_blocks_is_loaded_once_and_written_twice(blocks, share):
+    """Of the 8 blocks each loads half of the tiles of its rows and gets all of them."""
+    kernel, problem = faulty("right_cluster"), Problem(24, 64, 128)
+    counter = MemoryCounter(kernel, kernel.config(), Variant(edges=True, aligned=False))
+    shapes = ((24, 128), (128, 64), (24, 64))
+    memory = [counter.engine.upload(np.ones(shape, np.float32)) for shape in shapes]
+    counts = counter.count(problem, Operands(*memory, Scalars()), blocks)
+    assert (counts.blocks, counts.tiles, counts.tile_bytes) == (share, 2 * share, 2 * share * 2048)
+    assert counts.tile_shared_bytes == 4 * share * 2048
