@@ -174,8 +174,14 @@ VIOLATIONS["specialised"] = [
 VIOLATIONS["persistent"] = VIOLATIONS["specialised"]
 VIOLATIONS["clusters"] = [*VIOLATIONS["specialised"], ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8")]
 VIOLATIONS["gemm_sm90"] = [
-    ({"BM": 192}, "BM must be 128 or 256"),
-    ({"BN": 100}, "BN must be a multiple of 8, at most 256"),
+    ({"BM": 192}, "BM must be a multiple of 64, with PINGPONG=0 of 128, at most 256"),
+    ({"BN": 100}, "BN must be a multiple of 8*CLUSTER, at most 256"),
+    ({"BN": 72, "CLUSTER": 2}, "BN must be a multiple of 8*CLUSTER"),
+    ({"PINGPONG": 1}, "BM*BN must be at most 49152, with PINGPONG=1 24576"),
+    ({"CLUSTER": 4}, "CLUSTER must be 1 or 2"),
+    ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with BM=128, PINGPONG=0 and CLUSTER=1"),
+    ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
+    ({"SPLITS": 2, "STAGES": 2}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit"),
     ({"BM": 256, "STAGES": 2}, "BM*BN must be at most 49152"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"BN": 200, "STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),

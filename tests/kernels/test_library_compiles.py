@@ -100,9 +100,19 @@ def test_a_shipped_config_does_not_spill(number, case):
         assert report.registers * kernel.threads(config_of(kernel, preset)) <= 65536
 
 
-def test_the_largest_tile_of_warpgroups_does_not_spill():
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"BM": 256, "BN": 192, "STAGES": 3},
+        {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER": 2},
+        {"BM": 128, "BN": 192, "PINGPONG": 1, "CLUSTER": 2},
+        {"BM": 128, "BN": 256, "SPLITS": 2},
+    ],
+    ids=str,
+)
+def test_the_largest_tiles_of_warpgroups_do_not_spill(overrides):
     kernel = find("gemm_sm90")
-    config = kernel.config({"BM": 256, "BN": 192})
+    config = kernel.config(overrides)
     variant = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))
     compiled = nvrtc.compile(kernel, config, variant, "sm_90a")
     assert compiled.report.spill_bytes == 0

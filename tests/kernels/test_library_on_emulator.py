@@ -23,7 +23,11 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64},
         {"BM": 32, "BN": 32, "BK": 32, "WM": 16, "WN": 16},
     ],
-    "gemm_sm90": [{"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}],
+    "gemm_sm90": [
+        {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2},
+        {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1},
+        {"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4},
+    ],
     "split_k": [
         {"WORKERS": 1},
         {"BM": 32, "BN": 128, "BK": 64, "K_SLICES": 2, "TM": 8, "STAGES": 2, "WORKERS": 2},
@@ -118,18 +122,21 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, se
 WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
 """What is added to whole tiles, and to rows."""
 
-# Of gemm_sm90 one way in each order: test_emulator_check.py has more.
+# Of gemm_sm90 every form, in one way in each order: test_emulator_check.py has more.
 CHECKED = [
-    (kernel, layout, way)
+    (kernel, overrides, layout, way)
     for kernel in KERNELS
     for number, layout in enumerate(LAYOUTS)
+    for overrides in (CONFIGS[kernel.name] if kernel.name == "gemm_sm90" else CONFIGS[kernel.name][-1:])
     for way in (WAYS if kernel.name != "gemm_sm90" else [list(WAYS)[number % len(WAYS)]])
 ]
 
 
-@pytest.mark.parametrize(("kernel", "layout", "way"), CHECKED, ids=lambda value: getattr(value, "name", value))
-def test_the_checker_finds_nothing(kernel, layout, way):
-    config = kernel.config(CONFIGS[kernel.name][-1])
+@pytest.mark.parametrize(
+    ("kernel", "overrides", "layout", "way"), CHECKED, ids=lambda value: getattr(value, "name", str(value))
+)
+def test_the_checker_finds_nothing(kernel, overrides, layout, way):
+    config = kernel.config(overrides)
     tile = kernel.tile(config)
     extra, gap = WAYS[way]
     sizes = (tile.m + extra, tile.n + extra, 2 * tile.k + extra)

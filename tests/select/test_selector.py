@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.analysis.cost import Sizes
 from tilewright.errors import DtypeError, LaunchError, ProblemError
-from tilewright.kernels import KERNELS, find
+from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.kernels import old_configs as old_configs_module
 from tilewright.kernels.takes import Addresses, Takes
 from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Epilogue, Problem, orders
@@ -275,7 +275,7 @@ def test_its_expectations_meet_what_was_measured(monkeypatch):
 
 def test_a_case_that_is_in_no_table_takes_the_candidates_of_the_nearest():
     a, b = orders("TT")
-    problem = Problem(1024, 1024, 1024, Arithmetic("bfloat16", "bfloat16"), a=a, b=b)
+    problem = Problem(1024, 1024, 1024, Arithmetic("float16", "float16"), a=a, b=b)
     tables = measured("NVIDIA H200", (9, 0))
     assert Case.of(problem) not in tables
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
@@ -316,26 +316,29 @@ def test_short_products_are_not_shared_among_blocks():
     assert config.get("WORKERS", 0) == 0
 
 
-FLIGHT = [kernel for kernel in KERNELS if kernel.takes.architectures == ("sm_90a",)]
-UNMEASURED = [(None, ""), ((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
+RUNGS = [kernel for kernel in LADDER if kernel.takes.architectures == ("sm_90a",)]
+HOPPERS = [((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
 
 
-@pytest.mark.parametrize(("capability", "device"), UNMEASURED)
+@pytest.mark.parametrize(("capability", "device"), [(None, ""), *HOPPERS])
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
-def test_kernels_that_nobody_has_measured_are_not_picked(shape, capability, device):
+def test_the_courses_kernels_of_warpgroups_are_not_picked(shape, capability, device):
     problem = Problem.parse(shape, arithmetic=Arithmetic("bfloat16", "bfloat16"))
-    assert len(FLIGHT) == 5
-    assert all(kernel.refusal(problem) is None for kernel in FLIGHT)
+    assert len(RUNGS) == 5
+    assert all(kernel.refusal(problem) is None for kernel in RUNGS)
     for adds_c in (False, True):
-        assert selector.select(problem, capability, device, adds_c=adds_c)[0] not in FLIGHT
+        assert selector.select(problem, capability, device, adds_c=adds_c)[0] not in RUNGS
 
 
-@pytest.mark.parametrize(("capability", "device"), UNMEASURED)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_librarys_kernel_for_warpgroups_is_not_picked_before_it_is_measured(layout, dtype, capability, device):
+def test_the_librarys_kernel_of_warpgroups_is_picked_on_a_hopper_alone(layout, dtype):
+    sm90 = find("gemm_sm90")
     a, b = orders(layout)
-    for shape, batch, epilogue in (("100", 3, Epilogue()), ("8192x4096x1024", 1, Epilogue("row", "gelu"))):
+    for shape, batch, epilogue in (("300", 3, Epilogue()), ("8192x4096x1024", 1, Epilogue("row", "gelu"))):
         problem = Problem.parse(shape, arithmetic=dtype, batch=batch, a=a, b=b, epilogue=epilogue)
-        assert find("gemm_sm90").refusal(problem) is None
-        assert selector.select(problem, capability, device)[0] not in FLIGHT
+        assert sm90.refusal(problem) is None
+        for capability, device in HOPPERS:
+            assert selector.select(problem, capability, device)[0] is sm90
+        for capability in (None, (8, 0), (10, 0), (12, 0)):
+            assert selector.select(problem, capability)[0] is not sm90
