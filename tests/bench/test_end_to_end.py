@@ -1,6 +1,7 @@
 """Times of calls: taken with a clock that the calls themselves move on; and PyTorch's calls, on the CPU where it is."""
 
 import itertools
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -48,6 +49,24 @@ def test_wall_time_is_that_until_their_work_has_ended():
     gpu = Gpu()
     calls = [gpu.call("ours", 4e-6, 100e-6), gpu.call("theirs", 9e-6, 1e-6)]
     assert gpu.stopwatch.wall_us(calls) == pytest.approx([100.0, 9.0], rel=0.02)
+
+
+def test_the_first_call_in_a_context_is_not_timed():
+    gpu = Gpu()
+    first = True
+
+    @contextmanager
+    def switched():
+        nonlocal first
+        first = True
+        yield
+
+    def one():
+        nonlocal first
+        gpu.time += 0.3 if first else 0.1
+        first = False
+
+    assert gpu.stopwatch.wall_us([one], [switched], samples=5) == pytest.approx([1e5])
 
 
 def test_a_few_slow_calls_do_not_count():

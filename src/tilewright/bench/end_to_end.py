@@ -71,24 +71,32 @@ class Stopwatch:
         self.wait()
         return [1e6 * statistics.median(taken) for taken in samples]
 
-    def wall_us(self, calls: Sequence[Call], within: Sequence[Callable[[], Context]] | None = None) -> list[float]:
+    def wall_us(
+        self,
+        calls: Sequence[Call],
+        within: Sequence[Callable[[], Context]] | None = None,
+        samples: int = WALL_SAMPLES,
+    ) -> list[float]:
         """Of each kind of call, the median of the microseconds that one takes among others back to back.
 
         Args:
             calls: of each kind, one to be repeated.
-            within: for each kind, makes a context that its calls are made in.
+            within: for each kind, makes a context that its calls are made in; the first call in it is not timed.
+            samples: turns of each kind.
         """
         kinds = list(zip(calls, within or [nullcontext] * len(calls), strict=True))
         counts = []
         for call, context in kinds:
             with context():
                 counts.append(self._enough(call))
-        samples: list[list[float]] = [[] for _ in kinds]
-        for _ in range(WALL_SAMPLES):
-            for (call, context), count, taken in zip(kinds, counts, samples, strict=True):
+        sampled: list[list[float]] = [[] for _ in kinds]
+        for _ in range(samples):
+            for (call, context), count, taken in zip(kinds, counts, sampled, strict=True):
                 with context():
+                    if within:
+                        call()
                     taken.append(self._ended(call, count) / count)
-        return [1e6 * statistics.median(taken) for taken in samples]
+        return [1e6 * statistics.median(taken) for taken in sampled]
 
     def _enough(self, call: Call) -> int:
         """Calls that last `WALL_S`."""
