@@ -125,12 +125,19 @@ def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses) ->
     # Where some kernels were measured, the guess at one that was not must not win over them.
     found = []
     for kernel in [kernel for kernel in takers if kernel.name in factors] or takers:
-        overrides = [*kernel.presets.values(), *kernel.tuned.values()]
-        configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
-        for config in dict.fromkeys(configs):
-            if cost := CostModel(kernel, config, gpu).predict(sizes):
-                found.append((False, cost.us * factors.get(kernel.name, 1.0) * _CAUTION, kernel, config))
+        factor = factors.get(kernel.name, 1.0)
+        for config, model in _own(kernel, gpu):
+            if cost := model.predict(sizes):
+                found.append((False, cost.us * factor * _CAUTION, kernel, config))
     return found
+
+
+@lru_cache
+def _own(kernel: Kernel, gpu: Gpu) -> list[tuple[Config, CostModel]]:
+    """A kernel's own configs, with what predicts them."""
+    overrides = [*kernel.presets.values(), *kernel.tuned.values()]
+    configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
+    return [(config, CostModel(kernel, config, gpu)) for config in dict.fromkeys(configs)]
 
 
 def _nearest(tables: dict[Case, Measured], case: Case) -> Measured | None:
