@@ -73,6 +73,8 @@ def result_shape(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, ...], t
     Raises:
         ArrayError: they cannot be multiplied; the message names what does not fit.
     """
+    if len(a) == len(b) == 2 and a[1] == b[0]:
+        return (), (a[0], b[1])
     for name, shape in (("a", a), ("b", b)):
         if not shape:
             raise ArrayError(f"{name} must be a vector, a matrix or a batch of matrices, got a scalar")
@@ -142,7 +144,7 @@ def formulate(
     batch, shape = result_shape(a.shape, b.shape)
     of_rows, of_cols = len(a.shape) == 1, len(b.shape) == 1
     m, n = 1 if of_rows else a.shape[-2], 1 if of_cols else b.shape[-1]
-    k, count = a.shape[-1], math.prod(batch)
+    k, count = a.shape[-1], math.prod(batch) if batch else 1
     orders: tuple[Order, ...] = ("row",) if row_major else ("row", "column")
     of_a = _matrices(_as_matrices(a, rows_missing=of_rows), m, k, batch, orders)
     of_b = _matrices(_as_matrices(b, cols_missing=of_cols), k, n, batch, orders)

@@ -22,7 +22,7 @@ from tilewright.kernels.families import Copying, Streaming
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
-from tilewright.problem import ITEM_BYTES, Layout, Order, Problem
+from tilewright.problem import ITEM_BYTES, Layout, Problem
 
 _LAUNCH_US = 1.27
 _L2_SHARE = 0.7
@@ -102,31 +102,26 @@ class Sizes(NamedTuple):
         )
 
 
-class _Work(NamedTuple):
-    """How a problem's tiles are assigned to blocks."""
-
-    whole: int
-    """Blocks with a tile of their own."""
-    workers: int
-    """Blocks that share tiles."""
-    without: int
-    """Blocks that find none to share."""
-    share: float
-    """Steps along k of each of these, or what takes as long."""
-    parts: float
-    """Workers of a tile."""
+_Work = tuple[int, int, int, float, float]
+"""How a problem's tiles are assigned to blocks: blocks with a tile of their own; workers, blocks that share tiles;
+blocks that find none to share; a worker's steps along k, or what takes as long; workers of a tile, 1 where there are
+none. It is plain, and not named, because the selector asks for several of them in every call of a new shape."""
 
 
 class _Room(NamedTuple):
     """What a GPU holds of a kernel's blocks, and what they read: the same for all problems that one code serves."""
 
-    needs: Footprint
     held: int
     """Blocks on a multiprocessor."""
     together: int
     """Blocks on all of them."""
     waves: tuple[tuple[float, float], ...]
     """By blocks on a multiprocessor, up to those that it holds: its cycles for a step along k of each, and besides."""
+    busy: float
+    """This and the next three as in `Footprint`."""
+    alone: float
+    ends: float
+    store: float
     side_bytes: int
     """What a block loads through the L2 cache for one k."""
     copies_a: bool
@@ -135,9 +130,9 @@ class _Room(NamedTuple):
 
     @classmethod
     def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[bool, bool]) -> "_Room":
-        held = needs.occupancy.blocks
-        waves = ((join(count * needs.busy, needs.alone), needs.ends + count * needs.store) for count in range(held + 1))
-        return cls(needs, held, held * multiprocessors, tuple(waves), side_bytes, *copies)
+        held, busy, alone, ends, store = needs.occupancy.blocks, needs.busy, needs.alone, needs.ends, needs.store
+        waves = tuple((join(count * busy, alone), ends + count * store) for count in range(held + 1))
+        return cls(held, held * multiprocessors, waves, busy, alone, ends, store, side_bytes, *copies)
 
 
 class CostModel:
@@ -171,30 +166,30 @@ class CostModel:
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
         room = self._rooms.get((edges, aligned, layout, item_bytes)) or self._room(sizes, edges)
-        _, held, together, waves, side_bytes, copies_a, copies_b = room
+        held, together, waves, _, _, _, _, side_bytes, copies_a, copies_b = room
         if not held:
             return None
         multiprocessors, tiles, copied = self._multiprocessors, batch * down * across, 0
         if self._copies:
             copied = 2 * ((copies_a or a_gaps) * a_bytes + (copies_b or b_gaps) * b_bytes)
-        work = self._divide(sizes, tiles, steps) if self._shares else None
-        if work is None and self._bundle == 1:
-            full, rest = divmod(tiles, together)
-            of_step, besides = waves[held]
+        whole, workers, _, _, parts = work = (
+            self._divide(sizes, tiles, steps) if self._shares else (tiles, 0, 0, 0.0, 1.0)
+        )
+        if workers or self._bundle > 1:
+            cycles, idle = self._cycles(room, work, steps, copied > 0)
+        else:
+            idle, (full, rest), (of_step, besides) = 0.0, divmod(tiles, together), waves[held]
             cycles = full * (steps * of_step + besides)
             if rest:
                 of_step, besides = waves[-(-rest // multiprocessors)]
                 cycles += steps * of_step + besides
-            idle, blocks, parts = 0.0, tiles, 1.0
-        else:
-            work = work or _Work(tiles, 0, 0, 0, 1)
-            cycles, idle = self._cycles(room, work, steps, copied > 0)
-            blocks, parts = work.whole + work.workers, work.parts
         blocks_us = cycles / self._clock_mhz
         through_l2, from_dram = side_bytes * tiles * k + result_bytes, float(a_bytes + b_bytes)
         if from_dram > self._l2_bytes:
             from_dram = self._from_dram(sizes, held, tiles, across, parts, through_l2)
-        traffic_us = max(through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us)
+        traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
+        if traffic_us < dram_us:
+            traffic_us = dram_us
         us = _LAUNCH_US + join(blocks_us, traffic_us)
         if parts > 1:
             if self._workers:  # as a tree
@@ -204,7 +199,7 @@ class CostModel:
                 us += _GATHER_US
         if copied:
             us += _RELAYOUT_US + copied / self._dram_bytes_per_us
-        blocks /= multiprocessors
+        blocks = (whole + workers) / multiprocessors
         return Cost(us, blocks_us, traffic_us, blocks / held, blocks, parts)
 
     def _room(self, sizes: Sizes, edges: bool) -> _Room:
@@ -217,56 +212,54 @@ class CostModel:
         self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes] = found
         return found
 
-    def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work | None:
-        """How tiles are divided among blocks; None where each has a block of its own."""
-        workers = self._workers
-        left = tiles % workers if workers else 0
+    def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
+        most = self._workers
+        left = tiles % most if most else 0
         if left and steps:
-            sharing = schedule.sharing(left, steps, workers)
+            workers = schedule.sharing(left, steps, most)
             # Tiles that begin within a worker's range, before whose first step it waits anew.
-            begun = left / sharing if sharing % left else 0.0
-            return _Work(tiles - left, sharing, workers - sharing, -(-left * steps // sharing) + begun, sharing / left)
+            begun = left / workers if workers % left else 0.0
+            return tiles - left, workers, most - workers, -(-left * steps // workers) + begun, workers / left
         if self._splits and tiles and steps > 1:
-            blocks = self._kernel.grid(sizes.problem, self._config, self._gpu.multiprocessors)
+            blocks = self._kernel.grid(sizes.problem, self._config, self._multiprocessors)
             parts = min(blocks // tiles, steps)
             if parts > 1:
-                return _Work(0, tiles * parts, 0, -(-steps // parts), parts)
-        return None
-
-    def _of_one(self, whole: int, work: _Work) -> tuple[int, int]:
-        """Blocks with a tile of their own, and workers, that a multiprocessor gets at most."""
-        multiprocessors, bundle = self._gpu.multiprocessors, self._bundle
-        if bundle == 1:
-            return -(-whole // multiprocessors), -(-work.workers // multiprocessors)
-        bundles = -(-(whole + work.workers + work.without) // bundle)
-        each, own = -(-bundles // multiprocessors), -(-whole // bundles)
-        return each * own, each * min(bundle - own, -(-work.workers // bundles))
+                return 0, tiles * parts, 0, -(-steps // parts), parts
+        return tiles, 0, 0, 0.0, 1.0
 
     def _cycles(self, room: _Room, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
         """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
         their own have work left."""
-        needs, held, together, waves, *_ = room
-        full, rest = divmod(work.whole, together)
+        held, together, waves, busy, alone, ends, store, *_ = room
+        whole, sharing, without, share, _ = work
+        multiprocessors, bundle = self._multiprocessors, self._bundle
+        full, rest = divmod(whole, together)
         of_step, besides = waves[held]
         cycles = full * (steps * of_step + besides)
-        if not (rest or work.workers):
+        if not (rest or sharing):
             return cycles, 0.0
-        own, workers = self._of_one(rest, work)
-        if not full and own and workers and own + workers <= held and self._bundle == 1:
+        # Blocks with a tile of their own, and workers, that a multiprocessor gets at most.
+        if bundle == 1:
+            own, workers = -(-rest // multiprocessors), -(-sharing // multiprocessors)
+        else:
+            bundles = -(-(rest + sharing + without) // bundle)
+            each, own = -(-bundles // multiprocessors), -(-rest // bundles)
+            own, workers = each * own, each * min(bundle - own, -(-sharing // bundles))
+        if not full and own and workers and own + workers <= held and bundle == 1:
             # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where
             # they begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
             more = workers if after_relayout else 1
             own, workers = own + more, workers - more
-        rounds = -(-(own + workers) // held)
-        longest = steps + (rounds - 1) * work.share if own else rounds * work.share
-        last = _wave(needs, own + workers, own * steps + workers * work.share, longest)
-        # Most workers end twice: what they have of one tile, and of the next.
-        ends = needs.ends if workers else 0.0
-        idle, until = 0.0, work.share + 1  # workers wait about a step where they begin
-        if work.workers and own and rounds == 1 and until < steps:
-            of_step, besides = waves[own + workers]
+        blocks = own + workers
+        rounds = -(-blocks // held)
+        longest = steps + (rounds - 1) * share if own else rounds * share
+        last = join((own * steps + workers * share) * busy, longest * alone) + ends + blocks * store
+        idle, until = 0.0, share + 1  # workers wait about a step where they begin
+        if sharing and own and rounds == 1 and until < steps:
+            of_step, besides = waves[blocks]
             idle = last - (until * of_step + besides)
-        return cycles + last + ends, idle
+        # Most workers end twice: what they have of one tile, and of the next.
+        return cycles + last + (ends if workers else 0.0), idle
 
     def _side_bytes(self, layout: str, item_bytes: int) -> int:
         """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
@@ -292,11 +285,6 @@ def predict(
 ) -> Cost | None:
     """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
     return CostModel(kernel, config, gpu, report).predict(Sizes.of(problem))
-
-
-def _wave(needs: Footprint, blocks: int, steps: float, longest: float) -> float:
-    """Cycles of a multiprocessor whose blocks have this many steps, of which the longest sequence is one of these."""
-    return join(steps * needs.busy, longest * needs.alone) + needs.ends + blocks * needs.store
 
 
 def _matrices(layout: Layout, batch: int) -> int:

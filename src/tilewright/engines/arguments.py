@@ -101,18 +101,19 @@ def pack(
         more: numbers that the problem does not have, those of `Kernel.numbers` among them.
     """
     shape, a, b, c, d = shape_of(kernel.arguments), problem.a, problem.b, problem.addend, problem.d
+    m, n, k = problem.m, problem.n, problem.k
     numbers = {
-        "m": problem.m,
-        "n": problem.n,
-        "k": problem.k,
+        "m": m,
+        "n": n,
+        "k": k,
         "batch": problem.batch,
         **_UNDIVIDED,
         "step_a": 1 if a.batch_stride else 0,
         "step_b": 1 if b.batch_stride else 0,
-        "lda": _ld(a, problem.m, problem.k),
-        "ldb": _ld(b, problem.k, problem.n),
-        "ldc": _ld(c, problem.m, problem.n),
-        "ldd": _ld(d, problem.m, problem.n),
+        "lda": _ld(a, m, k),
+        "ldb": _ld(b, k, n),
+        "ldc": _ld(c, m, n),
+        "ldd": _ld(d, m, n),
         "batch_stride_a": a.batch_stride or 0,
         "batch_stride_b": b.batch_stride or 0,
         "batch_stride_c": c.batch_stride or 0,
@@ -137,7 +138,7 @@ def _ld(layout: Layout, rows: int, cols: int) -> int:
     """A leading dimension. Of a single line, which counts as aligned whatever it is, a multiple of
     `VECTOR_BYTES`: kernels compute addresses of lines that do not exist, aligned though nothing is read there.
     """
-    count, _ = layout.lines(rows, cols)
+    count = rows if layout.order == "row" else cols
     return layout.ld if count > 1 else _round_up(layout.ld, VECTOR_BYTES)
 
 
