@@ -41,6 +41,8 @@ class Request(NamedTuple):
         Raises:
             DtypeError, KernelNotFoundError, ConfigError: there is no such type, kernel or config.
         """
+        if out_dtype is kernel is config is None:
+            return cls(None, activation, None, engine)
         return cls(dtype_name(out_dtype), activation, _rung(kernel, config), engine)
 
 

@@ -227,6 +227,8 @@ def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: 
             # Where it can be read both ways, the longer lines are the better ones.
             if found and (best is None or length > longest):
                 best, ld, longest = order, found, length
+                if rows > 1 and cols > 1:  # it cannot
+                    break
         if best is not None:
             return _Matrices(Layout(best, ld, stride if math.prod(batch) > 1 else 0), False)
     serves_all = math.prod(view.shape[:-2]) == 1

@@ -123,15 +123,20 @@ def pack(
     template = shape.numbers.pack(*[numbers[what] for what in shape.names])
     if not shape.has_maps and not sources:
         return template, shape.slots
-    filled, slots = bytearray(template), []
-    for slot in shape.slots:
-        if slot.kind == "map":
-            if slot.source not in maps:  # blank: the kernel uses no map where k = 0
-                continue
-            filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
-        source = sources.get(slot.source)
-        slots.append(slot if source is None else Slot(slot.offset, slot.kind, source.name, source.shift))
-    return bytes(filled), tuple(slots)
+    filled, slots = bytearray(template), shape.slots
+    if shape.has_maps:
+        # A map that is not there is blank: the kernel uses none where k = 0.
+        slots = tuple([slot for slot in slots if slot.kind != "map" or slot.source in maps])
+        for slot in slots:
+            if slot.kind == "map":
+                filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
+    if sources:
+        slots = tuple([_from(slot, sources.get(slot.source)) for slot in slots])
+    return bytes(filled), slots
+
+
+def _from(slot: Slot, source: Source | None) -> Slot:
+    return slot if source is None else Slot(slot.offset, slot.kind, source.name, source.shift)
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
