@@ -120,12 +120,15 @@ class Measured(Places):
     def _compared(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]], gpu: Gpu) -> tuple[_Floats, float]:
         """Logarithms of measured over predicted times, less their median, and this; 0 where nothing was measured."""
         predicted = np.full(self.times.shape, np.nan)
-        models = {gpu: [model for _, _, model in self.choices]}  # which have found then what problems need alike
-        for other in {of for _, of, _ in rows} - {gpu}:
-            models[other] = [CostModel(kernel, config, other) for kernel, config, _ in self.choices]
+        others = {of for _, of, _ in rows} - {gpu}
+        models = {of: [CostModel(kernel, config, of) for kernel, config, _ in self.choices] for of in others}
         for row, number in np.argwhere(self.known):
             sizes, of, _ = rows[row]
-            if cost := models[of][number].predict(sizes):
+            # On the GPU that is selected for in any case: then the first picks need not find what problems share.
+            cost = self.choices[number].model.predict(sizes)
+            if of in others:
+                cost = models[of][number].predict(sizes)
+            if cost:
                 predicted[row, number] = cost.us
         errors = np.log(self.times / predicted)
         self.known &= ~np.isnan(errors)
