@@ -41,6 +41,8 @@ class Request(NamedTuple):
         Raises:
             DtypeError, KernelNotFoundError, ConfigError: there is no such type, kernel or config.
         """
+        if out_dtype is kernel is config is None:
+            return cls(None, activation, None, engine)
         return cls(dtype_name(out_dtype), activation, _rung(kernel, config), engine)
 
 
@@ -69,18 +71,15 @@ class Call(NamedTuple):
         a = arrays["a"]
         library = library_of("a", a)
         stream = library.stream(a)
-        operands: dict[str, Operand | None] = {}
-        for name, array in arrays.items():
-            if array is None and name not in ("a", "b"):
-                operands[name] = None
-                continue
-            if name != "a":
-                check_library(name, array, a)
-            operands[name] = library.read(name, array, stream)
-        first = operands["a"]
-        assert first is not None
+
+        def read(name: str) -> Operand:
+            check_library(name, arrays[name], a)
+            return library.read(name, arrays[name], stream)
+
+        first, second = library.read("a", a, stream), read("b")
+        c, out, bias = [None if arrays[name] is None else read(name) for name in ("c", "out", "bias")]
         engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
-        call = cls(request, library, engine, stream, **operands, scalars=scalars)  # type: ignore[arg-type]
+        call = cls(request, library, engine, stream, first, second, c, out, bias, scalars)
         call.check()
         return call
 
@@ -118,8 +117,9 @@ class Call(NamedTuple):
     def check(self) -> None:
         """Raise where the operands do not fit each other, or the result must not be written to `out`."""
         a, b, c, out, bias = self.a, self.b, self.c, self.out, self.bias
-        for operand in (b, c, out, bias):
-            if operand is not None and operand.device != a.device:
+        more = [operand for operand in (c, out, bias) if operand is not None]
+        for operand in (b, *more):
+            if operand.device != a.device:
                 raise ArrayError(
                     f"{operand.argument} must lie where a does: got {_place(operand.device)}, "
                     f"and {_place(a.device)} for a"
@@ -129,12 +129,12 @@ class Call(NamedTuple):
         result = self.arithmetic.result
         if self.request.activation is not None:
             Epilogue(activation=self.request.activation)  # refuses one that is unknown
-        for operand in (c, out, bias):
-            if operand is not None and operand.dtype != result:
+        for operand in more:
+            if operand.dtype != result:
                 raise DtypeError(
                     f"{operand.argument} must have the result's element type {result}: got {operand.dtype}"
                 )
-        shape = check_shapes(a.shape, b.shape, bias and bias.shape, c=c and c.shape, out=out and out.shape)
+        shape = check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
         if self.scalars.beta and c is None:
             raise missing_c(self.scalars.beta)
         if out is None:
@@ -147,8 +147,8 @@ class Call(NamedTuple):
             raise ArrayError(
                 f"out must have memory for every element, got strides of {out.strides} bytes for shape {shape}"
             )
-        for operand in (a, b, c, bias):
-            if operand is not None and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
+        for operand in (a, b, *more):
+            if operand is not out and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
                 raise ArrayError(
                     f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
                 )

@@ -81,16 +81,17 @@ class Layout(NamedTuple):
         Raises:
             ProblemError: one is negative, too small or near 2**31.
         """
-        count, length = self.lines(rows, cols)
+        order, ld, stride = self
+        count, length = (rows, cols) if order == "row" else (cols, rows)
         least = length or 1
-        ld = self.ld or least
+        ld = ld or least
         if ld < least:
-            line = "row" if self.order == "row" else "column"
-            raise ProblemError(f"ld{name} must be at least the {line} length {least}, got {ld}")
-        _in_range(f"ld{name}", ld, _LARGEST)
-        stride = 0 if batch == 1 else ld * count if self.batch_stride is None else self.batch_stride
-        _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
-        return self if ld == self.ld and stride == self.batch_stride else Layout(self.order, ld, stride)
+            raise ProblemError(f"ld{name} must be at least the {order} length {least}, got {ld}")
+        stride = 0 if batch == 1 else ld * count if stride is None else stride
+        if not (type(ld) is type(stride) is int and ld <= _LARGEST and 0 <= stride <= _LARGEST_STRIDE):
+            _in_range(f"ld{name}", ld, _LARGEST)
+            _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
+        return self if ld == self.ld and stride == self.batch_stride else Layout(order, ld, stride)
 
     @property
     def transposed(self) -> "Layout":
@@ -193,9 +194,10 @@ class Problem:
         m, n, k, batch = self.m, self.n, self.k, self.batch
         for name, value in (("m", m), ("n", n), ("k", k), ("batch", batch)):
             _in_range(name, value, _LARGEST)
-        for name, rows, cols in (("a", m, k), ("b", k, n), ("d", m, n)):
-            given: Layout = getattr(self, name)
-            layout = given.complete(name, rows, cols, batch).simplest(rows, cols)
+        for name, given, rows, cols in (("a", self.a, m, k), ("b", self.b, k, n), ("d", self.d, m, n)):
+            layout = given.complete(name, rows, cols, batch)
+            if layout.order == "column":
+                layout = layout.simplest(rows, cols)
             if layout is not given:
                 object.__setattr__(self, name, layout)
         c = self.d if self.c is None or self.c is self.d else self.c.complete("c", m, n, batch)
@@ -288,6 +290,8 @@ def orders(layout: str) -> tuple[Layout, Layout]:
 
 
 def _in_range(name: str, value: Any, most: int) -> None:
+    if type(value) is int and 0 <= value <= most:
+        return
     if isinstance(value, bool) or not isinstance(value, int):
         raise ProblemError(f"{name} must be an integer, got {value!r}")
     if not 0 <= value <= most:

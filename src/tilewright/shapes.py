@@ -73,6 +73,8 @@ def result_shape(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, ...], t
     Raises:
         ArrayError: they cannot be multiplied; the message names what does not fit.
     """
+    if len(a) == len(b) == 2 and a[1] == b[0]:
+        return (), (a[0], b[1])
     for name, shape in (("a", a), ("b", b)):
         if not shape:
             raise ArrayError(f"{name} must be a vector, a matrix or a batch of matrices, got a scalar")
@@ -142,7 +144,7 @@ def formulate(
     batch, shape = result_shape(a.shape, b.shape)
     of_rows, of_cols = len(a.shape) == 1, len(b.shape) == 1
     m, n = 1 if of_rows else a.shape[-2], 1 if of_cols else b.shape[-1]
-    k, count = a.shape[-1], math.prod(batch)
+    k, count = a.shape[-1], math.prod(batch) if batch else 1
     orders: tuple[Order, ...] = ("row",) if row_major else ("row", "column")
     of_a = _matrices(_as_matrices(a, rows_missing=of_rows), m, k, batch, orders)
     of_b = _matrices(_as_matrices(b, cols_missing=of_cols), k, n, batch, orders)
@@ -225,6 +227,8 @@ def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: 
             # Where it can be read both ways, the longer lines are the better ones.
             if found and (best is None or length > longest):
                 best, ld, longest = order, found, length
+                if rows > 1 and cols > 1:  # it cannot
+                    break
         if best is not None:
             return _Matrices(Layout(best, ld, stride if math.prod(batch) > 1 else 0), False)
     serves_all = math.prod(view.shape[:-2]) == 1

@@ -11,7 +11,8 @@ from tilewright.kernels.takes import Variant
 from tilewright.problem import ACTIVATIONS, Epilogue
 
 KERNELS = [find(name) for name in ("gemm_wmma",)]
-"""Those of which every layout is compiled for every architecture; of the others a sample is."""
+"""Those of which every layout is compiled for every architecture, with every kind of access for sm_90a and with half
+of them for the others, in turns; of the others a sample is."""
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 ACCESSES = ((False, True), (True, True), (True, False))  # edges, aligned
 
@@ -40,7 +41,10 @@ def variants(kernel, capability):
 def test_a_shipped_config_compiles_without_spills(kernel, preset, arch):
     overrides = None if preset is None else kernel.preset(preset)
     config = kernel.config(overrides, capability=CAPABILITIES[arch])
-    for variant in variants(kernel, CAPABILITIES[arch]):
+    turn = list(CAPABILITIES).index(arch)
+    for number, variant in enumerate(variants(kernel, CAPABILITIES[arch])):
+        if arch != "sm_90a" and (number // 2 + turn) % 2:
+            continue
         report = nvrtc.compile(kernel, config, variant, arch).report
         assert report.spill_bytes == 0, f"{config} {variant}: {report}"
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
@@ -87,7 +91,7 @@ def sample(kernel, preset, start=0):
         yield Variant(*guards, *rest)
 
 
-@pytest.mark.parametrize(("number", "case"), list(enumerate(SHIPPED)), ids=str)
+@pytest.mark.parametrize(("number", "case"), [one for one in enumerate(SHIPPED) if one[1][0] not in KERNELS], ids=str)
 def test_a_shipped_config_does_not_spill(number, case):
     kernel, preset = case
     for variant in sample(kernel, preset, start=number):
@@ -124,6 +128,6 @@ def test_every_architecture_is_compiled_for(kernel, arch):
     capability = CAPABILITIES[arch]
     variants = [one for one in sample(kernel, None) if kernel.runs_on(capability, one.factors)]
     assert bool(variants) == (capability >= kernel.takes.least_capability)
-    for variant in variants:
+    for variant in variants if arch != "sm_90a" else ():  # of which every shipped config is compiled above
         report = nvrtc.compile(kernel, config_of(kernel, None), variant, arch).report
         assert report.spill_bytes <= SPILLS.get((kernel.name, arch), 0), f"{variant}: {report}"

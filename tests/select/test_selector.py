@@ -224,10 +224,12 @@ def test_a_corrupt_user_table_is_no_obstacle(own_tables):
 @pytest.mark.parametrize(("device", "capability"), GPUS)
 def test_it_is_quick(device, capability):
     """By the calls it makes, a fifth of a microsecond each where it was written: a time depends on who else runs."""
-    select(Problem(1012, 1004, 1012), capability, device)  # reads the tables, and finds what each config needs
+    measured(device, capability)
+    if device != "NVIDIA H200":  # the first pick finds what each kernel's own configs need
+        select(Problem(1012, 1004, 1012), capability, device)
     profile = cProfile.Profile()
     profile.runcall(select, Problem(1000, 1004, 1008), capability, device)
-    assert 100 < pstats.Stats(profile).total_calls < (500 if device == "NVIDIA H200" else 20000)
+    assert 100 < pstats.Stats(profile).total_calls < (350 if device == "NVIDIA H200" else 1500)
 
 
 def test_it_loads_no_cuda():

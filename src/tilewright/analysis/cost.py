@@ -24,7 +24,7 @@ from tilewright.kernels.families import Copying, Streaming, Warpgroups
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
-from tilewright.problem import ITEM_BYTES, Layout, Order, Problem
+from tilewright.problem import ITEM_BYTES, Layout, Problem
 
 _LAUNCH_US = 1.27
 _L2_SHARE = 0.7
@@ -72,8 +72,12 @@ class Sizes(NamedTuple):
     item_bytes: int
     result_bytes: int
     """Of D, all matrices of the batch."""
-    factor_bytes: int
-    """Of A and B, each matrix once."""
+    a_bytes: int
+    """Of A, each matrix once."""
+    b_bytes: int
+    a_gaps: bool
+    """Whether distances between lines of A, or between its matrices, are no multiples of 16 bytes."""
+    b_gaps: bool
     layout: str
     aligned: bool
     """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
@@ -82,48 +86,58 @@ class Sizes(NamedTuple):
     def of(cls, problem: Problem, addresses: Addresses = Addresses()) -> "Sizes":
         """The sizes of a problem with operands at these addresses."""
         m, n, k, batch, item = problem.m, problem.n, problem.k, problem.batch, ITEM_BYTES[problem.dtype]
-        factors = item * k * (m * _matrices(problem.a, batch) + n * _matrices(problem.b, batch))
-        result = ITEM_BYTES[problem.result] * batch * m * n
-        return cls(problem, m, n, k, batch, item, result, factors, problem.layout, all_aligned(problem, addresses))
+        a, b = problem.a, problem.b
+        return cls(
+            problem,
+            m,
+            n,
+            k,
+            batch,
+            item,
+            ITEM_BYTES[problem.result] * batch * m * n,
+            item * k * m * _matrices(a, batch),
+            item * k * n * _matrices(b, batch),
+            not a.aligned(item, VECTOR_BYTES),
+            not b.aligned(item, VECTOR_BYTES),
+            problem.layout,
+            all_aligned(problem, addresses),
+        )
 
 
-class _Work(NamedTuple):
-    """How a problem's tiles are assigned to blocks."""
-
-    whole: int
-    """Blocks with a tile of their own."""
-    workers: int
-    """Blocks that share tiles."""
-    without: int
-    """Blocks that find none to share."""
-    share: float
-    """Steps along k of each of these, or what takes as long."""
-    parts: float
-    """Workers of a tile."""
-
-
-_ALONE = _Work(0, 0, 0, 0, 1)
-"""Of a problem each of whose tiles has a block of its own, what is not the number of tiles."""
+_Work = tuple[int, int, int, float, float]
+"""How a problem's tiles are assigned to blocks: blocks with a tile of their own; workers, blocks that share tiles;
+blocks that find none to share; a worker's steps along k, or what takes as long; workers of a tile, 1 where there are
+none. It is plain, and not named, because the selector asks for several of them in every call of a new shape."""
 
 
 class _Room(NamedTuple):
-    """What a GPU holds of a kernel's blocks."""
+    """What a GPU holds of a kernel's blocks, and what they read: the same for all problems that one code serves."""
 
-    needs: Footprint
     held: int
     """Blocks on a multiprocessor."""
     together: int
     """Blocks on all of them."""
     waves: tuple[tuple[float, float], ...]
     """By blocks on a multiprocessor, up to those that it holds: its cycles for a step along k of each, and besides."""
+    busy: float
+    """This and the next five as in `Footprint`."""
+    alone: float
+    ends: float
+    store: float
+    tensor: float
+    once: float
     side_bytes: int
     """What a block loads through the L2 cache for one k."""
+    copies_a: bool
+    """Whether A is copied into another order first."""
+    copies_b: bool
 
     @classmethod
-    def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int) -> "_Room":
-        held = needs.occupancy.blocks
-        waves = ((join(count * needs.busy, needs.alone), needs.ends + count * needs.store) for count in range(held + 1))
-        return cls(needs, held, held * multiprocessors, tuple(waves), side_bytes)
+    def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[bool, bool]) -> "_Room":
+        held, busy, alone, ends, store = needs.occupancy.blocks, needs.busy, needs.alone, needs.ends, needs.store
+        waves = tuple((join(count * busy, alone), ends + count * store) for count in range(held + 1))
+        of_block = busy, alone, ends, store, needs.tensor, needs.once
+        return cls(held, held * multiprocessors, waves, *of_block, side_bytes, *copies)
 
 
 class CostModel:
@@ -150,117 +164,114 @@ class CostModel:
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
         self._dram_bytes_per_us = 1e3 * gpu.dram_gbs
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
-        self._relayouts, self._shares = kernel.relayouts(config), self._workers > 0 or self._splits
+        self._copies, self._shares = kernel.relayouts(config) is not None, self._workers > 0 or self._splits
+        self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
-        _, m, n, k, batch, item_bytes, result_bytes, factor_bytes, layout, aligned = sizes
-        (tile_m, tile_n, tile_k), multiprocessors = self._tile, self._multiprocessors
+        _, m, n, k, batch, item_bytes, result_bytes, a_bytes, b_bytes, a_gaps, b_gaps, layout, aligned = sizes
+        tile_m, tile_n, tile_k = self._tile
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
         room = self._rooms.get((edges, aligned, layout, item_bytes)) or self._room(sizes, edges)
-        held = room.held
+        held, together, waves, _, _, _, _, tensor, once, side_bytes, copies_a, copies_b = room
         if not held:
             return None
-        tiles = batch * down * across
-        work = self._divide(sizes, tiles, steps) if self._shares else _ALONE
-        copied = self._relayout_bytes(sizes, *self._relayouts) if self._relayouts else 0
-        if work is _ALONE and self._bundle == 1:
-            full, rest = divmod(tiles, room.together)
-            of_step, besides = room.waves[held]
+        multiprocessors, tiles, copied = self._multiprocessors, batch * down * across, 0
+        if self._copies:
+            copied = 2 * ((copies_a or a_gaps) * a_bytes + (copies_b or b_gaps) * b_bytes)
+        whole, workers, _, _, parts = work = (
+            self._divide(sizes, tiles, steps) if self._shares else (tiles, 0, 0, 0.0, 1.0)
+        )
+        if workers or self._bundle > 1:
+            cycles, idle = self._cycles(room, work, steps, copied > 0)
+        else:
+            idle, (full, rest), (of_step, besides) = 0.0, divmod(tiles, together), waves[held]
             cycles = full * (steps * of_step + besides)
             if rest:
-                of_step, besides = room.waves[-(-rest // multiprocessors)]
+                of_step, besides = waves[-(-rest // multiprocessors)]
                 cycles += steps * of_step + besides
-            idle, blocks = 0.0, tiles / multiprocessors
-        else:
-            if work is _ALONE:
-                work = _ALONE._replace(whole=tiles)
-            cycles, idle = self._cycles(room.needs, work, steps, copied > 0)
-            blocks = (work.whole + work.workers) / multiprocessors
         blocks_us = cycles / self._clock_mhz
-        if room.needs.tensor and tiles:
-            cycles += room.needs.once
-            busy = tiles * steps * room.needs.tensor / multiprocessors
+        if tensor and tiles:
+            cycles += once
+            busy = tiles * steps * tensor / multiprocessors
             blocks_us = cycles / (self._clock_mhz * warpgroups.clock_share(busy / cycles))
-        through_l2, from_dram = room.side_bytes * tiles * k + result_bytes, float(factor_bytes)
+        through_l2, from_dram = side_bytes * tiles * k + result_bytes, float(a_bytes + b_bytes)
         if from_dram > self._l2_bytes:
-            from_dram = self._from_dram(sizes, held, tiles, across, work.parts, through_l2)
-        traffic_us = max(through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us)
+            from_dram = self._from_dram(sizes, held, tiles, across, parts, through_l2)
+        traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
+        if traffic_us < dram_us:
+            traffic_us = dram_us
         us = _LAUNCH_US + join(blocks_us, traffic_us)
-        if work.parts > 1 and self._workers:  # as a tree
-            levels = math.ceil(math.log2(work.parts) + (_STRADDLE if work.parts % 1 else 0.0))
-            us += max(levels * (_LEVEL_US + _LEVEL_US_PER_RESULT * tile_m * tile_n) - idle / self._clock_mhz, 0.0)
-        elif work.parts > 1:
-            us += _GATHER_US
+        if parts > 1:
+            if self._workers:  # as a tree
+                levels = math.ceil(math.log2(parts) + (_STRADDLE if parts % 1 else 0.0))
+                us += max(levels * self._level_us - idle / self._clock_mhz, 0.0)
+            else:
+                us += _GATHER_US
         if copied:
             us += _RELAYOUT_US + copied / self._dram_bytes_per_us
-        return Cost(us, blocks_us, traffic_us, blocks / held, blocks, work.parts)
+        blocks = (whole + workers) / multiprocessors
+        return Cost(us, blocks_us, traffic_us, blocks / held, blocks, parts)
 
     def _room(self, sizes: Sizes, edges: bool) -> _Room:
         """What is found once for all problems that the same code serves."""
-        problem, layout = sizes.problem, self._kernel.layout_read(self._config, sizes.layout)
-        variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, layout, problem.epilogue)
+        problem, read = sizes.problem, self._kernel.layout_read(self._config, sizes.layout)
+        variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, read, problem.epilogue)
         needs = footprint(self._kernel, self._config, self._gpu, variant, self._report)
-        found = _Room.of(needs, self._multiprocessors, self._side_bytes(layout, sizes.item_bytes))
+        copies = read[0] != sizes.layout[0], read[1] != sizes.layout[1]
+        found = _Room.of(needs, self._multiprocessors, self._side_bytes(read, sizes.item_bytes), copies)
         self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes] = found
         return found
 
     def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
-        workers = self._workers
-        left = tiles % workers if workers else 0
+        most = self._workers
+        left = tiles % most if most else 0
         if left and steps:
-            sharing = schedule.sharing(left, steps, workers)
+            workers = schedule.sharing(left, steps, most)
             # Tiles that begin within a worker's range, before whose first step it waits anew.
-            begun = left / sharing if sharing % left else 0.0
-            return _Work(tiles - left, sharing, workers - sharing, -(-left * steps // sharing) + begun, sharing / left)
+            begun = left / workers if workers % left else 0.0
+            return tiles - left, workers, most - workers, -(-left * steps // workers) + begun, workers / left
         if self._splits and tiles and steps > 1:
-            blocks = self._kernel.grid(sizes.problem, self._config, self._gpu.multiprocessors)
+            blocks = self._kernel.grid(sizes.problem, self._config, self._multiprocessors)
             parts = min(blocks // tiles, steps)
             if parts > 1:
-                return _Work(0, tiles * parts, 0, -(-steps // parts), parts)
-        return _ALONE
+                return 0, tiles * parts, 0, -(-steps // parts), parts
+        return tiles, 0, 0, 0.0, 1.0
 
-    def _of_one(self, whole: int, work: _Work) -> tuple[int, int]:
-        """Blocks with a tile of their own, and workers, that a multiprocessor gets at most."""
-        multiprocessors, bundle = self._gpu.multiprocessors, self._bundle
-        if bundle == 1:
-            return -(-whole // multiprocessors), -(-work.workers // multiprocessors)
-        bundles = -(-(whole + work.workers + work.without) // bundle)
-        each, own = -(-bundles // multiprocessors), -(-whole // bundles)
-        return each * own, each * min(bundle - own, -(-work.workers // bundles))
-
-    def _cycles(self, needs: Footprint, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
+    def _cycles(self, room: _Room, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
         """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
         their own have work left."""
-        held = needs.occupancy.blocks
-        full, rest = divmod(work.whole, held * self._gpu.multiprocessors)
-        cycles = full * _wave(needs, held, held * steps, steps) if full else 0.0
-        if not (rest or work.workers):
+        held, together, waves, busy, alone, ends, store, *_ = room
+        whole, sharing, without, share, _ = work
+        multiprocessors, bundle = self._multiprocessors, self._bundle
+        full, rest = divmod(whole, together)
+        of_step, besides = waves[held]
+        cycles = full * (steps * of_step + besides)
+        if not (rest or sharing):
             return cycles, 0.0
-        own, workers = self._of_one(rest, work)
-        if not full and own and workers and own + workers <= held and self._bundle == 1:
+        # Blocks with a tile of their own, and workers, that a multiprocessor gets at most.
+        if bundle == 1:
+            own, workers = -(-rest // multiprocessors), -(-sharing // multiprocessors)
+        else:
+            bundles = -(-(rest + sharing + without) // bundle)
+            each, own = -(-bundles // multiprocessors), -(-rest // bundles)
+            own, workers = each * own, each * min(bundle - own, -(-sharing // bundles))
+        if not full and own and workers and own + workers <= held and bundle == 1:
             # Blocks go to one multiprocessor after another, but some get one with a tile of its own too many. Where
             # they begin as the launch before ends, neighbours in the grid gather: blocks of one kind.
             more = workers if after_relayout else 1
             own, workers = own + more, workers - more
-        rounds = -(-(own + workers) // held)
-        longest = steps + (rounds - 1) * work.share if own else rounds * work.share
-        last = _wave(needs, own + workers, own * steps + workers * work.share, longest)
+        blocks = own + workers
+        rounds = -(-blocks // held)
+        longest = steps + (rounds - 1) * share if own else rounds * share
+        last = join((own * steps + workers * share) * busy, longest * alone) + ends + blocks * store
+        idle, until = 0.0, share + 1  # workers wait about a step where they begin
+        if sharing and own and rounds == 1 and until < steps:
+            of_step, besides = waves[blocks]
+            idle = last - (until * of_step + besides)
         # Most workers end twice: what they have of one tile, and of the next.
-        ends = needs.ends if workers else 0.0
-        idle, until = 0.0, work.share + 1  # workers wait about a step where they begin
-        if work.workers and own and rounds == 1 and until < steps:
-            idle = last - _wave(needs, own + workers, (own + workers) * until, until)
-        return cycles + last + ends, idle
-
-    def _relayout_bytes(self, sizes: Sizes, of_a: Order | None, of_b: Order | None) -> int:
-        """Bytes that a relayout before the launch, to these orders, reads and writes."""
-        problem, copied = sizes.problem, 0
-        for order, layout, length in ((of_a, problem.a, sizes.m), (of_b, problem.b, sizes.n)):
-            if order not in (None, layout.order) or not layout.aligned(sizes.item_bytes, VECTOR_BYTES):
-                copied += length * _matrices(layout, sizes.batch)
-        return 2 * sizes.item_bytes * sizes.k * copied
+        return cycles + last + (ends if workers else 0.0), idle
 
     def _side_bytes(self, layout: str, item_bytes: int) -> int:
         """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
@@ -283,7 +294,7 @@ class CostModel:
             high = min(band, -(-sizes.m // tile.m), running)
             wide = -(-running // high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
-        return max(sizes.factor_bytes, min(a_wave * (tiles / running), through_l2))
+        return max(sizes.a_bytes + sizes.b_bytes, min(a_wave * (tiles / running), through_l2))
 
 
 def predict(
@@ -291,11 +302,6 @@ def predict(
 ) -> Cost | None:
     """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
     return CostModel(kernel, config, gpu, report).predict(Sizes.of(problem))
-
-
-def _wave(needs: Footprint, blocks: int, steps: float, longest: float) -> float:
-    """Cycles of a multiprocessor whose blocks have this many steps, of which the longest sequence is one of these."""
-    return join(steps * needs.busy, longest * needs.alone) + needs.ends + blocks * needs.store
 
 
 def _matrices(layout: Layout, batch: int) -> int:

@@ -39,12 +39,10 @@ class Operand(NamedTuple):
     @property
     def view(self) -> View:
         """Shape, and strides in elements."""
-        item, strides = ITEM_BYTES[self.dtype], []
-        for stride in self.strides:
-            if stride % item:
-                return View(self.shape, None)
-            strides.append(stride // item)
-        return View(self.shape, tuple(strides))
+        item, strides = ITEM_BYTES[self.dtype], self.strides
+        if [stride for stride in strides if stride % item]:
+            return View(self.shape, None)
+        return View(self.shape, tuple([stride // item for stride in strides]))
 
     @property
     def kind(self) -> tuple[tuple[int, ...], tuple[int, ...], str, int, int]:

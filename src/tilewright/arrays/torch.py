@@ -38,7 +38,8 @@ class Torch(Library):
 
     def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
-        if not (_is_tracing(torch) or any(_is_recorded(torch, array) for array in arrays.values())):
+        given = [array for array in arrays.values() if array is not None]
+        if not (_is_tracing(torch) or any(_is_recorded(torch, array) for array in given)):
             return None
         from tilewright.torch.op import matmul  # noqa: PLC0415 - imports PyTorch, which has been imported here
 

@@ -101,18 +101,19 @@ def pack(
         more: numbers that the problem does not have, those of `Kernel.numbers` among them.
     """
     shape, a, b, c, d = shape_of(kernel.arguments), problem.a, problem.b, problem.addend, problem.d
+    m, n, k = problem.m, problem.n, problem.k
     numbers = {
-        "m": problem.m,
-        "n": problem.n,
-        "k": problem.k,
+        "m": m,
+        "n": n,
+        "k": k,
         "batch": problem.batch,
         **_UNDIVIDED,
         "step_a": 1 if a.batch_stride else 0,
         "step_b": 1 if b.batch_stride else 0,
-        "lda": _ld(a, problem.m, problem.k),
-        "ldb": _ld(b, problem.k, problem.n),
-        "ldc": _ld(c, problem.m, problem.n),
-        "ldd": _ld(d, problem.m, problem.n),
+        "lda": _ld(a, m, k),
+        "ldb": _ld(b, k, n),
+        "ldc": _ld(c, m, n),
+        "ldd": _ld(d, m, n),
         "batch_stride_a": a.batch_stride or 0,
         "batch_stride_b": b.batch_stride or 0,
         "batch_stride_c": c.batch_stride or 0,
@@ -122,22 +123,27 @@ def pack(
     template = shape.numbers.pack(*[numbers[what] for what in shape.names])
     if not shape.has_maps and not sources:
         return template, shape.slots
-    filled, slots = bytearray(template), []
-    for slot in shape.slots:
-        if slot.kind == "map":
-            if slot.source not in maps:  # blank: the kernel uses no map where k = 0
-                continue
-            filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
-        source = sources.get(slot.source)
-        slots.append(slot if source is None else Slot(slot.offset, slot.kind, source.name, source.shift))
-    return bytes(filled), tuple(slots)
+    filled, slots = bytearray(template), shape.slots
+    if shape.has_maps:
+        # A map that is not there is blank: the kernel uses none where k = 0.
+        slots = tuple([slot for slot in slots if slot.kind != "map" or slot.source in maps])
+        for slot in slots:
+            if slot.kind == "map":
+                filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
+    if sources:
+        slots = tuple([_from(slot, sources.get(slot.source)) for slot in slots])
+    return bytes(filled), slots
+
+
+def _from(slot: Slot, source: Source | None) -> Slot:
+    return slot if source is None else Slot(slot.offset, slot.kind, source.name, source.shift)
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
     """A leading dimension. Of a single line, which counts as aligned whatever it is, a multiple of
     `VECTOR_BYTES`: kernels compute addresses of lines that do not exist, aligned though nothing is read there.
     """
-    count, _ = layout.lines(rows, cols)
+    count = rows if layout.order == "row" else cols
     return layout.ld if count > 1 else _round_up(layout.ld, VECTOR_BYTES)
 
 

@@ -154,7 +154,7 @@ class CudaEngine:
         if kernel.tensor_maps is not None:
             with self.current:  # tensor maps are made in it
                 maps = {name: encode(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
-        more = {**kernel.numbers(problem, config, self.multiprocessors), **numbers(job.copies)}
+        more = numbers(job.copies) if job.copies else kernel.numbers(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, more)
         grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))
         return Step(

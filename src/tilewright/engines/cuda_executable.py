@@ -35,6 +35,9 @@ class CudaExecutable:
         self.overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
         self._limits = gpus.limits(device.compute_capability)
         self._room = _Room.of(device, cubin.report.shared_bytes or 0)
+        self._spreads = kernel.relayouts(config) is not None
+        self._bundle = kernel.bundle(config)
+        self._of_one = Launch((1, 1, 1), kernel.block(config), kernel.shared_bytes(config, variant.layout))
         # More than 48 KiB must be asked for; a launch reports what is too much.
         if kernel.shared_bytes(config, variant.layout) > 0:
             attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -46,8 +49,9 @@ class CudaExecutable:
         Raises:
             LaunchError: it is a geometry that a GPU refuses.
         """
-        launch = self.kernel.launch(problem, self.config, self._room.multiprocessors, blocks)
-        geometry = launch.bundled(self.kernel.bundle(self.config))
+        if blocks is None:
+            blocks = self.kernel.grid(problem, self.config, self._room.multiprocessors)
+        geometry = Launch((blocks, 1, 1), *self._of_one[1:]).bundled(self._bundle)
         name, limits, (x, y, z) = self.kernel.name, self._limits, geometry.block
         if x * y * z > limits.threads_per_block or z > limits.block_z:
             raise LaunchError(
@@ -62,7 +66,7 @@ class CudaExecutable:
                 f"{name}: a block must have at most {self._room.of_block} bytes of dynamic shared memory, "
                 f"got {geometry.shared_bytes}"
             )
-        return geometry if self.kernel.relayouts(self.config) is None else self._room.spread(geometry)
+        return geometry if not self._spreads else self._room.spread(geometry)
 
 
 class _Room(NamedTuple):
@@ -93,4 +97,4 @@ class _Room(NamedTuple):
         """
         most = -(-math.prod(geometry.grid) // self.multiprocessors)
         too_many = self.of_multiprocessor // (most + 1) + 1 - self.taken
-        return geometry._replace(shared_bytes=max(geometry.shared_bytes, min(too_many, self.of_block)))
+        return Launch(geometry.grid, geometry.block, max(geometry.shared_bytes, min(too_many, self.of_block)))

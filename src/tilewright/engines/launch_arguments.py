@@ -31,6 +31,11 @@ _SWIZZLES = {
     128: CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
 }
 
+_ONES = [cuuint32_t(1)] * 3
+_PLAIN = CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE
+_PROMOTION = CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+_FILL = CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+
 
 @lru_cache(maxsize=1024)
 def encode(layout: TensorLayout) -> bytes:
@@ -49,11 +54,11 @@ def encode(layout: TensorLayout) -> bytes:
             [cuuint64_t(layout.cols), cuuint64_t(layout.rows), cuuint64_t(layout.matrices)],
             [cuuint64_t(layout.row_stride), cuuint64_t(matrix_stride)],
             [cuuint32_t(layout.box.cols), cuuint32_t(layout.box.rows), cuuint32_t(1)],
-            [cuuint32_t(1)] * 3,
-            CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            _ONES,
+            _PLAIN,
             _SWIZZLES[layout.box.swizzle],
-            CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            _PROMOTION,
+            _FILL,
         )
     )
     return ctypes.string_at(int(made.getPtr()), MAP_BYTES)

@@ -67,6 +67,8 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
     """
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
+    if not wanted:
+        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
     inner, after, copies, end = problem, addresses, [], 0
     for name, order in wanted.items():
         copy = _copy(problem, name, order, end)
@@ -79,7 +81,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
         copies.append(copy)
     sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
     last = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
-    return Jobs((copying(problem, copies), last) if copies else (last,), end, tuple(wanted))
+    return Jobs((copying(problem, copies), last), end, tuple(wanted))
 
 
 def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
@@ -136,12 +138,11 @@ def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Address
     orders = kernel.relayouts(config)
     if orders is None or problem.k == 0:
         return {}
-    sizes = {"A": (problem.m, problem.k), "B": (problem.k, problem.n)}
     wanted: dict[str, Order] = {}
-    for (name, (rows, cols)), layout, address, order in zip(
-        sizes.items(), (problem.a, problem.b), addresses[:2], orders, strict=True
+    for name, rows, cols, layout, address, order in (
+        ("A", problem.m, problem.k, problem.a, addresses.a, orders[0]),
+        ("B", problem.k, problem.n, problem.b, addresses.b, orders[1]),
     ):
-        is_aligned = lines_aligned(layout, rows, cols, problem.dtype, address)
-        if (order or layout.order) != layout.order or not is_aligned:
+        if order not in (None, layout.order) or not lines_aligned(layout, rows, cols, problem.dtype, address):
             wanted[name] = order or layout.order
     return wanted

@@ -1,5 +1,6 @@
 """What a tensor map describes, for both engines: matrices in memory, and the box of one that a load moves."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.kernels.spec import Config, Kernel, TensorBox
@@ -41,16 +42,25 @@ def layouts(kernel: Kernel, config: Config, problem: Problem) -> dict[str, Tenso
     """
     if kernel.tensor_maps is None or problem.k == 0:
         return {}
-    box_a, box_b = kernel.tensor_maps(config, problem.layout)
+    box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
     return {
         "A": _layout(problem, problem.a, problem.m, problem.k, box_a),
         "B": _layout(problem, problem.b, problem.k, problem.n, box_b),
     }
 
 
+@lru_cache
+def _boxes(kernel: Kernel, config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
+    """Boxes of A and B, checked."""
+    assert kernel.tensor_maps is not None
+    boxes = kernel.tensor_maps(config, layout)
+    for box in boxes:
+        box.check(item_bytes)
+    return boxes
+
+
 def _layout(problem: Problem, layout: Layout, rows: int, cols: int, box: TensorBox) -> TensorLayout:
     item = ITEM_BYTES[problem.dtype]
-    box.check(item)
     count, length = layout.lines(rows, cols)
     stride = layout.ld * item
     if count == 1:  # it is of no use then, and need not be what a map takes

@@ -118,8 +118,7 @@ class Tile(NamedTuple):
     k: int
 
 
-@dataclass(frozen=True)
-class TensorBox:
+class TensorBox(NamedTuple):
     """The part of a matrix that one load through a tensor map moves to shared memory, and how it lies there.
 
     Limits: CUDA driver API, cuTensorMapEncodeTiled.

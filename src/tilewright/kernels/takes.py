@@ -116,23 +116,30 @@ EVERYTHING = Takes(
 
 def lines_aligned(layout: Layout, rows: int, cols: int, dtype: str, address: int) -> bool:
     """Whether every row of a matrix (or column, by its order) starts at a multiple of `VECTOR_BYTES`."""
-    count = rows if layout.order == "row" else cols
-    strides = (layout.ld if count > 1 else 0) | (layout.batch_stride or 0)
-    return (strides * ITEM_BYTES[dtype] | address) % VECTOR_BYTES == 0
+    return _offsets(layout, rows, cols, ITEM_BYTES[dtype], address) % VECTOR_BYTES == 0
 
 
 def factors_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
     """Whether every row of A and B (or column, by its order) starts at a multiple of `VECTOR_BYTES`."""
-    return problem.k == 0 or (
-        lines_aligned(problem.a, problem.m, problem.k, problem.dtype, addresses.a)
-        and lines_aligned(problem.b, problem.k, problem.n, problem.dtype, addresses.b)
-    )
+    return _offsets_of_factors(problem, addresses) % VECTOR_BYTES == 0
 
 
 def all_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
     """The same of A, B, C and D."""
-    return (
-        factors_aligned(problem, addresses)
-        and lines_aligned(problem.d, problem.m, problem.n, problem.result, addresses.d)
-        and lines_aligned(problem.addend, problem.m, problem.n, problem.result, addresses.c)
-    )
+    m, n, item = problem.m, problem.n, ITEM_BYTES[problem.result]
+    offsets = _offsets(problem.d, m, n, item, addresses.d) | _offsets(problem.addend, m, n, item, addresses.c)
+    return (_offsets_of_factors(problem, addresses) | offsets) % VECTOR_BYTES == 0
+
+
+def _offsets_of_factors(problem: Problem, addresses: Addresses) -> int:
+    """Those of A and B; 0 where they have no elements."""
+    m, n, k, item = problem.m, problem.n, problem.k, ITEM_BYTES[problem.dtype]
+    return k and (_offsets(problem.a, m, k, item, addresses.a) | _offsets(problem.b, k, n, item, addresses.b))
+
+
+def _offsets(layout: Layout, rows: int, cols: int, item: int, address: int) -> int:
+    """The address and all distances in bytes between lines of a matrix and between matrices, joined by `or`: a multiple
+    of a power of two where all of them are."""
+    order, ld, batch_stride = layout
+    count = rows if order == "row" else cols
+    return ((ld if count > 1 else 0) | (batch_stride or 0)) * item | address

@@ -61,17 +61,9 @@ class Choice(NamedTuple):
     model: CostModel
 
 
-class Weighed(NamedTuple):
-    """What tabled problems say of a choice: sums over them, each with its weight."""
-
-    number: int
-    """Of the choice."""
-    error: float
-    """Logarithm of its measured over its predicted time, less the median of all."""
-    known: float
-    """1 where it was measured."""
-    inaccurate: float
-    """1 where it errs much more than cuBLAS."""
+Weighed = tuple[int, float, float, float]
+"""What tabled problems say of a choice, sums over them, each with its weight: its number; the logarithm of its measured
+over its predicted time, less the median of all; 1 where it was measured; 1 where it errs much more than cuBLAS."""
 
 
 class Places:
@@ -87,7 +79,9 @@ class Places:
         """How far each tabled problem is from a problem."""
         apart = self.places - place(sizes)
         apart *= apart
-        return np.asarray(np.sqrt(apart.dot(_ONES)) + self.apart[sizes.aligned])
+        found: _Floats = np.sqrt(apart.dot(_ONES))
+        found += self.apart[sizes.aligned]
+        return found
 
 
 class Measured(Places):
@@ -117,19 +111,24 @@ class Measured(Places):
             if not times[row, number] <= time_us:
                 times[row, number], accurate[row, number] = time_us, is_accurate
         self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
-        self._errors, self.usual = self._compared(rows)
+        self._errors, self.usual = self._compared(rows, gpu)
         votes, few = self._votes()
         others = [number for number in range(len(numbers)) if number not in few]
         facts = (votes, self._errors, self.known, self.inaccurate)
         self._groups = tuple((group, _beside(facts, group)) for group in (few, others))
 
-    def _compared(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]]) -> tuple[_Floats, float]:
+    def _compared(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]], gpu: Gpu) -> tuple[_Floats, float]:
         """Logarithms of measured over predicted times, less their median, and this; 0 where nothing was measured."""
         predicted = np.full(self.times.shape, np.nan)
-        models = {gpu: [CostModel(kernel, config, gpu) for kernel, config, _ in self.choices] for _, gpu, _ in rows}
+        others = {of for _, of, _ in rows} - {gpu}
+        models = {of: [CostModel(kernel, config, of) for kernel, config, _ in self.choices] for of in others}
         for row, number in np.argwhere(self.known):
-            sizes, gpu, _ = rows[row]
-            if cost := models[gpu][number].predict(sizes):
+            sizes, of, _ = rows[row]
+            # On the GPU that is selected for in any case: then the first picks need not find what problems share.
+            cost = self.choices[number].model.predict(sizes)
+            if of in others:
+                cost = models[of][number].predict(sizes)
+            if cost:
                 predicted[row, number] = cost.us
         errors = np.log(self.times / predicted)
         self.known &= ~np.isnan(errors)
@@ -161,7 +160,7 @@ class Measured(Places):
         for place in sums[:count].argsort()[::-1].tolist():
             if not of(place):
                 return
-            yield Weighed(choices[place], of(count + place), of(2 * count + place), of(3 * count + place))
+            yield choices[place], of(count + place), of(2 * count + place), of(3 * count + place)
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""

@@ -33,8 +33,9 @@ _EMULATED = ("warptiled", "vectorized:fastcuda_v3")
 _SMALLEST = ("coalesced", "split_k:tiny")
 """For the emulator, where no such tile fits: one thread an element and nothing staged, or small tiles."""
 
-_Expected = tuple[bool, float, Kernel, Config]
-"""Whether it errs much more than cuBLAS, the microseconds expected, kernel and config."""
+_Expected = tuple[bool, bool, float, int, Kernel, Config]
+"""The smallest is the best: whether it errs much more than cuBLAS; whether it costs a copy of C; the microseconds
+expected; which of them it is, in the order in which they were found; kernel and config."""
 
 
 def select(
@@ -88,17 +89,18 @@ def select(
             taking = [choice for choice in ranked if takes(choice[0])]
             if taking:
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
-        expected, distance = _between(known, sizes, takes)
-    fit = [one for one in expected if one[2].takes.separate_c or not adds_c]
+        expected, distance = _between(known, sizes, takes, adds_c)
+    fit = [one for one in expected if not one[1]]
     if not fit or distance > FAR:  # the kernels' own configs are candidates too
-        expected += _untabled(problem, sizes, find_gpu(device, capability), addresses)
+        expected += _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c)
     if not expected:
         raise _no_kernel(problem, capability, addresses)
-    _, _, kernel, config = min(expected, key=lambda one: (one[0], adds_c and not one[2].takes.separate_c, one[1]))
-    return kernel, config
+    return min(expected)[4:]
 
 
-def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> tuple[list[_Expected], float]:
+def _between(
+    known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool], adds_c: bool
+) -> tuple[list[_Expected], float]:
     """What candidates should take on a problem, and how far the nearest tabled one is."""
     distances = known.distances(sizes)
     near = distances.argsort()[:_NEIGHBOURS]
@@ -110,7 +112,8 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
             if takes(kernel) and (cost := model.predict(sizes)):
                 certain = times + _UNKNOWN
                 correction = math.exp(known.usual + error / certain)
-                expected.append((inaccurate > certain / 2, cost.us * correction, kernel, config))
+                copies, us = adds_c and not kernel.takes.separate_c, cost.us * correction
+                expected.append((inaccurate > certain / 2, copies, us, len(expected), kernel, config))
                 if len(expected) == _CANDIDATES:
                     break
         if expected:
@@ -118,21 +121,29 @@ def _between(known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool]) -> 
     return expected, float(distances[near[0]])
 
 
-def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses) -> list[_Expected]:
+def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses, adds_c: bool) -> list[_Expected]:
     """The kernels' own configs, with the times that the cost model expects, corrected by kernel."""
     takers = [kernel for kernel in KERNELS if _refusal(kernel, problem, gpu.capability, addresses) is None]
     factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
     # win over them.
     names = factors.keys() or {name for dtype in DTYPES for name in shipped_factors(dtype)}
-    found = []
+    found: list[_Expected] = []
     for kernel in [kernel for kernel in takers if kernel.name in names] or takers:
-        overrides = [*kernel.presets.values(), *kernel.tuned.values()]
-        configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
-        for config in dict.fromkeys(configs):
-            if cost := CostModel(kernel, config, gpu).predict(sizes):
-                found.append((False, cost.us * factors.get(kernel.name, 1.0) * _CAUTION, kernel, config))
+        factor, copies = factors.get(kernel.name, 1.0), adds_c and not kernel.takes.separate_c
+        for config, model in _own(kernel, gpu):
+            if cost := model.predict(sizes):
+                number = _CANDIDATES + len(found)  # behind those that were measured
+                found.append((False, copies, cost.us * factor * _CAUTION, number, kernel, config))
     return found
+
+
+@lru_cache
+def _own(kernel: Kernel, gpu: Gpu) -> list[tuple[Config, CostModel]]:
+    """A kernel's own configs, with what predicts them."""
+    overrides = [*kernel.presets.values(), *kernel.tuned.values()]
+    configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
+    return [(config, CostModel(kernel, config, gpu)) for config in dict.fromkeys(configs)]
 
 
 def _nearest(tables: dict[Case, Measured], case: Case) -> Measured | None:

@@ -16,7 +16,7 @@ from tilewright.problem import Problem
 def _boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
     """What one load moves: a tile of A, or a block's share of 64 columns of one of B."""
     a, b = warpgroups.boxes(config, layout)
-    return a, replace(b, rows=b.rows // config.CLUSTER)
+    return a, b._replace(rows=b.rows // config.CLUSTER)
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:

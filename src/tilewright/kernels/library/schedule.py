@@ -5,6 +5,7 @@ al., 2023.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.kernels import tiling
@@ -34,11 +35,14 @@ class Division(NamedTuple):
 def divide(problem: Problem, config: Config, multiprocessors: int) -> Division:
     """Full waves of tiles get a block each; the steps of the tiles left over are cut into equal ranges."""
     tiles = problem.batch * -(-problem.m // config.BM) * -(-problem.n // config.BN)
-    most = config.WORKERS * multiprocessors
+    return _divided(tiles, max(-(-problem.k // config.BK), 1), config.WORKERS * multiprocessors)
+
+
+@lru_cache(maxsize=1024)
+def _divided(tiles: int, steps: int, most: int) -> Division:
     left = tiles % most if most else 0
     if not left:
         return Division(tiles, 0, 0, 0)
-    steps = max(-(-problem.k // config.BK), 1)
     workers = sharing(left, steps, most)
     return Division(tiles - left, workers, *divmod(left * steps, workers))
 
