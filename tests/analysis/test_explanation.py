@@ -9,7 +9,7 @@ from tilewright.engines import disassembler
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
 from tilewright.gpus import GPUS, gpu_named
 from tilewright.kernels import find
-from tilewright.problem import Problem, Scalars
+from tilewright.problem import Arithmetic, Problem, Scalars
 
 H200 = gpu_named("H200")
 
@@ -93,6 +93,30 @@ def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
 )
 def test_the_sentence_names_what_binds(name, shape, words):
     assert words in verdict(explained(name, shape))
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "words"),
+    [
+        (
+            "persistent",
+            {},
+            "Tensor cores bind: they take 128 us at their peak. Of the levels of memory L2 takes",
+        ),
+        ("gemm_sm90", {"BN": 64, "STAGES": 7}, "The L2 cache binds: tensor maps load most of"),
+    ],
+)
+def test_what_binds_products_of_warpgroups(name, overrides, words):
+    kernel = find(name)
+    problem = Problem.parse("4096", arithmetic=Arithmetic("bfloat16", "bfloat16"))
+    one = explain(kernel, kernel.config(overrides), problem, H200)
+    assert verdict(one).startswith(words)
+    tile = kernel.tile(one.config)
+    assert one.bytes.tiles == 2 * 4096**3 * (tile.m + tile.n) // (tile.m * tile.n)
+    facts = to_json(one)
+    assert facts["bytes"]["tensor_maps"] == one.bytes.tiles
+    assert facts["product"]["bytes"] == 128 * facts["product"]["wavefronts"] == facts["bytes"]["shared"]
+    assert "sectors" not in facts["product"]
 
 
 def test_waves():

@@ -4,8 +4,16 @@ from dataclasses import astuple
 
 import pytest
 
-from tilewright.analysis.instruction_mix import OTHER, access_widths, access_widths_by_line, count, multiply_adds
-from tilewright.analysis.machine_code import machine_code
+from tilewright.analysis.instruction_mix import (
+    OTHER,
+    access_widths,
+    access_widths_by_line,
+    count,
+    multiply_adds,
+    warpgroup_products,
+)
+from tilewright.analysis.machine_code import machine_code, remarks
+from tilewright.engines import nvrtc
 from tilewright.errors import CompileError
 from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import LADDER, find
@@ -62,6 +70,25 @@ def test_asynchronous_copies_need_no_registers():
     assert set(widths) == {"async_copy", "shared_load"}
     assert widths["async_copy"] == {16: 6}
     assert set(widths["shared_load"]) == {16}, "loads that are never executed do not count"
+
+
+@pytest.mark.parametrize(("name", "instructions", "waits"), [("wgmma", 8, {0}), ("wgmma_tma", 8, {1})])
+def test_products_of_warpgroups_and_waits_for_them(name, instructions, waits):
+    found = warpgroup_products(code_of(name).main_loop)
+    assert (found.instructions, found.groups, set(found.waits)) == (instructions, 1, waits)
+
+
+def test_remarks_on_products_of_warpgroups():
+    kernel = find("wgmma_tma")
+    variant = Variant(edges=False, aligned=True, factors="bfloat16", result="bfloat16")
+    assert machine_code(kernel, kernel.config(), variant, "sm_90a").remarks == ()
+    early = kernel.source.read_text().replace("wait_products<1>(sums);", "if (step == 3) sums[0][0] += sums[1][1];")
+    assert early != kernel.source.read_text()
+    defines = kernel.defines(kernel.config(), variant)
+    log = nvrtc.compile_source(early, str(kernel.source), kernel.name, defines, "sm_90a").log
+    (remark,) = remarks(log)
+    assert remark.startswith("(C75")
+    assert "wgmma.wait_group" in remark
 
 
 def test_tensor_cores_are_found():

@@ -37,6 +37,16 @@ def test_levels_nearer_than_dram_can_be_slower():
     assert l2.flops_per_byte == pytest.approx(2 * 4096**3 / 1e10)
 
 
+def test_tiles_of_tensor_maps_come_faster_than_requests():
+    problem = Problem(4096, 4096, 4096)
+    requested, tiles = (
+        roofline(problem, Bytes(*least_bytes(problem), 10**9, 0, tiles), H200).levels[1] for tiles in (0, 10**9)
+    )
+    assert requested.bytes == tiles.bytes
+    assert requested.time_us == pytest.approx(1e9 / (2640 * 1980))
+    assert tiles.time_us == pytest.approx(1e9 / (64 * 132 * 1980))
+
+
 def test_c_is_read_only_with_beta():
     read, written = least_bytes(Problem(10, 20, 30))
     assert (read, written) == (4 * 30 * (10 + 20), 4 * 10 * 20)

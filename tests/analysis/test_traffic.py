@@ -10,7 +10,7 @@ from tilewright.analysis.traffic import count
 from tilewright.analysis.widths import shared_widths
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.takes import Variant
-from tilewright.problem import LAYOUTS, Layout, Problem, Scalars, orders
+from tilewright.problem import LAYOUTS, Arithmetic, Layout, Problem, Scalars, orders
 
 PROFILED = {
     "6-vectorized": ("vectorized", {}),
@@ -118,6 +118,21 @@ def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
     found = counted("tma_packed", Problem(128, 256, 64), {"WORKERS": 0})
     assert found.tile_bytes == 2 * 2 * 4 * 32 * (128 + 128)
     assert found.groups["global_load"].requests == found.groups["async_copy"].requests == 0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("columns", [64, 96])
+def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns):
+    a, b = orders(layout)
+    problem = Problem(128, 2 * columns, 64, Arithmetic("bfloat16", "bfloat16"), a=a, b=b)
+    found = counted("gemm_sm90", problem, {"BN": columns, "STAGES": 3})
+    product, instructions = found.groups["product"], 2 * 2 * 4
+    assert product.requests == instructions
+    assert product.bytes == instructions * 2 * 16 * (64 + columns)
+    assert product.wavefronts * 128 == product.bytes
+    assert product.bank_conflicts == found.groups["shared_load"].requests == 0
+    (line,) = (line for line in found.lines if line.pipe == "product")
+    assert line.source.file == "gemm_sm90.cu"
 
 
 def test_blocks_that_share_tiles_are_counted_as_if_they_did_not_where_there_are_many():

@@ -53,6 +53,24 @@ def test_the_summary_says_what_the_loop_is():
     ]
 
 
+@pytest.mark.parametrize(
+    ("pending", "words"),
+    [("0x1", "a wait leaves up to 1 under way"), ("0x0", "a wait for all lets the tensor cores rest until the next")],
+)
+def test_the_summary_says_how_products_of_warpgroups_are_waited_for(pending, words):
+    rows = (
+        ("HGMMA.64x128x16.F32", "R24, gdesc[UR12].tnspB, R24"),
+        ("HGMMA.64x128x16.F32", "R24, gdesc[UR8].tnspB, R24, gsb0"),
+        ("WARPGROUP.DEPBAR.LE", f"gsb0, {pending}"),
+        ("WARPGROUP.ARRIVE", ""),
+    )
+    loop = tuple(Instruction(16 * i, "", *row, None, None) for i, row in enumerate(rows))
+    lines = summary(MachineCode(loop, loop, REPORT, ("(C7510) wgmma is serialized",)), 0).splitlines()
+    assert any(line.startswith(f"warpgroups: products 2, groups of them 1, waits 1; {words}") for line in lines)
+    assert lines[-1] == "the compiler's remark: (C7510) wgmma is serialized"
+    assert "warpgroups" not in summary(LOOPING, 0)
+
+
 def test_a_kernel_without_a_main_loop_says_so():
     assert "no loop multiplies" in summary(STRAIGHT, 0)
     assert "%" not in printed(mix_table(STRAIGHT))

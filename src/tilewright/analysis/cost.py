@@ -7,18 +7,20 @@ cache and of DRAM overlaps with that. Where blocks share tiles, their partial su
 with a tile of their own still run; where operands are copied into another layout, that comes before.
 
 The model is there to rank. On an H200 its mean error is 14% for rungs 2 to 10 from 64 to 8192; on the problems of the
-tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, and 23% for rung 17. What it
-does not know of a kernel is for a calibration by measured times.
+tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, and 23% for rung 17;
+3% for rungs 19 to 22 and gemm_sm90 (`models.warpgroups`). What it does not know of a kernel is for a calibration by
+measured times.
 """
 
 import math
 from typing import NamedTuple
 
 from tilewright.analysis.footprint import footprint
+from tilewright.analysis.models import warpgroups
 from tilewright.analysis.models.block import Footprint, join
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu
-from tilewright.kernels.families import Copying, Streaming
+from tilewright.kernels.families import Copying, Streaming, Warpgroups
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
@@ -141,7 +143,10 @@ class CostModel:
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
         self._rooms: dict[tuple[bool, bool, str, int], _Room] = {}
-        self._l2_bytes_per_us = _L2_RATE * gpu.l2_bytes_per_clock * gpu.clock_mhz
+        l2_bytes_per_clock = _L2_RATE * gpu.l2_bytes_per_clock
+        if isinstance(family, Warpgroups):
+            l2_bytes_per_clock = warpgroups.PORT_BYTES * gpu.multiprocessors
+        self._l2_bytes_per_us = l2_bytes_per_clock * gpu.clock_mhz
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
         self._dram_bytes_per_us = 1e3 * gpu.dram_gbs
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
@@ -174,6 +179,10 @@ class CostModel:
             cycles, idle = self._cycles(room.needs, work, steps, copied > 0)
             blocks = (work.whole + work.workers) / multiprocessors
         blocks_us = cycles / self._clock_mhz
+        if room.needs.tensor and tiles:
+            cycles += room.needs.once
+            busy = tiles * steps * room.needs.tensor / multiprocessors
+            blocks_us = cycles / (self._clock_mhz * warpgroups.clock_share(busy / cycles))
         through_l2, from_dram = room.side_bytes * tiles * k + result_bytes, float(factor_bytes)
         if from_dram > self._l2_bytes:
             from_dram = self._from_dram(sizes, held, tiles, across, work.parts, through_l2)
@@ -255,7 +264,9 @@ class CostModel:
 
     def _side_bytes(self, layout: str, item_bytes: int) -> int:
         """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
-        tile, line = self._tile, _LINE_BYTES // item_bytes
+        family, tile, line = self._kernel.cost, self._tile, _LINE_BYTES // item_bytes
+        if isinstance(family, Warpgroups):
+            return warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes)
         rows = tile.m if layout[0] == "N" else max(tile.m, line)
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
         return item_bytes * (rows + cols)
@@ -268,6 +279,9 @@ class CostModel:
         tile = self._tile
         running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
         high, wide = -(-running // max(across, 1)), min(running, across)
+        if (band := warpgroups.band(self._kernel, self._config)) > 1:
+            high = min(band, -(-sizes.m // tile.m), running)
+            wide = -(-running // high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
         return max(sizes.factor_bytes, min(a_wave * (tiles / running), through_l2))
 

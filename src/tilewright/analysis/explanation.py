@@ -9,7 +9,16 @@ from tilewright.analysis.cost import Cost, predict
 from tilewright.analysis.issue import Issue, issue
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.occupancy import Occupancy, occupancy
-from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, Roofline, moved, roofline
+from tilewright.analysis.roofline import (
+    ARITHMETIC,
+    MEMORY,
+    SHARED,
+    TILE_BYTES_PER_CLOCK,
+    Bytes,
+    Roofline,
+    moved,
+    roofline,
+)
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import SECTOR_BYTES, Group, Traffic
 from tilewright.analysis.widths import Widths, shared_widths
@@ -89,6 +98,11 @@ class Explanation:
     def arithmetic(self) -> str:
         """What products are made in."""
         return self.kernel.precision or self.problem.dtype
+
+    @property
+    def on_tensor_cores(self) -> bool:
+        """Whether products are made faster than FP32 lanes make them."""
+        return self.roofline.peak_tflops > self.gpu.tflops
 
     @property
     def binds(self) -> str:
@@ -216,10 +230,17 @@ def verdict(explanation: Explanation) -> str:
         if slowest == MEMORY:
             sentences.append(f"DRAM binds: it takes {_time(line.memory_us)} to move the least possible, {arithmetic}.")
         else:
-            sentences.append(
-                f"Requests of global memory bind: they touch {reuse:,.0f} times the bytes that must be moved, which "
-                f"takes {_time(line.levels[1].time_us)} as far as the L1 cache does not help, {arithmetic}."
-            )
+            least_l2, time = f"{reuse:,.0f} times the bytes that must be moved", _time(line.levels[1].time_us)
+            if 2 * one.bytes.tiles > one.bytes.requested:
+                sentences.append(
+                    f"The L2 cache binds: tensor maps load most of {least_l2}, which takes {time} at "
+                    f"{TILE_BYTES_PER_CLOCK} bytes a clock and multiprocessor, {arithmetic}."
+                )
+            else:
+                sentences.append(
+                    f"Requests of global memory bind: they touch {least_l2}, which takes {time} as far as the L1 cache "
+                    f"does not help, {arithmetic}."
+                )
             if loads.requests:
                 sentences.append(f"A load of a warp touches {loads.sectors / loads.requests:.1f} sectors.")
     idle = one.gpu.multiprocessors - one.waves.blocks
@@ -230,7 +251,14 @@ def verdict(explanation: Explanation) -> str:
 
 
 def _arithmetic_binds(explanation: Explanation) -> str:
-    sentence = f"Arithmetic binds: it takes {_time(explanation.roofline.arithmetic_us)} at full speed"
+    line = explanation.roofline
+    if explanation.on_tensor_cores:
+        nearest = max(line.levels, key=lambda level: level.time_us)
+        return (
+            f"Tensor cores bind: they take {_time(line.arithmetic_us)} at their peak. Of the levels of memory "
+            f"{'DRAM' if nearest.name == MEMORY else nearest.name} takes longest, {_time(nearest.time_us)}."
+        )
+    sentence = f"Arithmetic binds: it takes {_time(line.arithmetic_us)} at full speed"
     if explanation.issue is None:
         return f"{sentence}, longer than any level of memory."
     share, time = explanation.issue.multiply_share, _time(explanation.issue.time_us)
@@ -344,7 +372,7 @@ def group_json(pipe: str, group: Group) -> dict[str, Any]:
     counts: dict[str, Any] = {"requests": group.requests}
     if pipe == "async_copy":
         counts["reading_requests"] = group.reading
-    if pipe != "shared_load" and pipe != "shared_store" and pipe != "shared_atomic":
+    if pipe not in ("shared_load", "shared_store", "shared_atomic", "product"):
         counts["sectors"] = group.sectors
         counts["sectors_per_request"] = group.sectors / group.requests if group.requests else None
         counts["bytes_moved"] = group.sectors * SECTOR_BYTES

@@ -1,11 +1,11 @@
 """What a block of a kernel asks of a multiprocessor: room, and cycles for one step along k, whatever the problem."""
 
-from tilewright.analysis.models import copying, staging, streaming
+from tilewright.analysis.models import copying, staging, streaming, warpgroups
 from tilewright.analysis.models.block import Footprint, Needs
 from tilewright.analysis.occupancy import occupancy
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu, Multiprocessor
-from tilewright.kernels.families import Copying, Streaming
+from tilewright.kernels.families import Copying, Streaming, Warpgroups
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
 
@@ -25,6 +25,8 @@ def footprint(
         return streaming.footprint(kernel, family, config, sm, room)
     if isinstance(family, Copying):
         return copying.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
+    if isinstance(family, Warpgroups):
+        return warpgroups.footprint(kernel, family, config, sm, variant, room)
     return staging.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
 
 
@@ -34,4 +36,6 @@ def _estimate(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -
         return streaming.needs(kernel, family, config, sm)
     if isinstance(family, Copying):
         return copying.needs(kernel, family, config, sm)
+    if isinstance(family, Warpgroups):
+        return warpgroups.needs(kernel, family, config, sm)
     return staging.needs(kernel, config, sm, layout)

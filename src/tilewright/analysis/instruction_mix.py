@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from tilewright.analysis.sass import Instruction, SourceLine
 
@@ -43,6 +44,8 @@ _OPCODES: Mapping[str, str] = {
         "USETMAXREG"
     ),
 }
+
+_WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
 GROUPS: tuple[str, ...] = (*_OPCODES, NEVER, OTHER)
 """Purposes that instructions are counted by, in the order of tables."""
@@ -99,6 +102,28 @@ def multiply_adds(code: Iterable[Instruction]) -> tuple[int, int]:
     """Number of instructions on tensor cores, and of fp32 multiply-adds."""
     groups = [group(instruction) for instruction in code]
     return groups.count(TENSOR), groups.count(MULTIPLY_ADD)
+
+
+class WarpgroupProducts(NamedTuple):
+    """Products that warpgroups start and wait for (wgmma): what the tensor cores may work on meanwhile."""
+
+    instructions: int
+    groups: int
+    """That the instructions make, each of which is waited for as a whole."""
+    waits: tuple[int, ...]
+    """How many groups may still be under way after each wait, in the order of the code."""
+
+
+def warpgroup_products(code: Iterable[Instruction]) -> WarpgroupProducts:
+    """The products of warpgroups in some code, and the waits for them (HGMMA and its like, WARPGROUP.DEPBAR)."""
+    instructions, groups, waits = 0, 0, []
+    for instruction in code:
+        if instruction.name in _WARPGROUP_PRODUCTS:
+            instructions += 1
+            groups += "gsb" in instruction.operands
+        elif instruction.name == "WARPGROUP" and instruction.modifiers[:1] == ("DEPBAR",):
+            waits.append(int(instruction.operands.rpartition(",")[2], 16))
+    return WarpgroupProducts(instructions, groups, tuple(waits))
 
 
 def access_widths(code: Iterable[Instruction]) -> Widths:

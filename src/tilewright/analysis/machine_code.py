@@ -1,5 +1,6 @@
 """The machine code of a kernel as the compiler makes it for one GPU, read without a GPU."""
 
+import re
 from dataclasses import dataclass
 
 from tilewright.analysis import sass
@@ -9,6 +10,8 @@ from tilewright.engines import disassembler
 from tilewright.engines.base import CompileReport
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
+
+_REMARK = re.compile(r"(\(C\d+\) .*wgmma.*)")
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class MachineCode:
     """Those of the loop that does the work; empty where there is none. See `control_flow.main_loop`."""
     report: CompileReport
     """Registers, spills and static shared memory."""
+    remarks: tuple[str, ...] = ()
+    """What the compiler says of the products of warpgroups: that it serialised them, or waits for them earlier."""
 
 
 def machine_code(kernel: Kernel, config: Config, variant: Variant, arch: str) -> MachineCode:
@@ -33,4 +38,9 @@ def machine_code(kernel: Kernel, config: Config, variant: Variant, arch: str) ->
 
     cubin = nvrtc.compile(kernel, config, variant, arch)
     code = sass.parse(disassembler.disassemble(cubin.code), cubin.entry)
-    return MachineCode(tuple(code), main_loop(code), cubin.report)
+    return MachineCode(tuple(code), main_loop(code), cubin.report, remarks(cubin.log))
+
+
+def remarks(log: str) -> tuple[str, ...]:
+    """Of what the compiler printed, its numbered remarks on wgmma, without its own name."""
+    return tuple(dict.fromkeys(_REMARK.findall(log)))

@@ -2,8 +2,9 @@
 
 Source: "Roofline: An Insightful Visual Performance Model for Multicore Architectures", Williams, Waterman, Patterson,
 2009. There is a line for DRAM, and one for each level nearer to the lanes: the L2 cache, which serves the sectors that
-requests touch (the L1 cache keeps some of them, so that this time may be undercut), and shared memory, which serves a
-wavefront a clock in each multiprocessor.
+requests touch (the L1 cache keeps some of them, so that this time may be undercut) and the tiles of tensor maps, and
+shared memory, which serves a wavefront a clock in each multiprocessor. Stores of tiles into shared memory are not
+counted there: on an H200 a kernel whose tensor cores read all that the banks deliver took less than both together.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from tilewright.gpus import Gpu
 from tilewright.problem import ITEM_BYTES, Problem, Scalars
 
 ARITHMETIC, MEMORY, L2, SHARED = "arithmetic", "memory", "L2", "shared memory"
+
+TILE_BYTES_PER_CLOCK = 64
+"""What the copy engine of a multiprocessor loads from the L2 cache, tile by tile. Reached on an H200: 57."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class Bytes:
     """Sectors that requests of global memory touch, in bytes, and tiles that tensor maps load."""
     shared: int
     """What the wavefronts of shared memory could move: 128 bytes each."""
+    tiles: int = 0
+    """Of `requested`, the tiles."""
 
     @property
     def least(self) -> int:
@@ -92,7 +98,7 @@ def moved(problem: Problem, traffic: Traffic, scalars: Scalars = Scalars()) -> B
     """What a launch moves."""
     read, written = least_bytes(problem, scalars)
     requested = SECTOR_BYTES * traffic.global_sectors + traffic.tile_bytes
-    return Bytes(read, written, requested, WAVEFRONT_BYTES * traffic.shared_wavefronts)
+    return Bytes(read, written, requested, WAVEFRONT_BYTES * traffic.shared_wavefronts, traffic.tile_bytes)
 
 
 def roofline(problem: Problem, moves: Bytes, gpu: Gpu, arithmetic: str = "float32") -> Roofline:
@@ -108,12 +114,13 @@ def roofline(problem: Problem, moves: Bytes, gpu: Gpu, arithmetic: str = "float3
     l2 = 1e6 * gpu.l2_bytes_per_clock * gpu.clock_mhz
     shared = 1e6 * WAVEFRONT_BYTES * gpu.multiprocessors * gpu.clock_mhz
     dram = 1e9 * gpu.dram_gbs
+    tiles = 1e6 * TILE_BYTES_PER_CLOCK * gpu.multiprocessors * gpu.clock_mhz
     levels = tuple(
-        Level(name, size, 1e6 * size / bandwidth, problem.flops / size if size else 0.0)
-        for name, size, bandwidth in (
-            (MEMORY, moves.least, dram),
-            (L2, moves.requested, l2),
-            (SHARED, moves.shared, shared),
+        Level(name, size, time, problem.flops / size if size else 0.0)
+        for name, size, time in (
+            (MEMORY, moves.least, 1e6 * moves.least / dram),
+            (L2, moves.requested, 1e6 * (moves.requested - moves.tiles) / l2 + 1e6 * moves.tiles / tiles),
+            (SHARED, moves.shared, 1e6 * moves.shared / shared),
         )
     )
     return Roofline(peak, problem.flops / peak / 1e6, levels, 1e12 * peak / dram)

@@ -107,11 +107,21 @@ class Traffic:
 
     @property
     def shared_wavefronts(self) -> int:
-        """Of loads, stores and asynchronous copies."""
+        """Of loads, stores, asynchronous copies and products."""
         return sum(group.wavefronts for group in self.groups.values())
 
 
-PIPES = ("global_load", "global_store", "shared_load", "shared_store", "async_copy", "global_atomic", "shared_atomic")
+PIPES = (
+    "global_load",
+    "global_store",
+    "shared_load",
+    "shared_store",
+    "async_copy",
+    "product",
+    "global_atomic",
+    "shared_atomic",
+)
+"""Kinds of accesses. In a product a warpgroup's tensor cores read A and B from shared memory, by one request."""
 
 
 def count(

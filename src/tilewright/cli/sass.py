@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count
+from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.register_banks import bank_reads
 from tilewright.cli.terminal import out
@@ -120,6 +120,7 @@ def _facts(kernel: Kernel, config: Config, variant: Variant, arch: str, code: Ma
         addresses = {"first": code.main_loop[0].address, "last": code.main_loop[-1].address}
         loop = addresses | parts(code.main_loop) | {"multiplies_with": opcodes, "multiply_share": share}
         loop["register_banks"] = bank_reads(code.main_loop)._asdict()
+        loop["warpgroup_products"] = warpgroup_products(code.main_loop)._asdict()
     return {
         "kernel": kernel.name,
         "config": dict(config),
@@ -130,6 +131,7 @@ def _facts(kernel: Kernel, config: Config, variant: Variant, arch: str, code: Ma
         "registers": code.report.registers,
         "spill_bytes": code.report.spill_bytes,
         "shared_bytes": (code.report.shared_bytes or 0) + kernel.shared_bytes(config, variant.layout),
+        "remarks": list(code.remarks),
         "whole": parts(code.instructions),
         "access_widths_by_line": [
             {"file": line.file, "line": line.line, "access_widths": widths}

@@ -83,7 +83,31 @@ class Streaming:
     min_blocks: Count = lambda config: 1
 
 
-CostFamily = Staging | Copying | Streaming
+@dataclass(frozen=True, kw_only=True)
+class Warpgroups:
+    """Warpgroups multiply tiles in shared memory by Hopper's tensor cores (wgmma).
+
+    copies: through registers, all threads together, or by tensor maps ahead of the products.
+    stages: tiles of each operand in shared memory or under way.
+    persistent: whether one block a multiprocessor computes tile after tile, and its loads go on while it stores one.
+    min_blocks: as in `Staging`.
+    cluster: blocks, one above the other in D, each of which loads a part of their tile of B for all of them.
+    band: rows of tiles, or of clusters' tiles, that are computed column by column; 1: tiles are computed row by row.
+    alternates: whether each multiplying warpgroup has tiles of its own, so that one stores while another multiplies.
+    run: neighbours in a row of D that one store instruction of a warp writes.
+    """
+
+    copies: Literal["registers", "tensor maps"] = "tensor maps"
+    stages: Count = lambda config: config.STAGES
+    persistent: bool = False
+    min_blocks: Count = lambda config: 1
+    cluster: Count = lambda config: 1
+    band: Count = lambda config: 1
+    alternates: Callable[["Config"], bool] = lambda config: False
+    run: Count = lambda config: 8
+
+
+CostFamily = Staging | Copying | Streaming | Warpgroups
 
 PLAIN = Staging()
 """Of kernels that declare nothing."""

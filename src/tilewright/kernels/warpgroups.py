@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.kernels.families import Staging
+from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Constraint, Parameter, TensorBox, Tile
 from tilewright.kernels.takes import Takes
 
@@ -43,8 +43,10 @@ WHOLE_INSTRUCTIONS = (
     Constraint(lambda c: c.BN <= 256, "BN must be at most 256, the columns of one instruction"),
 )
 
-STAGING = Staging(tensor_cores=True)
-"""How they are predicted: as kernels that multiply fragments. Nothing of theirs has been measured yet."""
+PIPELINED = Warpgroups()
+"""How those that load by TMA are predicted."""
+PERSISTENT = Warpgroups(persistent=True)
+"""... with one block a multiprocessor."""
 
 BARRIER_BYTES = 8
 

@@ -16,6 +16,7 @@ _NAMES = {
     "global_atomic": "global atomics",
     "shared_load": "shared loads",
     "shared_store": "shared stores",
+    "product": "by tensor cores",
     "shared_atomic": "shared atomics",
 }
 _LINES = 8
@@ -97,7 +98,8 @@ def roofline_table(explanation: Explanation) -> Table:
     table = _table("Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", ""))
     flops = f"{one.problem.flops / 1e9:,.3g} GFLOP"
     slowest = "binds" if one.binds == ARITHMETIC else ""
-    table.add_row(f"arithmetic, {line.peak_tflops:.1f} TFLOP/s", flops, "", _time(line.arithmetic_us), slowest)
+    units = "tensor cores" if one.on_tensor_cores else "arithmetic"
+    table.add_row(f"{units}, {line.peak_tflops:.1f} TFLOP/s", flops, "", _time(line.arithmetic_us), slowest)
     if one.issue:
         share = f"issue slots, {100 * one.issue.multiply_share:.0f}% multiply-adds"
         table.add_row(share, f"{_count(one.issue.instructions)}", "", _time(one.issue.time_us), "")
@@ -116,7 +118,8 @@ def roofline_words(explanation: Explanation) -> str:
     """Traffic against the least possible, operations, and predicted against measured time."""
     one, words = explanation, []
     if one.bytes.least:
-        words.append(f"Requests touch {one.bytes.requested / one.bytes.least:,.1f} times the least possible bytes.")
+        verb = "Requests and tensor maps move" if one.bytes.tiles else "Requests touch"
+        words.append(f"{verb} {one.bytes.requested / one.bytes.least:,.1f} times the least possible bytes.")
     if one.traffic.operations:
         useful = one.problem.m * one.problem.n * one.problem.k
         beyond = one.traffic.operations.ffma / useful if useful else 0

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich import box
 from rich.table import Table
 
-from tilewright.analysis.instruction_mix import GROUPS, MULTIPLY_ADD, TENSOR, Widths, access_widths, count
+from tilewright.analysis.instruction_mix import (
+    GROUPS,
+    MULTIPLY_ADD,
+    TENSOR,
+    Widths,
+    access_widths,
+    count,
+    warpgroup_products,
+)
 from tilewright.analysis.machine_code import MachineCode
 from tilewright.analysis.register_banks import bank_reads
 from tilewright.analysis.sass import Instruction
@@ -79,9 +87,11 @@ def summary(code: MachineCode, dynamic_shared_bytes: int) -> str:
                 f"register banks deliver the operands of {reads.rate:.3f} FFMA a cycle: {reads.multiply_adds:,} take "
                 f"{reads.cycles:,} cycles at least"
             )
+        lines += _products(code.main_loop)
         lines += _widest(access_widths(code.main_loop))
     else:
         lines.append("no loop multiplies: there is no main loop")
+    lines += [f"the compiler's remark: {remark}" for remark in code.remarks]
     return "\n".join(lines)
 
 
@@ -98,6 +108,17 @@ def listing(code: MachineCode) -> Iterable[str]:
     for instruction in code.instructions:
         bar = "|" if instruction.address in inside else " "
         yield f"{bar} {instruction.address:04x} {instruction}"
+
+
+def _products(loop: Sequence[Instruction]) -> list[str]:
+    """A sentence on the products of warpgroups, where there are any."""
+    instructions, groups, waits = warpgroup_products(loop)
+    if not instructions:
+        return []
+    sentence = f"warpgroups: products {instructions}, groups of them {groups}, waits {len(waits)}"
+    if 0 in waits:
+        return [f"{sentence}; a wait for all lets the tensor cores rest until the next product is started"]
+    return [f"{sentence}; a wait leaves up to {max(waits)} under way" if waits else sentence]
 
 
 def _widest(widths: Widths) -> list[str]:

@@ -12,7 +12,7 @@ from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Problem
+from tilewright.problem import DTYPES, Problem
 from tilewright.select.measured import FAR, LENGTH, Case, Measured, identity, measured, shipped_factors
 
 _NEIGHBOURS = 16
@@ -122,9 +122,11 @@ def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses) ->
     """The kernels' own configs, with the times that the cost model expects, corrected by kernel."""
     takers = [kernel for kernel in KERNELS if _refusal(kernel, problem, gpu.capability, addresses) is None]
     factors = shipped_factors(problem.dtype)
-    # Where some kernels were measured, the guess at one that was not must not win over them.
+    # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
+    # win over them.
+    names = factors.keys() or {name for dtype in DTYPES for name in shipped_factors(dtype)}
     found = []
-    for kernel in [kernel for kernel in takers if kernel.name in factors] or takers:
+    for kernel in [kernel for kernel in takers if kernel.name in names] or takers:
         overrides = [*kernel.presets.values(), *kernel.tuned.values()]
         configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
         for config in dict.fromkeys(configs):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.occupancy import Occupancy
 from tilewright.gpus import Multiprocessor
-from tilewright.kernels.families import Fragment
+from tilewright.kernels.families import Fragment, Warpgroups
 from tilewright.kernels.spec import Config, Kernel, Tile
 
 WARP = 32
@@ -31,6 +31,10 @@ class Footprint:
     """Before the block's first step and after its last."""
     store: float
     """That the multiprocessor works on writing the block's results."""
+    tensor: float = 0.0
+    """Of `busy`, that its tensor cores work at their peak."""
+    once: float = 0.0
+    """Before the first step of a launch whose blocks compute tile after tile."""
 
 
 class Needs(NamedTuple):
@@ -43,7 +47,7 @@ class Needs(NamedTuple):
 
 def fragment(kernel: Kernel, config: Config) -> Fragment:
     """What a thread of a kernel computes."""
-    if kernel.cost.fragment is not None:
+    if not isinstance(kernel.cost, Warpgroups) and kernel.cost.fragment is not None:
         return kernel.cost.fragment(config)
     tile = kernel.tile(config)
     side = math.sqrt(tile.m * tile.n / kernel.threads(config))

@@ -38,11 +38,12 @@ class Site:
     """Offset of the code in the library; where `file` is given, the source line."""
     file: str | None
     pipe: str
-    """global_load, global_store, global_atomic, shared_load, shared_store, shared_atomic, or copy (cp.async)."""
+    """global_load, global_store, global_atomic, shared_load, shared_store, shared_atomic, copy (cp.async), or
+    product (a warpgroup's, whose factors the tensor cores read from shared memory)."""
     bytes: int
-    """Of one thread's access."""
+    """Of one thread's access, or of a word that a product reads."""
     accesses: int
-    """By threads."""
+    """By threads, or words of products."""
     sectors: int
     """Of 32 bytes, of global memory."""
     reading: int

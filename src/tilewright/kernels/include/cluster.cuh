@@ -16,6 +16,14 @@ __device__ __forceinline__ int cluster_rank() {
     return rank;
 }
 
+// Where a variable in shared memory lies in the block of this rank: an address to load from and to store to.
+template <typename T>
+__device__ __forceinline__ T* in_block(T* shared, int rank) {
+    T* there;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(shared), "r"(rank));
+    return there;
+}
+
 // Waits for all threads of all blocks of the cluster; what they wrote to shared memory before is seen afterwards. A block
 // that others still reach into must not end: the last thing that it does is to call this.
 __device__ __forceinline__ void cluster_sync() {

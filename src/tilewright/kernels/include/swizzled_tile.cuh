@@ -5,6 +5,7 @@
 //   loaded whole and read in part.
 #pragma once
 
+#include <cluster.cuh>  // in brackets: the emulator has one of its own
 #include <tensor_map.cuh>
 
 #include "matrix_descriptor.cuh"
@@ -20,6 +21,18 @@ struct SwizzledTile<Major::along_k, SIDE> {
     // Starts to load rows (or columns) from `side` on and 64 k from `k` on: sizeof(SwizzledTile) bytes.
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
         load_tile(lines, map, k, side, matrix, full);
+    }
+
+    // The same for all BLOCKS blocks of a cluster, each of which calls this and loads its part of the tile.
+    template <int BLOCKS>
+    __device__ __forceinline__ void load_shared(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
+        static_assert(SIDE % (8 * BLOCKS) == 0, "the pattern repeats after eight lines");
+        if constexpr (BLOCKS == 1) {
+            load(map, side, k, matrix, full);
+        } else {
+            const int first = cluster_rank() * (SIDE / BLOCKS);
+            load_tile_to((1 << BLOCKS) - 1, lines + first * LINE_BYTES, map, k, side + first, matrix, full);
+        }
     }
 
     // What a product reads from row (or column) `side` of the tile on, a multiple of 64, and from k = 16 * step on.
@@ -38,6 +51,16 @@ struct SwizzledTile<Major::across_k, SIDE> {
 #pragma unroll
         for (int block = 0; block < BLOCKS; ++block) {
             load_tile(lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
+        }
+    }
+    template <int SHARERS>
+    __device__ __forceinline__ void load_shared(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
+        if constexpr (SHARERS == 1) {
+            load(map, side, k, matrix, full);
+        } else {
+            for (int block = cluster_rank(); block < BLOCKS; block += SHARERS) {
+                load_tile_to((1 << SHARERS) - 1, lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
+            }
         }
     }
     __device__ __forceinline__ MatrixDescriptor at(int side, int step) const {

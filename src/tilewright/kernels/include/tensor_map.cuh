@@ -17,6 +17,11 @@ struct __align__(64) TensorMap {
     unsigned char opaque[128];
 };
 
+// Starts to load the map itself, which the first tile else waits for.
+__device__ __forceinline__ void prefetch_map(const TensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 // Starts to load the box whose first element is (row, col) of a matrix, counted from 0; elements outside the matrix come
 // as zeros, and the first may be one. `col` elements are a multiple of 16 bytes: any other column is an illegal
 // instruction. The barrier gets the bytes of the whole box. `shared` is a multiple of 128 bytes; with a swizzle, of 8

@@ -1,5 +1,4 @@
-// Which tiles a persistent block computes, in which order: of all tiles, counted through, those blockIdx.x, blockIdx.x +
-// gridDim.x, ...
+// Which tiles a persistent block computes, in which order: of all tiles, counted through, every so many.
 //
 // Tiles are counted matrix by matrix of a batch, by bands of HIGH rows of tiles, in a band column by column. So tiles that are
 // computed at the same time are neighbours in both directions, and what they load of A and B is in the L2 cache more often:
@@ -11,20 +10,23 @@
 
 #include "operands.cuh"
 
-// ROWS x COLS: a tile.
+// ROWS x COLS: a tile. The BLOCKS blocks of a cluster compute tiles one below the other, counted as one: where the last of
+// them have no rows, they get a `row` past the end.
 //
-//     for (TileOrder<BM, BN, BAND> tile(sizes); tile.next();) { ... }
-template <int ROWS, int COLS, int HIGH>
+//     for (TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x, gridDim.x); tile.next();) { ... }
+template <int ROWS, int COLS, int HIGH, int BLOCKS = 1>
 class TileOrder {
   public:
     int matrix;    // of the batch
     int row, col;  // the tile's first element
 
-    __device__ __forceinline__ explicit TileOrder(const Sizes& sizes)
-        : tiles_m((sizes.m - 1) / ROWS + 1),
+    // Tile `first` and those `every` further on.
+    __device__ __forceinline__ TileOrder(const Sizes& sizes, int first, int every)
+        : tiles_m((sizes.m - 1) / (ROWS * BLOCKS) + 1),
           tiles_n((sizes.n - 1) / COLS + 1),
           tiles(sizes.batch * tiles_m * tiles_n),
-          tile(blockIdx.x) {}
+          tile(first),
+          every(every) {}
 
     // Goes on to the block's next tile; false where there is none.
     __device__ __forceinline__ bool next() {
@@ -34,14 +36,14 @@ class TileOrder {
         const int first = in_matrix / (HIGH * tiles_n) * HIGH;  // row of tiles of the band
         const int in_band = in_matrix - first * tiles_n;
         const int rows = min(tiles_m - first, HIGH);
-        row = (first + in_band % rows) * ROWS;
+        row = ((first + in_band % rows) * BLOCKS + blockIdx.x % BLOCKS) * ROWS;
         col = in_band / rows * COLS;
-        tile += gridDim.x;
+        tile += every;
         return true;
     }
 
   private:
     int tiles_m, tiles_n;  // of a matrix
     int tiles;             // of all
-    int tile;              // that comes next
+    int tile, every;       // the tile that comes next
 };

@@ -24,4 +24,5 @@ KERNEL: Kernel = replace(
     idea="one block a multiprocessor, which loads its next tile while it stores the last",
     source=Path(__file__).with_suffix(".cu"),
     blocks=_blocks,
+    cost=warpgroups.PERSISTENT,
 )

@@ -3,11 +3,11 @@
 Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions".
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 from tilewright.gpus import STATIC_SHARED_LIMIT
 from tilewright.kernels import warpgroups
+from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Constraint, Kernel, Parameter
 
 KERNEL = Kernel(
@@ -35,7 +35,7 @@ KERNEL = Kernel(
     ),
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
-    cost=replace(warpgroups.STAGING, min_blocks=lambda config: config.MIN_BLOCKS),
+    cost=Warpgroups(copies="registers", stages=lambda config: 1, min_blocks=lambda config: config.MIN_BLOCKS),
     vectorized=True,
     takes=warpgroups.TAKES,
 )

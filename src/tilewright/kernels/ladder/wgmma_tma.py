@@ -30,7 +30,7 @@ KERNEL = Kernel(
     ),
     tile=warpgroups.tile,
     block=lambda config: (warpgroups.THREADS, 1, 1),
-    cost=warpgroups.STAGING,
+    cost=warpgroups.PIPELINED,
     vectorized=True,
     takes=warpgroups.TAKES,
     arguments=TMA_RUNG_ARGUMENTS,

@@ -16,19 +16,24 @@
 //   tensor cores               | multiply 0 .. 7              |               | multiply 0 .. 7               | ...
 //   consumers                  | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
 //                                                              (here with 8 steps along k and 4 stages)
+#include <cluster.cuh>
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
 #include <wgmma.cuh>
 
+#include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
 #include "swizzled_tile.cuh"
 #include "tile_order.cuh"
 
 constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
-constexpr int ROWS = BM / CONSUMERS;  // of a consumer
+constexpr int TOGETHER = PINGPONG ? 1 : CONSUMERS;  // consumers of a tile
+constexpr int ROWS = BM / TOGETHER;                 // of a consumer
+constexpr int BLOCKS = CLUSTER * SPLITS;            // of a cluster
 constexpr int BK = LINE;
+constexpr int MEETINGS = CLUSTER > 1 ? 1 : SPLITS > 1 ? 2 : 0;  // of the cluster, after the first
 constexpr Major MAJOR_A = TRANSPOSED_A ? Major::across_k : Major::along_k;
 constexpr Major MAJOR_B = TRANSPOSED_B ? Major::along_k : Major::across_k;
 
@@ -38,8 +43,12 @@ struct Tiles {
 };
 
 struct Shared {
-    Tiles stages[STAGES];
+    union {
+        Tiles stages[STAGES];
+        float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];
+    };
     Barrier full[STAGES], empty[STAGES];
+    Barrier read[CONSUMERS];  // by the consumer of a tile, where each has tiles of its own
 };
 
 // The stage of a step, of this tile and all before, and the parity of its phase.
@@ -51,50 +60,75 @@ struct Turn {
         stage = 0;
         parity ^= 1;
     }
+
+    // As many times as a tile has steps.
+    __device__ __forceinline__ void skip(int steps) {
+        stage += steps;
+        parity ^= stage / STAGES & 1;
+        stage %= STAGES;
+    }
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output) {
     DYNAMIC_SHARED(Shared, shared);
 
     const int depth = depth_of(sizes, output);
-    const int steps = depth / BK + (depth % BK != 0);
+    const int all_steps = depth / BK + (depth % BK != 0);
+    const int rank = blockIdx.x % SPLITS;  // of those that share the k of a tile
+    const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
 
+    let_grid_after_start();
     if (threadIdx.x == 0) {
+        prefetch_map(&A);
+        prefetch_map(&B);
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&shared->full[stage], 1);
-            barrier_init(&shared->empty[stage], 4 * CONSUMERS);
+            barrier_init(&shared->empty[stage], 4 * TOGETHER * CLUSTER);
         }
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->read[consumer], 4);
         fence_barrier_init();
     }
-    __syncthreads();
+    BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
 
-    TileOrder<BM, BN, BAND> tile(sizes);
+    TileOrder<BM, BN, BAND, CLUSTER> tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
     Turn turn;
     if (warpgroup == CONSUMERS) {
         give_registers<40>();
-        if (threadIdx.x % 128 != 0) return;
-        while (tile.next()) {
+        while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = 0; step < steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
                 Barrier* const full = &shared->full[turn.stage];
+                const int k = (first_step + step) * BK;
                 barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);  // returns at once in the first STAGES steps
                 barrier_expect_bytes(full, sizeof(Tiles));
-                into.A.load(&A, tile.row, step * BK, tile.matrix * sizes.step_a, full);
-                into.B.load(&B, tile.col, step * BK, tile.matrix * sizes.step_b, full);
+                into.A.load(&A, tile.row, k, tile.matrix * sizes.step_a, full);
+                into.B.load_shared<CLUSTER>(&B, tile.col, k, tile.matrix * sizes.step_b, full);
             }
         }
+        __syncwarp();
+        for (int meeting = 0; meeting < MEETINGS; ++meeting) cluster_sync();
         return;
     }
 
     take_registers<232>();
     const auto release = [&](int stage) {
-        if (threadIdx.x % 32 == 0) barrier_arrive(&shared->empty[stage]);
+        Barrier* const empty = &shared->empty[stage];
+        const int lane = threadIdx.x % 32;
+        if (CLUSTER == 1 && lane == 0) barrier_arrive(empty);
+        if (CLUSTER > 1 && lane < CLUSTER) barrier_arrive_at(empty, lane);
     };
-    while (tile.next()) {
+    for (int number = 0; tile.next(); ++number) {
+        if (PINGPONG && number % CONSUMERS != warpgroup) {
+            turn.skip(steps);
+            continue;
+        }
+        // A phase is known by its parity alone: the tile before has to be read first.
+        if (PINGPONG && number > 0) barrier_wait(&shared->read[1 - warpgroup], (number - 1) / CONSUMERS & 1);
+        const int first = PINGPONG ? 0 : warpgroup * ROWS;  // row of the tile
         float sums[ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
         for (int step = 0; step < steps; ++step, turn.next()) {
@@ -106,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 const MatrixDescriptor b = from.B.at(0, k);
 #pragma unroll
                 for (int i = 0; i < ROWS / 64; ++i) {
-                    const MatrixDescriptor a = from.A.at(warpgroup * ROWS + 64 * i, k);
+                    const MatrixDescriptor a = from.A.at(first + 64 * i, k);
                     multiply_async<MAJOR_A, MAJOR_B, FACTOR>(sums[i], a, b);
                 }
             }
@@ -115,12 +149,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (step > 0) release(before);
             before = turn.stage;
         }
+        if (PINGPONG && threadIdx.x % 32 == 0) barrier_arrive(&shared->read[warpgroup]);
         wait_products<0>(sums);
         if (steps > 0) release(before);
+        if (tile.row >= sizes.m) continue;
         const Result<RESULT> result(output, sizes, tile.matrix);
+        const int row = tile.row + first;
+        if constexpr (SPLITS == 1) {
 #pragma unroll
-        for (int i = 0; i < ROWS / 64; ++i) {
-            store_warpgroup(result, tile.row + warpgroup * ROWS + 64 * i, tile.col, sums[i]);
+            for (int i = 0; i < ROWS / 64; ++i) store_warpgroup(result, row + 64 * i, tile.col, sums[i]);
+        } else {
+            static_assert(SPLITS == 1 || ROWS == 64, "the sums of one instruction are exchanged");
+            const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> parts = {shared->sums, static_cast<int>(threadIdx.x)};
+            float totals[BN / 2 / SPLITS];
+            cluster_sync();  // the stages have been read
+            parts.give(sums[0]);
+            cluster_sync();
+            parts.take(totals);
+            store_warpgroup(result, row, tile.col + rank * (BN / SPLITS), totals);
         }
     }
+    if (CLUSTER > 1) cluster_sync();
 }

@@ -7,6 +7,11 @@
 
 __forceinline__ int cluster_rank() { return simt_thread()->block->rank; }
 
+template <typename T>
+__forceinline__ T* in_block(T* shared, int rank, SIMT_PLACE) {
+    return static_cast<T*>(simt_in_block(simt_thread(), {simt::Operation::in_block, file, line}, shared, rank));
+}
+
 __forceinline__ void cluster_sync(SIMT_PLACE) {
     simt_cluster_sync(simt_thread(), {simt::Operation::cluster_sync, file, line});
 }

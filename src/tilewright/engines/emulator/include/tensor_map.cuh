@@ -5,6 +5,8 @@
 
 using simt::TensorMap;
 
+__forceinline__ void prefetch_map(const TensorMap*) {}
+
 __forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int row, int matrix, Barrier* barrier,
                                SIMT_PLACE) {
     const simt::Call call = {simt::Operation::load_tile, file, line};

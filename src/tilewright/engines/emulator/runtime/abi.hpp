@@ -55,6 +55,7 @@ enum class Operation : int {
     barrier_init,
     barrier_arrive,
     barrier_arrive_at,
+    in_block,
     barrier_expect_bytes,
     barrier_wait,
     load_tile,
@@ -156,6 +157,7 @@ SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void*
 
 // What the stand-in of cluster.cuh calls. A tile goes to the blocks whose ranks are bits of `blocks`.
 SIMT_EXPORT void simt_cluster_sync(const simt::Thread* self, simt::Call call);
+SIMT_EXPORT void* simt_in_block(const simt::Thread* self, simt::Call call, void* shared, int rank);
 SIMT_EXPORT void simt_barrier_arrive_at(const simt::Thread* self, simt::Call call, unsigned long long* barrier,
                                         int rank);
 SIMT_EXPORT void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,

@@ -25,9 +25,9 @@ constexpr std::uint32_t VECTOR_BYTES = 16;
 constexpr std::uint32_t WORD = 4;
 constexpr std::uintptr_t DYNAMIC = std::uintptr_t{1} << 40;  // tells dynamic from static shared memory
 
-enum class Pipe { global_load, global_store, global_atomic, shared_load, shared_store, shared_atomic, copy };
+enum class Pipe { global_load, global_store, global_atomic, shared_load, shared_store, shared_atomic, copy, product };
 constexpr const char* PIPE_NAMES[] = {"global_load",  "global_store", "global_atomic", "shared_load",
-                                      "shared_store", "shared_atomic", "copy"};
+                                      "shared_store", "shared_atomic", "copy", "product"};
 
 struct Tally {
     std::uint64_t requests = 0, wavefronts = 0, least_wavefronts = 0;
@@ -134,6 +134,21 @@ class AccessCounter : public Observer {
         if (copy.again || !thread.block->chosen) return;
         ++tiles_;
         tile_bytes_ += copy.bytes();
+    }
+
+    // A product reads A and B itself, in which order is the GPU's own affair. It is counted as if from distinct banks.
+    void product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) override {
+        if (!group.threads->block->chosen) return;
+        const auto [found, added] = products_.try_emplace({call.file, call.line, WORD}, sites_.size());
+        if (added) sites_.push_back({std::uintptr_t(call.line), call.file, Pipe::product, WORD});
+        Site& site = sites_[found->second];
+        site.accesses += words.size();
+        const std::uint64_t wavefronts = (words.size() + WARP_SIZE - 1) / WARP_SIZE;
+        for (Tally* tally : {&site.as_written, &site.merged_to_8, &site.merged_to_16}) {
+            ++tally->requests;
+            tally->wavefronts += wavefronts;
+            tally->least_wavefronts += wavefronts;
+        }
     }
 
     // Which lane holds what of a fragment is the GPU's own affair. It is counted as pieces of 16 bytes, one a lane.
@@ -346,7 +361,7 @@ class AccessCounter : public Observer {
     std::vector<Site> sites_;
     std::unordered_map<std::uintptr_t, std::size_t> by_address_;
     std::array<Recent, 1024> recent_;
-    std::map<Place, std::size_t> copies_, fragments_;
+    std::map<Place, std::size_t> copies_, fragments_, products_;
     std::uint64_t blocks_ = 0, tiles_ = 0, tile_bytes_ = 0, tile_shared_bytes_ = 0, fragment_accesses_ = 0;
 };
 

@@ -73,6 +73,7 @@ struct GpuThread : Thread {
     std::uint64_t result;
     AsyncCopies copies;
     const Mbarrier* barrier;  // at which it waits, where it does so in barrier_wait
+    std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
 };
 
 // Threads in order of arrival. A thread is in one queue at most.
@@ -196,6 +197,7 @@ class BlockRunner {
     }
     void load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, unsigned long long* address);
     void cluster_sync(GpuThread* self, const Call& call);
+    void* in_block(const Call& call, void* shared, int rank);
 
     unsigned shared_address(const void* shared) const;
     void fence_sums(const GpuThread* self);

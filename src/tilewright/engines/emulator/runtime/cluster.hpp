@@ -26,8 +26,19 @@ class Cluster {
     unsigned size() const { return size_; }
     BlockRunner* block(unsigned rank) { return rank < size_ ? blocks_[rank].get() : nullptr; }
 
+    // The block in whose dynamic shared memory an address is, or null; and how far from its start.
+    struct Place {
+        const BlockRunner* block;
+        std::size_t offset;
+    };
+    Place place(std::uintptr_t address) const {
+        const std::size_t offset = address - reinterpret_cast<std::uintptr_t>(shared_);
+        const bool inside = offset < size_ * stride_ && offset % stride_ < shared_bytes_;
+        return {inside ? blocks_[offset / stride_].get() : nullptr, offset % stride_};
+    }
+
     // The barrier of all threads: whether this thread, which calls it, is the last one to come.
-    bool arrive(GpuThread* self, const Call& call);
+    bool arrive(GpuThread* self);
     std::uint64_t passed() const { return passed_; }
 
   private:
@@ -37,12 +48,13 @@ class Cluster {
 
     std::vector<std::unique_ptr<BlockRunner>> blocks_;  // some may be at rest, of an earlier launch
     unsigned size_ = 0;
-    std::vector<unsigned char> dynamic_shared_;  // of all blocks
+    std::vector<unsigned char> dynamic_shared_;  // of all blocks, from `shared_` on
+    unsigned char* shared_ = nullptr;
+    std::size_t shared_bytes_ = 0, stride_ = 1;  // of a block; from one block's to the next one's
     Order order_{0, 1};                          // of the blocks
     const std::atomic<bool>* stop_ = nullptr;
     std::size_t threads_ = 0;
 
-    Call barrier_call_{};
     std::size_t arrived_ = 0;
     std::uint64_t passed_ = 0;
 };

@@ -68,24 +68,39 @@ struct Result {
         store_scaled(row, col, alpha * sum, bias.of_row(row), bias.of_column(col));
     }
 
+    // Makes two sums the elements (row, col) and (row, col + 1); col is even. What lies outside of the matrix gets any value.
+    __device__ __forceinline__ void finish_pair(float (&pair)[2], int row, int col, float of_row,
+                                                const float* of_columns) const {
+        pair[0] *= alpha;
+        pair[1] *= alpha;
+        if (beta != 0.0f && (!EDGES || row < m)) {
+            float old[2] = {};
+            const T* const c = at(C, ldc, row, col);
+            if (ALIGNED && (!EDGES || col + 2 <= n)) {
+                load_run<2>(old, c);
+            } else {
+                if (!EDGES || col < n) old[0] = to_float(c[0]);
+                if (!EDGES || col + 1 < n) old[1] = to_float(c[1]);
+            }
+            pair[0] += beta * old[0];
+            pair[1] += beta * old[1];
+        }
+        pair[0] = finish(pair[0], of_row, of_columns[0]);
+        pair[1] = finish(pair[1], of_row, of_columns[1]);
+    }
+
     // Stores elements (row, col) and (row, col + 1), given their sums; col is even.
     __device__ __forceinline__ void store_pair(int row, int col, const float* sums, float of_row,
                                                const float* of_columns) const {
         if (EDGES && row >= m) return;
-        float pair[] = {alpha * sums[0], alpha * sums[1]};
+        float pair[] = {sums[0], sums[1]};
+        finish_pair(pair, row, col, of_row, of_columns);
+        T* const d = at(D, ldd, row, col);
         if (ALIGNED && (!EDGES || col + 2 <= n)) {
-            if (beta != 0.0f) {
-                float old[2];
-                load_run<2>(old, at(C, ldc, row, col));
-                pair[0] += beta * old[0];
-                pair[1] += beta * old[1];
-            }
-            pair[0] = finish(pair[0], of_row, of_columns[0]);
-            pair[1] = finish(pair[1], of_row, of_columns[1]);
-            store_run<2>(at(D, ldd, row, col), pair);
+            store_run<2>(d, pair);
         } else {
-            store_scaled(row, col, pair[0], of_row, of_columns[0]);
-            store_scaled(row, col + 1, pair[1], of_row, of_columns[1]);
+            if (!EDGES || col < n) d[0] = from_float<T>(pair[0]);
+            if (!EDGES || col + 1 < n) d[1] = from_float<T>(pair[1]);
         }
     }
 
