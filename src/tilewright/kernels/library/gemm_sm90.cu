@@ -1,21 +1,26 @@
 // gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order (sm_90a alone).
 //
-// Rung 22 with its types in headers. One warpgroup loads tiles by TMA, two multiply: the upper and the lower half of a
-// tile's rows. A block computes tile after tile, of all matrices of a batch, in the order of tile_order.cuh; its stages go on
-// from one tile to the next, so that the next is loaded while one is stored. Every order of A and B is read as it lies:
-// tensor map and descriptor say which (swizzled_tile.cuh).
+// One warpgroup loads tiles by TMA, two multiply. A block computes tile after tile, of all matrices of a batch, in the order of
+// tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored. Every order of A and B
+// is read as it lies: tensor map and descriptor say which (swizzled_tile.cuh).
 //
 //   shared memory of a block:
-//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] |
+//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[2] |
 //     A, row-major      BM lines of 64 k                  each line 128 bytes, its pieces exchanged
 //        column-major   BM / 64 blocks: 64 k, a line of 64 rows each
 //     B, column-major   BN lines of 64 k
 //        row-major      BN / 64 blocks, rounded up: 64 k, a line of 64 columns each
 //
-//   producer (one thread)  | tile 0: load 0 .. 7          | tile 1: load 0 .. 3, wait for empty | load 4 ..   | ...
-//   tensor cores               | multiply 0 .. 7              |               | multiply 0 .. 7               | ...
-//   consumers                  | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
-//                                                              (here with 8 steps along k and 4 stages)
+//   PINGPONG 0: the consumers share a tile, each with half of its rows.
+//     producer       | tile 0: load 0 .. 7          | tile 1: load 0 .. 3, wait for empty | load 4 ..   | ...
+//     tensor cores       | multiply 0 .. 7              |               | multiply 0 .. 7               | ...
+//     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
+//   PINGPONG 1: each has tiles of its own, and one stores while the other multiplies.
+//     consumer 0         | multiply tile 0      | store tile 0    | multiply tile 2      | store ...
+//     consumer 1                                | multiply tile 1      | store tile 1    | multiply tile 3 ...
+//
+//   CLUSTER 2: two blocks compute tiles one below the other. Each loads half of their tile of B into both.
+//   SPLITS n: n blocks share the k of one tile, and add up their sums through shared memory (cluster_sums.cuh).
 #include <cluster.cuh>
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
@@ -24,6 +29,7 @@
 
 #include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
+#include "stage_turn.cuh"
 #include "swizzled_tile.cuh"
 #include "tile_order.cuh"
 
@@ -32,8 +38,8 @@ constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int TOGETHER = PINGPONG ? 1 : CONSUMERS;  // consumers of a tile
 constexpr int ROWS = BM / TOGETHER;                 // of a consumer
 constexpr int BLOCKS = CLUSTER * SPLITS;            // of a cluster
+constexpr int MEETINGS = CLUSTER > 1 ? 1 : SPLITS > 1 ? 2 : 0;  // of a cluster, after the first one
 constexpr int BK = LINE;
-constexpr int MEETINGS = CLUSTER > 1 ? 1 : SPLITS > 1 ? 2 : 0;  // of the cluster, after the first
 constexpr Major MAJOR_A = TRANSPOSED_A ? Major::across_k : Major::along_k;
 constexpr Major MAJOR_B = TRANSPOSED_B ? Major::along_k : Major::across_k;
 
@@ -45,28 +51,10 @@ struct Tiles {
 struct Shared {
     union {
         Tiles stages[STAGES];
-        float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];
+        float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
     };
     Barrier full[STAGES], empty[STAGES];
-    Barrier read[CONSUMERS];  // by the consumer of a tile, where each has tiles of its own
-};
-
-// The stage of a step, of this tile and all before, and the parity of its phase.
-struct Turn {
-    int stage = 0, parity = 0;
-
-    __device__ __forceinline__ void next() {
-        if (++stage < STAGES) return;
-        stage = 0;
-        parity ^= 1;
-    }
-
-    // As many times as a tile has steps.
-    __device__ __forceinline__ void skip(int steps) {
-        stage += steps;
-        parity ^= stage / STAGES & 1;
-        stage %= STAGES;
-    }
+    Barrier read[CONSUMERS];  // all stages of the consumer's tile
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
@@ -76,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
 
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / BK + (depth % BK != 0);
-    const int rank = blockIdx.x % SPLITS;  // of those that share the k of a tile
+    const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
 
@@ -95,18 +83,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     wait_for_grid_before();
 
     TileOrder<BM, BN, BAND, CLUSTER> tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
-    Turn turn;
+    StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         give_registers<40>();
         while (threadIdx.x % 128 == 0 && tile.next()) {
-            for (int step = 0; step < steps; ++step, turn.next()) {
+            for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
                 Barrier* const full = &shared->full[turn.stage];
-                const int k = (first_step + step) * BK;
                 barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);  // returns at once in the first STAGES steps
                 barrier_expect_bytes(full, sizeof(Tiles));
-                into.A.load(&A, tile.row, k, tile.matrix * sizes.step_a, full);
-                into.B.load_shared<CLUSTER>(&B, tile.col, k, tile.matrix * sizes.step_b, full);
+                into.A.load(&A, tile.row, step * BK, tile.matrix * sizes.step_a, full);
+                into.B.template load_shared<CLUSTER>(&B, tile.col, step * BK, tile.matrix * sizes.step_b, full);
             }
         }
         __syncwarp();
@@ -115,9 +102,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
 
     take_registers<232>();
+    const int lane = threadIdx.x % 32;
     const auto release = [&](int stage) {
         Barrier* const empty = &shared->empty[stage];
-        const int lane = threadIdx.x % 32;
         if (CLUSTER == 1 && lane == 0) barrier_arrive(empty);
         if (CLUSTER > 1 && lane < CLUSTER) barrier_arrive_at(empty, lane);
     };
@@ -140,8 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
                 const MatrixDescriptor b = from.B.at(0, k);
 #pragma unroll
                 for (int i = 0; i < ROWS / 64; ++i) {
-                    const MatrixDescriptor a = from.A.at(first + 64 * i, k);
-                    multiply_async<MAJOR_A, MAJOR_B, FACTOR>(sums[i], a, b);
+                    multiply_async<MAJOR_A, MAJOR_B, FACTOR>(sums[i], from.A.at(first + 64 * i, k), b);
                 }
             }
             commit_products();
@@ -149,10 +135,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             if (step > 0) release(before);
             before = turn.stage;
         }
-        if (PINGPONG && threadIdx.x % 32 == 0) barrier_arrive(&shared->read[warpgroup]);
+        if (PINGPONG && lane == 0) barrier_arrive(&shared->read[warpgroup]);
         wait_products<0>(sums);
         if (steps > 0) release(before);
-        if (tile.row >= sizes.m) continue;
+
+        if (tile.row >= sizes.m) continue;  // a cluster's last block may have no rows
         const Result<RESULT> result(output, sizes, tile.matrix);
         const int row = tile.row + first;
         if constexpr (SPLITS == 1) {
@@ -160,14 +147,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             for (int i = 0; i < ROWS / 64; ++i) store_warpgroup(result, row + 64 * i, tile.col, sums[i]);
         } else {
             static_assert(SPLITS == 1 || ROWS == 64, "the sums of one instruction are exchanged");
-            const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> parts = {shared->sums, static_cast<int>(threadIdx.x)};
+            const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> all = {shared->sums, static_cast<int>(threadIdx.x)};
             float totals[BN / 2 / SPLITS];
-            cluster_sync();  // the stages have been read
-            parts.give(sums[0]);
+            cluster_sync();  // all stages have been read
+            all.give(sums[0]);
             cluster_sync();
-            parts.take(totals);
+            all.take(totals);
             store_warpgroup(result, row, tile.col + rank * (BN / SPLITS), totals);
         }
     }
-    if (CLUSTER > 1) cluster_sync();
+    if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
 }

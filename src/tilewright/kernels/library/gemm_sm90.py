@@ -1,7 +1,4 @@
-"""gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order.
-
-Nobody has measured it yet, so it is only used where it is named.
-"""
+"""gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +11,6 @@ from tilewright.problem import Problem
 _CONSUMERS = 2
 _SUMS = 192
 """That a thread's 232 registers have room for: NVRTC then spills none, with any epilogue."""
-_REACH = 16
-"""Multiprocessors near enough to each other for a cluster; those of a group that are left over take none of four."""
 _BOX = 256
 """The most rows of a tensor box."""
 
@@ -28,12 +23,26 @@ def _boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
     return a, b
 
 
-def _shared_bytes(config: Config, layout: str) -> int:
-    """Of a block: its stages, each with two barriers. A row-major B has blocks of 64 columns, the last loaded whole."""
+def _together(config: Config) -> int:
+    """Consumers of a tile."""
+    return 1 if config.PINGPONG else _CONSUMERS
+
+
+def _tiles_bytes(config: Config, layout: str) -> int:
+    """Of all stages. A row-major B has blocks of 64 columns, the last loaded whole."""
     line = warpgroups.LINE
     columns = config.BN if layout[1] == "T" else -(-config.BN // line) * line
-    tiles = warpgroups.ITEM_BYTES * line * (config.BM + columns)
-    return config.STAGES * (tiles + 2 * warpgroups.BARRIER_BYTES) + _CONSUMERS * warpgroups.BARRIER_BYTES
+    return config.STAGES * warpgroups.ITEM_BYTES * line * (config.BM + columns)
+
+
+def _sums_bytes(config: Config) -> int:
+    """Of a tile's sums."""
+    return 4 * config.BM * config.BN
+
+
+def _shared_bytes(config: Config, layout: str) -> int:
+    """Of a block: its stages, each with two barriers, and one for each consumer."""
+    return _tiles_bytes(config, layout) + (2 * config.STAGES + _CONSUMERS) * warpgroups.BARRIER_BYTES
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
@@ -41,8 +50,7 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     if config.SPLITS > 1:
         return KERNEL.tiles(problem, config) * config.SPLITS
     clusters = problem.batch * -(-problem.m // (config.BM * config.CLUSTER)) * -(-problem.n // config.BN)
-    reach = max(config.CLUSTER, _REACH) if config.CLUSTER > 2 else config.CLUSTER
-    return min(clusters, multiprocessors // reach * reach // config.CLUSTER) * config.CLUSTER
+    return min(clusters, multiprocessors // config.CLUSTER) * config.CLUSTER
 
 
 KERNEL: Kernel = Kernel(
@@ -51,43 +59,49 @@ KERNEL: Kernel = Kernel(
     idea="16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
-        Parameter("BM", 128, (128, 256), "rows of D that a block computes, half of them each consumer"),
-        Parameter("BN", 256, (64, 96, 112, 128, 160, 176, 192, 208, 224, 256), "columns of D that a block computes"),
+        Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
+        Parameter("BN", 256, (64, 96, 112, 128, 160, 176, 192, 208, 224, 256), "its columns"),
         Parameter("STAGES", 4, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
         Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
         Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
-        Parameter("CLUSTER", 1, (1, 2, 4), "blocks that load tiles of B for each other"),
+        Parameter("CLUSTER", 1, (1, 2), "blocks that load tiles of B for each other"),
         Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
     ),
     constraints=(
         Constraint(
-            lambda c: c.BM in ((64, 128, 192, 256) if c.PINGPONG else (128, 256)),
-            "BM must be 128 or 256: each of two consumers multiplies 64 rows at a time, and a box has at most 256",
+            lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= _BOX,
+            "BM must be a multiple of 64, with PINGPONG=0 of 128, at most 256, the rows of a tensor box",
         ),
         Constraint(
-            lambda c: c.BN % 8 == 0 and c.BN <= _BOX,
-            "BN must be a multiple of 8, at most 256, the columns of one instruction",
+            lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= _BOX,
+            "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
         ),
         Constraint(
-            lambda c: c.BM * c.BN <= _SUMS * (1 if c.PINGPONG else _CONSUMERS) * warpgroups.THREADS,
-            "BM*BN must be at most 49152: a thread has 192 sums",
+            lambda c: c.BM // _together(c) * c.BN <= _SUMS * warpgroups.THREADS,
+            "BM*BN must be at most 49152, with PINGPONG=1 24576: a thread has 192 sums",
         ),
         Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
+        Constraint(lambda c: c.CLUSTER in (1, 2), "CLUSTER must be 1 or 2: larger ones leave multiprocessors idle"),
         Constraint(
-            lambda c: (
-                c.SPLITS == 1 or (c.BM == 128 and not c.PINGPONG and c.CLUSTER == 1 and c.BN % (8 * c.SPLITS) == 0)
-            ),
-            "SPLITS above 1 takes BM=128, PINGPONG=0, CLUSTER=1 and BN a multiple of 8*SPLITS",
+            lambda c: c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.BM == 128 and not c.PINGPONG and c.CLUSTER == 1),
+            "SPLITS must be 1, or with BM=128, PINGPONG=0 and CLUSTER=1 be 2, 4 or 8, the most blocks of a cluster",
         ),
         Constraint(
-            lambda c: c.SPLITS == 1 or 4 * c.BM * c.BN <= c.STAGES * warpgroups.tiles_bytes(c),
-            "STAGES tiles of A and of B must leave room for BM*BN float32 sums, where SPLITS is above 1",
+            lambda c: c.SPLITS == 1 or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "TT")),
+            "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
         ),
         warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN")),
     ),
     tile=warpgroups.tile,
     block=lambda config: ((1 + _CONSUMERS) * warpgroups.THREADS, 1, 1),
-    cost=replace(warpgroups.PERSISTENT, band=lambda config: config.BAND),
+    cost=replace(
+        warpgroups.PERSISTENT,
+        band=lambda config: config.BAND,
+        cluster=lambda config: config.CLUSTER,
+        alternates=lambda config: bool(config.PINGPONG),
+        run=lambda config: 32,
+    ),
+    cluster=lambda config: config.CLUSTER * config.SPLITS,
     vectorized=True,
     takes=replace(EVERYTHING, factors=("float16", "bfloat16"), least_capability=(9, 0), architectures=("sm_90a",)),
     arguments=("sizes", "A_map", "B_map", "output"),
