@@ -61,6 +61,7 @@ USES = {
         "sm_90a",
         [
             BARRIER + "load_tile(shared, global, -1, 2, 3, barrier);",
+            "prefetch_map(global);",
             "fence_async_shared();",
         ],
     ),
@@ -68,6 +69,7 @@ USES = {
         "sm_90a",
         [
             "*out = cluster_rank();",
+            "*in_block(shared, 1) = 1; *out = *in_block(&shared[4], 0);",
             "cluster_sync();",
             BARRIER + "barrier_arrive_at(barrier, 1);",
             BARRIER + "load_tile_to(3, shared, global, -1, 2, 3, barrier);",

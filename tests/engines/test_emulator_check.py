@@ -96,12 +96,14 @@ def test_a_right_kernel_of_clusters_is_not_blamed():
 
 
 MADE = "fence_barrier_init();\n    }\n    cluster_sync();"
+GIVEN = "cluster_sync();\n    sum = shared->given"
 LAST = "    cluster_sync();\n}"
+EARLY = "    if (rank == 0) *in_block(&shared->given[x], 1) = 0;\n"
 IN_CLUSTERS = {
     "no cluster_sync after barriers are made": (
         {MADE: MADE.replace("cluster_sync", "__syncthreads")},
         "misuse",
-        r"thread \(0, 0, 0\) calls load_tile_to \(right_cluster.cu:30\) for a barrier of block \(1, 0, 0\) that is not "
+        r"thread \(0, 0, 0\) calls load_tile_to \(right_cluster.cu:32\) for a barrier of block \(1, 0, 0\) that is not "
         r"made, or has been overwritten: cluster_sync must follow barrier_init",
     ),
     "cluster_sync before barriers are made": (
@@ -112,7 +114,7 @@ IN_CLUSTERS = {
             ),
         },
         "misuse",
-        r"calls load_tile_to \(right_cluster.cu:31\) for a barrier that thread \(0, 0, 0\) of block \(1, 0, 0\) made, "
+        r"calls load_tile_to \(right_cluster.cu:33\) for a barrier that thread \(0, 0, 0\) of block \(1, 0, 0\) made, "
         r"without a cluster_sync between",
     ),
     "no fence after barriers are made": (
@@ -121,37 +123,37 @@ IN_CLUSTERS = {
         r"for a barrier that the copy engine may not see yet: fence_barrier_init must follow barrier_init",
     ),
     "no cluster_sync at the end": (
-        {LAST: "}"},
+        {GIVEN: GIVEN.replace("cluster_sync", "__syncthreads"), LAST: "}"},
         "misuse",
-        r"calls barrier_arrive_at \(right_cluster.cu:35\) for block \(\d, 0, 0\) of the cluster, which has ended: "
-        r"cluster_sync must be the last thing that it does",
+        r"calls (barrier_arrive_at|in_block) \(right_cluster.cu:\d+\) for block \(\d, 0, 0\) of the cluster, which has "
+        r"ended: cluster_sync must be the last thing that it does",
     ),
     "an arrival at a block that ends later by luck": (
-        {LAST: LAST[:-1] + "    if (rank == 1 && threadIdx.x == 0) barrier_arrive_at(&shared->empty, 0);\n}"},
+        {LAST: LAST[:-1] + "    if (rank == 0 && threadIdx.x == 0) barrier_arrive_at(&shared->empty, 1);\n}"},
         "ended block",
-        r"thread \(0, 0, 0\) of block \(1, 0, 0\) arrives at byte 2056 of dynamic shared memory of block \(0, 0, 0\) "
-        r"at right_cluster.cu:39, and that block may have ended before: it does not wait for this one",
+        r"thread \(0, 0, 0\) of block \(0, 0, 0\) arrives at byte 2056 of dynamic shared memory of block \(1, 0, 0\) "
+        r"at right_cluster.cu:44, and that block may have ended before: it does not wait for this one",
     ),
     "a load for a block that has ended": (
-        {LAST: LAST[:-1] + "    if (rank == 0 && x == 0) load_tile_to(2, shared->As, &A, 0, 0, 0, &shared->full);\n}"},
+        {LAST: LAST[:-1] + "    if (rank == 1 && x == 0) load_tile_to(1, shared->As, &A, 0, 0, 0, &shared->full);\n}"},
         "misuse",
-        r"calls load_tile_to \(right_cluster.cu:39\) for block \(1, 0, 0\) of the cluster, which has ended",
+        r"calls load_tile_to \(right_cluster.cu:44\) for block \(0, 0, 0\) of the cluster, which has ended",
     ),
     "a load that the other block does not wait for": (
         {
             LAST: LAST[:-1]
-            + "    if (rank == 1 && threadIdx.x == 0) load_tile_to(1, shared->As, &A, 0, 0, 0, &shared->full);\n}"
+            + "    if (rank == 0 && threadIdx.x == 0) load_tile_to(2, shared->As, &A, 0, 0, 0, &shared->full);\n}"
         },
         "launch",
-        r"in block \(0, 0, 0\) all threads have returned, and nobody has waited for a tile of load_tile_to "
-        r"\(right_cluster.cu:39\)",
+        r"in block \(1, 0, 0\) all threads have returned, and nobody has waited for a tile of load_tile_to "
+        r"\(right_cluster.cu:44\)",
     ),
     "a refill of what the other block still reads": (
         {"2 * 8);": "8);", "% 32 < 2)": "% 32 == rank)"},
         "race",
         r"thread \(0, 0, 0\) of block \(\d, 0, 0\) starts a copy to byte \d+ of dynamic shared memory of block "
-        r"\((\d), 0, 0\) at right_cluster.cu:30; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) read it at "
-        r"right_cluster.cu:33, and nothing orders the two",
+        r"\((\d), 0, 0\) at right_cluster.cu:32; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) read it at "
+        r"right_cluster.cu:35, and nothing orders the two",
     ),
     "a mask of blocks beyond the cluster": (
         {"load_tile_to(3,": "load_tile_to(7,"},
@@ -161,13 +163,13 @@ IN_CLUSTERS = {
     "an arrival at a block beyond the cluster": (
         {"% 32 < 2)": "% 32 < 3)"},
         "misuse",
-        r"calls barrier_arrive_at \(right_cluster.cu:35\) for block 2 of a cluster that has 2",
+        r"calls barrier_arrive_at \(right_cluster.cu:37\) for block 2 of a cluster that has 2",
     ),
     "a thread that has returned": (
         {LAST: "    if (rank == 1 && threadIdx.x == 7) return;\n" + LAST},
         "barrier",
         r"in block \(0, 0, 0\) threads wait for others that never come: 256 threads wait at cluster_sync "
-        r"\(right_cluster.cu:39\), 0 threads have returned; in block \(1, 0, 0\) .*: 255 threads wait at cluster_sync "
+        r"\(right_cluster.cu:44\), 0 threads have returned; in block \(1, 0, 0\) .*: 255 threads wait at cluster_sync "
         r".*, 1 thread has returned",
     ),
     "a block that does not come": (
@@ -175,11 +177,36 @@ IN_CLUSTERS = {
         "barrier",
         r"in block \(0, 0, 0\) .*: 256 threads wait at cluster_sync .*; block \(1, 0, 0\) has ended",
     ),
-    "two places to wait for the cluster": (
-        {LAST: "    if (rank == 1) return cluster_sync();\n" + LAST},
-        "barrier",
-        r"256 threads wait at cluster_sync \(right_cluster.cu:39\), 0 threads have returned; in block \(1, 0, 0\) .*: "
-        r"256 threads wait at cluster_sync \(right_cluster.cu:38\)",
+    "a warp at two places to wait": (
+        {LAST: "    if (threadIdx.x % 2 == 0) return cluster_sync();\n" + LAST},
+        "misuse",
+        r"calls cluster_sync \(right_cluster.cu:4[34]\) while lane \d+ of its warp waits at cluster_sync "
+        r"\(right_cluster.cu:4[34]\)",
+    ),
+    "a load of what the other block stores at the same time": (
+        {GIVEN: GIVEN.replace("cluster_sync", "__syncthreads")},
+        "race",
+        r"thread \((\d+), 0, 0\) of block \(\d, 0, 0\) .* it at right_cluster.cu:\d+, and nothing orders the two",
+    ),
+    "a store to a block that may not have begun": (
+        {
+            "    if (threadIdx.x == 0) {\n        barrier_init": EARLY
+            + "    if (threadIdx.x == 0) {\n        barrier_init"
+        },
+        "unstarted block",
+        r"thread \(0, 0, 0\) of block \(0, 0, 0\) writes byte 2064 of dynamic shared memory of block \(1, 0, 0\) at "
+        r"right_cluster.cu:\d+, and that block may not have begun: no cluster_sync was before",
+    ),
+    "a load from a block that may have ended": (
+        {LAST: LAST[:-1] + "    if (rank == 0 && row < M) C[row * ldc + col] = *in_block(shared->given, 1);\n}"},
+        "ended block",
+        r"of block \(0, 0, 0\) reads byte 2064 of dynamic shared memory of block \(1, 0, 0\) at right_cluster.cu:\d+, "
+        r"and that block may have ended before: it does not wait for this one",
+    ),
+    "a load from a block that has ended": (
+        {LAST: LAST[:-1] + "    if (rank == 1 && row < M) C[row * ldc + col] = *in_block(shared->given, 0);\n}"},
+        "misuse",
+        r"calls in_block \(right_cluster.cu:44\) for block \(0, 0, 0\) of the cluster, which has ended",
     ),
 }
 """Changes of `right_cluster`, and the kind and words of what is found then."""

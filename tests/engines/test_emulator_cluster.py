@@ -65,6 +65,28 @@ def test_cluster_sync_waits_for_all_blocks(schedule):
     assert cells(*statements, blocks=4, watch=Watch(schedule=schedule))[4:16] == [3] * 4 + [7] * 4 + [11] * 4
 
 
+def test_warps_may_call_cluster_sync_at_several_places():
+    statements = [
+        "if (rank % 2) { if (self == 0) atomicAdd(out, 1); cluster_sync(); }",
+        "else { if (self == 0) atomicAdd(out, 1); cluster_sync(); }",
+        "if (self == 0) out[1 + rank] = out[0];",
+    ]
+    assert cells(*statements, blocks=4)[:5] == [3] * 5
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_threads_load_from_and_store_to_other_blocks(schedule):
+    statements = [
+        "cluster_sync();",
+        "if (self == 0) *in_block(&shared->value, (rank + 1) % 4) = blockIdx.x;",
+        "cluster_sync();",
+        "if (self == 0) { out[blockIdx.x] = shared->value; out[8 + blockIdx.x] = *in_block(&shared->value, 2); }",
+        "cluster_sync();",
+    ]
+    expected = [3, 0, 1, 2, 7, 4, 5, 6, *[1] * 4, *[5] * 4]
+    assert cells(*statements, watch=Watch(schedule=schedule))[:16] == expected
+
+
 @pytest.mark.parametrize("schedule", [0, 1, 7])
 def test_arrivals_reach_barriers_of_other_blocks(schedule):
     statements = [

@@ -1,4 +1,5 @@
-// No fault: sums of A's rows, whose tiles two blocks of a cluster load in turns, each for both. Tests plant faults in it.
+// No fault: sums of A's rows, whose tiles two blocks of a cluster load in turns, each for both; then they exchange the sums.
+// Tests plant faults in it.
 
 #include <cluster.cuh>
 #include <dynamic_shared.cuh>
@@ -6,6 +7,7 @@
 struct Shared {
     float As[16][32];
     Barrier full, empty;
+    float given[256];
 };
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1)
@@ -34,6 +36,9 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1)
         __syncwarp();
         if (threadIdx.x % 32 < 2) barrier_arrive_at(&shared->empty, threadIdx.x % 32);
     }
+    *in_block(&shared->given[threadIdx.x], 1 - rank) = sum;  // the two have the same
+    cluster_sync();
+    sum = shared->given[threadIdx.x];
     if (row < M && col < N) C[1LL * row * ldc + col] = alpha * sum;
     cluster_sync();
 }

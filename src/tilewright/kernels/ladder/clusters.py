@@ -45,5 +45,6 @@ KERNEL: Kernel = replace(
     ),
     tensor_maps=_boxes,
     cluster=lambda config: config.CLUSTER,
+    cost=replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER),
     blocks=_blocks,
 )

@@ -9,8 +9,7 @@ __forceinline__ int cluster_rank() { return simt_thread()->block->rank; }
 
 template <typename T>
 __forceinline__ T* in_block(T* shared, int rank, SIMT_PLACE) {
-    const simt::Call call = {simt::Operation::in_block, file, line};
-    return static_cast<T*>(simt_in_block(simt_thread(), call, shared, rank));
+    return static_cast<T*>(simt_in_block(simt_thread(), {simt::Operation::in_block, file, line}, shared, rank));
 }
 
 __forceinline__ void cluster_sync(SIMT_PLACE) {

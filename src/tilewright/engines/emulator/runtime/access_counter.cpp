@@ -137,9 +137,8 @@ class AccessCounter : public Observer {
     }
 
     // A product reads A and B itself, in which order is the GPU's own affair. It is counted as if from distinct banks.
-    void product_started(const Warpgroup& warpgroup, const Call& call,
-                         const std::vector<std::uintptr_t>& words) override {
-        if (!warpgroup.threads->block->chosen) return;
+    void product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) override {
+        if (!group.threads->block->chosen) return;
         const auto [found, added] = products_.try_emplace({call.file, call.line, WORD}, sites_.size());
         if (added) sites_.push_back({std::uintptr_t(call.line), call.file, Pipe::product, WORD});
         Site& site = sites_[found->second];

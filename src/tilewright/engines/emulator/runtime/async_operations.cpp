@@ -192,11 +192,21 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
 }
 
 void* BlockRunner::in_block(const Call& call, void* shared, int rank) {
+    BlockRunner& there = in_cluster(call, rank);
     check_shared(call, shared, 1, 1);
-    return at_same_place(in_cluster(call, rank), shared);
+    return at_same_place(there, static_cast<unsigned char*>(shared));
 }
 
 void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
+    // Unlike a __syncthreads, it does not matter where threads call it, so long as a warp does so together.
+    for (unsigned lanes = self->warp->live; lanes != 0; lanes &= lanes - 1) {
+        const GpuThread& other = self->warp->threads[__builtin_ctz(lanes)];
+        const bool waits = other.waits && other.call.operation == call.operation && other.meeting == cluster_->passed();
+        if (waits && !same_place(other.call, call)) {
+            fail(call, " while lane " + std::to_string(other.lane) + " of its warp waits at " + describe(other.call));
+        }
+    }
+    self->meeting = cluster_->passed();
     if (cluster_->arrive(self)) {
         if (observed()) observer_->cluster_barrier(call);
     } else {

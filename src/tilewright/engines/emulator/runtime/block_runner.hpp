@@ -73,6 +73,7 @@ struct GpuThread : Thread {
     std::uint64_t result;
     AsyncCopies copies;
     const Mbarrier* barrier;  // at which it waits, where it does so in barrier_wait
+    std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
 };
 
 // Threads in order of arrival. A thread is in one queue at most.

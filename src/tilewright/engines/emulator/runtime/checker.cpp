@@ -17,8 +17,6 @@ const char* did(const Stamp& write) {
     return DID[write.flags & Stamp::ATOMIC ? 2 : 1];
 }
 
-const char* const ENDED_BLOCK = "ended block";
-
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 }  // namespace
@@ -53,7 +51,7 @@ void Checker::begin_block(const Block& block) {
         under_way_ = 0;
         waits_.clear();
         waited_.assign((layout_.cluster - 1) * ACTORS + layout_.threads, !overlaps_);
-        arrivals_.clear();
+        reaches_.clear();
     }
     order_.begin_block(block);
 }
@@ -61,20 +59,18 @@ void Checker::begin_block(const Block& block) {
 // All blocks of the cluster have ended when the last one does.
 void Checker::end_block(const Block& block) {
     if (block.rank + 1 < layout_.cluster) return;
-    for (const auto& [key, arrival] : arrivals_) {
-        if (order_.waited_for(arrival.stamp, key.second)) continue;
-        find(ENDED_BLOCK, {arrival.stamp.actor, arrival.stamp.site, arrival.barrier, sizeof(std::uint64_t),
-                           AccessKind::atomic, 0});
+    for (const auto& [key, reach] : reaches_) {
+        const Stamp stamp = {reach.time, reach.one.site, std::uint16_t(reach.one.thread), 0};
+        if (!order_.waited_for(stamp, key.second)) find("ended block", reach.one);
     }
-    arrivals_.clear();
+    reaches_.clear();
 }
 
 void Checker::barrier_arrived(const GpuThread& thread, const Call& call, const void* barrier) {
     const unsigned rank = rank_at(number(barrier));
-    if (rank != rank_of(thread.actor)) {
-        const Stamp stamp = {order_.now(), findings_.site_of(call), std::uint16_t(thread.actor), 0};
-        arrivals_[{thread.actor, rank}] = {stamp, number(barrier)};
-    }
+    const Visit one = {thread.actor, findings_.site_of(call), number(barrier), sizeof(std::uint64_t), AccessKind::atomic,
+                       Stamp::ARRIVAL};
+    if (rank != rank_of(thread.actor)) reaches_[{thread.actor, rank}] = {order_.now(), one};
     order_.barrier_arrived(thread.actor, barrier);
 }
 
@@ -82,7 +78,11 @@ void Checker::access(const Access& access) {
     const std::uint32_t site = std::uint32_t(access.site - layout_.library);
     const std::uint16_t flags = access.kind == AccessKind::atomic ? Stamp::ATOMIC : 0;
     const Visit one = {access.thread.actor, site, access.address, access.bytes, access.kind, flags};
-    visit(one, access.space, access.offset, rank_at(one.address));
+    visit(one, access.space, access.offset, access.block.rank);
+    if (access.block.rank != rank_of(one.thread)) {
+        if (order_.together() == order_.start()) find("unstarted block", one);
+        reaches_[{one.thread, access.block.rank}] = {order_.now(), one};
+    }
     const bool shared = access.space != Space::global;
     if (access.kind == AccessKind::atomic && !shared) order_.atomic(one.thread, access.address);
 }
@@ -184,7 +184,7 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
                       const std::string& message) {
     const char* const kinds[] = {"barrier", "misaligned access", "misuse"};
     const std::uint32_t site = findings_.site_of(call);
-    arrivals_.clear();  // of a cluster that does not come to its end
+    reaches_.clear();  // of a cluster that does not come to its end
     if (!findings_.is_new(kinds[int(reason)], site, 0)) return;
     Finding finding{};
     finding.kind = kinds[int(reason)];
@@ -210,7 +210,6 @@ void Checker::visit(const Visit& one) {
 
 // The block in whose dynamic shared memory an address is, if it is in any.
 unsigned Checker::rank_at(std::uintptr_t address) const {
-    if (layout_.cluster == 1) return 0;
     const std::size_t rank = (address - number(layout_.dynamic_shared)) / layout_.dynamic_shared_stride;
     return rank < layout_.cluster ? unsigned(rank) : 0;
 }
@@ -233,7 +232,7 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned 
         const std::size_t in_region = one.address - region.begin;
         const bool reads = one.kind == AccessKind::read;
         if (!region.allows(in_region, one.bytes, reads)) return outside(one);
-        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), 1, order_.together(), region.written});
+        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), 1, region.written});
         if (!reads) find("write to an input", one);
     } else if (space == Space::static_shared) {
         // Inside of one variable: not in its neighbour, nor in the padding between them.
@@ -249,7 +248,7 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned 
 }
 
 Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned rank) {
-    return {shared_[rank].range(offset, bytes), order_.start(), order_.barrier(rank * ACTORS), false};
+    return {shared_[rank].range(offset, bytes), order_.start(), false};
 }
 
 Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) {
@@ -264,12 +263,13 @@ void Checker::touch(const Visit& one, const Cells& cells) {
 }
 
 void Checker::read(const Visit& one, const Cells& cells) {
-    const Time start = order_.start(), span = cells.barrier - start;
+    const Time start = order_.start(), span = order_.together() - start;
     const Stamp stamp = {order_.now(), one.site, std::uint16_t(one.thread), one.flags};
     // Whether every later write that the old read comes in conflict with does so with the new one too.
     const auto replaces = [&](const Stamp& old) {
         return old.time < cells.oldest || (old.time - start < span && !Ordering::is_tensor_cores(old)) ||
-               (old.actor == one.thread && old.time >= start);
+               (old.actor == one.thread && old.time >= start) ||
+               (order_.is_cluster() && order_.before(old, one.thread, one.flags & Stamp::FRAGMENT));
     };
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
@@ -340,7 +340,9 @@ void Checker::find(const char* kind, const Visit& one, const Stamp* other, const
     if (!findings_.is_new(kind, one.site, other ? other->site : 0)) return;
     Finding finding{};
     finding.kind = kind;
-    const char* const does = kind == ENDED_BLOCK ? "arrives at" : one.flags & Stamp::COPY ? "starts a copy to" : DOES[int(one.kind)];
+    const char* const does = one.flags & Stamp::ARRIVAL ? "arrives at"
+                             : one.flags & Stamp::COPY  ? "starts a copy to"
+                                                        : DOES[int(one.kind)];
     finding.party = party(one.thread, blocks_[rank_of(one.thread)].index, one.site, does);
     finding.has_place = true;
     finding.place = place(one.address, one.bytes, rank_of(one.thread));

@@ -67,7 +67,6 @@ class Checker : public Observer {
     // The cells that it concerns.
     struct Cells : Shadow::Range {
         Time oldest;   // stamps before this one say nothing: shared memory is another block's then
-        Time barrier;  // before this one, those of all who may access them are ordered
         bool written;  // whether all have values from the beginning
     };
 
@@ -112,12 +111,12 @@ class Checker : public Observer {
     std::vector<bool> waited_;  // by actor: whether it, or one that came before it, has waited
     Ordering order_;
     Findings findings_;
-    // Arrivals at barriers of other blocks, the last of each thread at each block.
-    struct Arrival {
-        Stamp stamp;
-        std::uintptr_t barrier;
+    // What threads did last in the shared memory of other blocks, by actor and rank of that block.
+    struct Reach {
+        Time time;
+        Visit one;
     };
-    std::map<std::pair<unsigned, unsigned>, Arrival> arrivals_;
+    std::map<std::pair<unsigned, unsigned>, Reach> reaches_;
     std::uint32_t turn_ = 0;  // which of a cell's reads is given up next
 };
 

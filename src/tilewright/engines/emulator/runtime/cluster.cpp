@@ -20,19 +20,18 @@ void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     while (blocks_.size() < size_) blocks_.push_back(std::make_unique<BlockRunner>());
 
     // Between the blocks there is memory that is nobody's.
-    bytes_ = launch.dynamic_shared_bytes;
-    stride_ = aligned(bytes_) + SHARED_ALIGNMENT;
+    stride_ = aligned(launch.dynamic_shared_bytes) + SHARED_ALIGNMENT;
     dynamic_shared_.resize(size_ * stride_ + SHARED_ALIGNMENT);
+    shared_bytes_ = launch.dynamic_shared_bytes;
     const auto begin = reinterpret_cast<std::size_t>(dynamic_shared_.data());
-    unsigned char* const shared = dynamic_shared_.data() + (aligned(begin) - begin);
-    shared_ = aligned(begin);
+    shared_ = dynamic_shared_.data() + (aligned(begin) - begin);
     for (unsigned rank = 0; rank < size_; ++rank) {
-        blocks_[rank]->prepare(launch, stop, *this, rank, shared + rank * stride_);
+        blocks_[rank]->prepare(launch, stop, *this, rank, shared_ + rank * stride_);
     }
     if (launch.observer != nullptr) {
         const SharedSegment& of_kernel = blocks_[0]->static_shared();
-        launch.observer->begin_launch({static_cast<const unsigned char*>(of_kernel.data), of_kernel.bytes, shared,
-                                       bytes_, stride_, threads, size_, of_kernel.library});
+        launch.observer->begin_launch({static_cast<const unsigned char*>(of_kernel.data), of_kernel.bytes, shared_,
+                                       launch.dynamic_shared_bytes, stride_, threads, size_, of_kernel.library});
     }
 }
 
@@ -88,7 +87,6 @@ bool Cluster::wake() {
     return false;
 }
 
-// Roles of a block may meet the others at calls of their own: the instruction knows but one barrier.
 bool Cluster::arrive(GpuThread* self) {
     if (++arrived_ < threads_) {
         self->runner->join_cluster_barrier(self);

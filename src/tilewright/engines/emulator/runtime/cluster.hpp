@@ -26,12 +26,15 @@ class Cluster {
     unsigned size() const { return size_; }
     BlockRunner* block(unsigned rank) { return rank < size_ ? blocks_[rank].get() : nullptr; }
 
-    // Whether an address is in the dynamic shared memory of one of several blocks; then its offset there.
-    bool holds(std::uintptr_t address, std::size_t& offset) const {
-        const std::size_t in_all = address - shared_;
-        if (size_ == 1 || in_all >= size_ * stride_ || in_all % stride_ >= bytes_) return false;
-        offset = in_all % stride_;
-        return true;
+    // The block in whose dynamic shared memory an address is, or null; and how far from its start.
+    struct Place {
+        const BlockRunner* block;
+        std::size_t offset;
+    };
+    Place place(std::uintptr_t address) const {
+        const std::size_t offset = address - reinterpret_cast<std::uintptr_t>(shared_);
+        const bool inside = offset < size_ * stride_ && offset % stride_ < shared_bytes_;
+        return {inside ? blocks_[offset / stride_].get() : nullptr, offset % stride_};
     }
 
     // The barrier of all threads: whether this thread, which calls it, is the last one to come.
@@ -45,9 +48,9 @@ class Cluster {
 
     std::vector<std::unique_ptr<BlockRunner>> blocks_;  // some may be at rest, of an earlier launch
     unsigned size_ = 0;
-    std::vector<unsigned char> dynamic_shared_;  // of all blocks, ...
-    std::uintptr_t shared_ = 0;                  // ... that of the first from here on, ...
-    std::size_t bytes_ = 0, stride_ = 0;         // ... and from each to the next
+    std::vector<unsigned char> dynamic_shared_;  // of all blocks, from `shared_` on
+    unsigned char* shared_ = nullptr;
+    std::size_t shared_bytes_ = 0, stride_ = 1;  // of a block; from one block's to the next one's
     Order order_{0, 1};                          // of the blocks
     const std::atomic<bool>* stop_ = nullptr;
     std::size_t threads_ = 0;

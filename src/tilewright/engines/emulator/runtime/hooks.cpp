@@ -21,12 +21,17 @@ inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, Acc
     if (offset >= static_shared_.bytes) {
         space = Space::dynamic_shared;
         offset = address - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
-        if (offset >= launch_.dynamic_shared_bytes && !cluster_->holds(address, offset)) {
+        if (offset >= launch_.dynamic_shared_bytes) {
+            const Cluster::Place place = cluster_->place(address);
+            if (place.block != nullptr) {
+                observer_->access({*current_, site, address, bytes, kind, space, place.offset, place.block->block()});
+                return obey_refusal();
+            }
             space = Space::global;
             if (is_own(address)) return;
         }
     }
-    observer_->access({*current_, site, address, bytes, kind, space, offset});
+    observer_->access({*current_, site, address, bytes, kind, space, offset, block_});
     obey_refusal();
 }
 

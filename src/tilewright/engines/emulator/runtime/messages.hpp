@@ -11,10 +11,10 @@ namespace simt {
 
 // In the order of Operation.
 inline const char* const OPERATION_NAMES[] = {
-    "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "cluster_sync", "in_block", "__syncwarp",
+    "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "cluster_sync", "__syncwarp",
     "__shfl_sync",   "__shfl_up_sync",      "__shfl_down_sync",  "__shfl_xor_sync",  "__all_sync",
     "__any_sync",    "__ballot_sync",       "__activemask",      "load_matrix_sync", "mma_sync",
-    "store_matrix_sync", "copy_async", "copy_async_first", "barrier_init", "barrier_arrive", "barrier_arrive_at", "barrier_expect_bytes",
+    "store_matrix_sync", "copy_async", "copy_async_first", "barrier_init", "barrier_arrive", "barrier_arrive_at", "in_block", "barrier_expect_bytes",
     "barrier_wait",  "load_tile",   "load_tile_to", "load_matrices", "multiply_async", "commit_products", "wait_products",
 };
 

@@ -76,6 +76,7 @@ struct Access {
     AccessKind kind;
     Space space;
     std::size_t offset;      // of a shared access: bytes from the start of static or dynamic shared memory
+    const Block& block;      // whose shared memory it is, another one's of the cluster or the thread's
 };
 
 // A fragment in memory: lines of neighbouring elements, rows or columns, at equal distances.

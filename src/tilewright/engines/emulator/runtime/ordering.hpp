@@ -86,11 +86,10 @@ class Ordering {
     Time now() const { return now_; }
     Time start() const { return start_; }  // of the blocks that run
 
-    // When the block of an actor last met: what came earlier in this block comes before all that any of its threads does now.
-    Time barrier(unsigned actor) const { return blocks_[rank_of(actor)].barrier; }
-
-    // The same of all blocks that run.
+    // When all threads that run last met: what came earlier comes before all that any of them does now.
     Time together() const { return is_cluster() ? together_ : blocks_[0].barrier; }
+
+    bool is_cluster() const { return blocks_.size() > 1; }
 
     void block_barrier(unsigned rank) {
         ++now_;
@@ -217,8 +216,6 @@ class Ordering {
         View known = {};        // at its last barrier by all of its threads
         View waited_for = {};   // by threads that have returned, when they did
     };
-
-    bool is_cluster() const { return blocks_.size() > 1; }
 
     static unsigned index_of(unsigned tensor_cores) {
         return rank_of(tensor_cores) * WARPGROUPS + tensor_cores % ACTORS - TENSOR_CORES;

@@ -14,7 +14,7 @@ constexpr unsigned ACTORS = 2048;
 inline unsigned rank_of(unsigned actor) { return actor / ACTORS; }
 
 struct Stamp {
-    static constexpr std::uint16_t ATOMIC = 1, FRAGMENT = 2, COPY = 4;
+    static constexpr std::uint16_t ATOMIC = 1, FRAGMENT = 2, COPY = 4, ARRIVAL = 8;
     static constexpr Time UNDER_WAY = 0xffffffff;  // an asynchronous copy that has not come
 
     Time time = 0;  // 0: none
