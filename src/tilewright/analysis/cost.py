@@ -8,7 +8,7 @@ with a tile of their own still run; where operands are copied into another layou
 
 The model is there to rank. On an H200 its mean error is 14% for rungs 2 to 10 from 64 to 8192; on the problems of the
 tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, and 23% for rung 17;
-3% for rungs 19 to 22 and gemm_sm90 (`models.warpgroups`). What it does not know of a kernel is for a calibration by
+6% for gemm_sm90 (`models.warpgroups`). What it does not know of a kernel is for a calibration by
 measured times.
 """
 
@@ -33,6 +33,8 @@ _L2_RATE = 1.9
 """How many times faster than estimated for microbenchmarks the L2 cache was found to serve blocks' tiles."""
 _LINE_BYTES = 128
 """What the L2 cache takes as long to serve as any part of it."""
+_NARROW_BYTES = 2
+"""Of the elements that warpgroups multiply."""
 _RELAYOUT_US = 1.85
 """What it takes, the traffic aside, to copy operands into another layout and to start the kernel after that."""
 _GATHER_US = 4.6
@@ -81,6 +83,9 @@ class Sizes(NamedTuple):
     layout: str
     aligned: bool
     """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
+    starts: tuple[int, int]
+    """The bytes at multiples of which lines of A and of B start, at most a line's, after a relayout of those that do
+    not start at multiples of 16 bytes. It matters to warpgroups alone: factors that they do not take count as whole."""
 
     @classmethod
     def of(cls, problem: Problem, addresses: Addresses = Addresses()) -> "Sizes":
@@ -101,6 +106,7 @@ class Sizes(NamedTuple):
             not b.aligned(item, VECTOR_BYTES),
             problem.layout,
             all_aligned(problem, addresses),
+            (_starts(a, m, k), _starts(b, k, n)) if item == _NARROW_BYTES else warpgroups.WHOLE_LINES,
         )
 
 
@@ -120,12 +126,13 @@ class _Room(NamedTuple):
     waves: tuple[tuple[float, float], ...]
     """By blocks on a multiprocessor, up to those that it holds: its cycles for a step along k of each, and besides."""
     busy: float
-    """This and the next five as in `Footprint`."""
+    """This and the next six as in `Footprint`."""
     alone: float
     ends: float
     store: float
     tensor: float
     once: float
+    aside: float
     side_bytes: int
     """What a block loads through the L2 cache for one k."""
     copies_a: bool
@@ -136,7 +143,7 @@ class _Room(NamedTuple):
     def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[bool, bool]) -> "_Room":
         held, busy, alone, ends, store = needs.occupancy.blocks, needs.busy, needs.alone, needs.ends, needs.store
         waves = tuple((join(count * busy, alone), ends + count * store) for count in range(held + 1))
-        of_block = busy, alone, ends, store, needs.tensor, needs.once
+        of_block = busy, alone, ends, store, needs.tensor, needs.once, needs.aside
         return cls(held, held * multiprocessors, waves, *of_block, side_bytes, *copies)
 
 
@@ -156,49 +163,61 @@ class CostModel:
         self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
-        self._rooms: dict[tuple[bool, bool, str, int], _Room] = {}
-        l2_bytes_per_clock = _L2_RATE * gpu.l2_bytes_per_clock
+        self._rooms: dict[tuple[bool, bool, str, int, tuple[int, int]], _Room] = {}
+        l2_bytes_per_clock, dram_share = _L2_RATE * gpu.l2_bytes_per_clock, 1.0
+        self._rows, self._splits_k = 1, 1  # blocks of a cluster: rows of tiles, and those that divide a tile's k
         if isinstance(family, Warpgroups):
-            l2_bytes_per_clock = warpgroups.PORT_BYTES * gpu.multiprocessors
+            l2_bytes_per_clock, dram_share = warpgroups.PORT_BYTES * gpu.multiprocessors, warpgroups.DRAM_SHARE
+            self._rows, self._splits_k = family.cluster(config), family.splits(config)
         self._l2_bytes_per_us = l2_bytes_per_clock * gpu.clock_mhz
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
-        self._dram_bytes_per_us = 1e3 * gpu.dram_gbs
+        self._cluster = self._rows * self._splits_k
+        self._copied_bytes_per_us = 1e3 * gpu.dram_gbs
+        self._dram_bytes_per_us = dram_share * self._copied_bytes_per_us
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
         self._copies, self._shares = kernel.relayouts(config) is not None, self._workers > 0 or self._splits
         self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
-        _, m, n, k, batch, item_bytes, result_bytes, a_bytes, b_bytes, a_gaps, b_gaps, layout, aligned = sizes
+        _, m, n, k, batch, item_bytes, result_bytes, a_bytes, b_bytes, a_gaps, b_gaps, layout, aligned, starts = sizes
         tile_m, tile_n, tile_k = self._tile
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
-        room = self._rooms.get((edges, aligned, layout, item_bytes)) or self._room(sizes, edges)
-        held, together, waves, _, _, _, _, tensor, once, side_bytes, copies_a, copies_b = room
+        room = self._rooms.get((edges, aligned, layout, item_bytes, starts)) or self._room(sizes, edges)
+        held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, copies_a, copies_b = room
         if not held:
             return None
         multiprocessors, tiles, copied = self._multiprocessors, batch * down * across, 0
         if self._copies:
             copied = 2 * ((copies_a or a_gaps) * a_bytes + (copies_b or b_gaps) * b_bytes)
+            if item_bytes == _NARROW_BYTES:
+                copied *= 2  # a thread moves one element or four at a time, so that narrow ones take as long
+        if self._cluster > 1:
+            tiles = batch * -(-down // self._rows) * self._rows * across
+            steps = -(-steps // self._splits_k)
         whole, workers, _, _, parts = work = (
             self._divide(sizes, tiles, steps) if self._shares else (tiles, 0, 0, 0.0, 1.0)
         )
         if workers or self._bundle > 1:
             cycles, idle = self._cycles(room, work, steps, copied > 0)
         else:
-            idle, (full, rest), (of_step, besides) = 0.0, divmod(tiles, together), waves[held]
+            whole = tiles * self._splits_k
+            idle, (full, rest), (of_step, besides) = 0.0, divmod(whole, together), waves[held]
             cycles = full * (steps * of_step + besides)
             if rest:
                 of_step, besides = waves[-(-rest // multiprocessors)]
                 cycles += steps * of_step + besides
         blocks_us = cycles / self._clock_mhz
         if tensor and tiles:
+            if aside:  # all but the last tile's
+                cycles = join(cycles, (cycles + (-(-whole // together) - 1) * aside) / 2)
             cycles += once
-            busy = tiles * steps * tensor / multiprocessors
+            busy = whole * steps * tensor / multiprocessors
             blocks_us = cycles / (self._clock_mhz * warpgroups.clock_share(busy / cycles))
         through_l2, from_dram = side_bytes * tiles * k + result_bytes, float(a_bytes + b_bytes)
         if from_dram > self._l2_bytes:
-            from_dram = self._from_dram(sizes, held, tiles, across, parts, through_l2)
+            from_dram = self._from_dram(sizes, held, tiles, across, parts * self._splits_k, through_l2)
         traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
         if traffic_us < dram_us:
             traffic_us = dram_us
@@ -210,7 +229,7 @@ class CostModel:
             else:
                 us += _GATHER_US
         if copied:
-            us += _RELAYOUT_US + copied / self._dram_bytes_per_us
+            us += _RELAYOUT_US + copied / self._copied_bytes_per_us
         blocks = (whole + workers) / multiprocessors
         return Cost(us, blocks_us, traffic_us, blocks / held, blocks, parts)
 
@@ -218,10 +237,11 @@ class CostModel:
         """What is found once for all problems that the same code serves."""
         problem, read = sizes.problem, self._kernel.layout_read(self._config, sizes.layout)
         variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, read, problem.epilogue)
-        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report)
+        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, sizes.starts)
+        used = warpgroups.clusters(self._multiprocessors, self._cluster) * self._cluster
         copies = read[0] != sizes.layout[0], read[1] != sizes.layout[1]
-        found = _Room.of(needs, self._multiprocessors, self._side_bytes(read, sizes.item_bytes), copies)
-        self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes] = found
+        found = _Room.of(needs, used, self._side_bytes(read, sizes.item_bytes, sizes.starts), copies)
+        self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes, sizes.starts] = found
         return found
 
     def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
@@ -273,11 +293,11 @@ class CostModel:
         # Most workers end twice: what they have of one tile, and of the next.
         return cycles + last + (ends if workers else 0.0), idle
 
-    def _side_bytes(self, layout: str, item_bytes: int) -> int:
+    def _side_bytes(self, layout: str, item_bytes: int, starts: tuple[int, int]) -> int:
         """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
         family, tile, line = self._kernel.cost, self._tile, _LINE_BYTES // item_bytes
         if isinstance(family, Warpgroups):
-            return warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes)
+            return warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
         rows = tile.m if layout[0] == "N" else max(tile.m, line)
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
         return item_bytes * (rows + cols)
@@ -307,3 +327,12 @@ def predict(
 def _matrices(layout: Layout, batch: int) -> int:
     """Matrices that an operand has: one where the same serves the whole batch."""
     return batch if layout.batch_stride else min(batch, 1)
+
+
+def _starts(factor: Layout, rows: int, cols: int) -> int:
+    """The bytes at multiples of which rows (or columns) of a factor of 16-bit elements start, at most a line's."""
+    pitch = factor.ld * _NARROW_BYTES
+    if pitch % VECTOR_BYTES:  # relaid out, with the least padding
+        length = cols if factor.order == "row" else rows
+        pitch = -(-length * _NARROW_BYTES // VECTOR_BYTES) * VECTOR_BYTES
+    return math.gcd(pitch, _LINE_BYTES)

@@ -11,9 +11,17 @@ from tilewright.kernels.takes import Variant
 
 
 def footprint(
-    kernel: Kernel, config: Config, gpu: Gpu, variant: Variant, report: CompileReport | None = None
+    kernel: Kernel,
+    config: Config,
+    gpu: Gpu,
+    variant: Variant,
+    report: CompileReport | None = None,
+    starts: tuple[int, int] = warpgroups.WHOLE_LINES,
 ) -> Footprint:
-    """What a kernel with a config asks of a GPU, by its family; registers are estimated where there is no report."""
+    """What a kernel with a config asks of a GPU, by its family; registers are estimated where there is no report.
+
+    starts: the bytes at multiples of which rows (or columns) of A and of B start, at most a line's.
+    """
     sm, family, bundle = gpu.multiprocessor, kernel.cost, kernel.bundle(config)
     if report is not None and report.registers is not None:
         needs = Needs(report.registers, report.spill_bytes or 0, report.shared_bytes or 0)
@@ -26,7 +34,7 @@ def footprint(
     if isinstance(family, Copying):
         return copying.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
     if isinstance(family, Warpgroups):
-        return warpgroups.footprint(kernel, family, config, sm, variant, room)
+        return warpgroups.footprint(kernel, family, config, sm, variant, room, starts)
     return staging.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
 
 

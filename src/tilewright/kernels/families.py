@@ -93,8 +93,11 @@ class Warpgroups:
     min_blocks: as in `Staging`.
     cluster: blocks, one above the other in D, each of which loads a part of their tile of B for all of them.
     band: rows of tiles, or of clusters' tiles, that are computed column by column; 1: tiles are computed row by row.
-    alternates: whether each multiplying warpgroup has tiles of its own, so that one stores while another multiplies.
-    run: neighbours in a row of D that one store instruction of a warp writes.
+    alternates: whether each of two multiplying warpgroups has tiles of its own, so that one stores while the other
+        multiplies.
+    splits: blocks of a cluster that divide the k of a tile among them and then exchange their sums. Where there are
+        several, a cluster computes one tile.
+    run: neighbours in a row of D that one store instruction of a warp writes, where rows are aligned.
     """
 
     copies: Literal["registers", "tensor maps"] = "tensor maps"
@@ -104,6 +107,7 @@ class Warpgroups:
     cluster: Count = lambda config: 1
     band: Count = lambda config: 1
     alternates: Callable[["Config"], bool] = lambda config: False
+    splits: Count = lambda config: 1
     run: Count = lambda config: 8
 
 

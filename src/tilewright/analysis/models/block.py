@@ -34,7 +34,9 @@ class Footprint:
     tensor: float = 0.0
     """Of `busy`, that its tensor cores work at their peak."""
     once: float = 0.0
-    """Before the first step of a launch whose blocks compute tile after tile."""
+    """Before the first step of a launch whose blocks compute tile after tile, and after the last one."""
+    aside: float = 0.0
+    """That one of a block's warpgroups stores a tile's results while another multiplies the next tile."""
 
 
 class Needs(NamedTuple):

@@ -1,17 +1,23 @@
 """Kernels whose warpgroups multiply in Hopper's tensor cores, straight from shared memory.
 
 A step takes the longest of what overlaps: the tensor cores' products, their reads of shared memory, and the tiles that
-come through a multiprocessor's port to the L2 cache. Results are stored while the tensor cores wait. Tensor cores that
-are busy reach the GPU's power limit. Power grows with the cube of the clock, so the clock falls with the cube root of
-the share of cycles in which they are busy.
+come through a multiprocessor's port to the L2 cache. Lines of A and B that do not begin at a multiple of 128 bytes are
+requested twice. Results are stored while the tensor cores wait, or, where warpgroups alternate, while the other one
+multiplies. Blocks of a cluster run at the same time, in a part of the GPU that has room for all of them. Tensor cores
+that are busy reach the GPU's power limit. Power grows with the cube of the clock, so the clock falls with the cube root
+of the share of cycles in which they are busy.
 
-The constants were fitted to 50 measurements of rungs 20 to 22 and gemm_sm90 on an H200, of bfloat16 matrices. The mean
-error of these is 3%: 1% at 512, 3% at 1024, 4% at 2048, 2% at 4096, 3% at 8192, and 4% at 512x4096x4096. The largest
-is 11%, for a row-major B where BN is no multiple of 64. float16 takes 5% longer than predicted, and a GPU in another
-clock state took 10% less. Rung 19 was measured once, which is where `_LOAD_LATENCY` comes from.
+The constants were fitted to 966 measurements of gemm_sm90 on an H200, of 904 bfloat16 and 62 float16 products. The mean
+error is 6%: 7% for NN, 6% for NT and TN, 5% for TT; 6% where lines begin at multiples of 128 bytes or of 16; 12% where
+operands are relaid out; 7% where blocks load tiles of B for each other, and 4 to 7% where they divide k. The largest is
+56%, for a relayout of 67 columns. Of the configs measured on a problem, the one predicted to be fastest takes 1.7%
+longer than the fastest in the mean, 18% at worst. DRAM is slower than predicted where few rows of A meet a large B
+(16x4096x4096). Rungs 20 to 22 took 3 to 9% longer than predicted, in runs of another day. Rung 19 was measured once,
+which is where `_LOAD_LATENCY` comes from.
 """
 
 import math
+from typing import NamedTuple
 
 from tilewright.analysis.models.block import Footprint, Needs, join
 from tilewright.analysis.models.block import registers_given as given
@@ -22,29 +28,52 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
 from tilewright.problem import ITEM_BYTES
 
-PORT_BYTES = 86
+PORT_BYTES = 84
 """What a multiprocessor gets from the L2 cache in a clock, where nothing else takes as long."""
 _BANKS_BYTES = 128
 """What shared memory delivers in a clock."""
 _LINE_BYTES = 128
 """What one request of the copy engine asks for, at most."""
+WHOLE_LINES = (_LINE_BYTES, _LINE_BYTES)
+"""Of A and of B: all rows (or columns) start at multiples of a line."""
 _THREADS = 128
 """In a warpgroup."""
 _ROWS = 64
 """Of A, in one instruction."""
 _DEPTH = 16
 """Of k, in one instruction."""
-_WAITS = 1.06
+_WAITS = 1.13
 """How many times longer a step takes than the longest part of it: instructions and barriers wait for each other."""
-_COPY_LATENCY = 1000.0
+_COPY_LATENCY = 1780.0
 """Cycles from the load of a tile by a tensor map to its use."""
+_SHARED_LATENCY = 2520.0
+"""The same of a tile that the blocks of a cluster load for each other: a buffer has to be free in all of them."""
 _LOAD_LATENCY = 730.0
 """Cycles from a thread's load of 16 bytes to its next one, which the store to shared memory between them delays."""
 _START = 2200.0
-"""Cycles of a block before its first step and after its last one: barriers, tensor maps, the first tiles."""
-_STORED_RUN = 2.2
-"""Cycles of a multiprocessor to store a run of D, whatever its elements' type."""
-_SUSTAINED = 0.355
+"""Cycles of a block before its first step and after its last one: barriers, tensor maps, the first tiles. Launches that
+overlap hide them."""
+_CLUSTER_START = 380.0
+"""Cycles that the blocks of a cluster wait for each other, before and after."""
+_STORED_RUN = 0.71
+"""Cycles of a multiprocessor to store a run of D, ..."""
+_STORED = 0.17
+"""... and for each of its elements, whatever their type."""
+_CHECKED = 2.1
+"""How many times longer the latter takes where each run is checked against the ends of D."""
+_STORED_ASIDE = 1.38
+"""How many times longer one warpgroup takes to store a tile than both together."""
+_EXCHANGED = 0.525
+"""Cycles of a multiprocessor for each of its sums that blocks exchange."""
+_MISPLACED = 0.92
+"""Of a line's time, what it takes longer where it begins within a sector of 32 bytes."""
+_SECTOR_BYTES = 32
+_CLUSTERED = (18, 18, 18, 16, 16, 16, 16, 14)
+"""Multiprocessors of each part of an H200 that a cluster has to fit into: 31 clusters of 4 blocks run at a time, and 15
+of 8. This is inferred from the times: one more than these takes a wave more."""
+DRAM_SHARE = 0.75
+"""Of the peak rate of DRAM, what these kernels reach."""
+_SUSTAINED = 0.5
 """Share of their peak at the boost clock that all tensor cores can sustain at that clock within the power limit."""
 _REGISTERS = 40
 """Registers of a thread besides sums, where no compiler reports them."""
@@ -59,32 +88,50 @@ def needs(kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor
 
 
 def footprint(
-    kernel: Kernel, family: Warpgroups, config: Config, sm: Multiprocessor, variant: Variant, room: Occupancy
+    kernel: Kernel,
+    family: Warpgroups,
+    config: Config,
+    sm: Multiprocessor,
+    variant: Variant,
+    room: Occupancy,
+    starts: tuple[int, int],
 ) -> Footprint:
-    """What a block asks for, with room for these."""
+    """What a block asks for, with room for these. starts: bytes at multiples of which lines of A and B start."""
     tile, item = kernel.tile(config), ITEM_BYTES[variant.factors]
+    cluster, splits = family.cluster(config), family.splits(config)
     tensor = tile.m * tile.n * tile.k / sm.half_products
     instructions = tile.m / _ROWS * tile.k / _DEPTH
     reads = instructions * item * _DEPTH * (_ROWS + tile.n) / _BANKS_BYTES
     by_threads = family.copies == "registers"
-    loaded = sum(lines(kernel, config, variant.layout, item)) * tile.k * item / PORT_BYTES
+    a, b = lines(kernel, config, variant.layout, item, starts)
+    loaded = (a.once + a.again + b.once + b.again / cluster) * tile.k * item / PORT_BYTES
     busy = _WAITS * join(max(tensor, reads), loaded)
     if by_threads:
         loads = item * tile.k * (tile.m + tile.n) / VECTOR_BYTES / kernel.threads(config)
         alone = tensor + loads * _LOAD_LATENCY
     else:
-        alone = _COPY_LATENCY / max(family.stages(config) - 1, 1)
-    store = tile.m * tile.n / family.run(config) * _STORED_RUN
-    hidden = store if family.alternates(config) else 0.0  # but for that of the last tile
+        alone = (_SHARED_LATENCY if cluster > 1 else _COPY_LATENCY) / max(family.stages(config) - 1, 1)
+    elements = tile.m * tile.n
+    checked = _CHECKED if variant.edges else 1.0
+    store = elements * (_STORED * checked + _STORED_RUN / (family.run(config) if variant.aligned else 1))
+    start = 0.0 if kernel.overlaps else _START
+    if cluster * splits > 1:
+        start += _CLUSTER_START
+    if splits > 1:
+        store = store / splits + elements * _EXCHANGED
+    # One block computes tile after tile, except where a cluster computes one.
+    persistent = family.persistent and splits == 1
+    aside = _STORED_ASIDE * store if family.alternates(config) else 0.0
     return Footprint(
         tile=tile,
         occupancy=room,
         busy=busy,
         alone=alone,
-        ends=0.0 if family.persistent else _START,
-        store=store - hidden,
+        ends=0.0 if persistent else start,
+        store=0.0 if aside else store,
         tensor=tensor,
-        once=hidden + (_START if family.persistent else 0.0),
+        once=aside + (start if persistent else 0.0),
+        aside=aside,
     )
 
 
@@ -94,24 +141,45 @@ def band(kernel: Kernel, config: Config) -> int:
     return family.band(config) * family.cluster(config) if isinstance(family, Warpgroups) else 1
 
 
-def lines(kernel: Kernel, config: Config, layout: str, item: int) -> tuple[float, float]:
-    """Rows of A and columns of B that the lines come to which a block loads of them for one k.
+class Lines(NamedTuple):
+    """Rows of A, or columns of B, that the lines come to which a block loads of them for one k."""
 
-    Across k a tile is loaded by whole lines; those that do not begin at a multiple of a line are two requests each.
+    once: float
+    again: float
+    """Those that a second request is for, and what it takes to load lines that begin within a sector."""
+
+
+def lines(
+    kernel: Kernel, config: Config, layout: str, item: int, starts: tuple[int, int] = WHOLE_LINES
+) -> tuple[Lines, Lines]:
+    """What is loaded of A and of B.
+
+    Across k a tile is loaded by whole lines. A line that does not begin at a multiple of a line is two requests.
     """
     tile, line = kernel.tile(config), _LINE_BYTES // item
     along_k = (layout[0] == "N", layout[1] == "T")
-    rows, cols = (
-        float(side) if along else -(-side // line) * line * (2 - math.gcd(side, line) / line)
-        for side, along in zip((tile.m, tile.n), along_k, strict=True)
-    )
-    return rows, cols
+    found = []
+    for side, along, start in zip((tile.m, tile.n), along_k, starts, strict=True):
+        once = side if along else -(-side // line) * line
+        begin = start if along else math.gcd(start, side * item)
+        again = 1 - begin / _LINE_BYTES + (_MISPLACED if begin < _SECTOR_BYTES else 0.0)
+        found.append(Lines(once, once * again))
+    return found[0], found[1]
 
 
-def side_bytes(kernel: Kernel, family: Warpgroups, config: Config, layout: str, item: int) -> int:
+def side_bytes(
+    kernel: Kernel, family: Warpgroups, config: Config, layout: str, item: int, starts: tuple[int, int]
+) -> int:
     """What the L2 cache serves a block for one k: of B, its part of what the blocks of a cluster share."""
-    rows, cols = lines(kernel, config, layout, item)
-    return round(item * (rows + cols / family.cluster(config)))
+    a, b = (sum(of) for of in lines(kernel, config, layout, item, starts))
+    return round(item * (a + b / family.cluster(config)))
+
+
+def clusters(multiprocessors: int, blocks: int) -> int:
+    """Clusters of this many blocks that run at a time, one block a multiprocessor."""
+    if blocks <= 2:
+        return multiprocessors // blocks
+    return max(sum(part // blocks for part in _CLUSTERED) * multiprocessors // sum(_CLUSTERED), 1)
 
 
 def clock_share(tensor_share: float) -> float:

@@ -99,6 +99,7 @@ KERNEL: Kernel = Kernel(
         band=lambda config: config.BAND,
         cluster=lambda config: config.CLUSTER,
         alternates=lambda config: bool(config.PINGPONG),
+        splits=lambda config: config.SPLITS,
         run=lambda config: 32,
     ),
     cluster=lambda config: config.CLUSTER * config.SPLITS,
