@@ -44,10 +44,16 @@ def test_what_errs_much_does_not_count_where_something_errs_little(expected):
 
 
 def test_between_tabled_problems_the_nearer_one_counts_more(expected):
-    between = expected(entry(256, 2000.0, 1000.0), entry(512, 1000.0, 1000.0))
+    between = expected(entry(256, 2000.0, 1000.0), entry(512, 1400.0, 1000.0))
     near, far = (between(Problem(size, size, size)).ratio for size in (288, 448))
-    assert 1.0 < far < 1.41 < near < 2.0
+    assert 1.2 < far < 1.67 < near < 2.0
     assert between(Problem(448, 448, 448)).saved_us > 0
+
+
+def test_a_guess_is_below_the_mean_of_what_differs(expected):
+    between = Problem(310, 310, 310)
+    assert expected(entry(256, 1500.0, 1000.0), entry(384, 1500.0, 1000.0))(between).ratio == pytest.approx(1.5)
+    assert expected(entry(256, 2000.0, 1000.0), entry(384, 1125.0, 1000.0))(between).ratio < 1.45
 
 
 def test_nothing_is_known_far_from_what_was_measured_and_of_other_cases(expected):

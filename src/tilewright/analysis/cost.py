@@ -8,8 +8,7 @@ with a tile of their own still run; where operands are copied into another layou
 
 The model is there to rank. On an H200 its mean error is 14% for rungs 2 to 10 from 64 to 8192; on the problems of the
 tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, and 23% for rung 17;
-6% for gemm_sm90 (`models.warpgroups`). What it does not know of a kernel is for a calibration by
-measured times.
+7% for gemm_sm90 (`models.warpgroups`). What it does not know of a kernel is for a calibration by measured times.
 """
 
 import math

@@ -23,9 +23,13 @@ from tilewright.report.ratios import baseline_speed, ratio, share, speed
 from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
-LATER_RUNGS = tuple(Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16"))
+LATER_RUNGS = tuple(Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16", "rungs_bf16"))
 BEST = Path("results/h200/best.json")
-CASES = tuple(Path(f"results/h200/{name}.json") for name in ("orders", "batched", "decode", "epilogues"))
+BEST_16 = Path("results/h200/best_bf16.json")
+CASES = tuple(
+    Path(f"results/h200/{name}.json")
+    for name in ("orders", "batched", "decode", "epilogues", "best_bf16", "best_bf16_nt")
+)
 """Further runs of `tilewright bench best`, of which there may be some."""
 END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", "end_to_end_llm"))
 """Runs with --end-to-end, of which there may be some."""
@@ -58,6 +62,7 @@ def main() -> int:
             "device": device(run),
             "headline": headline(records),
             "best": best(picked),
+            "best_16": best(Run.load(BEST_16).records),
             "cases": "\n\n".join(best(one.records) for one in load(filter(Path.exists, CASES))),
             "end_to_end": calls.markdown(
                 [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
