@@ -64,9 +64,14 @@ def test_every_config_is_right(engine, kernel):
         assert found <= allowed, config
 
 
-# The default, the most sums, few sums and two stages, and tiles whose last block of 64 columns is read in part.
+# The default, the most sums, few sums and two stages, tiles whose last block of 64 columns is read in part, consumers with
+# tiles of their own, clusters, and blocks that share the k of a tile.
 FORMS = [
     {},
+    {"BM": 64, "BN": 64, "PINGPONG": 1},
+    {"BN": 128, "PINGPONG": 1, "CLUSTER": 2},
+    {"BN": 80, "CLUSTER": 2},
+    {"BN": 64, "SPLITS": 4},
     {"BM": 256, "BN": 192},
     {"BM": 256, "BN": 64, "STAGES": 2, "BAND": 2},
     {"BN": 72, "BAND": 1},

@@ -8,7 +8,7 @@ import pytest
 from tilewright.errors import RecordsError
 from tilewright.report import ratios
 
-PAGES = ("README.md", "docs/performance.md", "docs/tuning.md", *(f"docs/worklog/{n:02}_*.md" for n in range(1, 19)))
+PAGES = ("README.md", "docs/performance.md", "docs/tuning.md", *(f"docs/worklog/{n:02}_*.md" for n in range(1, 24)))
 
 
 @pytest.mark.parametrize(
