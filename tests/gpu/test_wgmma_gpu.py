@@ -64,8 +64,8 @@ def test_every_config_is_right(engine, kernel):
         assert found <= allowed, config
 
 
-# The default, the most sums, few sums and two stages, tiles whose last block of 64 columns is read in part, consumers with
-# tiles of their own, clusters, and blocks that share the k of a tile.
+# The default, consumers with tiles of their own, clusters, blocks that share the k of a tile, the most sums, few sums
+# and two stages, and tiles whose last block of 64 columns is read in part.
 FORMS = [
     {},
     {"BM": 64, "BN": 64, "PINGPONG": 1},
