@@ -63,6 +63,9 @@ SAMPLED = [
     ("double_buffered", {}, Problem(130, 300, 130)),
     ("async_copy", {}, Problem(70, 140, 200)),
     ("wmma_f16", {}, Problem(130, 300, 200, "float16")),
+    ("clusters", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
+    ("gemm_sm90", {"BN": 64, "CLUSTER": 2}, Problem(384, 192, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
+    ("gemm_sm90", {"BN": 64, "SPLITS": 2}, Problem(260, 200, 8 * 64, Arithmetic("bfloat16", "bfloat16"))),
 ]
 
 
@@ -71,13 +74,14 @@ SAMPLED = [
 )
 def test_a_few_blocks_tell_the_counts_of_all(name, overrides, problem, monkeypatch):
     monkeypatch.setattr(traffic, "_WHOLE", 10**9)
-    whole = counted(name, problem, overrides)
+    whole = counted(name, problem, overrides, multiprocessors=132)
     assert not whole.extrapolated
     monkeypatch.setattr(traffic, "_WHOLE", 0)
-    sampled = counted(name, problem, overrides)
+    sampled = counted(name, problem, overrides, multiprocessors=132)
     assert sampled.exact
     assert sampled.extrapolated
     assert sampled.groups == whole.groups
+    assert sampled.tile_bytes == whole.tile_bytes
     assert sampled.operations == whole.operations
     assert set(sampled.lines) == set(whole.lines)
 

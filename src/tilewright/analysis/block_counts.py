@@ -7,7 +7,7 @@ from pathlib import PurePath
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.analysis.sampling import plan
+from tilewright.analysis.sampling import plan, tile_of_cluster
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
 from tilewright.engines.base import Matrix
@@ -54,6 +54,7 @@ class BlockCounts:
     ) -> None:
         self.kernel, self.config, self.problem, self.widths = kernel, config, problem, widths
         variant = kernel.variant(problem, config)
+        self._multiprocessors = multiprocessors
         self.scalars = Scalars(1.0, 2.0 if scalars.beta else 0.0)
         self.computes = kernel.precision is None and problem.dtype == "float32"
         self.fragments = False
@@ -73,12 +74,12 @@ class BlockCounts:
     def kinds(self) -> tuple[Counts, int, bool]:
         """Of all blocks, from one of each kind at three depths; how many were run, and whether the depths agree."""
         small = plan(self.kernel, self.config, self.problem)
-        first = self._by_tile(small.at(small.depths[0]), small.tile_rows * small.tile_cols)
-        total, exact, run = Counts(), True, len(first)
+        first = self._by_tile(small.at(small.depths[0]))
+        total, exact, run = Counts(), True, sum(len(blocks) for blocks, _ in first.values())
         for kind in small.kinds:
-            number, at_first = first[kind.row, kind.col]
-            counts = [at_first, *(self._run(small.at(depth), [number])[0] for depth in small.depths[1:])]
-            run += len(counts) - 1
+            blocks, at_first = first[kind.row, kind.col]
+            counts = [at_first, *(self._run(small.at(depth), blocks)[0] for depth in small.depths[1:])]
+            run += (len(counts) - 1) * len(blocks)
             if len(counts) > 1:
                 step = _minus(counts[1], counts[0])
                 exact = exact and step == _minus(counts[2], counts[1])
@@ -87,20 +88,22 @@ class BlockCounts:
                 total[key] += value * kind.count
         return total, run, exact
 
-    def _by_tile(self, problem: Problem, blocks: int) -> dict[tuple[int, int], tuple[int, Counts]]:
-        """For each tile of C, by its place, the number of the block that computes it, and what that counts.
+    def _by_tile(self, problem: Problem) -> dict[tuple[int, int], tuple[list[int], Counts]]:
+        """For each tile of C, by its place, the numbers of the blocks that compute it, and what these count: one block,
+        or those of a cluster.
 
         In which order blocks take tiles is the kernel's own affair: what they write tells.
         """
-        tile = self.kernel.tile(self.config)
+        tile, cluster = tile_of_cluster(self.kernel, self.config), self.kernel.cluster(self.config)
         found = {}
-        for number in range(blocks):
-            counts, c = self._run(problem, [number])
+        for first in range(0, self.kernel.grid(problem, self.config, self._multiprocessors), cluster):
+            blocks = list(range(first, first + cluster))
+            counts, c = self._run(problem, blocks)
             rows, cols = np.nonzero(c != _UNWRITTEN)
             places = {*zip((rows // tile.m).tolist(), (cols // tile.n).tolist(), strict=True)}
             if len(places) != 1:
-                raise LaunchError(f"{self.kernel.name}: block {number} does not compute one tile of C")
-            found[places.pop()] = (number, counts)
+                raise LaunchError(f"{self.kernel.name}: block {first} does not compute one tile of C")
+            found[places.pop()] = (blocks, counts)
         return found
 
     def _run(self, problem: Problem, blocks: Sequence[int] | None) -> tuple[Counts, NDArray[np.float32]]:

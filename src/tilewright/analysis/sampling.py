@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.families import Warpgroups
+from tilewright.kernels.spec import Config, Kernel, Tile
 from tilewright.problem import ITEM_BYTES, Problem
 
 SECTOR_BYTES = 32
@@ -34,9 +35,6 @@ class Plan:
 
     small: Problem
     """The whole problem's leading dimensions, but fewer rows and columns; its k is that of the whole problem."""
-    tile_rows: int
-    tile_cols: int
-    """Of C in the small problem."""
     kinds: tuple[BlockKind, ...]
     depths: tuple[int, ...]
     """Values of k: the whole problem's, or three in equal steps from which it follows."""
@@ -50,9 +48,15 @@ class Plan:
         return (k - self.depths[0]) // (self.depths[1] - self.depths[0]) if len(self.depths) > 1 else 0
 
 
+def tile_of_cluster(kernel: Kernel, config: Config) -> Tile:
+    """What the blocks of a cluster compute together: tiles one below the other, or one, whose k they divide."""
+    tile, family = kernel.tile(config), kernel.cost
+    return tile._replace(m=tile.m * family.cluster(config)) if isinstance(family, Warpgroups) else tile
+
+
 def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
-    """What to run of a kernel each of whose blocks computes a tile of C."""
-    tile, item, result_item = kernel.tile(config), ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
+    """What to run of a kernel each of whose blocks, or clusters, computes a tile of C."""
+    tile, item, result_item = tile_of_cluster(kernel, config), ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
     a_lines, b_lines = problem.a.ld * item, problem.b.ld * item
     a_along_m, a_along_k = (a_lines, item) if problem.a.order == "row" else (item, a_lines)
     b_along_k, b_along_n = (b_lines, item) if problem.b.order == "row" else (item, b_lines)
@@ -63,7 +67,7 @@ def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
         BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
     )
     depths = _depths(problem.k, tile.k, (a_along_k, b_along_k), (config.get("STAGES", 1) + 1) * tile.k)
-    return Plan(small, rows.small_tiles, cols.small_tiles, kinds, depths)
+    return Plan(small, kinds, depths)
 
 
 @dataclass(frozen=True)
