@@ -61,8 +61,14 @@ void Accumulator::store() const {
     }
 }
 
-void Warpgroup::begin_block() {
+unsigned registers_of_thread(std::size_t threads) {
+    constexpr std::size_t OF_MULTIPROCESSOR = 65536, MOST = 256, UNIT = 8;
+    return unsigned(std::min(OF_MULTIPROCESSOR / threads / UNIT * UNIT, MOST));
+}
+
+void Warpgroup::begin_block(unsigned registers_of_thread) {
     arrived = 0;
+    registers = asked = registers_of_thread;
     std::fill(std::begin(fenced), std::end(fenced), false);
     accumulators.clear();
     open.clear();
@@ -239,6 +245,64 @@ void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
     }
 }
 
+// Waits for the warpgroup; says whether this thread is the last, which is to act for all.
+bool BlockRunner::change_registers(GpuThread* self, const Call& call, unsigned count) {
+    self->value = count;
+    if (!warpgroup_meets(self, call)) return false;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+        if (group.threads[t].value != count) fail(call, " with counts that are not the same in all threads of the warpgroup");
+    }
+    const bool gives = call.operation == Operation::give_registers;
+    if (gives ? count > group.registers : count < group.registers) {
+        fail(call, " to have " + std::to_string(count) + " registers a thread, and has " + (gives ? "only " : "already ") +
+             std::to_string(group.registers));
+    }
+    group.asked = count;
+    return true;
+}
+
+// Takes what the warpgroup has asked for, if that much is free.
+bool BlockRunner::has_taken(Warpgroup& group) {
+    const unsigned more = group.asked - group.registers;
+    if (more > free_registers_) return false;
+    free_registers_ -= more;
+    group.registers = group.asked;
+    return true;
+}
+
+void BlockRunner::give_registers(GpuThread* self, const Call& call, unsigned count) {
+    if (!change_registers(self, call, count)) return;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    free_registers_ += group.registers - count;
+    group.registers = count;
+    release_warpgroup(self);
+    for (auto taker = takers_.begin(); taker != takers_.end();) {
+        if (has_taken(**taker)) {
+            for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) ready_.push(&(*taker)->threads[t]);
+            taker = takers_.erase(taker);
+        } else {
+            ++taker;
+        }
+    }
+}
+
+void BlockRunner::take_registers(GpuThread* self, const Call& call, unsigned count) {
+    if (!change_registers(self, call, count)) return;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    if (has_taken(group)) return release_warpgroup(self);
+    takers_.push_back(&group);
+    suspend(self, call);
+}
+
+// What a thread that waits in take_registers lacks, if its whole warpgroup has come.
+std::string BlockRunner::missing_registers(const GpuThread& thread) const {
+    const Warpgroup& group = warpgroups_[thread.number / WARPGROUP_SIZE];
+    if (std::find(takers_.begin(), takers_.end(), &group) == takers_.end()) return "";
+    return ", where their warpgroup waits for " + std::to_string(group.asked) + " registers a thread: it has " +
+           std::to_string(group.registers) + ", and " + std::to_string(free_registers_) + " more are free";
+}
+
 void BlockRunner::check_that_products_ended() {
     for (const Warpgroup& group : warpgroups_) {
         const WgmmaProduct* first = group.open.empty() ? nullptr : &group.open.front();
@@ -253,7 +317,7 @@ void BlockRunner::check_that_products_ended() {
 
 }  // namespace simt
 
-// What the stand-ins of shared_address.cuh and wgmma.cuh call: see abi.hpp.
+// What the stand-ins of shared_address.cuh, wgmma.cuh and register_budget.cuh call: see abi.hpp.
 
 namespace {
 
@@ -285,4 +349,14 @@ void simt_commit_products(const simt::Thread* self, simt::Call call) {
 void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pending) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->wait_products(thread, call, pending);
+}
+
+void simt_give_registers(const simt::Thread* self, simt::Call call, unsigned count) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->give_registers(thread, call, count);
+}
+
+void simt_take_registers(const simt::Thread* self, simt::Call call, unsigned count) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->take_registers(thread, call, count);
 }
