@@ -19,6 +19,7 @@
 #include "mbarriers.hpp"
 #include "observer.hpp"
 #include "shared_segment.hpp"
+#include "tensor_cores.hpp"
 #include "wgmma.hpp"
 
 namespace simt {
@@ -245,6 +246,7 @@ class BlockRunner {
     void release_warpgroup(const GpuThread* self);
     void check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides);
     void announce(const Warpgroup& group, const WgmmaProduct& product);
+    void load_factor(const WgmmaFactor& factor, unsigned sides, bool bfloat16, TensorFactor& to) const;
     void finish(Warpgroup& group, const WgmmaProduct& product);
     void check_that_products_ended();
     bool change_registers(GpuThread* self, const Call& call, unsigned count);
@@ -269,6 +271,7 @@ class BlockRunner {
     std::vector<GpuThread> threads_;
     std::vector<Warp> warps_;
     std::vector<Warpgroup> warpgroups_;
+    TensorFactor of_a_, of_b_;         // of the product that is computed
     unsigned free_registers_ = 0;      // that warpgroups have given: for each thread of one warpgroup
     std::vector<Warpgroup*> takers_;  // that wait for more than these
     std::size_t begun_ = 0;
