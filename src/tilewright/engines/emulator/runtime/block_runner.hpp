@@ -271,8 +271,8 @@ class BlockRunner {
     std::vector<GpuThread> threads_;
     std::vector<Warp> warps_;
     std::vector<Warpgroup> warpgroups_;
-    TensorFactor of_a_, of_b_;         // of the product that is computed
-    unsigned free_registers_ = 0;      // that warpgroups have given: for each thread of one warpgroup
+    TensorFactor of_a_, of_b_;        // of the product that is computed
+    unsigned free_registers_ = 0;     // that warpgroups have given: for each thread of one warpgroup
     std::vector<Warpgroup*> takers_;  // that wait for more than these
     std::size_t begun_ = 0;
     std::size_t returned_ = 0;

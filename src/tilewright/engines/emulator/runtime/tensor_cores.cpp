@@ -13,7 +13,8 @@ constexpr std::int16_t OF_ZERO = -10000;        // with it, a product's exponent
 constexpr std::int64_t LOST = (1ll << 29) - 1;  // bits of a double that are behind a float's 24
 constexpr unsigned LANES = 8;
 
-// With exponents of terms in this range, floats hold every product exactly, and the factor 2^(KEPT - exponent) that aligns terms.
+// With exponents of terms in this range, floats hold every product exactly, and the factor 2^(KEPT - exponent) that aligns
+// terms.
 constexpr int LEAST = -102, LARGEST = 126;
 
 template <typename To, typename From>
