@@ -14,12 +14,14 @@ SHARING = ("missing_fence", "before_the_ticket", "right")
 """Kernels of which four blocks share a tile."""
 OVERLAPPING = ("early_access", "one_thread_waits")
 """Kernels that may begin while the launch before them runs."""
+THREE_WARPGROUPS = ("take_without_give", "give_of_more")
+"""Kernels of blocks of 384 threads, of which the last 128 compute nothing."""
 PER_ELEMENT = ("missing_syncwarp", "unordered_sum")
 """Kernels in which a warp computes an element."""
 
 
 def faulty(name):
-    """The kernel of a file: blocks of 256 threads, tiles of 16 x 16."""
+    """The kernel of a file: blocks of 256 threads that compute, tiles of 16 x 16."""
     shares = name in SHARING
     blocks_of_tile = 4 if shares else 32 if name in PER_ELEMENT else 1
     return Kernel(
@@ -29,7 +31,7 @@ def faulty(name):
         source=PLANTED / f"{name}.cu",
         parameters=(),
         tile=lambda config: Tile(16, 16, 16),
-        block=lambda config: (256, 1, 1),
+        block=lambda config: (384 if name in THREE_WARPGROUPS else 256, 1, 1),
         takes=Takes(aligned=name in TENSOR_MAPS),
         arguments=_arguments(name),
         blocks=lambda problem, config, multiprocessors: blocks_of_tile * tiles_of(problem),

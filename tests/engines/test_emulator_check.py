@@ -74,6 +74,21 @@ def test_what_an_early_access_misses_is_told():
     assert finding.count > 100
 
 
+def test_registers_that_nobody_gives_are_told():
+    (finding,) = findings_of("take_without_give")
+    assert str(finding) == (
+        "in block (0, 0, 0) threads wait for others that never come: 256 threads wait at take_registers "
+        "(take_without_give.cu:12), where their warpgroup waits for 232 registers a thread: it has 168, and 0 more are "
+        "free, 128 threads have returned"
+    )
+    (finding,) = findings_of("give_of_more")
+    assert re.fullmatch(
+        r"in block \(0, 0, 0\) thread \(\d+, 0, 0\) calls give_registers \(give_of_more.cu:10\) to have 176 registers "
+        r"a thread, and has only 168",
+        str(finding),
+    )
+
+
 def test_a_sum_in_the_order_in_which_threads_come_depends_on_it():
     findings = findings_of("unordered_sum", (24, 39, 200))
     assert {finding.kind for finding in findings} == {"order"}
@@ -387,6 +402,16 @@ def test_an_early_refill_is_named(tmp_path):
     found = [finding for finding in checked.findings if finding.kind == "race"]
     assert any("the tensor cores of block (0, 0, 0) read it at specialised.cu" in str(one) for one in found)
     assert any("starts a copy to byte" in str(one) for one in found)
+
+
+@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "gemm_sm90"])
+def test_a_producer_must_give_its_registers(name, tmp_path):
+    kernel = find(name)
+    (tmp_path / kernel.source.name).write_text(kernel.source.read_text().replace("give_registers<40>();", ""))
+    thrifty = replace(kernel, source=tmp_path / kernel.source.name)
+    checked, _ = run(thrifty, Problem(128, 64, 64, kernel.takes.arithmetic()), {"BN": 64})
+    words = "waits for 232 registers a thread: it has 168, and 0 more are free"
+    assert any(one.kind == "barrier" and words in str(one) for one in checked.findings), checked.findings
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.overlaps], ids=lambda kernel: kernel.name)

@@ -64,6 +64,8 @@ enum class Operation : int {
     multiply_async,
     commit_products,
     wait_products,
+    give_registers,
+    take_registers,
     none,
 };
 
@@ -170,3 +172,7 @@ SIMT_EXPORT void simt_fence_sums(const simt::Thread* self);
 SIMT_EXPORT void simt_multiply_async(const simt::Thread* self, simt::Call call, simt::WgmmaArguments arguments);
 SIMT_EXPORT void simt_commit_products(const simt::Thread* self, simt::Call call);
 SIMT_EXPORT void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pending);
+
+// What the stand-in of register_budget.cuh calls: from now on the thread has `count` registers.
+SIMT_EXPORT void simt_give_registers(const simt::Thread* self, simt::Call call, unsigned count);
+SIMT_EXPORT void simt_take_registers(const simt::Thread* self, simt::Call call, unsigned count);

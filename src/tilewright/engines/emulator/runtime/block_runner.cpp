@@ -19,8 +19,7 @@ constexpr std::size_t MAX_THREADS = 1024;
 bool is_block_barrier(Operation operation) { return operation <= Operation::cluster_sync; }
 
 bool is_of_warpgroup(Operation operation) {
-    return operation == Operation::multiply_async || operation == Operation::commit_products ||
-           operation == Operation::wait_products;
+    return Operation::multiply_async <= operation && operation <= Operation::take_registers;
 }
 
 unsigned bit(unsigned lane) { return 1u << lane; }
@@ -113,7 +112,9 @@ void BlockRunner::begin(std::uint64_t number, bool chosen) {
         warp.live = 0xffffffff >> (WARP_SIZE - lanes);
         warp.passed = 0;
     }
-    for (Warpgroup& group : warpgroups_) group.begin_block();
+    for (Warpgroup& group : warpgroups_) group.begin_block(registers_of_thread(threads_.size()));
+    free_registers_ = 0;
+    takers_.clear();
     begun_ = 0;
     returned_ = 0;
     passed_ = 0;
@@ -314,6 +315,8 @@ std::string BlockRunner::deadlock() const {
         std::string where = describe(thread.call);
         if (thread.call.operation == Operation::barrier_wait) {
             where += ", where " + thread.barrier->missing();
+        } else if (thread.call.operation == Operation::take_registers) {
+            where += missing_registers(thread);
         } else if (!is_block_barrier(thread.call.operation) && !is_of_warpgroup(thread.call.operation)) {
             where += " with the mask " + hexadecimal(thread.mask);
         }

@@ -19,6 +19,7 @@
 #include "mbarriers.hpp"
 #include "observer.hpp"
 #include "shared_segment.hpp"
+#include "tensor_cores.hpp"
 #include "wgmma.hpp"
 
 namespace simt {
@@ -204,6 +205,8 @@ class BlockRunner {
     void multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments);
     void commit_products(GpuThread* self, const Call& call);
     void wait_products(GpuThread* self, const Call& call, unsigned pending);
+    void give_registers(GpuThread* self, const Call& call, unsigned count);
+    void take_registers(GpuThread* self, const Call& call, unsigned count);
 
     // Ends the launch where these bytes are not all in shared memory, or begin off such a multiple.
     void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
@@ -243,8 +246,12 @@ class BlockRunner {
     void release_warpgroup(const GpuThread* self);
     void check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides);
     void announce(const Warpgroup& group, const WgmmaProduct& product);
+    void load_factor(const WgmmaFactor& factor, unsigned sides, bool bfloat16, TensorFactor& to) const;
     void finish(Warpgroup& group, const WgmmaProduct& product);
     void check_that_products_ended();
+    bool change_registers(GpuThread* self, const Call& call, unsigned count);
+    bool has_taken(Warpgroup& group);
+    std::string missing_registers(const GpuThread& thread) const;
     [[noreturn]] void fail(const Call& call, const std::string& how);
     [[noreturn]] void stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what);
     void obey_refusal();
@@ -264,6 +271,9 @@ class BlockRunner {
     std::vector<GpuThread> threads_;
     std::vector<Warp> warps_;
     std::vector<Warpgroup> warpgroups_;
+    TensorFactor of_a_, of_b_;        // of the product that is computed
+    unsigned free_registers_ = 0;     // that warpgroups have given: for each thread of one warpgroup
+    std::vector<Warpgroup*> takers_;  // that wait for more than these
     std::size_t begun_ = 0;
     std::size_t returned_ = 0;
     GpuThread* current_ = nullptr;

@@ -10,26 +10,21 @@
 namespace simt {
 namespace {
 
-constexpr unsigned ROWS = 64, DEPTH = 16;
+constexpr unsigned ROWS = 64, DEPTH = TENSOR_DEPTH;
 constexpr std::uint32_t WINDOW_ALIGNMENT = 1024;
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-float value(std::uint16_t bits, bool bfloat16) {
-    float result;
-    if (bfloat16) {
-        const std::uint32_t wide = std::uint32_t(bits) << 16;
-        std::memcpy(&result, &wide, sizeof result);
-        return result;
+constexpr unsigned PIECE = 8;  // elements that lie together: 16 bytes, which swizzles move as a whole
+
+// Calls `visit` for the first element of each piece.
+template <typename Visit>
+void each_piece(const WgmmaFactor& factor, unsigned sides, const Visit& visit) {
+    const MatrixLayout layout(factor);
+    const unsigned side_step = factor.across_k ? PIECE : 1, k_step = factor.across_k ? 1 : PIECE;
+    for (unsigned k = 0; k < DEPTH; k += k_step) {
+        for (unsigned side = 0; side < sides; side += side_step) visit(side, k, layout.address(side, k));
     }
-    const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
-    if (exponent == 0) {
-        result = float(mantissa) * 0x1p-24f;
-        return sign ? -result : result;
-    }
-    const std::uint32_t wide = sign | (exponent == 0x1f ? 0xffu : exponent + 112) << 23 | mantissa << 13;
-    std::memcpy(&result, &wide, sizeof result);
-    return result;
 }
 
 bool same(const WgmmaFactor& a, const WgmmaFactor& b) {
@@ -61,8 +56,14 @@ void Accumulator::store() const {
     }
 }
 
-void Warpgroup::begin_block() {
+unsigned registers_of_thread(std::size_t threads) {
+    constexpr std::size_t OF_MULTIPROCESSOR = 65536, MOST = 256, UNIT = 8;
+    return unsigned(std::min(OF_MULTIPROCESSOR / threads / UNIT * UNIT, MOST));
+}
+
+void Warpgroup::begin_block(unsigned registers_of_thread) {
     arrived = 0;
+    registers = asked = registers_of_thread;
     std::fill(std::begin(fenced), std::end(fenced), false);
     accumulators.clear();
     open.clear();
@@ -85,11 +86,12 @@ unsigned BlockRunner::shared_address(const void* shared) const {
 }
 
 const unsigned char* BlockRunner::at_shared(std::uint32_t address, std::size_t bytes) const {
-    const std::uintptr_t host = address < dynamic_window()
-                                    ? static_window() + address
-                                    : number(block_.dynamic_shared) + (address - dynamic_window());
-    const auto* const place = reinterpret_cast<const unsigned char*>(host);
-    return is_shared(place, bytes) ? place : nullptr;
+    const bool in_static = address < dynamic_window();
+    const std::uintptr_t begin = in_static ? number(static_shared_.data) : number(block_.dynamic_shared);
+    const std::size_t size = in_static ? static_shared_.bytes : launch_.dynamic_shared_bytes;
+    const std::uintptr_t offset = in_static ? static_window() + address - begin : address - dynamic_window();
+    // Past the end of dynamic shared memory the host may have the static.
+    return offset < size && bytes <= size - offset ? reinterpret_cast<const unsigned char*>(begin + offset) : nullptr;
 }
 
 // Waits until all threads of the warpgroup have come to this call; says whether this one is the last.
@@ -181,14 +183,11 @@ void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, 
     if (layout.has_base_offset()) {
         fail(call, std::string(" with a descriptor of ") + name + " whose base offset, bits 49 to 51, is not 0");
     }
-    for (unsigned side = 0; side < sides; ++side) {
-        for (unsigned k = 0; k < DEPTH; ++k) {
-            if (at_shared(layout.address(side, k), 2) != nullptr) continue;
-            fail(call, std::string(" with a descriptor of ") + name + " by which " +
-                 (name == 'A' ? "row " : "column ") + std::to_string(side) + " has its k " + std::to_string(k) +
-                 " outside of shared memory");
-        }
-    }
+    each_piece(factor, sides, [&](unsigned side, unsigned k, std::uint32_t address) {
+        if (at_shared(address, 2 * PIECE) != nullptr) return;
+        fail(call, std::string(" with a descriptor of ") + name + " by which " + (name == 'A' ? "row " : "column ") +
+                       std::to_string(side) + " has its k " + std::to_string(k) + " outside of shared memory");
+    });
 }
 
 void BlockRunner::commit_products(GpuThread* self, const Call& call) {
@@ -212,31 +211,90 @@ void BlockRunner::wait_products(GpuThread* self, const Call& call, unsigned pend
     release_warpgroup(self);
 }
 
+void BlockRunner::load_factor(const WgmmaFactor& factor, unsigned sides, bool bfloat16, TensorFactor& to) const {
+    each_piece(factor, sides, [&](unsigned side, unsigned k, std::uint32_t address) {
+        const unsigned char* const piece = at_shared(address, 2 * PIECE);
+        if (factor.across_k) {
+            std::memcpy(&to.bits[k][side], piece, 2 * PIECE);
+        } else {
+            for (unsigned i = 0; i < PIECE; ++i) std::memcpy(&to.bits[k + i][side], piece + 2 * i, 2);
+        }
+    });
+    to.decode(sides, bfloat16);
+}
+
 void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
     Accumulator& to = group.accumulators[product.accumulator];
-    const MatrixLayout of_a(product.a), of_b(product.b);
     const unsigned columns = product.columns;
-    const auto load = [&](const MatrixLayout& layout, unsigned side, unsigned k) {
-        std::uint16_t bits;
-        std::memcpy(&bits, at_shared(layout.address(side, k), 2), sizeof bits);
-        return value(bits, product.bfloat16);
-    };
-    float a[ROWS][DEPTH], b[DEPTH][256];
-    for (unsigned k = 0; k < DEPTH; ++k) {
-        for (unsigned row = 0; row < ROWS; ++row) a[row][k] = load(of_a, row, k);
-        for (unsigned col = 0; col < columns; ++col) b[k][col] = load(of_b, col, k);
-    }
+    load_factor(product.a, ROWS, product.bfloat16, of_a_);
+    load_factor(product.b, columns, product.bfloat16, of_b_);
     for (unsigned row = 0; row < ROWS; ++row) {
         float* const sums = &to.sums[std::size_t(row) * columns];
         if (!product.adds) std::fill_n(sums, columns, 0.0f);
-        for (unsigned k = 0; k < DEPTH; ++k) {
-            for (unsigned col = 0; col < columns; ++col) sums[col] += a[row][k] * b[k][col];
-        }
+        add_products(of_a_, row, of_b_, columns, sums);
     }
     if (--to.under_way == 0) {
         to.store();
         std::fill(std::begin(group.fenced), std::end(group.fenced), false);
     }
+}
+
+// Waits for the warpgroup; says whether this thread is the last, which is to act for all.
+bool BlockRunner::change_registers(GpuThread* self, const Call& call, unsigned count) {
+    self->value = count;
+    if (!warpgroup_meets(self, call)) return false;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+        if (group.threads[t].value != count) fail(call, " with counts that are not the same in all threads of the warpgroup");
+    }
+    const bool gives = call.operation == Operation::give_registers;
+    if (gives ? count > group.registers : count < group.registers) {
+        fail(call, " to have " + std::to_string(count) + " registers a thread, and has " + (gives ? "only " : "already ") +
+             std::to_string(group.registers));
+    }
+    group.asked = count;
+    return true;
+}
+
+// Takes what the warpgroup has asked for, if that much is free.
+bool BlockRunner::has_taken(Warpgroup& group) {
+    const unsigned more = group.asked - group.registers;
+    if (more > free_registers_) return false;
+    free_registers_ -= more;
+    group.registers = group.asked;
+    return true;
+}
+
+void BlockRunner::give_registers(GpuThread* self, const Call& call, unsigned count) {
+    if (!change_registers(self, call, count)) return;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    free_registers_ += group.registers - count;
+    group.registers = count;
+    release_warpgroup(self);
+    for (auto taker = takers_.begin(); taker != takers_.end();) {
+        if (has_taken(**taker)) {
+            for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) ready_.push(&(*taker)->threads[t]);
+            taker = takers_.erase(taker);
+        } else {
+            ++taker;
+        }
+    }
+}
+
+void BlockRunner::take_registers(GpuThread* self, const Call& call, unsigned count) {
+    if (!change_registers(self, call, count)) return;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    if (has_taken(group)) return release_warpgroup(self);
+    takers_.push_back(&group);
+    suspend(self, call);
+}
+
+// What a thread that waits in take_registers lacks, if its whole warpgroup has come.
+std::string BlockRunner::missing_registers(const GpuThread& thread) const {
+    const Warpgroup& group = warpgroups_[thread.number / WARPGROUP_SIZE];
+    if (std::find(takers_.begin(), takers_.end(), &group) == takers_.end()) return "";
+    return ", where their warpgroup waits for " + std::to_string(group.asked) + " registers a thread: it has " +
+           std::to_string(group.registers) + ", and " + std::to_string(free_registers_) + " more are free";
 }
 
 void BlockRunner::check_that_products_ended() {
@@ -253,7 +311,7 @@ void BlockRunner::check_that_products_ended() {
 
 }  // namespace simt
 
-// What the stand-ins of shared_address.cuh and wgmma.cuh call: see abi.hpp.
+// What the stand-ins of shared_address.cuh, wgmma.cuh and register_budget.cuh call: see abi.hpp.
 
 namespace {
 
@@ -285,4 +343,14 @@ void simt_commit_products(const simt::Thread* self, simt::Call call) {
 void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pending) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->wait_products(thread, call, pending);
+}
+
+void simt_give_registers(const simt::Thread* self, simt::Call call, unsigned count) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->give_registers(thread, call, count);
+}
+
+void simt_take_registers(const simt::Thread* self, simt::Call call, unsigned count) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->take_registers(thread, call, count);
 }

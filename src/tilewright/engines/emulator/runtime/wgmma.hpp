@@ -4,7 +4,9 @@
 // Here they are computed at the wait, from what shared memory holds then, and the sums are poison until then. So who refills
 // a tile too early, and who reads the sums too early, gets no right result by luck.
 //
-// Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions".
+// Registers move between the warpgroups of a block (setmaxnreg): one that takes more than are free waits until others give some.
+//
+// Source: the PTX ISA manual, "Asynchronous Warpgroup Level Matrix Instructions" and "setmaxnreg".
 #pragma once
 
 #include <cstddef>
@@ -20,6 +22,11 @@ namespace simt {
 struct GpuThread;
 
 constexpr unsigned WARPGROUP_SIZE = 128;
+
+// Registers that a thread of a block of this many starts with. setmaxnreg needs a kernel with a cap on them, here that of
+// its launch bounds, __launch_bounds__(threads, 1), and then the compiler gives each thread all that the cap allows, however
+// few the code uses: an equal share of a multiprocessor's registers, in units of 8. (168 of 384 threads.)
+unsigned registers_of_thread(std::size_t threads);
 
 // A matrix descriptor, decoded, and what it says of where elements lie.
 class MatrixLayout {
@@ -105,7 +112,10 @@ struct Warpgroup {
     std::vector<WgmmaProduct> open = {};  // of no group yet
     std::deque<std::vector<WgmmaProduct>> groups = {};
 
-    void begin_block();
+    unsigned registers = 0;  // of a thread
+    unsigned asked = 0;      // of a thread, of the last give_registers or take_registers
+
+    void begin_block(unsigned registers_of_thread);
 };
 
 }  // namespace simt

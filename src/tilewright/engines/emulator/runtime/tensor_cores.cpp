@@ -1,0 +1,130 @@
+#include "tensor_cores.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace simt {
+namespace {
+
+constexpr int KEPT = 25;                        // bits behind the point
+constexpr int ALWAYS = -126;                    // the largest exponent is at least this
+constexpr std::int16_t OF_ZERO = -10000;        // with it, a product's exponent is less than any other
+constexpr std::int64_t LOST = (1ll << 29) - 1;  // bits of a double that are behind a float's 24
+constexpr unsigned LANES = 8;
+
+// With exponents of terms in this range, floats hold every product exactly, and the factor 2^(KEPT - exponent) that aligns
+// terms.
+constexpr int LEAST = -102, LARGEST = 126;
+
+template <typename To, typename From>
+To bits_as(const From& from) {
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    std::memcpy(&to, &from, sizeof to);
+    return to;
+}
+
+// One sum, of whatever terms.
+float sum_of_any(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, float c) {
+    double products[TENSOR_DEPTH], sum = c;
+    int largest = ALWAYS;
+    if (c != 0 && std::isfinite(c)) largest = std::max(largest, std::ilogb(c));
+    for (unsigned k = 0; k < TENSOR_DEPTH; ++k) {
+        products[k] = double(a.values[k][row]) * b.values[k][column];
+        sum += products[k];
+        largest = std::max(largest, a.exponents[k][row] + b.exponents[k][column]);
+    }
+    if (std::isnan(sum)) return bits_as<float>(0x7fffffffu);
+    if (std::isinf(sum)) return float(sum);
+    sum = std::trunc(std::ldexp(double(c), KEPT - largest));
+    for (const double product : products) sum += std::trunc(std::ldexp(product, KEPT - largest));
+    sum = std::ldexp(bits_as<double>(bits_as<std::int64_t>(sum) & ~LOST), largest - KEPT);
+    if (std::fabs(sum) < 0x1p-126) sum = std::trunc(sum * 0x1p149) * 0x1p-149;
+    return float(sum) + 0.0f;
+}
+
+// Vectors of GCC and Clang: operators act on each element.
+using Short = std::int16_t __attribute__((vector_size(LANES * 2)));
+using Int = std::int32_t __attribute__((vector_size(LANES * 4)));
+using Float = float __attribute__((vector_size(LANES * 4)));
+using Long = std::int64_t __attribute__((vector_size(LANES * 8)));
+using Double = double __attribute__((vector_size(LANES * 8)));
+
+template <typename Vector, typename From>
+Vector load(const From* from) {
+    Vector to;
+    std::memcpy(&to, from, sizeof to);
+    return to;
+}
+
+// The sums of LANES columns, where the exponents of all terms but zeros are in the range. The same as above, in vectors.
+void add_to_lanes(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, float* sums) {
+    Short of_products = Short{} + std::int16_t(LEAST);
+    for (unsigned k = 0; k < TENSOR_DEPTH; ++k) {
+        const Short exponents = a.exponents[k][row] + load<Short>(&b.exponents[k][column]);
+        of_products = exponents > of_products ? exponents : of_products;
+    }
+    const Float c = load<Float>(sums);
+    Int largest = __builtin_convertvector(of_products, Int);
+    const Int of_c = (load<Int>(sums) >> 23 & 0xff) - 127;
+    largest = of_c > largest ? of_c : largest;
+    const Float scale = bits_as<Float>((127 + KEPT - largest) << 23);
+
+    Int total = {};  // of the products: below 2^31
+    for (unsigned k = 0; k < TENSOR_DEPTH; ++k) {
+        total += __builtin_convertvector(a.values[k][row] * load<Float>(&b.values[k][column]) * scale, Int);
+    }
+    const Int last = __builtin_convertvector(c * scale, Int);
+    const Double sum = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
+    const Double cut = bits_as<Double>(bits_as<Long>(sum) & ~LOST);
+    const Double unit = bits_as<Double>((__builtin_convertvector(largest, Long) + (1023 - KEPT)) << 52);
+    const Float result = __builtin_convertvector(cut * unit, Float);
+    std::memcpy(sums, &result, sizeof result);
+}
+
+void decode_values(const std::uint16_t* bits, unsigned count, bool bfloat16, float* values) {
+    for (unsigned i = 0; bfloat16 && i < count; ++i) values[i] = bits_as<float>(std::uint32_t(bits[i]) << 16);
+    for (unsigned i = 0; !bfloat16 && i < count; ++i) {
+        const std::uint32_t magnitude = bits[i] & 0x7fffu, sign = (bits[i] & 0x8000u) << 16;
+        const auto subnormal = bits_as<std::uint32_t>(float(std::int32_t(magnitude)) * 0x1p-24f);
+        const std::uint32_t normal = (magnitude << 13) + (magnitude < 0x7c00 ? 112u << 23 : 224u << 23);
+        values[i] = bits_as<float>((magnitude < 0x400 ? subnormal : normal) | sign);
+    }
+}
+
+// Whether a sum is finite, and 0 or of an exponent from LEAST on.
+bool is_plain(float sum) {
+    const std::uint32_t magnitude = bits_as<std::uint32_t>(sum) & 0x7fffffff;
+    return magnitude == 0 || (magnitude - (std::uint32_t(127 + LEAST) << 23) < std::uint32_t(128 - LEAST) << 23);
+}
+
+}  // namespace
+
+void TensorFactor::decode(unsigned sides, bool bfloat16) {
+    const int mantissa_bits = bfloat16 ? 7 : 10, bias = bfloat16 ? 127 : 15;
+    least = largest = 0;
+    for (unsigned k = 0; k < TENSOR_DEPTH; ++k) {
+        decode_values(bits[k], sides, bfloat16, values[k]);
+        for (unsigned i = 0; i < sides; ++i) {
+            const int magnitude = bits[k][i] & 0x7fff;
+            const auto exponent = std::int16_t(std::max(magnitude >> mantissa_bits, 1) - bias);
+            exponents[k][i] = magnitude == 0 ? OF_ZERO : exponent;
+            least = std::min<std::int16_t>(least, magnitude == 0 ? 0 : exponent);
+            largest = std::max<std::int16_t>(largest, magnitude == 0 ? 0 : exponent);
+        }
+    }
+    finite = largest <= bias;
+}
+
+void add_products(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
+    bool plain = a.finite && b.finite && a.least + b.least >= LEAST && a.largest + b.largest <= LARGEST;
+    for (unsigned col = 0; col < columns; ++col) plain &= is_plain(sums[col]);
+    if (!plain) {
+        for (unsigned col = 0; col < columns; ++col) sums[col] = sum_of_any(a, row, b, col, sums[col]);
+        return;
+    }
+    for (unsigned col = 0; col < columns; col += LANES) add_to_lanes(a, row, b, col, sums + col);
+}
+
+}  // namespace simt
