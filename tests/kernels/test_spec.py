@@ -1,9 +1,11 @@
 """Config, Kernel.variant, Kernel.defines, Kernel.launch and the finding of kernels."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Config, Launch, parse_overrides
@@ -83,6 +85,9 @@ def test_a_grid_is_made_of_whole_clusters():
     assert kernel.launch(Problem(32, 64, 8), kernel.config(), 4, blocks=6).grid == (6, 1, 1)
     with pytest.raises(LaunchError, match="naive: a grid must be a multiple of the 2 blocks of a cluster, got 3"):
         kernel.launch(Problem(32, 64, 8), kernel.config(), 4, blocks=3)
+    executable = SimpleNamespace(kernel=kernel, config=kernel.config(), _room=SimpleNamespace(multiprocessors=4))
+    with pytest.raises(LaunchError, match="naive: a grid must be a multiple of the 2 blocks of a cluster, got 3"):
+        CudaExecutable.geometry(executable, Problem(32, 64, 8), blocks=3)
 
 
 @pytest.mark.parametrize("blocks", [0, 9])

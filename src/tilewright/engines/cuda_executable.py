@@ -49,9 +49,8 @@ class CudaExecutable:
         Raises:
             LaunchError: it is a geometry that a GPU refuses.
         """
-        if blocks is None:
-            blocks = self.kernel.grid(problem, self.config, self._room.multiprocessors)
-        geometry = Launch((blocks, 1, 1), *self._of_one[1:]).bundled(self._bundle)
+        count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
+        geometry = Launch((count, 1, 1), *self._of_one[1:]).bundled(self._bundle)
         name, limits, (x, y, z) = self.kernel.name, self._limits, geometry.block
         if x * y * z > limits.threads_per_block or z > limits.block_z:
             raise LaunchError(

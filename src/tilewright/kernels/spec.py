@@ -312,13 +312,18 @@ class Kernel:
         Raises:
             LaunchError: they are no whole clusters.
         """
+        count = self.launched(problem, config, multiprocessors, blocks)
+        return Launch((count, 1, 1), self.block(config), self.shared_bytes(config, problem.layout))
+
+    def launched(self, problem: Problem, config: Config, multiprocessors: int, blocks: int | None) -> int:
+        """Blocks of the launch that `launch` describes; its arguments and errors."""
         count = self.grid(problem, config, multiprocessors) if blocks is None else blocks
         cluster = self.cluster(config)
         if count % cluster:
             raise LaunchError(
                 f"{self.name}: a grid must be a multiple of the {cluster} blocks of a cluster, got {count}"
             )
-        return Launch((count, 1, 1), self.block(config), self.shared_bytes(config, problem.layout))
+        return count
 
     def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:
         """What a launch needs besides its operands."""
