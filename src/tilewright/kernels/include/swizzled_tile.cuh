@@ -23,15 +23,15 @@ struct SwizzledTile<Major::along_k, SIDE> {
         load_tile(lines, map, k, side, matrix, full);
     }
 
-    // The same for all BLOCKS blocks of a cluster, each of which calls this and loads its part of the tile.
-    template <int BLOCKS>
+    // The same for all COUNT blocks of a cluster, each of which calls this and loads its part of the tile.
+    template <int COUNT>
     __device__ __forceinline__ void load_shared(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
-        static_assert(SIDE % (8 * BLOCKS) == 0, "the pattern repeats after eight lines");
-        if constexpr (BLOCKS == 1) {
+        static_assert(SIDE % (8 * COUNT) == 0, "the pattern repeats after eight lines");
+        if constexpr (COUNT == 1) {
             load(map, side, k, matrix, full);
         } else {
-            const int first = cluster_rank() * (SIDE / BLOCKS);
-            load_tile_to((1 << BLOCKS) - 1, lines + first * LINE_BYTES, map, k, side + first, matrix, full);
+            const int first = cluster_rank() * (SIDE / COUNT);
+            load_tile_to((1 << COUNT) - 1, lines + first * LINE_BYTES, map, k, side + first, matrix, full);
         }
     }
 
@@ -53,13 +53,13 @@ struct SwizzledTile<Major::across_k, SIDE> {
             load_tile(lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
         }
     }
-    template <int SHARERS>
+    template <int COUNT>
     __device__ __forceinline__ void load_shared(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
-        if constexpr (SHARERS == 1) {
+        if constexpr (COUNT == 1) {
             load(map, side, k, matrix, full);
         } else {
-            for (int block = cluster_rank(); block < BLOCKS; block += SHARERS) {
-                load_tile_to((1 << SHARERS) - 1, lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
+            for (int block = cluster_rank(); block < BLOCKS; block += COUNT) {
+                load_tile_to((1 << COUNT) - 1, lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
             }
         }
     }

@@ -1,4 +1,4 @@
-// Which tiles a persistent block computes, in which order: of all tiles, counted through, every so many.
+// Which tiles a persistent block computes, in which order: of all tiles, counted through, one in `every`.
 //
 // Tiles are counted matrix by matrix of a batch, by bands of HIGH rows of tiles, in a band column by column. So tiles that are
 // computed at the same time are neighbours in both directions, and what they load of A and B is in the L2 cache more often:

@@ -105,8 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int lane = threadIdx.x % 32;
     const auto release = [&](int stage) {
         Barrier* const empty = &shared->empty[stage];
-        if (CLUSTER == 1 && lane == 0) barrier_arrive(empty);
-        if (CLUSTER > 1 && lane < CLUSTER) barrier_arrive_at(empty, lane);
+        if (lane < CLUSTER) CLUSTER == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, lane);
     };
     for (int number = 0; tile.next(); ++number) {
         if (PINGPONG && number % CONSUMERS != warpgroup) {
