@@ -60,7 +60,7 @@ KERNEL: Kernel = Kernel(
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
-        Parameter("BN", 256, (64, 96, 112, 128, 160, 176, 192, 208, 224, 256), "its columns"),
+        Parameter("BN", 256, (32, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256), "its columns"),
         Parameter("STAGES", 4, (3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"),
         Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
         Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
