@@ -136,7 +136,7 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert product.wavefronts * 128 == product.bytes
     assert product.bank_conflicts == found.groups["shared_load"].requests == 0
     (line,) = (line for line in found.lines if line.pipe == "product")
-    assert line.source.file == "gemm_sm90.cu"
+    assert line.source.file == "stage_products.cuh"
 
 
 def test_blocks_that_share_tiles_are_counted_as_if_they_did_not_where_there_are_many():

@@ -1,4 +1,4 @@
-"""The kernel `relayout`, run by the emulator: copies of matrices, transposed or not."""
+"""The kernel `relayout`, run by the emulator: copies of matrices, transposed or not, split into terms or not."""
 
 import ctypes
 
@@ -37,13 +37,15 @@ def aligned(elements, dtype):
     return memory[-memory.ctypes.data % 64 // memory.itemsize :][:elements]
 
 
-def relaid(views, config):
-    """Copies of one view or two, each of matrices, lines and elements."""
+def relaid(views, config, result=None):
+    """Copies of one view or two, each of matrices, lines and elements; terms of another type, if one is given, are one
+    more dimension, the second."""
     targets, copies = [], []
     for view in views:
         matrices, lines, length = view.shape
         ld = -(-length // 8) * 8
-        target = aligned(matrices * lines * ld, view.dtype).reshape(matrices, lines, ld)
+        terms = (config.TERMS,) if result else ()
+        target = aligned(matrices * config.TERMS * lines * ld, result or view.dtype).reshape(matrices, *terms, lines, ld)
         matrix_stride, line_stride, element_stride = (stride // view.itemsize for stride in view.strides)
         across = element_stride != 1
         numbers = matrix_stride, lines, length, matrices, across, element_stride if across else line_stride, ld
@@ -52,7 +54,8 @@ def relaid(views, config):
     if len(copies) == 1:
         copies.append(Copy())
     blocks = sum(relayout.squares(config, *view.shape[1:], view.shape[0]) for view in views)
-    defines = {**config, "FACTOR": TYPES[views[0].dtype.name]}
+    factors = views[0].dtype.name
+    defines = {**config, "FACTOR": TYPES[factors], "RESULT": TYPES[result or factors]}
     launch_source(KERNEL.source, "relayout", (blocks, 1, 1), KERNEL.block(config), copies, defines=defines)
     for view, target in zip(views, targets, strict=True):
         assert (target[..., view.shape[2] :] == UNTOUCHED).all(), "what lies between the lines has changed"
@@ -93,3 +96,20 @@ def test_bits_stay_as_they_are():
     view = np.tile(bits, (1, 33, 9)).swapaxes(1, 2)
     (copy,) = relaid([view], KERNEL.config())
     np.testing.assert_array_equal(copy.view(np.uint32), np.ascontiguousarray(view).view(np.uint32))
+
+
+@pytest.mark.parametrize(("result", "terms", "bits"), [("bfloat16", 3, 24), ("bfloat16", 2, 16), ("float16", 2, 22)])
+@given(data=st.data())
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_terms_are_what_is_left_of_an_element_rounded(result, terms, bits, data):
+    (view,) = data.draw(st.lists(views("float32"), min_size=1, max_size=1))
+    seed = data.draw(st.integers(0, 100))
+    view[...] = np.random.default_rng(seed).uniform(-4, 4, view.shape)
+    (copy,) = relaid([view], KERNEL.config({"TERMS": terms}), result)
+    left = view.astype(np.float64)
+    for term in copy.swapaxes(0, 1):
+        np.testing.assert_array_equal(term, left.astype(np.float32).astype(result))
+        left = left - term.astype(np.float64)
+    assert (abs(left) <= 2.0 ** -(bits - 1) * abs(view.astype(np.float64)) + 2.0**-25).all()
+    if bits == 24:
+        assert (left == 0).all(), "three terms have all bits"

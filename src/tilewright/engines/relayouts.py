@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 from tilewright.engines.arguments import Source
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Config, Kernel, Split
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
-from tilewright.problem import ITEM_BYTES, Layout, Order, Problem
+from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
-_CONFIG = _KERNEL.config()
 _NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride")
 """Fields of a `Copy` that parameters of `relayout` are named after."""
 
@@ -23,6 +22,8 @@ class Copy(NamedTuple):
     """Of the operand."""
     shift: int
     """Where the copy begins in the memory for copies, in bytes: a multiple of 16."""
+    split: Split
+    """Element type of the copy, and how many terms a matrix becomes: 1 where it is copied as it is."""
     lines: int
     """Rows of the copy, or columns where those are its lines of neighbours."""
     length: int
@@ -33,7 +34,12 @@ class Copy(NamedTuple):
     """Elements from one line in memory to the next."""
     matrix_stride: int
     ld: int
-    """Elements from one line of the copy to the next; its matrices are right behind each other."""
+    """Elements from one line of the copy to the next. Its matrices are right behind each other, each one's terms too."""
+
+    @property
+    def matrix(self) -> int:
+        """Elements of the copy that one matrix becomes."""
+        return self.split.terms * self.lines * self.ld
 
 
 class Job(NamedTuple):
@@ -67,17 +73,19 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
     """
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
-    if not wanted:
-        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
     inner, after, copies, end = problem, addresses, [], 0
+    if kernel.split is not None:
+        inner = replace(problem, arithmetic=Arithmetic(kernel.split.dtype, problem.result))
+    if not wanted:
+        return Jobs((Job(kernel, config, inner, kernel.variant(inner, config, addresses), {}),), 0, ())
     for name, order in wanted.items():
-        copy = _copy(problem, name, order, end)
-        layout = Layout(order, copy.ld, copy.ld * copy.lines if copy.matrices > 1 else 0)
+        copy = _copy(problem, name, order, end, kernel.split or Split(problem.dtype, 1))
+        layout = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
         if name == "A":
             inner, after = replace(inner, a=layout), after._replace(a=0)
         else:
             inner, after = replace(inner, b=layout), after._replace(b=0)
-        end += ITEM_BYTES[problem.dtype] * copy.matrices * copy.lines * copy.ld
+        end += ITEM_BYTES[copy.split.dtype] * copy.matrices * copy.matrix
         copies.append(copy)
     sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
     last = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
@@ -96,13 +104,14 @@ def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
 
 
 def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
-    """The launch of `relayout` that makes one copy or two, of operands of the problem's element type."""
+    """The launch of `relayout` that makes one copy or two of operands of the problem's element type, split alike."""
     made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))
     sources: dict[str, Source] = {}
     for side, copy in zip("ab", made, strict=True):
         sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source("relayout", copy.shift)}
-    variant = Variant(edges=True, aligned=False, factors=problem.dtype)
-    return Job(_KERNEL, _CONFIG, problem, variant, sources, tuple(made))
+    dtype, terms = copies[0].split
+    variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=dtype)
+    return Job(_KERNEL, _KERNEL.config({"TERMS": terms}), problem, variant, sources, tuple(made))
 
 
 def numbers(copies: Sequence[Copy]) -> dict[str, int]:
@@ -122,15 +131,15 @@ def blocks(config: Config, copies: Sequence[Copy]) -> int | None:
     return sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies) or None
 
 
-def _copy(problem: Problem, name: str, order: Order, shift: int) -> Copy:
+def _copy(problem: Problem, name: str, order: Order, shift: int, split: Split) -> Copy:
     """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
-    vector = VECTOR_BYTES // ITEM_BYTES[problem.dtype]
+    vector = VECTOR_BYTES // ITEM_BYTES[split.dtype]
     ld = max(-(-length // vector), 1) * vector
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
-    return Copy(name, shift, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld)
+    return Copy(name, shift, split, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld)
 
 
 def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> dict[str, Order]:
@@ -143,6 +152,7 @@ def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Address
         ("A", problem.m, problem.k, problem.a, addresses.a, orders[0]),
         ("B", problem.k, problem.n, problem.b, addresses.b, orders[1]),
     ):
-        if order not in (None, layout.order) or not lines_aligned(layout, rows, cols, problem.dtype, address):
+        fits = kernel.split is None and lines_aligned(layout, rows, cols, problem.dtype, address)
+        if order not in (None, layout.order) or not fits:
             wanted[name] = order or layout.order
     return wanted

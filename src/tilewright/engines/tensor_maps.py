@@ -43,9 +43,10 @@ def layouts(kernel: Kernel, config: Config, problem: Problem) -> dict[str, Tenso
     if kernel.tensor_maps is None or problem.k == 0:
         return {}
     box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
+    terms = kernel.split.terms if kernel.split else 1
     return {
-        "A": _layout(problem, problem.a, problem.m, problem.k, box_a),
-        "B": _layout(problem, problem.b, problem.k, problem.n, box_b),
+        "A": _layout(problem, problem.a, problem.m, problem.k, box_a, terms),
+        "B": _layout(problem, problem.b, problem.k, problem.n, box_b, terms),
     }
 
 
@@ -59,11 +60,13 @@ def _boxes(kernel: Kernel, config: Config, layout: str, item_bytes: int) -> tupl
     return boxes
 
 
-def _layout(problem: Problem, layout: Layout, rows: int, cols: int, box: TensorBox) -> TensorLayout:
+def _layout(problem: Problem, layout: Layout, rows: int, cols: int, box: TensorBox, terms: int) -> TensorLayout:
     item = ITEM_BYTES[problem.dtype]
     count, length = layout.lines(rows, cols)
     stride = layout.ld * item
     if count == 1:  # it is of no use then, and need not be what a map takes
         stride = -(-stride // VECTOR_BYTES) * VECTOR_BYTES
     matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, 0)
+    if terms > 1:  # the lines of terms are right behind each other, those of all matrices
+        matrices, matrix_stride = terms * matrices, count * stride
     return TensorLayout(_ADDRESS, count, length, stride, problem.dtype, box, matrices, matrix_stride)

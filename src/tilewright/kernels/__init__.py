@@ -24,7 +24,16 @@ from tilewright.kernels.ladder import (
     wmma_f16,
     wmma_tf32,
 )
-from tilewright.kernels.library import gemm_sm90, gemm_wmma, skinny, split_k, tma_packed, tma_transposed
+from tilewright.kernels.library import (
+    gemm_bf16x3,
+    gemm_bf16x6,
+    gemm_sm90,
+    gemm_wmma,
+    skinny,
+    split_k,
+    tma_packed,
+    tma_transposed,
+)
 from tilewright.kernels.spec import Kernel
 
 LADDER: tuple[Kernel, ...] = (
@@ -53,7 +62,13 @@ LADDER: tuple[Kernel, ...] = (
     clusters.KERNEL,
 )
 
-KERNELS: tuple[Kernel, ...] = (*LADDER, gemm_sm90.KERNEL, gemm_wmma.KERNEL)
+KERNELS: tuple[Kernel, ...] = (
+    *LADDER,
+    gemm_sm90.KERNEL,
+    gemm_wmma.KERNEL,
+    gemm_bf16x6.KERNEL,
+    gemm_bf16x3.KERNEL,
+)
 """The ladder, and what of the library is no rung of it: those have the number 0."""
 
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in KERNELS}

@@ -148,6 +148,15 @@ class TensorBox(NamedTuple):
             )
 
 
+class Split(NamedTuple):
+    """What a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
+
+    dtype: str
+    """Their element type."""
+    terms: int
+    """How many there are."""
+
+
 class Workspace(NamedTuple):
     """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""
 
@@ -206,6 +215,8 @@ class Kernel:
     """The orders that a config reads A and B in, None for that of memory; their rows (or columns) start at multiples of
     16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
     the pair: nothing is copied."""
+    split: Split | None = None
+    """What the engine splits A and B into, by the kernel `relayout`; None: the kernel reads them as they are."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     cluster: Callable[[Config], int] = lambda config: 1

@@ -322,7 +322,7 @@ def _memory(size: int) -> NDArray[np.uint8]:
 
 def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> list[Array]:
     """The operands of a launch, as they lie in memory."""
-    problem = launch.problem
+    problem, split = launch.problem, launch.executable.kernel.split
     m, n, k = problem.m, problem.n, problem.k
     found = []
     for name, layout, rows, cols, dtype, written in (
@@ -334,23 +334,29 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
         if launch.copies and name not in (copy.name for copy in launch.copies):
             continue
         source, shift = launch.sources.get(name, (name, 0))
+        terms = split.terms if split and source == "relayout" else 1
         found += [
             Array(name, matrix, written)
-            for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype)
+            for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, terms)
         ]
     for copy in launch.copies:
-        where = addresses["relayout"] + copy.shift
-        matrix = Matrix(where, copy.matrices * copy.lines, copy.length, copy.ld, problem.dtype)
-        found.append(Array(f"copy of {copy.name}", matrix, False))
+        where, lines = addresses["relayout"] + copy.shift, copy.matrices * copy.split.terms * copy.lines
+        found.append(Array(f"copy of {copy.name}", Matrix(where, lines, copy.length, copy.ld, copy.split.dtype), False))
     if problem.epilogue.bias and not launch.copies:
         length = n if problem.epilogue.bias == "row" else m
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
     return found
 
 
-def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str) -> list[Matrix]:
-    """The matrices of a batch as they lie in memory; as one where each is right behind the one before."""
+def _matrices(
+    pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str, terms: int
+) -> list[Matrix]:
+    """The matrices of a batch as they lie in memory; as one where each is right behind the one before.
+
+    terms: matrices, right behind each other, that each of them is the sum of.
+    """
     count, length = layout.lines(rows, cols)
+    count *= terms
     stride = layout.batch_stride or 0
     if stride == count * layout.ld:
         return [Matrix(pointer, batch * count, length, layout.ld, dtype)]

@@ -1,4 +1,5 @@
-// gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order (sm_90a alone).
+// gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order (sm_90a alone). Or of float32
+// factors, each split beforehand into TERMS matrices of 16-bit elements (stage_products.cuh).
 //
 // One warpgroup loads tiles by TMA, two multiply. A block computes tile after tile, of all matrices of a batch, in the order of
 // tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored. Every order of A and B
@@ -6,7 +7,7 @@
 //
 //   shared memory of a block:
 //     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[2] |
-//     A, row-major      BM lines of 64 k                  each line 128 bytes, its pieces exchanged
+//     A, row-major      BM lines of 64 k                  each line 128 bytes, its pieces exchanged; TERMS times
 //        column-major   BM / 64 blocks: 64 k, a line of 64 rows each
 //     B, column-major   BN lines of 64 k
 //        row-major      BN / 64 blocks, rounded up: 64 k, a line of 64 columns each
@@ -25,10 +26,10 @@
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
-#include <wgmma.cuh>
 
 #include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
+#include "stage_products.cuh"
 #include "stage_turn.cuh"
 #include "swizzled_tile.cuh"
 #include "tile_order.cuh"
@@ -44,8 +45,8 @@ constexpr Major MAJOR_A = TRANSPOSED_A ? Major::across_k : Major::along_k;
 constexpr Major MAJOR_B = TRANSPOSED_B ? Major::along_k : Major::across_k;
 
 struct Tiles {
-    SwizzledTile<MAJOR_A, BM> A;
-    SwizzledTile<MAJOR_B, BN> B;
+    SwizzledTile<MAJOR_A, BM> A[TERMS];
+    SwizzledTile<MAJOR_B, BN> B[TERMS];
 };
 
 struct Shared {
@@ -92,8 +93,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
                 Barrier* const full = &shared->full[turn.stage];
                 barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);  // returns at once in the first STAGES steps
                 barrier_expect_bytes(full, sizeof(Tiles));
-                into.A.load(&A, tile.row, step * BK, tile.matrix * sizes.step_a, full);
-                into.B.template load_shared<CLUSTER>(&B, tile.col, step * BK, tile.matrix * sizes.step_b, full);
+#pragma unroll 1
+                for (int term = 0; term < TERMS; ++term) {
+                    const int of_a = tile.matrix * sizes.step_a * TERMS + term, of_b = tile.matrix * sizes.step_b * TERMS + term;
+                    into.A[term].load(&A, tile.row, step * BK, of_a, full);
+                    into.B[term].template load_shared<CLUSTER>(&B, tile.col, step * BK, of_b, full);
+                }
             }
         }
         __syncwarp();
@@ -120,23 +125,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         for (int step = 0; step < steps; ++step, turn.next()) {
             const Tiles& from = shared->stages[turn.stage];
             barrier_wait(&shared->full[turn.stage], turn.parity);
-            fence_sums(sums);
-#pragma unroll
-            for (int k = 0; k < BK / 16; ++k) {
-                const MatrixDescriptor b = from.B.at(0, k);
-#pragma unroll
-                for (int i = 0; i < ROWS / 64; ++i) {
-                    multiply_async<MAJOR_A, MAJOR_B, FACTOR>(sums[i], from.A.at(first + 64 * i, k), b);
-                }
-            }
-            commit_products();
-            wait_products<1>(sums);  // those of the step before are made
-            if (step > 0) release(before);
+            multiply_stage<MAJOR_A, MAJOR_B>(from, first, sums);
+            if (step >= STEPS_UNDER_WAY) release(STEPS_UNDER_WAY ? before : turn.stage);
             before = turn.stage;
         }
         if (PINGPONG && lane == 0) barrier_arrive(&shared->read[warpgroup]);
         wait_products<0>(sums);
-        if (steps > 0) release(before);
+        if (STEPS_UNDER_WAY && steps > 0) release(before);
 
         if (tile.row >= sizes.m) continue;  // a cluster's last block may have no rows
         const Result<RESULT> result(output, sizes, tile.matrix);

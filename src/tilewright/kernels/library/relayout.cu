@@ -1,6 +1,9 @@
 // Copies of matrices as another kernel wants them: lines of neighbours, each from a multiple of 16 bytes on, transposed or
 // not. The kernel that wants them may start up meanwhile.
 //
+// With TERMS above 1 an element x of FACTOR is copied as terms of RESULT, a matrix each: x0 is x rounded, x1 what is left of
+// x rounded, and so on. The matrices of a batch lie in the copy behind each other, each with its terms behind each other.
+//
 // A block moves a square of one matrix. Neighbouring threads load neighbours in memory, and store neighbours in the copy;
 // four elements together where memory's lines are aligned. A square of a transposed copy goes through shared memory:
 //
@@ -19,7 +22,7 @@ using Quad = Bits<4 * sizeof(FACTOR)>::type;
 // Matrices to be copied, one or a batch.
 struct Copy {
     const FACTOR* from;
-    FACTOR* to;
+    RESULT* to;
     long long matrix_stride;      // elements from one matrix to the next in memory; in the copy they are right behind each other
     int lines, length, matrices;  // lines of the copy, and elements of each
     int across;                   // whether lines in memory run across those of the copy
@@ -29,10 +32,36 @@ struct Copy {
 // A square of a matrix whose lines in memory are rows. `rows` and `cols`: how far the matrix reaches from its first element.
 struct Square {
     const Element* from;
-    Element* to;
+    RESULT* to;
+    long long term;  // elements from one term to the next in the copy
     int ld_from, ld;
     int rows, cols;
 };
+
+// Stores four neighbours of a line of the copy, or fewer.
+__device__ __forceinline__ void store(RESULT* to, long long term, const Element* elements, int count) {
+    if constexpr (TERMS == 1) {
+        if (count == 4) {
+            *reinterpret_cast<Quad*>(to) = *reinterpret_cast<const Quad*>(elements);
+        } else {
+            for (int i = 0; i < count; ++i) reinterpret_cast<Element*>(to)[i] = elements[i];
+        }
+    } else {
+        float left[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) left[i] = i < count ? to_float(reinterpret_cast<const FACTOR*>(elements)[i]) : 0.0f;
+#pragma unroll
+        for (int t = 0; t < TERMS; ++t, to += term) {
+            if (count == 4) {
+                store_run<4>(to, left);
+            } else {
+                for (int i = 0; i < count; ++i) to[i] = from_float<RESULT>(left[i]);
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i) left[i] -= to_float(from_float<RESULT>(left[i]));
+        }
+    }
+}
 
 // Moves a square; WIDTH: elements, 1 or 4, that a thread loads together.
 template <bool ACROSS, int WIDTH>
@@ -53,19 +82,14 @@ __device__ __forceinline__ void move(const Square& square, Element (&staged)[SID
             for (int j = 0; j < WIDTH; ++j) moved[i][j] = row < square.rows && col + j < square.cols ? at[j] : Element(0);
         }
     }
-    const auto store = [&](int row, int col, int rows, int cols, const Element* elements, int count) {
-        Element* const at = square.to + static_cast<long long>(row) * square.ld + col;
-        if (row >= rows) return;
-        if (count == 4 && col + 4 <= cols) {
-            *reinterpret_cast<Quad*>(at) = *reinterpret_cast<const Quad*>(elements);
-        } else {
-            for (int j = 0; j < count && col + j < cols; ++j) at[j] = elements[j];
-        }
+    const auto put = [&](int row, int col, int rows, int cols, const Element* elements, int count) {
+        RESULT* const at = square.to + static_cast<long long>(row) * square.ld + col;
+        if (row < rows && col < cols) store(at, square.term, elements, min(count, cols - col));
     };
     if (!ACROSS) {
 #pragma unroll
         for (int i = 0; i < TIMES; ++i) {
-            store(row_of(i, PIECES), col_of(PIECES), square.rows, square.cols, moved[i], WIDTH);
+            put(row_of(i, PIECES), col_of(PIECES), square.rows, square.cols, moved[i], WIDTH);
         }
         return;
     }
@@ -81,7 +105,7 @@ __device__ __forceinline__ void move(const Square& square, Element (&staged)[SID
         __align__(16) Element quad[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) quad[j] = staged[col + j][row];
-        store(row, col, square.cols, square.rows, quad, 4);
+        put(row, col, square.cols, square.rows, quad, 4);
     }
 }
 
@@ -106,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
     const Square square = {
         reinterpret_cast<const Element*>(copy.from) + matrix * copy.matrix_stride +
             static_cast<long long>(row) * copy.ld_from + col,
-        reinterpret_cast<Element*>(copy.to) + (static_cast<long long>(matrix) * copy.lines + line) * copy.ld + element,
+        copy.to + (static_cast<long long>(matrix) * TERMS * copy.lines + line) * copy.ld + element,
+        static_cast<long long>(copy.lines) * copy.ld,
         copy.ld_from,
         copy.ld,
         (copy.across ? copy.length : copy.lines) - row,

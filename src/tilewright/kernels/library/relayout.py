@@ -13,11 +13,12 @@ def squares(config: Config, lines: int, length: int, matrices: int) -> int:
 KERNEL = Kernel(
     rung=0,
     name="relayout",
-    idea="copies of matrices with aligned rows or columns, transposed or not",
+    idea="copies of matrices with aligned rows or columns, transposed or not, split into terms or not",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("SIDE", 32, (32, 64), "side of the squares that a block moves"),
         Parameter("THREADS", 256, (128, 256), "threads in a block"),
+        Parameter("TERMS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
     ),
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
     block=lambda config: (config.THREADS, 1, 1),

@@ -1,0 +1,54 @@
+// The products of one step along k: of the tiles in a stage, onto sums in registers.
+//
+// A factor of float32 is the sum of TERMS matrices of 16-bit elements, each of which has the bits that those before it leave:
+// x = x0 + x1 + x2. Products of terms whose numbers add up to less than TERMS are made, the least first:
+//
+//     TERMS = 3     a0 b2   a1 b1   a2 b0  |  a0 b1   a1 b0  |  a0 b0
+//     size of a b   2^-16                  |  2^-8           |  1
+//
+// Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. With several terms they
+// begin anew with every step, and threads add what they made to sums that round.
+#pragma once
+
+#include <wgmma.cuh>
+
+// Steps whose products may still be under way when `multiply_stage` returns.
+constexpr int STEPS_UNDER_WAY = TERMS == 1 ? 1 : 0;
+
+// sums[i] += the product of 64 rows of `stage.A`, those from first + 64 * i on, and of `stage.B`, each an array of TERMS tiles.
+template <Major A, Major B, typename Stage, int PARTS, int COUNT>
+__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT]) {
+    constexpr int STEPS = LINE / 16;
+    if constexpr (TERMS == 1) {
+        fence_sums(sums);
+#pragma unroll
+        for (int k = 0; k < STEPS; ++k) {
+            const MatrixDescriptor b = stage.B[0].at(0, k);
+#pragma unroll
+            for (int i = 0; i < PARTS; ++i) multiply_async<A, B, FACTOR>(sums[i], stage.A[0].at(first + 64 * i, k), b);
+        }
+        commit_products();
+        wait_products<STEPS_UNDER_WAY>(sums);
+    } else {
+#pragma unroll
+        for (int i = 0; i < PARTS; ++i) {
+            float made[COUNT];
+            fence_sums(made);
+#pragma unroll
+            for (int order = TERMS - 1; order >= 0; --order) {
+#pragma unroll
+                for (int term = 0; term <= order; ++term) {
+#pragma unroll
+                    for (int k = 0; k < STEPS; ++k) {
+                        const bool adds = order < TERMS - 1 || term > 0 || k > 0;
+                        multiply_async<A, B, FACTOR>(made, stage.A[term].at(first + 64 * i, k), stage.B[order - term].at(0, k), adds);
+                    }
+                }
+            }
+            commit_products();
+            wait_products<0>(made);
+#pragma unroll
+            for (int j = 0; j < COUNT; ++j) sums[i][j] += made[j];
+        }
+    }
+}
