@@ -229,7 +229,7 @@ def test_it_is_quick(device, capability):
         select(Problem(1012, 1004, 1012), capability, device)
     profile = cProfile.Profile()
     profile.runcall(select, Problem(1000, 1004, 1008), capability, device)
-    assert 100 < pstats.Stats(profile).total_calls < (350 if device == "NVIDIA H200" else 1500)
+    assert 100 < pstats.Stats(profile).total_calls < (250 if device == "NVIDIA H200" else 1000)
 
 
 def test_it_loads_no_cuda():
@@ -249,8 +249,8 @@ class Without:
 
     def __init__(self, known, row):
         self.__dict__ |= known.__dict__
-        self.places = known.places.copy()
-        self.places[row] = 1e6
+        self.squares_from = known.squares_from.copy()
+        self.squares_from[row, :4] = 0, 0, 0, 1e12
         self.rows = {one: other for one, other in known.rows.items() if other != row}
 
     distances = Measured.distances
@@ -329,7 +329,7 @@ def test_problems_are_near_whose_tiles_are_as_many():
         known.distances(Sizes.of(problem))[row]
         for problem in (Problem(2048, 2048, 4096, batch=4), Problem(4096, 4096, 8192), Problem(4096, 2048, 4096))
     )
-    assert batched == 0
+    assert batched == pytest.approx(0, abs=1e-4)
     assert 0 < deeper < smaller
     assert identity(Sizes.of(Problem(4096, 4096, 4096))) in known.rows
 

@@ -89,8 +89,8 @@ class Sizes(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, addresses: Addresses = Addresses()) -> "Sizes":
         """The sizes of a problem with operands at these addresses."""
-        m, n, k, batch, item = problem.m, problem.n, problem.k, problem.batch, ITEM_BYTES[problem.dtype]
-        a, b = problem.a, problem.b
+        m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
+        item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
         return cls(
             problem,
             m,
@@ -98,7 +98,7 @@ class Sizes(NamedTuple):
             k,
             batch,
             item,
-            ITEM_BYTES[problem.result] * batch * m * n,
+            result * batch * m * n,
             item * k * m * _matrices(a, batch),
             item * k * n * _matrices(b, batch),
             not a.aligned(item, VECTOR_BYTES),
@@ -108,6 +108,9 @@ class Sizes(NamedTuple):
             (_starts(a, m, k), _starts(b, k, n)) if item == _NARROW_BYTES else warpgroups.WHOLE_LINES,
         )
 
+
+_Terms = tuple[float, float, float, float, float, float]
+"""The fields of a `Cost`, plain for the reason given at `_Work`."""
 
 _Work = tuple[int, int, int, float, float]
 """How a problem's tiles are assigned to blocks: blocks with a tile of their own; workers, blocks that share tiles;
@@ -179,6 +182,11 @@ class CostModel:
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
+        found = self.terms(sizes)
+        return None if found is None else Cost(*found)
+
+    def terms(self, sizes: Sizes) -> _Terms | None:
+        """What `predict` finds, as a plain tuple."""
         _, m, n, k, batch, item_bytes, result_bytes, a_bytes, b_bytes, a_gaps, b_gaps, layout, aligned, starts = sizes
         tile_m, tile_n, tile_k = self._tile
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
@@ -214,7 +222,8 @@ class CostModel:
             cycles += once
             busy = whole * steps * tensor / multiprocessors
             blocks_us = cycles / (self._clock_mhz * warpgroups.clock_share(busy / cycles))
-        through_l2, from_dram = side_bytes * tiles * k + result_bytes, float(a_bytes + b_bytes)
+        through_l2 = side_bytes * tiles * k + result_bytes
+        from_dram: float = a_bytes + b_bytes
         if from_dram > self._l2_bytes:
             from_dram = self._from_dram(sizes, held, tiles, across, parts * self._splits_k, through_l2)
         traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
@@ -230,7 +239,7 @@ class CostModel:
         if copied:
             us += _RELAYOUT_US + copied / self._copied_bytes_per_us
         blocks = (whole + workers) / multiprocessors
-        return Cost(us, blocks_us, traffic_us, blocks / held, blocks, parts)
+        return us, blocks_us, traffic_us, blocks / held, blocks, parts
 
     def _room(self, sizes: Sizes, edges: bool) -> _Room:
         """What is found once for all problems that the same code serves."""
@@ -261,7 +270,7 @@ class CostModel:
     def _cycles(self, room: _Room, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
         """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
         their own have work left."""
-        held, together, waves, busy, alone, ends, store, *_ = room
+        held, together, waves, busy, alone, ends, store, _, _, _, _, _, _ = room
         whole, sharing, without, share, _ = work
         multiprocessors, bundle = self._multiprocessors, self._bundle
         full, rest = divmod(whole, together)

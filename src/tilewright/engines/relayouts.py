@@ -1,7 +1,6 @@
 """Copies of A and B in the order and with the alignment that a kernel wants (`Kernel.relayouts`)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from tilewright.engines.arguments import Source
@@ -69,17 +68,16 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
     wanted = _wanted(kernel, config, problem, addresses)
     if not wanted:
         return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
-    inner, after, copies, end = problem, addresses, [], 0
+    p, layouts, copies, end = problem, {"A": problem.a, "B": problem.b}, [], 0
     for name, order in wanted.items():
         copy = _copy(problem, name, order, end)
-        layout = Layout(order, copy.ld, copy.ld * copy.lines if copy.matrices > 1 else 0)
-        if name == "A":
-            inner, after = replace(inner, a=layout), after._replace(a=0)
-        else:
-            inner, after = replace(inner, b=layout), after._replace(b=0)
+        layouts[name] = Layout(order, copy.ld, copy.ld * copy.lines if copy.matrices > 1 else 0)
         end += ITEM_BYTES[problem.dtype] * copy.matrices * copy.lines * copy.ld
         copies.append(copy)
     sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
+    inner = Problem(p.m, p.n, p.k, p.arithmetic, p.batch, layouts["A"], layouts["B"], p.d, p.c, p.epilogue)
+    a, b, d, c = addresses
+    after = Addresses(0 if "A" in wanted else a, 0 if "B" in wanted else b, d, c)
     last = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
     return Jobs((copying(problem, copies), last), end, tuple(wanted))
 

@@ -344,7 +344,8 @@ class Kernel:
         tile = self.tile(config)
         edges = bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
         aligned = self.vectorized and all_aligned(problem, addresses)
-        return Variant(edges, aligned, problem.dtype, problem.result, problem.layout, problem.epilogue)
+        arithmetic = problem.arithmetic
+        return Variant(edges, aligned, arithmetic.factors, arithmetic.result, problem.layout, problem.epilogue)
 
     def layout_read(self, config: Config, layout: str) -> str:
         """The orders in which it reads factors that memory has in these, as in 'NT': those of its copies, if any."""

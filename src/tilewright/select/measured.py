@@ -31,7 +31,8 @@ _OTHER_ALIGNMENT = 1 / 3
 
 _Floats = NDArray[np.float64]
 
-_ONES = np.ones(3)
+_ROUNDING = 1e-10
+"""Added to the square of a distance, which is a difference of numbers of some 1000, so that none comes out negative."""
 
 LENGTH = 0.3
 """Distance over which a neighbour's weight falls to 1/e."""
@@ -50,7 +51,7 @@ class Case(NamedTuple):
     @classmethod
     def of(cls, problem: Problem) -> "Case":
         """A problem's."""
-        return cls(problem.layout, problem.dtype, problem.result)
+        return cls(problem.layout, problem.arithmetic.factors, problem.arithmetic.result)
 
 
 class Choice(NamedTuple):
@@ -61,25 +62,27 @@ class Choice(NamedTuple):
     model: CostModel
 
 
-Weighed = tuple[int, float, float, float]
-"""What tabled problems say of a choice, sums over them, each with its weight: its number; the logarithm of its measured
-over its predicted time, less the median of all; 1 where it was measured; 1 where it errs much more than cuBLAS."""
+Weighed = tuple[int, float, float, float, float]
+"""What tabled problems say of a choice, sums over them, each with its weight: its number; its votes; the logarithm of
+its measured over its predicted time, less the median of all; 1 where it was measured; 1 where it errs much more than
+cuBLAS."""
 
 
 class Places:
     """Where tabled problems lie among others."""
 
     def __init__(self, problems: list[Sizes]) -> None:
-        self.places = np.array([place(sizes) for sizes in problems])
+        places = np.array([place(sizes) for sizes in problems])
+        # Of x and y, the scalar product of (-2 x, x * x, 1) and (y, 1, y * y) is the square of their distance.
+        self.squares_from = np.column_stack([-2 * places, (places**2).sum(axis=1) + _ROUNDING, np.ones(len(places))])
         aligned = np.array([sizes.aligned for sizes in problems])
         self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, sizes in enumerate(problems)}
 
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
-        apart = self.places - place(sizes)
-        apart *= apart
-        found: _Floats = np.sqrt(apart.dot(_ONES))
+        x, y, z = place(sizes)
+        found: _Floats = np.sqrt(self.squares_from.dot((x, y, z, 1.0, x * x + y * y + z * z)))
         found += self.apart[sizes.aligned]
         return found
 
@@ -158,9 +161,9 @@ class Measured(Places):
         sums, count = weights.dot(facts.take(rows, 0)), len(choices)
         of = sums.item
         for place in sums[:count].argsort()[::-1].tolist():
-            if not of(place):
+            if not (votes := of(place)):
                 return
-            yield choices[place], of(count + place), of(2 * count + place), of(3 * count + place)
+            yield choices[place], votes, of(count + place), of(2 * count + place), of(3 * count + place)
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""
