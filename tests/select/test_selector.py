@@ -249,8 +249,8 @@ class Without:
 
     def __init__(self, known, row):
         self.__dict__ |= known.__dict__
-        self.squares_from = known.squares_from.copy()
-        self.squares_from[row, :4] = 0, 0, 0, 1e12
+        self.places = known.places.copy()
+        self.places[row] = 1e6
         self.rows = {one: other for one, other in known.rows.items() if other != row}
 
     distances = Measured.distances
@@ -287,7 +287,7 @@ def test_its_expectations_meet_what_was_measured(monkeypatch):
 
 @pytest.mark.parametrize(
     ("layout", "measured_picks", "mean", "most"),
-    [("NN", 0.65, 1.03, 1.5), ("NT", 0.6, 1.03, 1.5), ("TN", 0.45, 1.04, 1.3)],
+    [("NN", 0.65, 1.04, 1.5), ("NT", 0.6, 1.03, 1.5), ("TN", 0.45, 1.04, 1.3)],
 )
 def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most):
     """Fewer configs were measured on each problem, so that more of the picks were not."""
@@ -329,7 +329,7 @@ def test_problems_are_near_whose_tiles_are_as_many():
         known.distances(Sizes.of(problem))[row]
         for problem in (Problem(2048, 2048, 4096, batch=4), Problem(4096, 4096, 8192), Problem(4096, 2048, 4096))
     )
-    assert batched == pytest.approx(0, abs=1e-4)
+    assert batched == 0
     assert 0 < deeper < smaller
     assert identity(Sizes.of(Problem(4096, 4096, 4096))) in known.rows
 

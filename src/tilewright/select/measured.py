@@ -31,8 +31,7 @@ _OTHER_ALIGNMENT = 1 / 3
 
 _Floats = NDArray[np.float64]
 
-_ROUNDING = 1e-10
-"""Added to the square of a distance, which is a difference of numbers of some 1000, so that none comes out negative."""
+_ONES = np.ones(3)
 
 LENGTH = 0.3
 """Distance over which a neighbour's weight falls to 1/e."""
@@ -72,17 +71,16 @@ class Places:
     """Where tabled problems lie among others."""
 
     def __init__(self, problems: list[Sizes]) -> None:
-        places = np.array([place(sizes) for sizes in problems])
-        # Of x and y, the scalar product of (-2 x, x * x, 1) and (y, 1, y * y) is the square of their distance.
-        self.squares_from = np.column_stack([-2 * places, (places**2).sum(axis=1) + _ROUNDING, np.ones(len(places))])
+        self.places = np.array([place(sizes) for sizes in problems])
         aligned = np.array([sizes.aligned for sizes in problems])
         self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, sizes in enumerate(problems)}
 
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
-        x, y, z = place(sizes)
-        found: _Floats = np.sqrt(self.squares_from.dot((x, y, z, 1.0, x * x + y * y + z * z)))
+        apart = self.places - place(sizes)
+        apart *= apart
+        found: _Floats = np.sqrt(apart.dot(_ONES))
         found += self.apart[sizes.aligned]
         return found
 
