@@ -64,6 +64,7 @@ SAMPLED = [
     ("async_copy", {}, Problem(70, 140, 200)),
     ("wmma_f16", {}, Problem(130, 300, 200, "float16")),
     ("clusters", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
+    ("pingpong", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
     ("gemm_sm90", {"BN": 64, "CLUSTER": 2}, Problem(384, 192, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
     ("gemm_sm90", {"BN": 64, "SPLITS": 2}, Problem(260, 200, 8 * 64, Arithmetic("bfloat16", "bfloat16"))),
 ]
@@ -122,6 +123,16 @@ def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
     found = counted("tma_packed", Problem(128, 256, 64), {"WORKERS": 0})
     assert found.tile_bytes == 2 * 2 * 4 * 32 * (128 + 128)
     assert found.groups["global_load"].requests == found.groups["async_copy"].requests == 0
+
+
+def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
+    """Of C alone: what of the last tiles lies outside is not stored."""
+    m, n, k = 200, 120, 128
+    found = counted("pingpong", Problem(m, n, k, Arithmetic("bfloat16", "bfloat16")), {"BN": 64, "CLUSTER": 1})
+    loaded = 2 * 2 * 2 * 2 * 64 * (128 + 64)  # four tiles, two steps, two bytes an element
+    assert found.tile_bytes == loaded + 2 * m * n
+    assert found.groups["global_store"].requests == 0
+    assert found.groups["shared_store"].bank_conflicts == 0
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -36,6 +36,7 @@ _PARAMETERS = {
     "B": "p:B q:batch_stride_b i:ldb",
     "A_map": "t:A",
     "B_map": "t:B",
+    "D_map": "t:D",
     "output": "p:D p:C p:bias q:batch_stride_d q:batch_stride_c i:ldd i:ldc f:alpha f:beta",
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
@@ -98,7 +99,7 @@ def pack(
         kernel: what is launched.
         problem: its sizes, leading dimensions and strides.
         sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
-        maps: templates of tensor maps, for 'A' and 'B', where the kernel takes some; none where k = 0.
+        maps: templates of tensor maps, for 'A', 'B' and 'D', where the kernel takes some; a blank one needs none.
         more: numbers that the problem does not have, those of `Kernel.numbers` among them.
     """
     shape, a, b, c, d = shape_of(kernel.arguments), problem.a, problem.b, problem.addend, problem.d
@@ -122,12 +123,13 @@ def pack(
         **more,
     }
     template, slots = shape.numbers.pack(*map(numbers.__getitem__, shape.names)), shape.slots
-    if shape.maps and not maps:  # blank: the kernel uses none where k = 0
-        slots = tuple([slot for slot in slots if slot.kind != "map"])
-    elif shape.maps:
+    if shape.maps:
+        # Blank ones: the kernel uses those of A and B only where k > 0, that of D where ALIGNED.
+        slots = tuple([slot for slot in slots if slot.kind != "map" or slot.source in maps])
         filled = bytearray(template)
         for slot in shape.maps:
-            filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
+            if slot.source in maps:
+                filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
         template = bytes(filled)
     if sources:
         slots = tuple([_from(slot, sources[slot.source]) if slot.source in sources else slot for slot in slots])
