@@ -29,7 +29,7 @@ struct Pieces {
     __device__ __forceinline__ Pieces(const T* row, int columns)
         : shift(ALIGNED ? 0 : reinterpret_cast<unsigned long long>(row) / sizeof(T) % 8),
           end(shift + columns),
-          from(shift > 0 ? 8 : 0),
+          from((shift + 7) & ~7),
           to(end & ~7) {}
 };
 
@@ -117,7 +117,7 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
                 result.finish_pair(pair, at_row, column(i), of_rows[half], of_columns[i]);
                 store_run<2>(reinterpret_cast<T*>(&words[i]), pair);
             }
-            T* const origin = at(result.D, result.ldd, at_row, col) - pieces.shift;
+            T* const origin = at(result.D, result.ldd, at_row, col - pieces.shift);
             store_32_columns(origin, !EDGES || at_row < result.m, pieces, 8 * first, words, before[half]);
         }
     }
