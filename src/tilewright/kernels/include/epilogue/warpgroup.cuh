@@ -75,6 +75,7 @@ __device__ __forceinline__ void store_32_columns(T* origin, bool exists, const P
     }
     transpose_in_quad(words, place, pieces.shift);
     if (!ALIGNED) {
+        // The last pair of the piece before. That of these 32 columns' first piece is from the 8 columns before them.
         const unsigned end_before = __shfl_sync(0xffffffff, place == 3 ? pair_before : words[3], lane + 3, 4);
         const int bits = pieces.shift % 2 * 16;
 #pragma unroll
