@@ -150,6 +150,15 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert line.source.file == "gemm_sm90.cu"
 
 
+@pytest.mark.parametrize(("ld", "ends"), [(96, 0), (97, 4), (98, 4)])
+def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
+    """Of 8 rows, 32 columns an instruction; and of each end of a row, one element a lane, then its other one."""
+    problem = Problem(64, 96, 64, Arithmetic("bfloat16", "bfloat16"), d=Layout("row", ld))
+    found = counted("gemm_sm90", problem, {"BM": 64, "BN": 96, "STAGES": 3, "PINGPONG": 1}).groups["global_store"]
+    assert found.requests == 64 // 8 * (96 // 32 + ends)
+    assert found.bytes == 2 * 64 * 96
+
+
 def test_blocks_that_share_tiles_are_counted_as_if_they_did_not_where_there_are_many():
     found = counted("split_k", Problem.parse("1500x1500x1500"), {"WORKERS": 1}, multiprocessors=132)
     assert found.extrapolated

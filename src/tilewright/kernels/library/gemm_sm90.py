@@ -101,6 +101,7 @@ KERNEL: Kernel = Kernel(
         alternates=lambda config: bool(config.PINGPONG),
         splits=lambda config: config.SPLITS,
         run=lambda config: 32,
+        realigns=True,
     ),
     cluster=lambda config: config.CLUSTER * config.SPLITS,
     vectorized=True,
