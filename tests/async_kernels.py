@@ -54,6 +54,61 @@ def dump(engine, kernel, matrix, start, box):
     return engine.download(c)[0]
 
 
+STORE = """
+#include "tensor_map.cuh"
+extern "C" __global__ void store(const float* start, const __grid_constant__ TensorMap D) {
+    __shared__ __align__(1024) float tile[BYTES / 4];
+    for (int i = threadIdx.x; i < BYTES / 4; i += blockDim.x) tile[i] = i + 1;
+    fence_async_shared();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_tile_async(&D, static_cast<int>(start[1]), static_cast<int>(start[0]), 0, tile);
+        commit_tiles();
+        wait_tiles<0>();
+    }
+}
+"""
+
+
+def store(engine, folder, shape, start, box):
+    """D, of -1, once a box (rows, cols, swizzle) is stored from `start` on: 1, 2, 3 and so on in shared memory."""
+    path = folder / "store.cu"
+    path.write_text(STORE)
+    kernel = Kernel(
+        rung=0,
+        name=f"store {folder.name}",
+        idea="",
+        source=path,
+        parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
+        tile=lambda config: Tile(1 << 20, 1 << 20, 1),
+        block=lambda config: (32, 1, 1),
+        vectorized=True,
+        stored_box=lambda config: TensorBox(config.ROWS, config.COLS, config.SWIZZLE),
+        takes=Takes(least_capability=(9, 0)),
+        arguments=("A_data", "D_map"),
+    )
+    rows, cols, swizzle = box
+    config = kernel.config({"ROWS": rows, "COLS": cols, "SWIZZLE": swizzle, "BYTES": 4 * rows * cols})
+    a, b = engine.upload(np.array([start], np.float32)), engine.upload(np.zeros((4, 44), np.float32))
+    d = engine.upload(np.full(shape, -1, np.float32))
+    run(engine, kernel, config, Problem(*shape, 4), a, b, d)
+    return engine.download(d)
+
+
+def stored_as_a_gpu_does(shape, start, box):
+    """What D is then: the elements of the box that are inside of it have come from where the box has them."""
+    rows, cols, _ = box
+    numbers = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols)
+    places = box_as_it_lies(numbers, 0, 0, *box).astype(int)
+    values = np.empty(rows * cols, np.float32)
+    values[places] = np.arange(1, rows * cols + 1)
+    expected = np.full(shape, -1, np.float32)
+    for (r, c), value in np.ndenumerate(values.reshape(rows, cols)):
+        if 0 <= start[0] + r < shape[0] and 0 <= start[1] + c < shape[1]:
+            expected[start[0] + r, start[1] + c] = value
+    return expected
+
+
 def box_as_it_lies(matrix, row, col, rows, cols, swizzle):
     """What a GPU has in shared memory: the box, zeros outside, 16-byte pieces exchanged in lines of 128 bytes."""
     box = np.zeros((rows, cols), np.float32)

@@ -10,6 +10,8 @@ PLANTED = Path(__file__).with_name("planted_faults")
 TENSOR_MAPS = ("wrong_phase", "right_cluster")
 CLUSTERS = ("right_cluster",)
 """Kernels of clusters of two blocks."""
+STORING = ("right_store", "store_without_fence", "store_before_the_barrier", "reuse_before_it_is_read")
+"""Kernels whose results the copy engine stores."""
 SHARING = ("missing_fence", "before_the_ticket", "right")
 """Kernels of which four blocks share a tile."""
 OVERLAPPING = ("early_access", "one_thread_waits")
@@ -31,6 +33,8 @@ def faulty(name):
         source=PLANTED / f"{name}.cu",
         parameters=(),
         tile=lambda config: Tile(16, 16, 16),
+        vectorized=name in STORING,
+        stored_box=(lambda config: TensorBox(8, 16)) if name in STORING else None,
         block=lambda config: (384 if name in THREE_WARPGROUPS else 256, 1, 1),
         takes=Takes(aligned=name in TENSOR_MAPS),
         arguments=_arguments(name),
@@ -46,6 +50,8 @@ def faulty(name):
 def _arguments(name):
     if name in TENSOR_MAPS:
         return TMA_RUNG_ARGUMENTS
+    if name in STORING:
+        return (*RUNG_ARGUMENTS, "D_map")
     return (*RUNG_ARGUMENTS, "sums", "tickets") if name in SHARING else RUNG_ARGUMENTS
 
 

@@ -1,5 +1,7 @@
 """matmul() on NumPy arrays: what it computes, where, and what it refuses. Other libraries: test_arrays.py."""
 
+import cProfile
+import pstats
 import subprocess
 import sys
 from fractions import Fraction
@@ -387,3 +389,16 @@ def test_a_large_product_of_the_host_is_made_in_panels_of_rows(monkeypatch, side
     assert len(engine.streams) > 2
     assert heights[0] % 128 == 0
     assert heights[0] * (len(engine.streams) - 1) < 1000 <= heights[0] * len(engine.streams)
+
+
+def test_a_new_shape_is_planned_quickly():
+    """By the calls it makes, as in test_selector.py. Not counted: the engine's part, which is a stand-in's here."""
+    engine = NumPyEngine((9, 0))
+    engine.device_name = "NVIDIA H200"
+    profile = cProfile.Profile()
+    for m, n, k in ((1012, 1004, 1020), (1000, 1004, 1008)):  # the first reads the table
+        a, b = draw(m, k), draw(k, n)
+        profile.clear()
+        profile.runcall(tilewright.plan, a, b, engine=engine)
+    assert len(engine.planned) == 2
+    assert 200 < pstats.Stats(profile).total_calls < 380

@@ -67,30 +67,32 @@ def bound_of(call: Call) -> Bound:
 def _bind(call: Call) -> Bound:
     engine, rung = call.engine, call.request.rung
     assert engine is not None
-    views = [operand.view if operand is not None else None for operand in (call.a, call.b, call.out)]
-    c = call.c.view if call.c is not None and call.reads_c else None
-
-    def form_of(row_major: bool) -> Formulation:
-        a, b, out = views
-        assert a is not None and b is not None
-        return formulate(a, b, out, c, call.side, call.arithmetic, call.request.activation, row_major=row_major)
-
-    form = form_of(rung is not None and rung[0].takes.layouts == ("NN",))
+    a, b, out, c = call.a, call.b, call.out, call.c if call.reads_c else None
+    form = formulate(
+        a.view,
+        b.view,
+        out and out.view,
+        c and c.view,
+        call.side,
+        call.arithmetic,
+        call.request.activation,
+        row_major=rung is not None and rung[0].takes.layouts == ("NN",),
+    )
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
-    addresses = _misalignment(call, form)
+    addresses = _misalignment(form, a, b, out, c)
     if rung is None:
-        kernel, config = select(problem, engine.capability, engine.device_name, addresses, adds_c=call.reads_c)
+        kernel, config = select(problem, engine.capability, engine.device_name, addresses, adds_c=c is not None)
         why = "the fastest known for the problem, from tables and the cost model"
     else:
         kernel = rung[0]
         config = kernel.config(dict(rung[1]), capability=engine.capability)
         why = "named by the caller"
-    c_in_place = call.reads_c and not kernel.takes.separate_c
+    c_in_place = c is not None and not kernel.takes.separate_c
     if c_in_place:
         problem = _with_c_in_d(problem)
-    capturing = None if call.a.device == HOST else partial(engine.capturing, call.stream)
-    bound = engine.plan(kernel, config, problem, addresses, capturing=capturing)
-    return Bound(bound, form, engine, c_in_place, why)
+    capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
+    plan = engine.plan(kernel, config, problem, addresses, capturing=capturing)
+    return Bound(plan, form, engine, c_in_place, why)
 
 
 def _with_c_in_d(problem: Problem) -> Problem:
@@ -98,13 +100,10 @@ def _with_c_in_d(problem: Problem) -> Problem:
     return Problem(p.m, p.n, p.k, p.arithmetic, p.batch, p.a, p.b, p.d, p.d, p.epilogue)
 
 
-def _misalignment(call: Call, form: Formulation) -> Addresses:
+def _misalignment(form: Formulation, a: Operand, b: Operand, out: Operand | None, c: Operand | None) -> Addresses:
     """What the addresses of the problem's operands leave when divided by 16; copies and new arrays are aligned."""
-
-    def left(operand: Operand | None, name: str) -> int:
-        return 0 if operand is None or name in form.copied else operand.pointer % VECTOR_BYTES
-
-    a, b = left(call.a, "a"), left(call.b, "b")
-    if form.swapped:
-        a, b = b, a
-    return Addresses(a, b, left(call.out, "out"), left(call.c if call.reads_c else None, "c"))
+    left = [
+        0 if operand is None or operand.argument in form.copied else operand.pointer % VECTOR_BYTES
+        for operand in ((b, a, out, c) if form.swapped else (a, b, out, c))
+    ]
+    return Addresses(*left)

@@ -73,11 +73,15 @@ class Call(NamedTuple):
         stream = library.stream(a)
 
         def read(name: str) -> Operand:
-            check_library(name, arrays[name], a)
-            return library.read(name, arrays[name], stream)
+            array = arrays[name]
+            if array is not a:
+                check_library(name, array, library, a)
+            return library.read(name, array, stream)
 
-        first, second = library.read("a", a, stream), read("b")
-        c, out, bias = [None if arrays[name] is None else read(name) for name in ("c", "out", "bias")]
+        first, second = read("a"), read("b")
+        c = None if arrays["c"] is None else read("c")
+        out = None if arrays["out"] is None else read("out")
+        bias = None if arrays["bias"] is None else read("bias")
         engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
         call = cls(request, library, engine, stream, first, second, c, out, bias, scalars)
         call.check()
@@ -110,9 +114,17 @@ class Call(NamedTuple):
     @property
     def signature(self) -> tuple[Any, ...]:
         """All that a plan depends on."""
-        c = self.c if self.reads_c else None
-        kinds = [operand and operand.kind for operand in (self.a, self.b, c, self.out, self.bias)]
-        return (*kinds, self.request, self.scalars.alpha == 0, type(self.library))
+        c, out, bias = self.c if self.reads_c else None, self.out, self.bias
+        return (
+            self.a.kind,
+            self.b.kind,
+            c and c.kind,
+            out and out.kind,
+            bias and bias.kind,
+            self.request,
+            self.scalars.alpha == 0,
+            type(self.library),
+        )
 
     def check(self) -> None:
         """Raise where the operands do not fit each other, or the result must not be written to `out`."""
@@ -159,9 +171,9 @@ def missing_c(beta: float) -> ArrayError:
     return ArrayError(f"c must be given where beta is not 0, got beta={beta}; it may be the same array as out")
 
 
-def check_library(name: str, array: Any, a: Any) -> None:
-    """Raise ArrayError where an array is of another library than a."""
-    if library_of(name, array) is not library_of("a", a):
+def check_library(name: str, array: Any, library: Library, a: Any) -> None:
+    """Raise ArrayError where an array is of another library than a, whose library this is."""
+    if library_of(name, array) is not library:
         raise ArrayError(
             f"{name} must be of the same library as a and lie on the same device: "
             f"got {type_name(array)}, and {type_name(a)} for a"

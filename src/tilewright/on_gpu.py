@@ -43,7 +43,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             return None
         miss = module.MISS  # before another thread can see the launcher
         fast = module.Launcher(launcher.DRIVER)
-    new = call.library.maker(call.a, bound.form.shape, call.arithmetic.result) if call.out is None else None
+    new = call.library.maker(call.a, bound.form.shape, bound.plan.problem.result) if call.out is None else None
     if new is None and call.out is None:
         return None
     a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]

@@ -5,7 +5,7 @@ D[i] = activation(alpha * A[i] @ B[i] + beta * C[i] + bias)        i from 0 to b
 
 import numbers
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -22,6 +22,7 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 LAYOUTS = ("NN", "NT", "TN", "TT")
 """Orders of A and of B: N for row-major, T for column-major (stored transposed)."""
 
+_ORDERS = {"row": "N", "column": "T"}
 _LARGEST = 2**31 - 2**12  # kernels count in 32-bit integers, up to a tile past the end
 _LARGEST_STRIDE = 2**62
 
@@ -84,13 +85,14 @@ class Layout(NamedTuple):
         order, ld, stride = self
         count, length = (rows, cols) if order == "row" else (cols, rows)
         least = length or 1
+        if type(ld) is type(stride) is int and least <= ld <= _LARGEST and stride == 0:
+            return self
         ld = ld or least
         if ld < least:
             raise ProblemError(f"ld{name} must be at least the {order} length {least}, got {ld}")
         stride = 0 if batch == 1 else ld * count if stride is None else stride
-        if not (type(ld) is type(stride) is int and ld <= _LARGEST and 0 <= stride <= _LARGEST_STRIDE):
-            _in_range(f"ld{name}", ld, _LARGEST)
-            _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
+        _in_range(f"ld{name}", ld, _LARGEST)
+        _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
         return self if ld == self.ld and stride == self.batch_stride else Layout(order, ld, stride)
 
     @property
@@ -187,13 +189,17 @@ class Problem:
     d: Layout = Layout()
     c: Layout | None = None
     epilogue: Epilogue = Epilogue()
+    layout: str = field(init=False, repr=False, compare=False)
+    """Orders of A and B, as one of `LAYOUTS`."""
 
     def __post_init__(self) -> None:
         if isinstance(self.arithmetic, str):
             object.__setattr__(self, "arithmetic", Arithmetic(self.arithmetic))
         m, n, k, batch = self.m, self.n, self.k, self.batch
-        for name, value in (("m", m), ("n", n), ("k", k), ("batch", batch)):
-            _in_range(name, value, _LARGEST)
+        sizes = m, n, k, batch
+        if not (type(m) is type(n) is type(k) is type(batch) is int and min(sizes) >= 0 and max(sizes) <= _LARGEST):
+            for name, value in zip(("m", "n", "k", "batch"), sizes, strict=True):
+                _in_range(name, value, _LARGEST)
         for name, given, rows, cols in (("a", self.a, m, k), ("b", self.b, k, n), ("d", self.d, m, n)):
             layout = given.complete(name, rows, cols, batch)
             if layout.order == "column":
@@ -205,6 +211,7 @@ class Problem:
             object.__setattr__(self, "c", c)
         if self.d.order != "row" or c.order != "row":
             raise ProblemError("c and d must be row-major: multiply the transposed factors in the other order")
+        object.__setattr__(self, "layout", _ORDERS[self.a.order] + _ORDERS[self.b.order])
 
     @classmethod
     def parse(cls, shape: str, **fields: Any) -> "Problem":
@@ -240,11 +247,6 @@ class Problem:
     def addend(self) -> Layout:
         """Layout of C."""
         return self.c or self.d
-
-    @cached_property
-    def layout(self) -> str:
-        """Orders of A and B, as one of `LAYOUTS`."""
-        return ("N" if self.a.order == "row" else "T") + ("N" if self.b.order == "row" else "T")
 
     @property
     def shape(self) -> str:

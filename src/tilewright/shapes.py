@@ -46,11 +46,8 @@ class Formulation(NamedTuple):
     """The result's."""
 
 
-class _Matrices(NamedTuple):
-    """A batch of matrices in memory."""
-
-    layout: Layout
-    is_copy: bool
+_Matrices = tuple[Layout, bool]
+"""A batch of matrices in memory: their layout, and whether it is that of a copy."""
 
 
 class _Layouts(NamedTuple):
@@ -146,30 +143,30 @@ def formulate(
     m, n = 1 if of_rows else a.shape[-2], 1 if of_cols else b.shape[-1]
     k, count = a.shape[-1], math.prod(batch) if batch else 1
     orders: tuple[Order, ...] = ("row",) if row_major else ("row", "column")
-    of_a = _matrices(_as_matrices(a, rows_missing=of_rows), m, k, batch, orders)
-    of_b = _matrices(_as_matrices(b, cols_missing=of_cols), k, n, batch, orders)
+    of_a, copies_a = _matrices(_as_matrices(a, rows_missing=of_rows), m, k, batch, orders)
+    of_b, copies_b = _matrices(_as_matrices(b, cols_missing=of_cols), k, n, batch, orders)
 
     def of_result(view: View, orders: tuple[Order, ...]) -> _Matrices:
         return _matrices(_as_matrices(view, rows_missing=of_rows, cols_missing=of_cols), m, n, batch, orders)
 
     if out is None and m and n > 1:
-        of_d = _Matrices(Layout("row", n, m * n if count > 1 else 0), False)
+        of_d, copies_d = Layout("row", n, m * n if count > 1 else 0), False
     else:
-        of_d = of_result(View.tight(shape) if out is None else out, orders)
-    if of_d.layout.order == "column" and out is not None:
+        of_d, copies_d = of_result(View.tight(shape) if out is None else out, orders)
+    if of_d.order == "column" and out is not None:
         # Where it can be read both ways it is row-major.
-        as_rows = of_result(out, ("row",))
-        of_d = of_d if as_rows.is_copy else as_rows
-    of_c = of_d if c is None else of_result(c, (of_d.layout.order,))
-    if c is not None and of_d.layout.order == "column" and of_c.is_copy:
+        as_rows, needs_copy = of_result(out, ("row",))
+        of_d, copies_d = (of_d, copies_d) if needs_copy else (as_rows, False)
+    of_c, copies_c = (of_d, False) if c is None else of_result(c, (of_d.order,))
+    if c is not None and copies_c and of_d.order == "column":
         # A copy of c is row-major, so the result is made so too.
-        of_d = of_result(View.tight(shape) if out is None else View(shape, None), ("row",))
-        of_c = of_result(c, ("row",))
+        of_d, copies_d = of_result(View.tight(shape) if out is None else View(shape, None), ("row",))
+        of_c, copies_c = of_result(c, ("row",))
     copied = _NOTHING
-    if of_a.is_copy or of_b.is_copy or of_c.is_copy or of_d.is_copy:
-        parts = {"a": of_a, "b": of_b, "c": of_c, "out": of_d}
-        copied = frozenset(name for name, part in parts.items() if part.is_copy and not (name == "c" and c is None))
-    layouts = _Layouts(of_a.layout, of_b.layout, of_d.layout, of_c.layout)
+    if copies_a or copies_b or copies_c or copies_d:
+        parts = {"a": copies_a, "b": copies_b, "c": copies_c, "out": copies_d}
+        copied = frozenset(name for name, is_copied in parts.items() if is_copied)
+    layouts = _Layouts(of_a, of_b, of_d, of_c)
     swapped = layouts.d.order == "column"
     if swapped:
         m, n, bias = n, m, _OTHER_SIDE[bias]
@@ -214,7 +211,7 @@ def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: 
     """How a batch of matrices lies in memory; as a row-major copy where no layout of these orders describes it."""
     if 0 in view.shape:  # nothing is read or written, whatever the strides say
         length = max(cols if orders[0] == "row" else rows, 1)
-        return _Matrices(Layout(orders[0], length, None if math.prod(batch) > 1 else 0), False)
+        return Layout(orders[0], length, None if math.prod(batch) > 1 else 0), False
     stride = _batch_stride(view, batch) if view.strides is not None and batch else 0
     if view.strides is not None and stride is not None:
         best: Order | None = None
@@ -230,9 +227,9 @@ def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: 
                 if rows > 1 and cols > 1:  # it cannot
                     break
         if best is not None:
-            return _Matrices(Layout(best, ld, stride if math.prod(batch) > 1 else 0), False)
+            return Layout(best, ld, stride if math.prod(batch) > 1 else 0), False
     serves_all = math.prod(view.shape[:-2]) == 1
-    return _Matrices(Layout("row", max(cols, 1), 0 if serves_all else rows * max(cols, 1)), True)
+    return Layout("row", max(cols, 1), 0 if serves_all else rows * max(cols, 1)), True
 
 
 def _ld(far: int, near: int, lines: int, length: int) -> int:

@@ -103,7 +103,7 @@ def test_the_sentence_names_what_binds(name, shape, words):
             {},
             "Tensor cores bind: they take 128 us at their peak. Of the levels of memory L2 takes",
         ),
-        ("gemm_sm90", {"BN": 64, "STAGES": 7}, "The L2 cache binds: tensor maps load most of"),
+        ("gemm_sm90", {"BN": 64, "STAGES": 7}, "The L2 cache binds: tensor maps move most of"),
     ],
 )
 def test_what_binds_products_of_warpgroups(name, overrides, words):

@@ -64,6 +64,7 @@ SAMPLED = [
     ("async_copy", {}, Problem(70, 140, 200)),
     ("wmma_f16", {}, Problem(130, 300, 200, "float16")),
     ("clusters", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
+    ("pingpong", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
     ("gemm_sm90", {"BN": 64, "CLUSTER": 2}, Problem(384, 192, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
     ("gemm_sm90", {"BN": 64, "SPLITS": 2}, Problem(260, 200, 8 * 64, Arithmetic("bfloat16", "bfloat16"))),
 ]
@@ -124,6 +125,16 @@ def test_tiles_of_tensor_maps_are_bytes_and_no_requests():
     assert found.groups["global_load"].requests == found.groups["async_copy"].requests == 0
 
 
+def test_what_the_copy_engine_stores_is_bytes_and_no_requests():
+    """Of C alone: what of the last tiles lies outside is not stored."""
+    m, n, k = 200, 120, 128
+    found = counted("pingpong", Problem(m, n, k, Arithmetic("bfloat16", "bfloat16")), {"BN": 64, "CLUSTER": 1})
+    loaded = 2 * 2 * 2 * 2 * 64 * (128 + 64)  # four tiles, two steps, two bytes an element
+    assert found.tile_bytes == loaded + 2 * m * n
+    assert found.groups["global_store"].requests == 0
+    assert found.groups["shared_store"].bank_conflicts == 0
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("columns", [64, 96])
 def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns):
@@ -137,6 +148,15 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert product.bank_conflicts == found.groups["shared_load"].requests == 0
     (line,) = (line for line in found.lines if line.pipe == "product")
     assert line.source.file == "stage_products.cuh"
+
+
+@pytest.mark.parametrize(("ld", "ends"), [(96, 0), (97, 4), (98, 4)])
+def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
+    """Of 8 rows, 32 columns an instruction; and of each end of a row, one element a lane, then its other one."""
+    problem = Problem(64, 96, 64, Arithmetic("bfloat16", "bfloat16"), d=Layout("row", ld))
+    found = counted("gemm_sm90", problem, {"BM": 64, "BN": 96, "STAGES": 3, "PINGPONG": 1}).groups["global_store"]
+    assert found.requests == 64 // 8 * (96 // 32 + ends)
+    assert found.bytes == 2 * 64 * 96
 
 
 def test_blocks_that_share_tiles_are_counted_as_if_they_did_not_where_there_are_many():

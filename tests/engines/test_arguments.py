@@ -10,7 +10,13 @@ from tilewright.engines.plan import Slot
 from tilewright.engines.relayouts import Copy, copying, numbers
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import LIBRARY_ARGUMENTS, RUNG_ARGUMENTS, TMA_ARGUMENTS, TMA_RUNG_ARGUMENTS
+from tilewright.kernels.spec import (
+    LIBRARY_ARGUMENTS,
+    RUNG_ARGUMENTS,
+    TMA_ARGUMENTS,
+    TMA_RUNG_ARGUMENTS,
+    TMA_STORE_RUNG_ARGUMENTS,
+)
 from tilewright.problem import Layout, Problem
 
 NAIVE, SPLIT_K = find("naive"), find("split_k")
@@ -73,6 +79,8 @@ def test_tensor_maps_lie_at_multiples_of_64():
     assert shape.bytes == 64 + 2 * 128 + 56 + 16
     odd = shape_of(TMA_RUNG_ARGUMENTS)
     assert odd.offsets == (0, 4, 8, 12, 64, 192, 320, 328, 336)
+    stored = shape_of(TMA_STORE_RUNG_ARGUMENTS)
+    assert stored.offsets == (*odd.offsets, 384)
 
 
 def test_every_kernel_has_parameters_that_there_are():

@@ -62,6 +62,7 @@ USES = {
         [
             BARRIER + "load_tile(shared, global, -1, 2, 3, barrier);",
             "prefetch_map(global);",
+            "store_tile_async(global, -1, 2, 3, shared); commit_tiles(); wait_tiles_read<1>(); wait_tiles<0>();",
             "fence_async_shared();",
         ],
     ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from faulty import PLANTED, TENSOR_MAPS, faulty, marks
+from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator.check import check
 from tilewright.engines.emulator.symbols import SourceLine
@@ -33,16 +33,17 @@ FLIGHT = re.compile(
     r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
 )
 
-LINED = sorted(
-    path.stem for path in PLANTED.glob("*.cu") if path.stem not in ("right", "right_cluster", "unordered_sum")
-)
+STORES = re.compile(rf"{FLIGHT.pattern}|(wait_tiles_read<0>|commit_tiles|(?<=^ {{20}})__syncwarp)\(\);")
+
+UNLINED = ("right", "right_cluster", "right_store", "unordered_sum")
+LINED = sorted(path.stem for path in PLANTED.glob("*.cu") if path.stem not in UNLINED)
 
 
 @pytest.mark.parametrize("name", LINED)
 def test_a_planted_fault_is_named_with_its_lines(name):
     marked = marks(name)
     (kind,) = marked.keys() - {"other"}
-    findings = findings_of(name, (24, 40, 36) if name in TENSOR_MAPS else (24, 39, 35))
+    findings = findings_of(name, (24, 40, 36) if name in (*TENSOR_MAPS, *STORING) else (24, 39, 35))
     lines = {SourceLine(f"{name}.cu", number) for number in marked.values()}
     assert (kind, lines) in [(finding.kind, set(finding.lines) - {None}) for finding in findings]
     if name != "wrong_phase":  # whose phases get out of step then
@@ -97,6 +98,54 @@ def test_a_sum_in_the_order_in_which_threads_come_depends_on_it():
 
 def test_a_right_kernel_is_not_blamed():
     assert findings_of("right") == []
+
+
+def test_results_that_the_copy_engine_stores_are_right():
+    """Elements of the last tiles that lie outside of C are not stored: nothing but C is touched."""
+    checked, of = run(faulty("right_store"), Problem(24, 44, 36))
+    assert checked.findings == []
+    np.testing.assert_allclose(checked.result, of.a @ of.b, rtol=1e-4, atol=1e-4)
+
+
+STORED = {
+    "store_without_fence": (
+        r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of byte \d+ of tile at store_without_fence.cu:\d+"
+        r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and has not called fence_async_shared since$"
+    ),
+    "store_before_the_barrier": (
+        r"^thread \(\d+, 0, 0\) of block \(\d, 0, 0\) writes byte \d+ of tile at .*; "
+        r"thread \(0, 0, 0\) of block .* stored it at store_before_the_barrier.cu:\d+, and nothing orders the two$"
+    ),
+    "reuse_before_it_is_read": (
+        r"^thread \(\d+, 0, 0\) of block \(\d, 0, 0\) writes byte \d+ of tile at .*; thread \(0, 0, 0\) of block .* "
+        r"started a store of it at reuse_before_it_is_read.cu:\d+, and nobody has waited for it$"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_stores_by_the_copy_engine_are_told(name):
+    findings = findings_of(name, (24, 40, 36))
+    assert any(re.search(STORED[name], str(one)) for one in findings), findings
+
+
+def test_reads_of_what_the_copy_engine_may_not_have_written_yet_are_named(tmp_path):
+    """To have waited until shared memory was read is not enough."""
+    kernel = faulty("right_store")
+    source = kernel.source.read_text()
+    read = "        if (row < M && col < N && y / 8 == half) C[row * ldc + col] += 1;\n"
+    end = "        __syncthreads();\n    }\n}"
+    assert source.count(end) == 1
+    path = tmp_path / kernel.source.name
+    path.write_text(source.replace(end, end.replace("    }", read + "    }")))
+    checked, _ = run(replace(kernel, source=path), Problem(24, 40, 36))
+    found = [one for one in checked.findings if one.kind == "unfinished copy"]
+    words = r"reads C\[\d+, \d+\] at right_store.cu:\d+; thread \(0, 0, 0\) of block .* started a copy to it"
+    assert any(re.search(words, str(one)) for one in found), checked.findings
+    path.write_text(path.read_text().replace("wait_tiles_read<0>", "wait_tiles<0>"))
+    checked, of = run(replace(kernel, source=path), Problem(24, 40, 36))
+    assert checked.findings == []
+    np.testing.assert_allclose(checked.result, of.a @ of.b + 1, rtol=1e-4, atol=1e-4)
 
 
 CLUSTER = (24, 64, 100)
@@ -250,6 +299,16 @@ def test_kernels_have_no_faults(kernel, shape, beta):
     assert operands.error(checked.result) <= limit(problem, kernel.precision)
 
 
+@pytest.mark.parametrize("name", ["clusters", "pingpong"])
+def test_a_block_below_the_last_tile_row_touches_nothing(name):
+    """Though tiles divide C, so that the code has no guards."""
+    kernel = find(name)
+    problem = Problem(3 * 128, 64, 64, kernel.takes.arithmetic())
+    checked, operands = run(kernel, problem, {"BN": 64}, scalars=Scalars(1.5, 0.5))
+    assert checked.findings == []
+    assert operands.error(checked.result) <= limit(problem)
+
+
 @pytest.mark.parametrize("kernel", [one for one in KERNELS if one.takes.batches], ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize(
     ("shape", "layout"),
@@ -338,6 +397,7 @@ ORDERED = [
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
     Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("clusters", "clusters.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
+    Ordered("pingpong", "pingpong.cu", {"BN": 64, "STAGES": 2}, (260, 152, 205), STORES),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 
@@ -404,7 +464,7 @@ def test_an_early_refill_is_named(tmp_path):
     assert any("starts a copy to byte" in str(one) for one in found)
 
 
-@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "gemm_sm90"])
+@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong", "gemm_sm90"])
 def test_a_producer_must_give_its_registers(name, tmp_path):
     kernel = find(name)
     (tmp_path / kernel.source.name).write_text(kernel.source.read_text().replace("give_registers<40>();", ""))

@@ -238,15 +238,16 @@ def test_arithmetic():
         *out++ = __popc(0xf0f0u);
         *out++ = __ffs(8) * 10 + __ffs(0);
         *out++ = __clz(1) * 100 + __clz(0);
+        *out++ = __funnelshift_l(0x30000000u, 1u, 4) * 100 + __funnelshift_l(9u, 8u, 32);
         *out++ = __ldg(x + 1) + table[2];
         *out++ = warpSize;
     }
     """
     x = np.array([1 + 2**-12, 1 - 2**-12, -1], dtype=np.float32)
-    out = np.zeros(10, dtype=np.float32)
+    out = np.zeros(11, dtype=np.float32)
     launch(source, x, out)
     fused = -(2.0**-24)  # lost where the product is rounded on its own
-    np.testing.assert_array_equal(out, [fused, 2, x[1], x[0], 3 - 4, 8, 40, 3132, x[1] + np.float32(4), 32])
+    np.testing.assert_array_equal(out, [fused, 2, x[1], x[0], 3 - 4, 8, 40, 3132, 1908, x[1] + np.float32(4), 32])
 
 
 def test_a_multiply_and_an_add_become_one_fma_where_the_processor_has_it():

@@ -1,11 +1,12 @@
-"""The emulator's tiles of tensor maps: what they bring, how it lies, and when it comes."""
+"""The emulator's tiles of tensor maps: what they bring and store, how it lies, and when that happens."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from async_kernels import BOXES, STARTS, box_as_it_lies, dump, dump_kernel
+from async_kernels import BOXES, STARTS, box_as_it_lies, dump, dump_kernel, store, stored_as_a_gpu_does
 from tilewright.engines.emulator import EmulatorEngine, launch_source
 from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.tensor_maps import TensorLayout, layouts
@@ -220,6 +221,89 @@ def test_a_box_is_of_one_matrix_of_the_batch(matrix):
     np.testing.assert_array_equal(run_on(layout, MAKE, load, MEET, WAIT, READ), expected.ravel())
 
 
+# Stores.
+
+
+@pytest.mark.parametrize("box", BOXES, ids=str)
+def test_a_box_is_stored_as_a_gpu_does(tmp_path, box):
+    """Elements outside of the matrix are not written, though memory may go on there."""
+    for start in STARTS:
+        found = store(ENGINE, tmp_path, (50, 44), start, box)
+        np.testing.assert_array_equal(found, stored_as_a_gpu_does((50, 44), start, box), err_msg=str(start))
+
+
+def test_a_stored_box_must_begin_at_16_bytes(tmp_path):
+    message = r"calls store_tile_async \(store.cu:9\) with a column that must be a multiple of 4, .* got 3$"
+    with pytest.raises(LaunchError, match=message):
+        store(ENGINE, tmp_path, (50, 44), (0, 3), (8, 4, 0))
+
+
+# When shared memory is read, and the matrix written. There are two tiles; line 7 is the first of the statements.
+
+STORES = """
+#include "tensor_map.cuh"
+extern "C" __global__ void kernel(const __grid_constant__ TensorMap map, const float* memory, float* seen) {
+    __shared__ __align__(1024) float tiles[2][256];
+    const int self = threadIdx.x;
+    for (int i = self; i < 512; i += 64) tiles[i / 256][i % 256] = i + 1; fence_async_shared(); __syncthreads();
+"""
+PUT = "if (self == 0) { store_tile_async(&map, 0, 0, 0, tiles[0]); commit_tiles(); }"
+PUT_SECOND = PUT.replace("0, 0, 0, tiles[0]", "0, 8, 0, tiles[1]")
+WAIT_READ = "if (self == 0) wait_tiles_read<0>();"
+CLEAR = "for (int i = self; i < 512; i += 64) tiles[i / 256][i % 256] = 0;"
+ALL = np.arange(1, 513, dtype=np.float32)
+
+
+def run_stores(*statements):
+    """A matrix of 16 x 32 zeros after them, and what they have put down."""
+    memory = ENGINE.upload(np.zeros((16, 32), np.float32))
+    layout = TensorLayout(memory.pointer, 16, 32, 128, "float32", TensorBox(8, 32))
+    seen = np.full(2, -1, np.float32)
+    arguments = [as_argument(tensor_map(layout)), *(ctypes.c_void_p(at) for at in (memory.pointer, seen.ctypes.data))]
+    launch_source(STORES + "\n".join([*statements, "}"]), "kernel", (1, 1, 1), (64, 1, 1), arguments)
+    return ENGINE.download(memory).ravel(), seen
+
+
+def test_what_was_read_may_be_overwritten():
+    stored, _ = run_stores(PUT, PUT_SECOND, WAIT_READ, MEET, CLEAR)
+    np.testing.assert_array_equal(stored, ALL)
+
+
+def test_what_is_overwritten_too_early_is_stored_wrong():
+    stored, _ = run_stores(PUT, PUT_SECOND, MEET, CLEAR, MEET, WAIT_READ)
+    assert (stored == 0).all()
+
+
+def test_the_youngest_group_is_not_waited_for():
+    stored, _ = run_stores(PUT, PUT_SECOND, WAIT_READ.replace("0>", "1>"), MEET, CLEAR, MEET, WAIT_READ)
+    np.testing.assert_array_equal(stored, np.where(ALL <= 256, ALL, 0))
+
+
+def test_a_store_that_was_read_need_not_be_written():
+    look = "if (self == 0) seen[{}] = memory[255];"
+    after_all = WAIT_READ.replace("wait_tiles_read", "wait_tiles")
+    stored, seen = run_stores(PUT, WAIT_READ, look.format(0), after_all, look.format(1))
+    assert seen.tolist() == [0, 256]
+    np.testing.assert_array_equal(stored, np.where(ALL <= 256, ALL, 0))
+    stored, seen = run_stores(PUT, PUT_SECOND, after_all.replace("0>", "1>"), look.format(0), WAIT_READ)
+    assert seen.tolist() == [256, -1]
+    np.testing.assert_array_equal(stored, ALL)
+
+
+UNREAD = {
+    "no wait": [PUT],
+    "no commit": [PUT.replace("commit_tiles();", ""), WAIT_READ],
+    "a wait of another thread": [PUT, WAIT_READ.replace("self == 0", "self == 1")],
+}
+
+
+@pytest.mark.parametrize("case", UNREAD)
+def test_a_store_that_may_read_after_the_block_is_an_error(case):
+    message = r"thread \(0, 0, 0\) has returned without a wait_tiles_read for store_tile_async \(kernel.cu:7\)"
+    with pytest.raises(LaunchError, match=message):
+        run_stores(*UNREAD[case])
+
+
 # What a map can say.
 
 
@@ -266,12 +350,22 @@ def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, addresses):
 
 def test_the_stride_of_a_single_row_does_not_matter(tmp_path):
     kernel = dump_kernel(tmp_path)
-    of = layouts(kernel, small_box(kernel), Problem(1, 8, 3))
+    of = layouts(kernel, small_box(kernel), Problem(1, 8, 3), aligned=True)
     assert (of["A"].rows, of["A"].cols, of["A"].row_stride) == (1, 3, 16)
     assert (of["B"].rows, of["B"].cols, of["B"].row_stride) == (3, 8, 32)
 
 
 def test_matrices_without_elements_have_no_maps(tmp_path):
     kernel = dump_kernel(tmp_path)
-    assert layouts(kernel, small_box(kernel), Problem(3, 3, 0)) == {}
+    assert layouts(kernel, small_box(kernel), Problem(3, 3, 0), aligned=True) == {}
+
+
+def test_a_result_has_a_map_where_its_rows_are_aligned(tmp_path):
+    """Though A and B have none where k = 0."""
+    kernel = replace(dump_kernel(tmp_path), stored_box=lambda config: TensorBox(8, 8))
+    problem = Problem(16, 24, 0, "float16", d=Layout(ld=32))
+    found = layouts(kernel, small_box(kernel), problem, aligned=True)
+    assert list(found) == ["D"]
+    assert found["D"][1:] == (16, 24, 128, "float32", TensorBox(8, 8), 1, 0)
+    assert layouts(kernel, small_box(kernel), problem, aligned=False) == {}
     assert not any(tensor_map(None))

@@ -15,6 +15,8 @@ from async_kernels import (
     load_matrices,
     matrices_as_the_manual_has_them,
     split_k_kernel,
+    store,
+    stored_as_a_gpu_does,
 )
 from starting import start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
@@ -118,6 +120,14 @@ def test_producer_and_consumers_take_turns(engine, make_kernel, _):
     c = engine.upload(np.zeros((1, 32), np.float32))
     run(engine, kernel, kernel.config(), Problem(1, 4, 1000), engine.upload(values), c, c)
     np.testing.assert_array_equal(engine.download(c), values.sum())
+
+
+@pytest.mark.parametrize("_", HAS_TENSOR_MAPS)
+@pytest.mark.parametrize("box", BOXES, ids=str)
+def test_a_box_is_stored_as_the_model_does(engine, tmp_path, box, _):
+    for corner in STARTS:
+        found = store(engine, tmp_path, (50, 44), corner, box)
+        np.testing.assert_array_equal(found, stored_as_a_gpu_does((50, 44), corner, box), err_msg=str(corner))
 
 
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)

@@ -173,6 +173,14 @@ VIOLATIONS["specialised"] = [
 ]
 VIOLATIONS["persistent"] = VIOLATIONS["specialised"]
 VIOLATIONS["clusters"] = [*VIOLATIONS["specialised"], ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8")]
+VIOLATIONS["pingpong"] = [
+    *WARPGROUPS,
+    ({"BM": 320, "BN": 64, "STAGES": 2}, "BM must be at most 256"),
+    ({"BN": 256, "STAGES": 2}, "BM*BN must be at most 24576"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 7}, "STAGES tiles of A and of B, results and barriers must take at most 232448 bytes"),
+    ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8"),
+]
 VIOLATIONS["gemm_sm90"] = [
     ({"BM": 192}, "BM must be a multiple of 64, with PINGPONG=0 of 128, at most 256"),
     ({"BN": 100}, "BN must be a multiple of 8*CLUSTER, at most 256"),

@@ -18,7 +18,7 @@ RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
 
-PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4, "clusters": 4}
+PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4, "clusters": 4, "pingpong": 2 * 4}
 """Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k."""
 
 CASES = [
@@ -89,7 +89,7 @@ def test_machine_code_has_the_clusters_that_the_spec_says(cluster):
     assert attribute in code
 
 
-@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters"])
+@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong"])
 def test_register_budgets_hold_where_a_thread_has_few_sums(name):
     """ptxas ignores them where it is not told how many registers a block starts with."""
     kernel = find(name)

@@ -44,6 +44,7 @@ CONFIGS = {
     "specialised": [{"BM": 256, "BN": 64, "STAGES": 2}],
     "persistent": [{"BN": 64}],
     "clusters": [{"BN": 64}, {"BN": 192, "STAGES": 3, "CLUSTER": 4}],
+    "pingpong": [{"BN": 64}, {"BM": 64, "BN": 192, "STAGES": 3, "CLUSTER": 1}],
 }
 # A kernel that takes several element types is run with another one for each of its configs.
 CASES = [
@@ -88,9 +89,10 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
 
 
 @pytest.mark.parametrize("cluster", [2, 4])
-def test_clusters_with_more_blocks_than_tile_rows_are_right(cluster):
+@pytest.mark.parametrize("name", ["clusters", "pingpong"])
+def test_clusters_with_more_blocks_than_tile_rows_are_right(name, cluster):
     """Tiles divide C, so that the code has no guards: blocks below the last tile row must store nothing."""
-    kernel = find("clusters")
+    kernel = find(name)
     problem = Problem(3 * 128, 64, 192, kernel.takes.arithmetic())
     assert multiply(kernel, {"BN": 64, "CLUSTER": cluster}, problem, Scalars(0.75, -0.5)) <= limit(problem)
 

@@ -110,14 +110,23 @@ def test_a_shipped_config_does_not_spill(number, case):
         {"BM": 256, "BN": 192, "STAGES": 3},
         {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER": 2},
         {"BM": 128, "BN": 192, "PINGPONG": 1, "CLUSTER": 2},
+        {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER": 2},
         {"BM": 128, "BN": 256, "SPLITS": 2},
     ],
     ids=str,
 )
-def test_the_largest_tiles_of_warpgroups_do_not_spill(overrides):
+@pytest.mark.parametrize(
+    "variant",
+    [
+        Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu")),
+        Variant(True, False, "bfloat16", "bfloat16", "NN", Epilogue("row", "gelu")),
+        Variant(False, False, "float16", "float16", "NT"),
+    ],
+    ids=lambda variant: variant.result,
+)
+def test_the_largest_tiles_of_warpgroups_do_not_spill(overrides, variant):
     kernel = find("gemm_sm90")
     config = kernel.config(overrides)
-    variant = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))
     compiled = nvrtc.compile(kernel, config, variant, "sm_90a")
     assert compiled.report.spill_bytes == 0
     assert "Performance Loss" not in compiled.log

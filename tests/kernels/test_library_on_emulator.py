@@ -102,6 +102,25 @@ def test_a_problem_that_tiles_divide_is_right_in_every_order(kernel, overrides, 
         check(ENGINE, kernel, config, of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k))
 
 
+@pytest.mark.parametrize("overrides", CONFIGS["gemm_sm90"], ids=str)
+@given(data=st.data())
+@drawing(40)
+def test_rows_of_16_bits_may_start_anywhere(overrides, data):
+    """Every offset of D, every remainder of its leading dimension and its columns, in one tile and several."""
+    kernel = find("gemm_sm90")
+    config = kernel.config(overrides)
+    tile = kernel.tile(config)
+    m = data.draw(st.sampled_from((1, 15, tile.m, tile.m + 9)))
+    n = data.draw(st.one_of(st.integers(1, 2 * tile.n + 9), st.sampled_from((tile.n, 2 * tile.n))))
+    gap = data.draw(st.integers(0, 9))
+    arithmetic = Arithmetic("bfloat16", data.draw(st.sampled_from(("bfloat16", "float16"))))
+    rows = Layout("row", n + gap)
+    problem = Problem(m, n, 8, arithmetic, 2, d=rows, c=rows, epilogue=Epilogue("row", "relu"))
+    beta = data.draw(st.sampled_from((0.0, 0.5)))
+    case = Case(problem, Scalars(0.75, beta), separate_c=True, offset=data.draw(st.integers(0, 7)))
+    check(ENGINE, kernel, config, case)
+
+
 def test_bands_of_tiles_cover_the_result():
     """Tiles are 5 high, so that the last of three bands has one row of them, and each block has several."""
     kernel = find("gemm_sm90")

@@ -1,6 +1,7 @@
 """The kernel `relayout`, run by the emulator: copies of matrices, transposed or not, split into terms or not."""
 
 import ctypes
+import math
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
@@ -45,7 +46,9 @@ def relaid(views, config, result=None):
         matrices, lines, length = view.shape
         ld = -(-length // 8) * 8
         terms = (config.TERMS,) if result else ()
-        target = aligned(matrices * config.TERMS * lines * ld, result or view.dtype).reshape(matrices, *terms, lines, ld)
+        target = aligned(matrices * config.TERMS * lines * ld, result or view.dtype).reshape(
+            matrices, *terms, lines, ld
+        )
         matrix_stride, line_stride, element_stride = (stride // view.itemsize for stride in view.strides)
         across = element_stride != 1
         numbers = matrix_stride, lines, length, matrices, across, element_stride if across else line_stride, ld

@@ -229,7 +229,7 @@ def test_it_is_quick(device, capability):
         select(Problem(1012, 1004, 1012), capability, device)
     profile = cProfile.Profile()
     profile.runcall(select, Problem(1000, 1004, 1008), capability, device)
-    assert 100 < pstats.Stats(profile).total_calls < (350 if device == "NVIDIA H200" else 1500)
+    assert 100 < pstats.Stats(profile).total_calls < (250 if device == "NVIDIA H200" else 1000)
 
 
 def test_it_loads_no_cuda():
@@ -287,7 +287,7 @@ def test_its_expectations_meet_what_was_measured(monkeypatch):
 
 @pytest.mark.parametrize(
     ("layout", "measured_picks", "mean", "most"),
-    [("NN", 0.65, 1.03, 1.5), ("NT", 0.6, 1.03, 1.5), ("TN", 0.45, 1.04, 1.3)],
+    [("NN", 0.65, 1.04, 1.5), ("NT", 0.6, 1.03, 1.5), ("TN", 0.45, 1.04, 1.3)],
 )
 def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most):
     """Fewer configs were measured on each problem, so that more of the picks were not."""
@@ -348,7 +348,7 @@ HOPPERS = [((9, 0), "NVIDIA H200"), ((9, 0), "NVIDIA H100"), ((9, 0), "")]
 @pytest.mark.parametrize("shape", ["1", "100", "777", "4096", "8192x128x4096", "16x4096x11008", "4x4x100000"])
 def test_the_courses_kernels_of_warpgroups_are_not_picked(shape, capability, device):
     problem = Problem.parse(shape, arithmetic=Arithmetic("bfloat16", "bfloat16"))
-    assert len(RUNGS) == 5
+    assert len(RUNGS) == 6
     assert all(kernel.refusal(problem) is None for kernel in RUNGS)
     for adds_c in (False, True):
         assert selector.select(problem, capability, device, adds_c=adds_c)[0] not in RUNGS

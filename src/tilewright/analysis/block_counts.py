@@ -18,7 +18,7 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Layout, Problem, Scalars
 
 OPERATIONS, TILES = "operations", "tiles"
-"""Kinds of what is counted besides accesses: `traffic.Operations`, and bytes that tensor maps load."""
+"""Kinds of what is counted besides accesses: `traffic.Operations`, and bytes that tensor maps move."""
 
 Key = tuple[SourceLine | None, str, str]
 """A line of the source, a kind of accesses, a counter: a field of `traffic.Group`."""

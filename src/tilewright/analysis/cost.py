@@ -89,8 +89,8 @@ class Sizes(NamedTuple):
     @classmethod
     def of(cls, problem: Problem, addresses: Addresses = Addresses()) -> "Sizes":
         """The sizes of a problem with operands at these addresses."""
-        m, n, k, batch, item = problem.m, problem.n, problem.k, problem.batch, ITEM_BYTES[problem.dtype]
-        a, b = problem.a, problem.b
+        m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
+        item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
         return cls(
             problem,
             m,
@@ -98,7 +98,7 @@ class Sizes(NamedTuple):
             k,
             batch,
             item,
-            ITEM_BYTES[problem.result] * batch * m * n,
+            result * batch * m * n,
             item * k * m * _matrices(a, batch),
             item * k * n * _matrices(b, batch),
             not a.aligned(item, VECTOR_BYTES),
@@ -108,6 +108,9 @@ class Sizes(NamedTuple):
             (_starts(a, m, k), _starts(b, k, n)) if item == _NARROW_BYTES else warpgroups.WHOLE_LINES,
         )
 
+
+_Terms = tuple[float, float, float, float, float, float]
+"""The fields of a `Cost`, plain for the reason given at `_Work`."""
 
 _Work = tuple[int, int, int, float, float]
 """How a problem's tiles are assigned to blocks: blocks with a tile of their own; workers, blocks that share tiles;
@@ -175,10 +178,20 @@ class CostModel:
         self._dram_bytes_per_us = dram_share * self._copied_bytes_per_us
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
         self._copies, self._shares = kernel.relayouts(config) is not None, self._workers > 0 or self._splits
+        split = kernel.split
+        self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
+        self._read = (
+            split.terms * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
+        )  # bytes for each of memory's
         self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""
+        found = self.terms(sizes)
+        return None if found is None else Cost(*found)
+
+    def terms(self, sizes: Sizes) -> _Terms | None:
+        """What `predict` finds, as a plain tuple."""
         _, m, n, k, batch, item_bytes, result_bytes, a_bytes, b_bytes, a_gaps, b_gaps, layout, aligned, starts = sizes
         tile_m, tile_n, tile_k = self._tile
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
@@ -188,7 +201,9 @@ class CostModel:
         if not held:
             return None
         multiprocessors, tiles, copied = self._multiprocessors, batch * down * across, 0
-        if self._copies:
+        if self._split:
+            copied = (1 + self._read) * (a_bytes + b_bytes)
+        elif self._copies:
             copied = 2 * ((copies_a or a_gaps) * a_bytes + (copies_b or b_gaps) * b_bytes)
             if item_bytes == _NARROW_BYTES:
                 copied *= 2  # a thread moves one element or four at a time, so that narrow ones take as long
@@ -214,7 +229,8 @@ class CostModel:
             cycles += once
             busy = whole * steps * tensor / multiprocessors
             blocks_us = cycles / (self._clock_mhz * warpgroups.clock_share(busy / cycles))
-        through_l2, from_dram = side_bytes * tiles * k + result_bytes, float(a_bytes + b_bytes)
+        through_l2 = side_bytes * tiles * k + result_bytes
+        from_dram = self._read * (a_bytes + b_bytes)
         if from_dram > self._l2_bytes:
             from_dram = self._from_dram(sizes, held, tiles, across, parts * self._splits_k, through_l2)
         traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
@@ -230,7 +246,7 @@ class CostModel:
         if copied:
             us += _RELAYOUT_US + copied / self._copied_bytes_per_us
         blocks = (whole + workers) / multiprocessors
-        return Cost(us, blocks_us, traffic_us, blocks / held, blocks, parts)
+        return us, blocks_us, traffic_us, blocks / held, blocks, parts
 
     def _room(self, sizes: Sizes, edges: bool) -> _Room:
         """What is found once for all problems that the same code serves."""
@@ -261,7 +277,7 @@ class CostModel:
     def _cycles(self, room: _Room, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
         """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
         their own have work left."""
-        held, together, waves, busy, alone, ends, store, *_ = room
+        held, together, waves, busy, alone, ends, store, _, _, _, _, _, _ = room
         whole, sharing, without, share, _ = work
         multiprocessors, bundle = self._multiprocessors, self._bundle
         full, rest = divmod(whole, together)
@@ -296,7 +312,10 @@ class CostModel:
         """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
         family, tile, line = self._kernel.cost, self._tile, _LINE_BYTES // item_bytes
         if isinstance(family, Warpgroups):
-            return warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
+            if self._split:
+                item_bytes, starts = self._item_bytes, warpgroups.WHOLE_LINES
+            terms = self._split.terms if self._split else 1
+            return terms * warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
         rows = tile.m if layout[0] == "N" else max(tile.m, line)
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
         return item_bytes * (rows + cols)
@@ -313,7 +332,9 @@ class CostModel:
             high = min(band, -(-sizes.m // tile.m), running)
             wide = -(-running // high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
-        return max(sizes.a_bytes + sizes.b_bytes, min(a_wave * (tiles / running), through_l2))
+        return max(
+            self._read * (sizes.a_bytes + sizes.b_bytes), min(self._read * a_wave * (tiles / running), through_l2)
+        )
 
 
 def predict(

@@ -233,7 +233,7 @@ def verdict(explanation: Explanation) -> str:
             least_l2, time = f"{reuse:,.0f} times the bytes that must be moved", _time(line.levels[1].time_us)
             if 2 * one.bytes.tiles > one.bytes.requested:
                 sentences.append(
-                    f"The L2 cache binds: tensor maps load most of {least_l2}, which takes {time} at "
+                    f"The L2 cache binds: tensor maps move most of {least_l2}, which takes {time} at "
                     f"{TILE_BYTES_PER_CLOCK} bytes a clock and multiprocessor, {arithmetic}."
                 )
             else:

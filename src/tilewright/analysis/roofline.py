@@ -28,7 +28,7 @@ class Bytes:
     least_written: int
     """To DRAM: C."""
     requested: int
-    """Sectors that requests of global memory touch, in bytes, and tiles that tensor maps load."""
+    """Sectors that requests of global memory touch, in bytes, and tiles that tensor maps move."""
     shared: int
     """What the wavefronts of shared memory could move: 128 bytes each."""
     tiles: int = 0

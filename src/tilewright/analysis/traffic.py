@@ -78,7 +78,7 @@ class Traffic:
     operations: Operations | None
     """None for kernels that compute in tensor cores."""
     tile_bytes: int
-    """Brought into shared memory by tensor maps, which make no requests of threads."""
+    """Moved into shared memory and out of it by tensor maps, which make no requests of threads."""
     blocks_run: int
     extrapolated: bool
     """Whether the counts of the whole launch were told from those of some of its blocks."""

@@ -1,5 +1,6 @@
 """Operand: an array that a caller gave, and where its elements lie."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -40,9 +41,8 @@ class Operand(NamedTuple):
     def view(self) -> View:
         """Shape, and strides in elements."""
         item, strides = ITEM_BYTES[self.dtype], self.strides
-        if [stride for stride in strides if stride % item]:
-            return View(self.shape, None)
-        return View(self.shape, tuple([stride // item for stride in strides]))
+        whole = math.gcd(item, *strides) == item
+        return View(self.shape, tuple([stride // item for stride in strides]) if whole else None)
 
     @property
     def kind(self) -> tuple[tuple[int, ...], tuple[int, ...], str, int, int]:

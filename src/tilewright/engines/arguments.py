@@ -36,6 +36,7 @@ _PARAMETERS = {
     "B": "p:B q:batch_stride_b i:ldb",
     "A_map": "t:A",
     "B_map": "t:B",
+    "D_map": "t:D",
     "output": "p:D p:C p:bias q:batch_stride_d q:batch_stride_c i:ldd i:ldc f:alpha f:beta",
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
@@ -74,7 +75,8 @@ class Shape(NamedTuple):
     """What the numbers among the members are."""
     slots: tuple[Slot, ...]
     """What only a call knows, where addresses are those of the operands."""
-    has_maps: bool
+    maps: tuple[Slot, ...]
+    """The tensor maps among these."""
 
 
 class Source(NamedTuple):
@@ -97,7 +99,7 @@ def pack(
         kernel: what is launched.
         problem: its sizes, leading dimensions and strides.
         sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
-        maps: templates of tensor maps, for 'A' and 'B', where the kernel takes some.
+        maps: templates of tensor maps, for 'A', 'B' and 'D', where the kernel takes some; a blank one needs none.
         more: numbers that the problem does not have, those of `Kernel.numbers` among them.
     """
     shape, a, b, c, d = shape_of(kernel.arguments), problem.a, problem.b, problem.addend, problem.d
@@ -120,23 +122,22 @@ def pack(
         "batch_stride_d": d.batch_stride or 0,
         **more,
     }
-    template = shape.numbers.pack(*[numbers[what] for what in shape.names])
-    if not shape.has_maps and not sources:
-        return template, shape.slots
-    filled, slots = bytearray(template), shape.slots
-    if shape.has_maps:
-        # A map that is not there is blank: the kernel uses none where k = 0.
+    template, slots = shape.numbers.pack(*map(numbers.__getitem__, shape.names)), shape.slots
+    if shape.maps:
+        # Blank ones: the kernel uses those of A and B only where k > 0, that of D where ALIGNED.
         slots = tuple([slot for slot in slots if slot.kind != "map" or slot.source in maps])
-        for slot in slots:
-            if slot.kind == "map":
+        filled = bytearray(template)
+        for slot in shape.maps:
+            if slot.source in maps:
                 filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
+        template = bytes(filled)
     if sources:
-        slots = tuple([_from(slot, sources.get(slot.source)) for slot in slots])
-    return bytes(filled), slots
+        slots = tuple([_from(slot, sources[slot.source]) if slot.source in sources else slot for slot in slots])
+    return template, slots
 
 
-def _from(slot: Slot, source: Source | None) -> Slot:
-    return slot if source is None else Slot(slot.offset, slot.kind, source.name, source.shift)
+def _from(slot: Slot, source: Source) -> Slot:
+    return Slot(slot.offset, slot.kind, source.name, source.shift)
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
@@ -172,7 +173,7 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         _with_gaps(numbers, end),
         tuple(member.what for member in numbers),
         slots,
-        any(slot.kind == "map" for slot in slots),
+        tuple(slot for slot in slots if slot.kind == "map"),
     )
 
 

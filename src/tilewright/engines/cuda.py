@@ -151,9 +151,9 @@ class CudaEngine:
     def _step(self, job: Job, executable: CudaExecutable) -> Step:
         kernel, config, problem = job.kernel, job.config, job.problem
         maps = {}
-        if kernel.tensor_maps is not None:
+        if layouts := tensor_maps.layouts(kernel, config, problem, job.variant.aligned):
             with self.current:  # tensor maps are made in it
-                maps = {name: encode(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
+                maps = {name: encode(layout) for name, layout in layouts.items()}
         more = numbers(job.copies) if job.copies else kernel.numbers(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, more)
         grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))

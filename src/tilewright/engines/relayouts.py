@@ -1,7 +1,6 @@
 """Copies of A and B in the order and with the alignment that a kernel wants (`Kernel.relayouts`)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from tilewright.engines.arguments import Source
@@ -11,6 +10,8 @@ from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_ali
 from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
+_LINE_BYTES = 128
+"""What the L2 cache serves at a time: a line of a tile that begins elsewhere is two requests. Terms have lines that do not."""
 _NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride")
 """Fields of a `Copy` that parameters of `relayout` are named after."""
 
@@ -34,7 +35,7 @@ class Copy(NamedTuple):
     """Elements from one line in memory to the next."""
     matrix_stride: int
     ld: int
-    """Elements from one line of the copy to the next. Its matrices are right behind each other, each one's terms too."""
+    """Elements from one line of the copy to the next. Its matrices are right behind each other, as are terms of one."""
 
     @property
     def matrix(self) -> int:
@@ -73,23 +74,22 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
     """
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
-    inner, after, copies, end = problem, addresses, [], 0
-    if kernel.split is not None:
-        inner = replace(problem, arithmetic=Arithmetic(kernel.split.dtype, problem.result))
-    if not wanted:
-        return Jobs((Job(kernel, config, inner, kernel.variant(inner, config, addresses), {}),), 0, ())
+    if not wanted and kernel.split is None:
+        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
+    split = kernel.split or Split(problem.dtype, 1)
+    p, layouts, copies, end = problem, {"A": problem.a, "B": problem.b}, [], 0
     for name, order in wanted.items():
-        copy = _copy(problem, name, order, end, kernel.split or Split(problem.dtype, 1))
-        layout = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
-        if name == "A":
-            inner, after = replace(inner, a=layout), after._replace(a=0)
-        else:
-            inner, after = replace(inner, b=layout), after._replace(b=0)
-        end += ITEM_BYTES[copy.split.dtype] * copy.matrices * copy.matrix
+        copy = _copy(problem, name, order, end, split)
+        layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
+        end += ITEM_BYTES[split.dtype] * copy.matrices * copy.matrix
         copies.append(copy)
     sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
+    arithmetic = Arithmetic(split.dtype, problem.result)
+    inner = Problem(p.m, p.n, p.k, arithmetic, p.batch, layouts["A"], layouts["B"], p.d, p.c, p.epilogue)
+    a, b, d, c = addresses
+    after = Addresses(0 if "A" in wanted else a, 0 if "B" in wanted else b, d, c)
     last = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
-    return Jobs((copying(problem, copies), last), end, tuple(wanted))
+    return Jobs((copying(problem, copies), last) if copies else (last,), end, tuple(wanted))
 
 
 def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
@@ -135,8 +135,8 @@ def _copy(problem: Problem, name: str, order: Order, shift: int, split: Split) -
     """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
-    vector = VECTOR_BYTES // ITEM_BYTES[split.dtype]
-    ld = max(-(-length // vector), 1) * vector
+    unit = (VECTOR_BYTES if split.terms == 1 else _LINE_BYTES) // ITEM_BYTES[split.dtype]
+    ld = max(-(-length // unit), 1) * unit
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     return Copy(name, shift, split, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld)

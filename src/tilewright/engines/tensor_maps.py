@@ -1,4 +1,4 @@
-"""What a tensor map describes, for both engines: matrices in memory, and the box of one that a load moves."""
+"""What a tensor map describes, for both engines: matrices in memory, and the box of one that is moved at a time."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,21 +33,30 @@ class TensorLayout(NamedTuple):
         return ITEM_BYTES[self.dtype]
 
 
-def layouts(kernel: Kernel, config: Config, problem: Problem) -> dict[str, TensorLayout]:
-    """What the maps of A and B say, but for their addresses; none where the kernel takes no maps, or where A and B have
-    no elements, which no map can say.
+def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> dict[str, TensorLayout]:
+    """What the maps that the kernel takes say, of A, B and D, but for their addresses.
+
+    A and B have none where they have no elements, which no map can say, and D has none where its rows are not known to
+    be aligned.
+
+    Args:
+        kernel, config, problem: what is launched.
+        aligned: as in its variant.
 
     Raises:
         ConfigError: the kernel asks for a box that a GPU does not take.
     """
-    if kernel.tensor_maps is None or problem.k == 0:
-        return {}
-    box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
-    terms = kernel.split.terms if kernel.split else 1
-    return {
-        "A": _layout(problem, problem.a, problem.m, problem.k, box_a, terms),
-        "B": _layout(problem, problem.b, problem.k, problem.n, box_b, terms),
-    }
+    found = {}
+    if kernel.tensor_maps is not None and problem.k:
+        box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
+        terms = kernel.split.terms if kernel.split else 1
+        found["A"] = _layout(problem, problem.dtype, problem.a, problem.m, problem.k, box_a, terms)
+        found["B"] = _layout(problem, problem.dtype, problem.b, problem.k, problem.n, box_b, terms)
+    if kernel.stored_box is not None and aligned:
+        box = kernel.stored_box(config)
+        box.check(ITEM_BYTES[problem.result])
+        found["D"] = _layout(problem, problem.result, problem.d, problem.m, problem.n, box)
+    return found
 
 
 @lru_cache
@@ -60,8 +69,10 @@ def _boxes(kernel: Kernel, config: Config, layout: str, item_bytes: int) -> tupl
     return boxes
 
 
-def _layout(problem: Problem, layout: Layout, rows: int, cols: int, box: TensorBox, terms: int) -> TensorLayout:
-    item = ITEM_BYTES[problem.dtype]
+def _layout(
+    problem: Problem, dtype: str, layout: Layout, rows: int, cols: int, box: TensorBox, terms: int = 1
+) -> TensorLayout:
+    item = ITEM_BYTES[dtype]
     count, length = layout.lines(rows, cols)
     stride = layout.ld * item
     if count == 1:  # it is of no use then, and need not be what a map takes
@@ -69,4 +80,4 @@ def _layout(problem: Problem, layout: Layout, rows: int, cols: int, box: TensorB
     matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, 0)
     if terms > 1:  # the lines of terms are right behind each other, those of all matrices
         matrices, matrix_stride = terms * matrices, count * stride
-    return TensorLayout(_ADDRESS, count, length, stride, problem.dtype, box, matrices, matrix_stride)
+    return TensorLayout(_ADDRESS, count, length, stride, dtype, box, matrices, matrix_stride)

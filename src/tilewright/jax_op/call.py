@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tilewright.arrays.libraries import JAX
+from tilewright.arrays.libraries import JAX, library_of
 from tilewright.calls import Call, Request, check_library
 from tilewright.errors import ArrayError
 from tilewright.jax_op import lowering  # noqa: F401 - says how the primitive runs
@@ -44,11 +44,12 @@ def matmul(
             "engine must be left out for arrays of JAX that are traced or lie on a GPU: XLA runs the product"
         )
     request = Request.of(out_dtype, activation, kernel, config, None)
+    library = library_of("a", a)
     operands: dict[str, Any] = {}
     for name, array in {"a": a, "b": b, "c": c, "out": out, "bias": bias}.items():
         given = array is not None or name in ("a", "b")
         if given:
-            check_library(name, array, a)
+            check_library(name, array, library, a)
         operands[name] = JAX.shown(name, array) if given else None
     call = Call(request, JAX, None, 0, **operands, scalars=Scalars.checked(alpha, beta))
     call.check()

@@ -13,6 +13,7 @@ from tilewright.kernels.ladder import (
     naive,
     padded,
     persistent,
+    pingpong,
     shared_tiled,
     specialised,
     thread_tiled_1d,
@@ -60,6 +61,7 @@ LADDER: tuple[Kernel, ...] = (
     specialised.KERNEL,
     persistent.KERNEL,
     clusters.KERNEL,
+    pingpong.KERNEL,
 )
 
 KERNELS: tuple[Kernel, ...] = (

@@ -98,6 +98,7 @@ class Warpgroups:
     splits: blocks of a cluster that divide the k of a tile among them and then exchange their sums. Where there are
         several, a cluster computes one tile.
     run: neighbours in a row of D that one store instruction of a warp writes, where rows are aligned.
+    realigns: whether it writes as many where 16-bit rows are not aligned, but for the ends of a tile's rows.
     """
 
     copies: Literal["registers", "tensor maps"] = "tensor maps"
@@ -109,6 +110,7 @@ class Warpgroups:
     alternates: Callable[["Config"], bool] = lambda config: False
     splits: Count = lambda config: 1
     run: Count = lambda config: 8
+    realigns: bool = False
 
 
 CostFamily = Staging | Copying | Streaming | Warpgroups

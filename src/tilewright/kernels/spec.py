@@ -21,6 +21,9 @@ RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_data", "lda", "B_data", "ldb", "bet
 TMA_RUNG_ARGUMENTS = ("M", "N", "K", "alpha", "A_map", "B_map", "beta", "D_data", "ldd")
 """The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where K = 0."""
 
+TMA_STORE_RUNG_ARGUMENTS = (*TMA_RUNG_ARGUMENTS, "D_map")
+"""The same with a tensor map for D too, blank where the variant is not aligned."""
+
 LIBRARY_ARGUMENTS = ("sizes", "A", "B", "output", "workspace")
 """Of the library's kernels, as structs of operands.cuh."""
 
@@ -119,7 +122,7 @@ class Tile(NamedTuple):
 
 
 class TensorBox(NamedTuple):
-    """The part of a matrix that one load through a tensor map moves to shared memory, and how it lies there.
+    """The part of a matrix that one load or store through a tensor map moves, and how it lies in shared memory.
 
     Limits: CUDA driver API, cuTensorMapEncodeTiled.
 
@@ -211,6 +214,8 @@ class Kernel:
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
     tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
     """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps."""
+    stored_box: Callable[[Config], TensorBox] | None = None
+    """Box of D that one store moves, where the source takes a tensor map of D: in the variants that are aligned."""
     relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None
     """The orders that a config reads A and B in, None for that of memory; their rows (or columns) start at multiples of
     16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
@@ -355,7 +360,8 @@ class Kernel:
         tile = self.tile(config)
         edges = bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
         aligned = self.vectorized and all_aligned(problem, addresses)
-        return Variant(edges, aligned, problem.dtype, problem.result, problem.layout, problem.epilogue)
+        arithmetic = problem.arithmetic
+        return Variant(edges, aligned, arithmetic.factors, arithmetic.result, problem.layout, problem.epilogue)
 
     def layout_read(self, config: Config, layout: str) -> str:
         """The orders in which it reads factors that memory has in these, as in 'NT': those of its copies, if any."""
@@ -370,7 +376,7 @@ class Kernel:
         """The macros that the source is compiled with."""
         macros: dict[str, int | str] = {**self.compiled(config), **self.constants(config)}
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
-        if self.arguments in (RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS):
+        if self.arguments in (RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, TMA_STORE_RUNG_ARGUMENTS):
             if len(self.takes.factors) > 1:
                 macros[BFLOAT16] = int(variant.factors == "bfloat16")
             return macros

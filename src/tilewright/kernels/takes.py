@@ -11,6 +11,7 @@ VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
 
 _BFLOAT16_CAPABILITY = (8, 0)  # the first with tensor cores that take it
+_PLAIN = Epilogue()
 
 
 class Addresses(NamedTuple):
@@ -74,15 +75,16 @@ class Takes:
 
     def refusal(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
         """Why the kernel of this name does not take a problem with operands at these addresses; None where it does."""
-        if problem.dtype not in self.factors:
-            return DtypeError(f"{name} takes {', '.join(self.factors)}, got {problem.dtype}")
-        if problem.result not in self.results:
-            return DtypeError(f"{name} makes {', '.join(self.results)}, got out_dtype {problem.result}")
+        arithmetic = problem.arithmetic
+        if arithmetic.factors not in self.factors:
+            return DtypeError(f"{name} takes {', '.join(self.factors)}, got {arithmetic.factors}")
+        if arithmetic.result not in self.results:
+            return DtypeError(f"{name} makes {', '.join(self.results)}, got out_dtype {arithmetic.result}")
         if problem.layout not in self.layouts and problem.k:
             return LaunchError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {problem.layout}")
         if problem.batch > 1 and not self.batches:
             return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
-        if not self.epilogue and problem.epilogue != Epilogue():
+        if not self.epilogue and problem.epilogue != _PLAIN:
             return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
         if self.aligned and not factors_aligned(problem, addresses):
             return LaunchError(
@@ -121,20 +123,20 @@ def lines_aligned(layout: Layout, rows: int, cols: int, dtype: str, address: int
 
 def factors_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
     """Whether every row of A and B (or column, by its order) starts at a multiple of `VECTOR_BYTES`."""
-    return _offsets_of_factors(problem, addresses) % VECTOR_BYTES == 0
+    m, n, k, item = problem.m, problem.n, problem.k, ITEM_BYTES[problem.arithmetic.factors]
+    if not k:  # they have no elements
+        return True
+    offsets = _offsets(problem.a, m, k, item, addresses.a) | _offsets(problem.b, k, n, item, addresses.b)
+    return offsets % VECTOR_BYTES == 0
 
 
 def all_aligned(problem: Problem, addresses: Addresses = Addresses()) -> bool:
     """The same of A, B, C and D."""
-    m, n, item = problem.m, problem.n, ITEM_BYTES[problem.result]
-    offsets = _offsets(problem.d, m, n, item, addresses.d) | _offsets(problem.addend, m, n, item, addresses.c)
-    return (_offsets_of_factors(problem, addresses) | offsets) % VECTOR_BYTES == 0
-
-
-def _offsets_of_factors(problem: Problem, addresses: Addresses) -> int:
-    """Those of A and B; 0 where they have no elements."""
-    m, n, k, item = problem.m, problem.n, problem.k, ITEM_BYTES[problem.dtype]
-    return k and (_offsets(problem.a, m, k, item, addresses.a) | _offsets(problem.b, k, n, item, addresses.b))
+    if not factors_aligned(problem, addresses):
+        return False
+    m, n, item, c, d = problem.m, problem.n, ITEM_BYTES[problem.arithmetic.result], problem.addend, problem.d
+    offsets = _offsets(d, m, n, item, addresses.d | addresses.c)
+    return (offsets if c is d else offsets | _offsets(c, m, n, item, 0)) % VECTOR_BYTES == 0
 
 
 def _offsets(layout: Layout, rows: int, cols: int, item: int, address: int) -> int:

@@ -35,7 +35,7 @@ def block(config: Config) -> tuple[int, int, int]:
 
 def tile(config: Config) -> Tile:
     """What a block computes, and its step along k."""
-    return Tile(m=config.BM, n=config.BN, k=config.BK)
+    return Tile(config.BM, config.BN, config.BK)
 
 
 def _fragment(config: Config) -> Fragment:

@@ -56,10 +56,9 @@ def boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
     return TensorBox(config.BM, LINE, LINE * ITEM_BYTES), TensorBox(LINE, LINE, LINE * ITEM_BYTES)
 
 
-def shared_memory_fits(bytes_of: Callable[[Config], int]) -> Constraint:
-    """A block's stages fit; bytes_of counts all of its shared memory."""
+def shared_memory_fits(
+    bytes_of: Callable[[Config], int], parts: str = "STAGES tiles of A and of B, and their barriers,"
+) -> Constraint:
+    """A block's parts fit; bytes_of counts all of its shared memory."""
     most = COMPUTE_CAPABILITIES[9, 0].shared_per_block
-    return Constraint(
-        lambda c: bytes_of(c) <= most,
-        f"STAGES tiles of A and of B, and their barriers, must take at most {most} bytes, a block's shared memory",
-    )
+    return Constraint(lambda c: bytes_of(c) <= most, f"{parts} must take at most {most} bytes, a block's shared memory")

@@ -50,7 +50,7 @@ class Case(NamedTuple):
     @classmethod
     def of(cls, problem: Problem) -> "Case":
         """A problem's."""
-        return cls(problem.layout, problem.dtype, problem.result)
+        return cls(problem.layout, problem.arithmetic.factors, problem.arithmetic.result)
 
 
 class Choice(NamedTuple):
@@ -61,9 +61,10 @@ class Choice(NamedTuple):
     model: CostModel
 
 
-Weighed = tuple[int, float, float, float]
-"""What tabled problems say of a choice, sums over them, each with its weight: its number; the logarithm of its measured
-over its predicted time, less the median of all; 1 where it was measured; 1 where it errs much more than cuBLAS."""
+Weighed = tuple[int, float, float, float, float]
+"""What tabled problems say of a choice, sums over them, each with its weight: its number; its votes; the logarithm of
+its measured over its predicted time, less the median of all; 1 where it was measured; 1 where it errs much more than
+cuBLAS."""
 
 
 class Places:
@@ -158,9 +159,9 @@ class Measured(Places):
         sums, count = weights.dot(facts.take(rows, 0)), len(choices)
         of = sums.item
         for place in sums[:count].argsort()[::-1].tolist():
-            if not of(place):
+            if not (votes := of(place)):
                 return
-            yield choices[place], of(count + place), of(2 * count + place), of(3 * count + place)
+            yield choices[place], votes, of(count + place), of(2 * count + place), of(3 * count + place)
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""

@@ -1,8 +1,9 @@
 """The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import lru_cache
+from operator import itemgetter
 
 import numpy as np
 
@@ -21,6 +22,9 @@ _NEIGHBOURS = 16
 _CANDIDATES = 8
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
+_LEAST_VOTES = 0.07
+"""Share of the first one's votes below which a config is no candidate."""
+
 _UNKNOWN = 0.1
 """Weight of the assumption that the cost model is off by as much as it usually is."""
 
@@ -33,9 +37,11 @@ _EMULATED = ("warptiled", "vectorized:fastcuda_v3")
 _SMALLEST = ("coalesced", "split_k:tiny")
 """For the emulator, where no such tile fits: one thread an element and nothing staged, or small tiles."""
 
-_Expected = tuple[bool, bool, float, int, Kernel, Config]
-"""The smallest is the best: whether it errs much more than cuBLAS; whether it costs a copy of C; the microseconds
-expected; which of them it is, in the order in which they were found; kernel and config."""
+_Expected = tuple[bool, bool, float, Kernel, Config]
+"""Whether it errs much more than cuBLAS; whether it costs a copy of C; the microseconds expected; kernel and config."""
+
+_rank = itemgetter(0, 1, 2)
+"""The smallest is the best; of equal ones, the one that was found first."""
 
 
 def select(
@@ -76,49 +82,58 @@ def select(
     expected: list[_Expected] = []
     distance = math.inf
     if known is not None:
-        taken: dict[Kernel, bool] = {}
-
-        def takes(kernel: Kernel) -> bool:
-            answer = taken.get(kernel)
-            if answer is None:
-                answer = taken[kernel] = _refusal(kernel, problem, capability, addresses) is None
-            return answer
-
+        takes = _Takes(problem, capability, addresses)
         if case in tables and (row := known.rows.get(identity(sizes))) is not None:
             ranked = [known.choices[number][:2] for number in known.ranked(row)]
-            taking = [choice for choice in ranked if takes(choice[0])]
+            taking = [choice for choice in ranked if takes[choice[0]]]
             if taking:
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
         expected, distance = _between(known, sizes, takes, adds_c)
-    fit = [one for one in expected if not one[1]]
-    if not fit or distance > FAR:  # the kernels' own configs are candidates too
+    if distance > FAR or all(one[1] for one in expected):  # the kernels' own configs are candidates too
         expected += _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c)
     if not expected:
         raise _no_kernel(problem, capability, addresses)
-    return min(expected)[4:]
+    return min(expected, key=_rank)[3:]
+
+
+class _Takes(dict[Kernel, bool]):
+    """Whether kernels may be picked for a problem, found when asked."""
+
+    def __init__(self, problem: Problem, capability: tuple[int, int], addresses: Addresses) -> None:
+        super().__init__()
+        self._case = problem, capability, addresses
+
+    def __missing__(self, kernel: Kernel) -> bool:
+        self[kernel] = _refusal(kernel, *self._case) is None
+        return self[kernel]
 
 
 def _between(
-    known: Measured, sizes: Sizes, takes: Callable[[Kernel], bool], adds_c: bool
+    known: Measured, sizes: Sizes, takes: Mapping[Kernel, bool], adds_c: bool
 ) -> tuple[list[_Expected], float]:
     """What candidates should take on a problem, and how far the nearest tabled one is."""
     distances = known.distances(sizes)
     near = distances.argsort()[:_NEIGHBOURS]
-    weights = np.exp(distances[near] / -LENGTH)
+    distances = distances[near]
+    weights = np.exp(distances / -LENGTH)
     expected: list[_Expected] = []
     for others in (False, True):
-        for number, error, times, inaccurate in known.voted(near, weights, others=others):
+        least = 0.0
+        for number, votes, error, times, inaccurate in known.voted(near, weights, others=others):
+            if votes < least:
+                break
             kernel, config, model = known.choices[number]
-            if takes(kernel) and (cost := model.predict(sizes)):
+            if takes[kernel] and (cost := model.terms(sizes)):
                 certain = times + _UNKNOWN
-                correction = math.exp(known.usual + error / certain)
-                copies, us = adds_c and not kernel.takes.separate_c, cost.us * correction
-                expected.append((inaccurate > certain / 2, copies, us, len(expected), kernel, config))
+                us = cost[0] * math.exp(known.usual + error / certain)
+                copies = adds_c and not kernel.takes.separate_c
+                expected.append((inaccurate > certain / 2, copies, us, kernel, config))
                 if len(expected) == _CANDIDATES:
                     break
+                least = least or votes * _LEAST_VOTES
         if expected:
             break
-    return expected, float(distances[near[0]])
+    return expected, distances.item(0)
 
 
 def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses, adds_c: bool) -> list[_Expected]:
@@ -133,8 +148,7 @@ def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses, ad
         factor, copies = factors.get(kernel.name, 1.0), adds_c and not kernel.takes.separate_c
         for config, model in _own(kernel, gpu):
             if cost := model.predict(sizes):
-                number = _CANDIDATES + len(found)  # behind those that were measured
-                found.append((False, copies, cost.us * factor * _CAUTION, number, kernel, config))
+                found.append((False, copies, cost.us * factor * _CAUTION, kernel, config))
     return found
 
 

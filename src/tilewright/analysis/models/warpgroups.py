@@ -25,7 +25,7 @@ from tilewright.analysis.models.block import registers_given as given
 from tilewright.analysis.occupancy import Occupancy
 from tilewright.gpus import Multiprocessor
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Config, Kernel, Tile
 from tilewright.kernels.takes import VECTOR_BYTES, Variant
 from tilewright.problem import ITEM_BYTES
 
@@ -62,6 +62,9 @@ _STORED = 0.17
 """... and for each of its elements, whatever their type."""
 _CHECKED = 2.1
 """How many times longer the latter takes where each run is checked against the ends of D."""
+_ENDS = 7
+"""Elements at both ends of a tile's row that are stored one by one, in the mean of rows that start anywhere. This is
+counted: no such store has been timed."""
 _STORED_ASIDE = 1.38
 """How many times longer one warpgroup takes to store a tile than both together."""
 _EXCHANGED = 0.525
@@ -98,14 +101,16 @@ def footprint(
     starts: tuple[int, int],
 ) -> Footprint:
     """What a block asks for, with room for these. starts: bytes at multiples of which lines of A and B start."""
-    tile, item = kernel.tile(config), ITEM_BYTES[variant.factors]
+    tile, item = kernel.tile(config), ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     cluster, splits = family.cluster(config), family.splits(config)
-    tensor = tile.m * tile.n * tile.k / sm.half_products
-    instructions = tile.m / _ROWS * tile.k / _DEPTH
+    terms = kernel.split.terms if kernel.split else 1
+    products = terms * (terms + 1) // 2
+    tensor = products * tile.m * tile.n * tile.k / sm.half_products
+    instructions = products * tile.m / _ROWS * tile.k / _DEPTH
     reads = instructions * item * _DEPTH * (_ROWS + tile.n) / _BANKS_BYTES
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)
-    loaded = (a.once + a.again + b.once + b.again / cluster) * tile.k * item / PORT_BYTES
+    loaded = terms * (a.once + a.again + b.once + b.again / cluster) * tile.k * item / PORT_BYTES
     busy = _WAITS * join(max(tensor, reads), loaded)
     if by_threads:
         loads = item * tile.k * (tile.m + tile.n) / VECTOR_BYTES / kernel.threads(config)
@@ -114,7 +119,8 @@ def footprint(
         alone = (_SHARED_LATENCY if cluster > 1 else _COPY_LATENCY) / max(family.stages(config) - 1, 1)
     elements = tile.m * tile.n
     checked = _CHECKED if variant.edges else 1.0
-    store = elements * (_STORED * checked + _STORED_RUN / (family.run(config) if variant.aligned else 1))
+    single = _single(family, config, tile, variant)
+    store = _STORED * checked * elements + _STORED_RUN * (single + (elements - single) / family.run(config))
     start = 0.0 if kernel.overlaps else _START
     if cluster * splits > 1:
         start += _CLUSTER_START
@@ -134,6 +140,14 @@ def footprint(
         once=aside + (start if persistent else 0.0),
         aside=aside,
     )
+
+
+def _single(family: Warpgroups, config: Config, tile: Tile, variant: Variant) -> int:
+    """Elements of a tile of D that are stored one by one."""
+    if variant.aligned:
+        return 0
+    parts = tile.m * family.splits(config)  # of rows: the blocks that divide k store some columns each
+    return _ENDS * parts if family.realigns and ITEM_BYTES[variant.result] == 2 else tile.m * tile.n
 
 
 def band(kernel: Kernel, config: Config) -> int:

@@ -59,9 +59,9 @@ class MemoryCounts:
     sites: tuple[Site, ...]
     blocks: int
     tile_bytes: int
-    """Loaded by tensor maps: a tile that several blocks of a cluster get, once."""
+    """Loaded by tensor maps, a tile that several blocks of a cluster get, once; and stored, inside of the matrix."""
     tile_shared_bytes: int
-    """Of them, written to shared memory: such a tile, by each of the blocks."""
+    """Loads' writes of shared memory: such a tile, by each of the blocks."""
     tiles: int
     fragments: int
     """Accesses of whole matrix fragments, which are counted as pieces of 16 bytes a lane."""

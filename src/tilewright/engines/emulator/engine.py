@@ -185,7 +185,8 @@ class EmulatorEngine:
         kernel, config = executable.kernel, executable.config
         grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, blocks(config, copies))
         workspace = kernel.workspace(problem, config, self.multiprocessors)
-        maps = {name: tensor_map(layout) for name, layout in tensor_maps.layouts(kernel, config, problem).items()}
+        layouts = tensor_maps.layouts(kernel, config, problem, executable.variant.aligned)
+        maps = {name: tensor_map(layout) for name, layout in layouts.items()}
         more = {**kernel.numbers(problem, config, self.multiprocessors), **numbers(copies)}
         arguments, slots = pack(kernel, problem, sources, maps, more)
         launch = _Launch(executable, problem, sources, workspace, tuple(copies))
@@ -348,9 +349,7 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
     return found
 
 
-def _matrices(
-    pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str, terms: int
-) -> list[Matrix]:
+def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dtype: str, terms: int) -> list[Matrix]:
     """The matrices of a batch as they lie in memory; as one where each is right behind the one before.
 
     terms: matrices, right behind each other, that each of them is the sum of.

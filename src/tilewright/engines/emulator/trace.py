@@ -68,9 +68,9 @@ class _Tracer(Observer):
     def __init__(self, block: int, warp: int, c: Matrix) -> None:
         runtime = load_runtime()
         make = runtime.simt_make_trace
-        make.argtypes = (ctypes.c_uint64, ctypes.c_uint, ctypes.c_void_p, ctypes.c_uint64)
+        make.argtypes = (ctypes.c_uint64, ctypes.c_uint, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint)
         make.restype = ctypes.c_void_p
-        super().__init__(runtime, make(block, warp, c.pointer, (c.rows - 1) * c.ld + c.cols))
+        super().__init__(runtime, make(block, warp, c.pointer, (c.rows - 1) * c.ld + c.cols, ITEM_BYTES[c.dtype]))
 
 
 def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, warp: int = 0) -> Trace:

@@ -7,7 +7,8 @@
 //     size of a b   2^-16                  |  2^-8           |  1
 //
 // Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. With several terms they
-// begin anew with every step, and threads add what they made to sums that round.
+// begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
+// these, every PROMOTE of k.
 #pragma once
 
 #include <wgmma.cuh>
@@ -33,22 +34,31 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
             float made[COUNT];
+            const auto start = [&](int of_a, int of_b, int k, bool adds) {
+                multiply_async<A, B, FACTOR>(made, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
+            };
+            const auto promote = [&] {
+                commit_products();
+                wait_products<0>(made);
+#pragma unroll
+                for (int j = 0; j < COUNT; ++j) sums[i][j] += made[j];
+            };
             fence_sums(made);
 #pragma unroll
-            for (int order = TERMS - 1; order >= 0; --order) {
+            for (int order = TERMS - 1; order > 0; --order) {
 #pragma unroll
                 for (int term = 0; term <= order; ++term) {
 #pragma unroll
-                    for (int k = 0; k < STEPS; ++k) {
-                        const bool adds = order < TERMS - 1 || term > 0 || k > 0;
-                        multiply_async<A, B, FACTOR>(made, stage.A[term].at(first + 64 * i, k), stage.B[order - term].at(0, k), adds);
-                    }
+                    for (int k = 0; k < STEPS; ++k) start(term, order - term, k, order < TERMS - 1 || term > 0 || k > 0);
                 }
             }
-            commit_products();
-            wait_products<0>(made);
+            promote();
 #pragma unroll
-            for (int j = 0; j < COUNT; ++j) sums[i][j] += made[j];
+            for (int k = 0; k < STEPS; ++k) {
+                if (k % (PROMOTE / 16) == 0) fence_sums(made);
+                start(0, 0, k, k % (PROMOTE / 16) != 0);
+                if ((k + 1) % (PROMOTE / 16) == 0) promote();
+            }
         }
     }
 }

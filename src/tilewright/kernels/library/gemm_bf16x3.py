@@ -7,6 +7,6 @@ KERNEL = gemm_sm90.of_terms(
     "gemm_bf16x3",
     "float32 factors as two bfloat16 terms each: three products on Hopper's tensor cores",
     split=Split("bfloat16", 2),
-    BN=128,
-    STAGES=3,
+    bn=128,
+    stages=3,
 )

@@ -61,32 +61,33 @@ def _sums(config: Config, terms: int) -> int:
     return sums if terms == 1 else sums + warpgroups.ROWS * config.BN // warpgroups.THREADS
 
 
-def of_terms(name: str, idea: str, *, split: Split | None = None, **parameters: int) -> Kernel:
+def of_terms(
+    name: str, idea: str, *, split: Split | None = None, bn: int = 256, stages: int = 4, promote: int = 64
+) -> Kernel:
     """A kernel of this source: for 16-bit factors, or for float32 factors that are split so.
 
-    parameters: defaults of those that others of this source have others of.
+    bn, stages, promote: what BN, STAGES and PROMOTE are by default.
     """
     terms = 1 if split is None else split.terms
     factors = ("float16", "bfloat16") if split is None else ("float32",)
-
-    def default(name: str, value: int) -> int:
-        return parameters.get(name, value)
-
     return Kernel(
         rung=0,
         name=name,
         idea=idea,
         source=_SOURCE,
         parameters=(
-            Parameter("BM", default("BM", 128), (64, 128, 192, 256), "rows of D that a block computes at a time"),
-            Parameter("BN", default("BN", 256), _WIDTHS, "its columns"),
-            Parameter(
-                "STAGES", default("STAGES", 4), (2, 3, 4, 5, 6, 7), "tiles of A and of B in shared memory or on their way"
-            ),
+            Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
+            Parameter("BN", bn, _WIDTHS, "its columns"),
+            Parameter("STAGES", stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or on their way"),
             Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
             Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
             Parameter("CLUSTER", 1, (1, 2), "blocks that load tiles of B for each other"),
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
+            *(
+                (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
+                if split
+                else ()
+            ),
         ),
         constraints=(
             Constraint(
@@ -106,13 +107,17 @@ def of_terms(name: str, idea: str, *, split: Split | None = None, **parameters: 
             Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
             Constraint(lambda c: c.CLUSTER in (1, 2), "CLUSTER must be 1 or 2: larger ones leave multiprocessors idle"),
             Constraint(
-                lambda c: c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.BM == 128 and not c.PINGPONG and c.CLUSTER == 1),
+                lambda c: c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and (c.BM, c.PINGPONG, c.CLUSTER) == (128, 0, 1)),
                 "SPLITS must be 1, or with BM=128, PINGPONG=0 and CLUSTER=1 be 2, 4 or 8, the most blocks of a cluster",
             ),
             Constraint(
-                lambda c: c.SPLITS == 1
-                or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "TT", terms)),
+                lambda c: (
+                    c.SPLITS == 1 or (c.BN % (8 * c.SPLITS) == 0 and _sums_bytes(c) <= _tiles_bytes(c, "TT", terms))
+                ),
                 "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
+            ),
+            Constraint(
+                lambda c: c.get("PROMOTE", 16) in (16, 32, 64), "PROMOTE must be 16, 32 or 64: a part of a step along k"
             ),
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN", terms)),
         ),
@@ -126,6 +131,7 @@ def of_terms(name: str, idea: str, *, split: Split | None = None, **parameters: 
             alternates=lambda config: bool(config.PINGPONG),
             splits=lambda config: config.SPLITS,
             run=lambda config: 32,
+            realigns=True,
         ),
         cluster=lambda config: config.CLUSTER * config.SPLITS,
         vectorized=True,

@@ -60,6 +60,7 @@ enum class Operation : int {
     barrier_wait,
     load_tile,
     load_tile_to,
+    store_tile_async,
     load_matrices,
     multiply_async,
     commit_products,
@@ -156,6 +157,10 @@ SIMT_EXPORT void simt_barrier_wait(const simt::Thread* self, simt::Call call, un
                                    unsigned parity);
 SIMT_EXPORT void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map,
                                 int col, int row, int matrix, unsigned long long* barrier);
+SIMT_EXPORT void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TensorMap* map, int col, int row,
+                                 int matrix, const void* shared);
+SIMT_EXPORT void simt_commit_tiles(const simt::Thread* self);
+SIMT_EXPORT void simt_wait_tiles(const simt::Thread* self, unsigned pending, bool written);
 
 // What the stand-in of cluster.cuh calls. A tile goes to the blocks whose ranks are bits of `blocks`.
 SIMT_EXPORT void simt_cluster_sync(const simt::Thread* self, simt::Call call);

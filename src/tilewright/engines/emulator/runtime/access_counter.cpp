@@ -136,6 +136,12 @@ class AccessCounter : public Observer {
         tile_bytes_ += copy.bytes();
     }
 
+    void store_started(const GpuThread& thread, const TileStore& store) override {
+        if (!thread.block->chosen) return;
+        ++tiles_;
+        store.each_piece_inside([&](int, std::size_t, std::size_t bytes) { tile_bytes_ += bytes; });
+    }
+
     // A product reads A and B itself, in which order is the GPU's own affair. It is counted as if from distinct banks.
     void product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) override {
         if (!group.threads->block->chosen) return;

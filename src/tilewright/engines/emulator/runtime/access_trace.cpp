@@ -13,9 +13,13 @@ namespace {
 
 class AccessTrace : public Observer {
   public:
-    // The warp to trace, and C: this many floats from an address on, the gaps between rows included.
-    AccessTrace(std::uint64_t block, unsigned warp, const float* C, std::uint64_t elements)
-        : block_(block), warp_(warp), C_(reinterpret_cast<std::uintptr_t>(C)), writers_(elements, -1) {}
+    // The warp to trace, and C: this many elements from an address on, the gaps between rows included.
+    AccessTrace(std::uint64_t block, unsigned warp, const void* C, std::uint64_t elements, unsigned element_bytes)
+        : block_(block),
+          warp_(warp),
+          C_(reinterpret_cast<std::uintptr_t>(C)),
+          element_bytes_(element_bytes),
+          writers_(elements, -1) {}
 
     void begin_launch(const Layout& layout) override {
         layout_ = layout;
@@ -28,7 +32,9 @@ class AccessTrace : public Observer {
     void cluster_barrier(const Call&) override { ++step_; }
 
     void access(const Access& access) override {
-        if (access.kind != AccessKind::read) note_writer(access);
+        if (access.kind != AccessKind::read && access.space == Space::global) {
+            note_writer(access.thread, access.address, access.bytes);
+        }
         if (number(*access.thread.block) != block_) return;
         const bool reads = access.kind == AccessKind::read;
         std::uint32_t word = 0;
@@ -65,6 +71,12 @@ class AccessTrace : public Observer {
         tiles_ += list(std::vector<std::int64_t>{matrix, copy.row, copy.col, copy.map.box_rows, copy.map.box_cols});
     }
 
+    void store_started(const GpuThread& thread, const TileStore& store) override {
+        store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
+            note_writer(thread, reinterpret_cast<std::uintptr_t>(store.row_in_memory(row)) + byte, bytes);
+        });
+    }
+
     std::string report() override {
         return "{\"events\":[" + events_ + "],\"tiles\":[" + tiles_ + "],\"static_words\":" + list(static_words_) +
                ",\"dynamic_words\":" + list(dynamic_words_) + ",\"writers\":" + list(writers_) + "}";
@@ -97,10 +109,10 @@ class AccessTrace : public Observer {
     }
 
     // An element's writer: its block's number times 1024, plus its own.
-    void note_writer(const Access& access) {
-        if (access.space != Space::global || access.address < C_) return;
-        for (std::size_t i = (access.address - C_) / 4; i < (access.address - C_ + access.bytes) / 4; ++i) {
-            if (i < writers_.size()) writers_[i] = std::int64_t(number(*access.thread.block) * 1024 + access.thread.number);
+    void note_writer(const GpuThread& thread, std::uintptr_t address, std::size_t bytes) {
+        if (address < C_) return;
+        for (std::size_t i = (address - C_) / element_bytes_; i < (address - C_ + bytes) / element_bytes_; ++i) {
+            if (i < writers_.size()) writers_[i] = std::int64_t(number(*thread.block) * 1024 + thread.number);
         }
     }
 
@@ -126,6 +138,7 @@ class AccessTrace : public Observer {
     const std::uint64_t block_;
     const unsigned warp_;
     const std::uintptr_t C_;
+    const unsigned element_bytes_;
     std::vector<std::int64_t> writers_;
     Layout layout_{};
     std::uint64_t step_ = 0;  // barriers that the traced block has passed
@@ -136,6 +149,7 @@ class AccessTrace : public Observer {
 }  // namespace
 }  // namespace simt
 
-SIMT_EXPORT simt::Observer* simt_make_trace(std::uint64_t block, unsigned warp, const float* C, std::uint64_t elements) {
-    return new simt::AccessTrace(block, warp, C, elements);
+SIMT_EXPORT simt::Observer* simt_make_trace(std::uint64_t block, unsigned warp, const void* C, std::uint64_t elements,
+                                            unsigned element_bytes) {
+    return new simt::AccessTrace(block, warp, C, elements, element_bytes);
 }

@@ -1,12 +1,16 @@
-// Asynchronous copies into shared memory, which come as late as a GPU may let them: cp.async and tiles of a tensor map.
+// Asynchronous copies, which come as late as a GPU may let them: cp.async and tiles of a tensor map into shared memory, and
+// tiles out of it.
 //
 // When a copy is started, its destination is poisoned, since from then on a GPU may write there; the data come when
 // somebody waits for them. So who reads too early, and who overwrites what others still read, gets no right result by
 // luck.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "abi.hpp"
@@ -56,52 +60,150 @@ class AsyncCopies {
     std::vector<std::size_t> group_ends_;  // indices in copies_
 };
 
-// A box of a matrix on its way into shared memory.
-struct TileCopy {
+// A box of a matrix, in global memory and in shared memory.
+struct TileBox {
     static constexpr int PIECE_BYTES = 16;  // a box begins at a multiple of them in its row
 
-    Call call;  // that started it
+    Call call;  // that moves it
     unsigned char* shared;
     TensorMap map;
     int col, row, matrix;
-    const Block* block = nullptr;  // whose shared memory it goes to
-    bool again = false;            // whether another block gets the same box by the same load
 
     std::size_t row_bytes() const { return std::size_t(map.box_cols) * map.element_bytes; }
     std::size_t bytes() const { return row_bytes() * map.box_rows; }
 
-    // The boundary that the destination lies on: with a swizzle, that at which its pattern begins anew.
+    // The boundary that it lies on in shared memory: with a swizzle, that at which its pattern begins anew.
     std::size_t alignment() const { return map.swizzle == 0 ? 128 : std::size_t(map.swizzle) * 8; }
 
     // Whether the column is one that a GPU takes, inside the matrix or not: on any other the instruction is illegal.
     bool begins_at_a_piece() const { return std::int64_t(col) * map.element_bytes % PIECE_BYTES == 0; }
 
-    // Writes the box: zeros for elements outside of the matrix, and of the batch.
-    void finish() const {
-        const bool matrix_inside = 0 <= matrix && matrix < map.matrices;
-        const unsigned char* const data = map.data + (matrix_inside ? matrix * map.matrix_stride : 0);
+    // The bytes of each row of the box that are elements of the matrix: from the first to the end.
+    std::size_t first_inside() const { return bytes_until(0); }
+    std::size_t end_inside() const { return bytes_until(map.cols); }
+
+    // Where a row of the box begins in memory, as if all columns were there; null where the matrix, or the batch, has none.
+    unsigned char* row_in_memory(int r) const {
+        const std::int64_t from_row = std::int64_t(row) + r;
+        if (matrix < 0 || matrix >= map.matrices || from_row < 0 || from_row >= map.rows) return nullptr;
+        const std::int64_t offset = matrix * map.matrix_stride + from_row * map.row_stride;
+        return const_cast<unsigned char*>(map.data) + offset + std::int64_t(col) * map.element_bytes;
+    }
+
+    // Where a byte of the box lies in shared memory: bits 4 to 6 of its offset are xored with bits 7 to 9, fewer for a
+    // shorter swizzle.
+    unsigned char* in_shared(int r, std::size_t byte) const {
+        const std::size_t mask = map.swizzle == 0 ? 0 : map.swizzle / 16 - 1, offset = r * row_bytes() + byte;
+        return shared + (offset ^ (offset >> 7 & mask) << 4);
+    }
+
+    // Calls visit(row, byte, bytes) for the part inside of the matrix of each piece, which swizzles move as a whole.
+    template <typename Visit>
+    void each_piece_inside(const Visit& visit) const {
         for (int r = 0; r < map.box_rows; ++r) {
-            const std::int64_t from_row = std::int64_t(row) + r;
-            const bool row_inside = matrix_inside && 0 <= from_row && from_row < map.rows;
-            for (int c = 0; c < map.box_cols; ++c) {
-                const std::int64_t from_col = std::int64_t(col) + c;
-                unsigned char* to = shared + swizzled(r * row_bytes() + std::size_t(c) * map.element_bytes);
-                if (row_inside && 0 <= from_col && from_col < map.cols) {
-                    std::memcpy(to, data + from_row * map.row_stride + from_col * map.element_bytes,
-                                map.element_bytes);
-                } else {
-                    std::memset(to, 0, map.element_bytes);
-                }
+            if (row_in_memory(r) == nullptr) continue;
+            std::size_t end;
+            for (std::size_t byte = first_inside(); byte < end_inside(); byte = end) {
+                end = std::min<std::size_t>(byte / PIECE_BYTES * PIECE_BYTES + PIECE_BYTES, end_inside());
+                visit(r, byte, end - byte);
             }
         }
     }
 
-    // Where a byte of the box lies: bits 4 to 6 of its offset are xored with bits 7 to 9, fewer for a shorter
-    // swizzle.
-    std::size_t swizzled(std::size_t offset) const {
-        const std::size_t mask = map.swizzle == 0 ? 0 : map.swizzle / 16 - 1;
-        return offset ^ (offset >> 7 & mask) << 4;
+  private:
+    std::size_t bytes_until(std::int64_t matrix_col) const {
+        return std::size_t(std::clamp<std::int64_t>(matrix_col - col, 0, map.box_cols)) * map.element_bytes;
     }
+};
+
+// One on its way into shared memory.
+struct TileCopy : TileBox {
+    const Block* block = nullptr;  // whose shared memory it goes to
+    bool again = false;            // whether another block gets the same box by the same load
+
+    // Writes the box: zeros for elements outside of the matrix, and of the batch.
+    void finish() const {
+        std::memset(shared, 0, bytes());
+        each_piece_inside([&](int r, std::size_t byte, std::size_t count) {
+            std::memcpy(in_shared(r, byte), row_in_memory(r) + byte, count);
+        });
+    }
+};
+
+// One on its way to global memory.
+struct TileStore : TileBox {
+    std::vector<unsigned char> data = {};  // of its rows, once shared memory has been read
+
+    void read() {
+        data.resize(bytes());
+        each_piece_inside([&](int r, std::size_t byte, std::size_t count) {
+            std::memcpy(&data[r * row_bytes() + byte], in_shared(r, byte), count);
+        });
+    }
+
+    void write() const {
+        each_piece_inside([&](int r, std::size_t byte, std::size_t count) {
+            std::memcpy(row_in_memory(r) + byte, &data[r * row_bytes() + byte], count);
+        });
+    }
+};
+
+// The stores of tiles of one thread. Shared memory is read when the thread waits for that; the matrix is written when it
+// waits for all of the store, or at the end of the block.
+class TileStores {
+  public:
+    void start(TileStore store) { stores_.push_back(std::move(store)); }
+    void commit() { group_ends_.push_back(stores_.size()); }
+
+    // Reads for all groups but the youngest `pending`, and calls done(store) for each of their stores that was not read.
+    template <typename Done>
+    void wait_read(std::size_t pending, const Done& done) {
+        for (const std::size_t end = end_of_all_but(pending); read_ < end; ++read_) {
+            stores_[read_].read();
+            done(stores_[read_]);
+        }
+    }
+
+    // Writes for those groups, which have been read.
+    template <typename Done>
+    void wait_written(std::size_t pending, const Done& done) {
+        const std::size_t end = end_of_all_but(pending);
+        write(end, done);
+        group_ends_.erase(group_ends_.begin(), group_ends_.end() - std::min(pending, group_ends_.size()));
+        for (std::size_t& group_end : group_ends_) group_end -= end;
+    }
+
+    // Writes what has been read, at the end of the block. Returns a store that nobody waited for, or null.
+    template <typename Done>
+    const TileStore* end_block(const Done& done) {
+        write(read_, done);
+        return stores_.empty() ? nullptr : &stores_.front();
+    }
+
+    void forget() {
+        stores_.clear();
+        group_ends_.clear();
+        read_ = 0;
+    }
+
+  private:
+    std::size_t end_of_all_but(std::size_t pending) const {
+        return group_ends_.size() <= pending ? 0 : group_ends_[group_ends_.size() - pending - 1];
+    }
+
+    template <typename Done>
+    void write(std::size_t end, const Done& done) {
+        for (std::size_t i = 0; i < end; ++i) {
+            stores_[i].write();
+            done(stores_[i]);
+        }
+        stores_.erase(stores_.begin(), stores_.begin() + end);
+        read_ -= end;
+    }
+
+    std::vector<TileStore> stores_;        // in the order of their starts
+    std::vector<std::size_t> group_ends_;  // indices in stores_
+    std::size_t read_ = 0;                 // stores whose shared memory has been read: the first ones
 };
 
 }  // namespace simt

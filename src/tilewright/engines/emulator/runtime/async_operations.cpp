@@ -161,16 +161,39 @@ void BlockRunner::load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, 
         fail(copy.call, " with the mask " + hexadecimal(blocks) + ", which must name blocks of a cluster that has " +
              std::to_string(cluster_->size()));
     }
-    check_shared(copy.call, copy.shared, copy.bytes(), copy.alignment());
-    if (!copy.begins_at_a_piece()) {
-        fail(copy.call, " with a column that must be a multiple of " +
-             std::to_string(TileCopy::PIECE_BYTES / copy.map.element_bytes) + ", the elements in " +
-             std::to_string(TileCopy::PIECE_BYTES) + " bytes, got " + std::to_string(copy.col));
-    }
+    check_tile(copy);
     for (; blocks != 0; blocks &= blocks - 1) {
         start_tile(self, copy, in_cluster(copy.call, __builtin_ctz(blocks)), address);
         copy.again = true;
     }
+}
+
+void BlockRunner::check_tile(const TileBox& box) {
+    check_shared(box.call, box.shared, box.bytes(), box.alignment());
+    if (!box.begins_at_a_piece()) {
+        fail(box.call, " with a column that must be a multiple of " +
+             std::to_string(TileBox::PIECE_BYTES / box.map.element_bytes) + ", the elements in " +
+             std::to_string(TileBox::PIECE_BYTES) + " bytes, got " + std::to_string(box.col));
+    }
+}
+
+void BlockRunner::store_tile(GpuThread* self, TileStore store) {
+    check_tile(store);
+    if (observed()) {
+        observer_->store_started(*self, store);
+        obey_refusal();
+    }
+    self->stores.start(std::move(store));
+}
+
+void BlockRunner::wait_tiles(GpuThread* self, unsigned pending, bool written) {
+    self->stores.wait_read(pending, [&](const TileStore& store) {
+        if (observed()) observer_->store_read(*self, store);
+    });
+    if (!written) return;
+    self->stores.wait_written(pending, [&](const TileStore& store) {
+        if (observed()) observer_->store_written(*self, store);
+    });
 }
 
 // Starts the copy of a tile to a block of the cluster, given where it would go in this one.
@@ -246,6 +269,18 @@ void BlockRunner::check_that_copies_came() {
     }
 }
 
+void BlockRunner::end_stores() {
+    for (GpuThread& thread : threads_) {
+        const TileStore* const unread = thread.stores.end_block([&](const TileStore& store) {
+            if (observed()) observer_->store_written(thread, store);
+        });
+        if (unread == nullptr || !error_.empty()) continue;
+        error_ = "in block " + describe(block_.index) + " thread " + describe(thread.index) +
+                 " has returned without a wait_tiles_read for " + describe(unread->call) +
+                 ", which may read shared memory when that is another block's";
+    }
+}
+
 }  // namespace simt
 
 // What the stand-ins of the headers call: see abi.hpp.
@@ -309,14 +344,28 @@ void simt_barrier_wait(const simt::Thread* self, simt::Call call, unsigned long 
 void simt_load_tile(const simt::Thread* self, simt::Call call, void* shared, const simt::TensorMap* map, int col,
                     int row, int matrix, unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->load_tile(thread, {call, static_cast<unsigned char*>(shared), *map, col, row, matrix}, barrier);
+    thread->runner->load_tile(thread, {{call, static_cast<unsigned char*>(shared), *map, col, row, matrix}}, barrier);
 }
 
 void simt_load_tile_to(const simt::Thread* self, simt::Call call, unsigned blocks, void* shared,
                        const simt::TensorMap* map, int col, int row, int matrix, unsigned long long* barrier) {
     simt::GpuThread* const thread = as_gpu_thread(self);
-    thread->runner->load_tile_to(thread, blocks, {call, static_cast<unsigned char*>(shared), *map, col, row, matrix},
+    thread->runner->load_tile_to(thread, blocks, {{call, static_cast<unsigned char*>(shared), *map, col, row, matrix}},
                                  barrier);
+}
+
+void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::TensorMap* map, int col, int row, int matrix,
+                     const void* shared) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    auto* const from = static_cast<unsigned char*>(const_cast<void*>(shared));
+    thread->runner->store_tile(thread, {{call, from, *map, col, row, matrix}});
+}
+
+void simt_commit_tiles(const simt::Thread* self) { as_gpu_thread(self)->stores.commit(); }
+
+void simt_wait_tiles(const simt::Thread* self, unsigned pending, bool written) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->wait_tiles(thread, pending, written);
 }
 
 void* simt_in_block(const simt::Thread* self, simt::Call call, void* shared, int rank) {

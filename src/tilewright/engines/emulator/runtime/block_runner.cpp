@@ -94,6 +94,7 @@ void BlockRunner::run_ready() {
 void BlockRunner::end(bool complete) {
     if (ended() && complete) {
         check_that_copies_came();
+        end_stores();
         check_that_products_ended();
     } else if (!ended()) {
         abandon();
@@ -131,6 +132,7 @@ void BlockRunner::run_threads() {
             GpuThread& thread = threads_[order_[begun_++]];
             thread.fiber = self;
             thread.copies.forget();
+            thread.stores.forget();
             current_ = &thread;
             launch_.call(launch_.arguments);
             ++returned_;

@@ -73,6 +73,7 @@ struct GpuThread : Thread {
     std::uint64_t value;
     std::uint64_t result;
     AsyncCopies copies;
+    TileStores stores;
     const Mbarrier* barrier;  // at which it waits, where it does so in barrier_wait
     std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
 };
@@ -197,6 +198,8 @@ class BlockRunner {
         load_tile_to(self, 1u << block_.rank, copy, address);
     }
     void load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, unsigned long long* address);
+    void store_tile(GpuThread* self, TileStore store);
+    void wait_tiles(GpuThread* self, unsigned pending, bool written);
     void cluster_sync(GpuThread* self, const Call& call);
     void* in_block(const Call& call, void* shared, int rank);
 
@@ -230,6 +233,8 @@ class BlockRunner {
     bool resolve_active_masks();
     bool bring_tiles();
     void check_that_copies_came();
+    void end_stores();
+    void check_tile(const TileBox& box);
     bool is_shared(const void* address, std::size_t bytes) const;
     Mbarrier& usable(GpuThread* self, const Call& call, const unsigned long long* address);
     Mbarrier& usable_there(const Call& call, BlockRunner& there, const unsigned long long* address);

@@ -17,6 +17,11 @@ const char* did(const Stamp& write) {
     return DID[write.flags & Stamp::ATOMIC ? 2 : 1];
 }
 
+const char* did_read(const Stamp& read) {
+    if (read.time == Stamp::UNDER_WAY) return "started a store of";
+    return read.flags & Stamp::COPY ? "stored" : DID[0];
+}
+
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 }  // namespace
@@ -144,6 +149,45 @@ void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
                 {now, findings_.site_of(copy.call), std::uint16_t(order_.engine_arrived(barrier)), Stamp::COPY});
 }
 
+// Until the thread has waited for that, the copy engine may read shared memory at any time.
+void Checker::store_started(const GpuThread& thread, const TileStore& store) {
+    const std::uint32_t site = findings_.site_of(store.call);
+    const Stamp reads = {Stamp::UNDER_WAY, site, std::uint16_t(thread.actor), Stamp::COPY};
+    ++under_way_;
+    store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
+        const Visit one = {thread.actor, site, number(store.in_shared(row, byte)), bytes, AccessKind::read, Stamp::COPY};
+        const Cells cells = shared_cells(one.address, bytes);
+        check_shown(one, cells);
+        for (std::size_t c = 0; c < cells.count; ++c) {
+            Cell& cell = cells.first[c];
+            check_read(one, cell.write, cells);
+            unsigned slot = 0;
+            while (slot < Cell::READS && cell.reads[slot].time >= cells.oldest) ++slot;
+            cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
+        }
+        visit({thread.actor, site, number(store.row_in_memory(row)) + byte, bytes, AccessKind::write, Stamp::COPY});
+    });
+    set_stored(store, reads);
+}
+
+void Checker::store_read(const GpuThread& thread, const TileStore& store) {
+    const std::uint32_t site = findings_.site_of(store.call);
+    store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
+        const Cells cells = shared_cells(number(store.in_shared(row, byte)), bytes);
+        for (std::size_t c = 0; c < cells.count; ++c) {
+            for (Stamp& read : cells.first[c].reads) {
+                const bool own = read.time == Stamp::UNDER_WAY && read.actor == thread.actor && read.site == site;
+                if (own) read.time = order_.now();
+            }
+        }
+    });
+    --under_way_;
+}
+
+void Checker::store_written(const GpuThread& thread, const TileStore& store) {
+    set_stored(store, {order_.now(), findings_.site_of(store.call), std::uint16_t(thread.actor), Stamp::COPY});
+}
+
 // Each warp of the group reads: any thread stands for it, so that all of them must be sure of what was written. From now on
 // until the wait the reads are the tensor cores' own.
 void Checker::product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) {
@@ -178,6 +222,16 @@ void Checker::check_shown(const Visit& one, const Cells& cells) {
 void Checker::set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp) {
     const Cells cells = shared_cells(shared, bytes);
     for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].write = stamp;
+}
+
+void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
+    store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
+        const std::uintptr_t address = number(store.row_in_memory(row)) + byte;
+        Region* const region = region_of(address);
+        if (region == nullptr || region->constant || !region->allows(address - region->begin, bytes, false)) return;
+        const Shadow::Range cells = region->shadow.range(address - region->begin, bytes);
+        for (std::size_t c = 0; c < cells.count; ++c) cells.first[c].write = stamp;
+    });
 }
 
 void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
@@ -215,20 +269,17 @@ unsigned Checker::rank_at(std::uintptr_t address) const {
 }
 
 void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
-    if (one.bytes <= 16 && one.address % one.bytes != 0) {
+    // Where the copy engine begins has been checked when it was asked.
+    if (one.bytes <= 16 && one.address % one.bytes != 0 && !(one.flags & Stamp::COPY)) {
         find("misaligned access", one);
         refusal = "a misaligned access ends the launch";
         return;
     }
     if (space == Space::global) {
         check_waited(one);
-        if (regions_.empty() || !regions_[last_region_].holds(one.address)) {
-            const auto holds = [&](const Region& region) { return region.holds(one.address); };
-            const auto region = std::find_if(regions_.begin(), regions_.end(), holds);
-            if (region == regions_.end()) return outside(one);
-            last_region_ = std::size_t(region - regions_.begin());
-        }
-        Region& region = regions_[last_region_];
+        Region* const found = region_of(one.address);
+        if (found == nullptr) return outside(one);
+        Region& region = *found;
         const std::size_t in_region = one.address - region.begin;
         const bool reads = one.kind == AccessKind::read;
         if (!region.allows(in_region, one.bytes, reads)) return outside(one);
@@ -245,6 +296,16 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned 
         if (offset + one.bytes > layout_.dynamic_shared_bytes) return outside(one);
         touch(one, cells_of(dynamic_begin_ + offset, one.bytes, rank));
     }
+}
+
+Region* Checker::region_of(std::uintptr_t address) {
+    if (regions_.empty() || !regions_[last_region_].holds(address)) {
+        const auto holds = [&](const Region& region) { return region.holds(address); };
+        const auto region = std::find_if(regions_.begin(), regions_.end(), holds);
+        if (region == regions_.end()) return nullptr;
+        last_region_ = std::size_t(region - regions_.begin());
+    }
+    return &regions_[last_region_];
 }
 
 Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned rank) {
@@ -267,6 +328,7 @@ void Checker::read(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, std::uint16_t(one.thread), one.flags};
     // Whether every later write that the old read comes in conflict with does so with the new one too.
     const auto replaces = [&](const Stamp& old) {
+        if (old.time == Stamp::UNDER_WAY) return false;
         return old.time < cells.oldest || (old.time - start < span && !Ordering::is_tensor_cores(old)) ||
                (old.actor == one.thread && old.time >= start) ||
                (order_.is_cluster() && order_.before(old, one.thread, one.flags & Stamp::FRAGMENT));
@@ -297,7 +359,7 @@ void Checker::write(const Visit& one, const Cells& cells) {
         const bool both_atomic = cell.write.flags & one.flags & Stamp::ATOMIC;
         if (cell.write.time >= cells.oldest && !both_atomic) check_order(one, cell.write, did(cell.write));
         for (Stamp& read : cell.reads) {
-            if (read.time >= cells.oldest) check_order(one, read, DID[0]);
+            if (read.time >= cells.oldest) check_order(one, read, did_read(read));
             read.time = 0;
         }
         cell.write = stamp;
@@ -340,9 +402,10 @@ void Checker::find(const char* kind, const Visit& one, const Stamp* other, const
     if (!findings_.is_new(kind, one.site, other ? other->site : 0)) return;
     Finding finding{};
     finding.kind = kind;
-    const char* const does = one.flags & Stamp::ARRIVAL ? "arrives at"
-                             : one.flags & Stamp::COPY  ? "starts a copy to"
-                                                        : DOES[int(one.kind)];
+    const char* const does = one.flags & Stamp::ARRIVAL     ? "arrives at"
+                             : !(one.flags & Stamp::COPY)   ? DOES[int(one.kind)]
+                             : one.kind == AccessKind::read ? "starts a store of"
+                                                            : "starts a copy to";
     finding.party = party(one.thread, blocks_[rank_of(one.thread)].index, one.site, does);
     finding.has_place = true;
     finding.place = place(one.address, one.bytes, rank_of(one.thread));

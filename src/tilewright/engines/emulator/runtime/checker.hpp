@@ -38,6 +38,9 @@ class Checker : public Observer {
     void copy_landed(const GpuThread& thread, const CopyAccess& copy) override;
     void tile_started(const GpuThread& thread, const TileCopy& copy, const void* barrier) override;
     void tile_landed(const TileCopy& copy, const void* barrier) override;
+    void store_started(const GpuThread& thread, const TileStore& store) override;
+    void store_read(const GpuThread& thread, const TileStore& store) override;
+    void store_written(const GpuThread& thread, const TileStore& store) override;
     void barrier_made(const GpuThread& thread, const Call&, const void* barrier) override {
         order_.barrier_made(thread.actor, barrier);
     }
@@ -86,6 +89,8 @@ class Checker : public Observer {
         return layout_.dynamic_shared + rank * layout_.dynamic_shared_stride;
     }
     void set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp);
+    void set_stored(const TileStore& store, const Stamp& stamp);
+    Region* region_of(std::uintptr_t address);
 
     void outside(const Visit& visit);
     void find(const char* kind, const Visit& visit, const Stamp* other = nullptr, const char* other_did = "");

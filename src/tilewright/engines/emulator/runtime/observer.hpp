@@ -31,6 +31,9 @@
 //   tile_started, tile_landed
 //       A tile of a tensor map: the same, but it lands when the threads waiting at its barrier can only go on with it.
 //       No thread carries it out. One that goes to several blocks of a cluster starts and lands once for each of them.
+//   store_started, store_read, store_written
+//       A tile of a tensor map that goes to global memory: started by a thread; shared memory read, when that thread has
+//       waited for it; written, when the thread has waited for all of it or its block ends.
 //   barrier_made, barrier_arrived, barrier_passed, phase_ended
 //       mbarriers. `passed`: a thread goes on from its wait. `ended`: all arrivals and bytes of the phase have come.
 //   fence_async
@@ -63,6 +66,7 @@ namespace simt {
 struct GpuThread;  // block_runner.hpp: index, lane, number (in its block), warp
 struct Warp;       // block_runner.hpp: threads (of its lanes), number (in its block)
 struct TileCopy;   // async_copies.hpp
+struct TileStore;  // async_copies.hpp
 struct Warpgroup;  // wgmma.hpp: threads
 
 enum class AccessKind : std::uint8_t { read, write, atomic };
@@ -130,6 +134,9 @@ class Observer {
     virtual void copy_landed(const GpuThread&, const CopyAccess&) {}
     virtual void tile_started(const GpuThread&, const TileCopy&, const void* /*barrier*/) {}
     virtual void tile_landed(const TileCopy&, const void* /*barrier*/) {}
+    virtual void store_started(const GpuThread&, const TileStore&) {}
+    virtual void store_read(const GpuThread&, const TileStore&) {}
+    virtual void store_written(const GpuThread&, const TileStore&) {}
     virtual void barrier_made(const GpuThread&, const Call&, const void* /*barrier*/) {}
     virtual void barrier_arrived(const GpuThread&, const Call&, const void* /*barrier*/) {}
     virtual void barrier_passed(const GpuThread&, const Call&, const void* /*barrier*/) {}

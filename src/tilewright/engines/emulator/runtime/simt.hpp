@@ -208,6 +208,9 @@ __forceinline__ float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c
 __forceinline__ int __popc(unsigned x) { return __builtin_popcount(x); }
 __forceinline__ int __ffs(int x) { return __builtin_ffs(x); }
 __forceinline__ int __clz(int x) { return x == 0 ? 32 : __builtin_clz(x); }
+__forceinline__ unsigned __funnelshift_l(unsigned low, unsigned high, unsigned bits) {
+    return ((std::uint64_t(high) << 32 | low) << bits % 32) >> 32;
+}
 
 template <typename T>
 __forceinline__ T __ldg(const T* address) {

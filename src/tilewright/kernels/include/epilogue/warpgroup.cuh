@@ -1,76 +1,140 @@
 // A warpgroup's sums (wgmma.cuh), from registers to memory.
 //
-// Of 8 columns, the four lanes of a quad have two each. Elements of 16 bits are exchanged between the lanes, so that each
-// stores 8 columns of a row at once, and the quad 64 bytes in a row; before, these are 16 bytes, half a sector:
+// Of 8 columns, the four lanes of a quad have a pair each. Pairs of 16-bit elements are exchanged between the lanes, so that
+// each stores a piece of 16 bytes, and the quad 64 bytes in a row:
 //
 //     columns   0-7      8-15     16-23    24-31               0-7      8-15     16-23    24-31
 //     lane      0 1 2 3  0 1 2 3  0 1 2 3  0 1 2 3     ->      0 0 0 0  1 1 1 1  2 2 2 2  3 3 3 3
+//
+// Pieces start at multiples of 16 bytes. Where a row starts `shift` elements behind one, its pairs move on by shift / 2 places,
+// and the place says which piece a lane stores; if shift is odd, each piece moves on by one more element. shift = 5:
+//
+//     place             0     1     2     3     0     1     2     3     0     1     2     3
+//     lane                          0     1     2     3     0     1     2     3     0     1
+//     its columns                   0 1   2 3   4 5   6 7   8 9  10 11 12 13 14 15 16 17 18 19
+//     pieces         |  -  -  -  -  -  0  1 2 | 3 4   5 6   7 8   9 10 |11 12 13 14 15 16 17 18 |
+//
+// Other tiles may have the rest of a row's first and last piece, of which each element is stored on its own.
 #pragma once
 
 #include "epilogue/result.cuh"
 
-// words[i] of lane j of each quad becomes words[j] of lane i.
-__device__ __forceinline__ void transpose_in_quad(unsigned (&words)[4]) {
-    const unsigned lane = threadIdx.x % 4;
+// How a row of 16-bit elements lies in memory, by positions: 0 is the last multiple of 16 bytes before its first element. All
+// rows of a thread lie alike: 8 rows are a multiple of 16 bytes.
+struct Pieces {
+    int shift, end;  // the row's first position, and the one behind its last
+    int from, to;    // whole pieces lie between these
+
+    template <typename T>
+    __device__ __forceinline__ Pieces(const T* row, int columns)
+        : shift(ALIGNED ? 0 : reinterpret_cast<unsigned long long>(row) / sizeof(T) % 8),
+          end(shift + columns),
+          from((shift + 7) & ~7),
+          to(end & ~7) {}
+};
+
+// words[i] of the lane at place j becomes words[j] of the one at place i.
+__device__ __forceinline__ void transpose_in_quad(unsigned (&words)[4], int place, int shift) {
 #pragma unroll
     for (int distance = 1; distance < 4; distance *= 2) {
-        const bool upper = lane & distance;
+        const bool upper = place & distance;
+        // Moved on by 1 or 3 places, the lanes at places 0 and 1, and those at 2 and 3, are 0 and 3, and 1 and 2.
+        const int apart = distance == 1 ? 1 | (shift & 2) : distance;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             if (i & distance) continue;
             unsigned &low = words[i], &high = words[i + distance];
-            const unsigned got = __shfl_xor_sync(0xffffffff, upper ? low : high, distance);
+            const unsigned got = __shfl_xor_sync(0xffffffff, upper ? low : high, apart);
             (upper ? low : high) = got;
         }
     }
 }
 
-// Stores 32 columns of 16-bit elements from `col` on, of rows that start at a multiple of 16 bytes; `sums` are those of this
-// thread's first pair, and 4 further on those of the next. of_columns: the bias of its pairs.
+// Stores 32 columns of a row, or those of them that the row has, from column `first` on. origin: position 0; words: this
+// thread's pair of each 8 columns; before: its pair of the 8 columns before these, then of the last 8 of these.
 template <typename T>
-__device__ __forceinline__ void store_32_columns(const Result<T>& result, int row, int col, const float* sums, float of_row,
-                                                 const float* of_columns) {
-    const int lane = threadIdx.x % 4;
-    unsigned words[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        float pair[] = {sums[4 * i], sums[4 * i + 1]};
-        result.finish_pair(pair, row, col + 8 * i + 2 * lane, of_row, &of_columns[2 * i]);
-        store_run<2>(reinterpret_cast<T*>(&words[i]), pair);
-    }
-    transpose_in_quad(words);
-    if (EDGES && row >= result.m) return;
-    col += 8 * lane;
-    T* const d = at(result.D, result.ldd, row, col);
-    if (!EDGES || col + 8 <= result.n) {
-        *reinterpret_cast<uint4*>(d) = make_uint4(words[0], words[1], words[2], words[3]);
-    } else {
+__device__ __forceinline__ void store_32_columns(T* origin, bool exists, const Pieces& pieces, int first,
+                                                 unsigned (&words)[4], unsigned& before) {
+    const int lane = threadIdx.x % 4, place = (lane + pieces.shift / 2) % 4;
+    if (exists && (first < pieces.from || first + 32 + pieces.shift > pieces.to)) {
+        const int own = pieces.shift + first + 2 * lane;
+        T* const d = origin + own;
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            if (col + i < result.n) d[i] = reinterpret_cast<const T*>(words)[i];
+            const int offset = i / 2 * 8 + i % 2, at = own + offset;
+            const bool in_piece = pieces.from <= at && at < pieces.to;
+            if (!in_piece && at < pieces.end) d[offset] = reinterpret_cast<const T*>(words)[i];
+        }
+    }
+    const unsigned pair_before = before;
+    before = words[3];
+    if (!ALIGNED && place < lane) {  // moved on to the next piece
+#pragma unroll
+        for (int i = 3; i > 0; --i) words[i] = words[i - 1];
+        words[0] = pair_before;
+    }
+    transpose_in_quad(words, place, pieces.shift);
+    if (!ALIGNED) {
+        // The last pair of the piece before. That of these 32 columns' first piece is from the 8 columns before them.
+        const unsigned end_before = __shfl_sync(0xffffffff, place == 3 ? pair_before : words[3], lane + 3, 4);
+        const int bits = pieces.shift % 2 * 16;
+#pragma unroll
+        for (int i = 3; i > 0; --i) words[i] = __funnelshift_l(words[i - 1], words[i], bits);
+        words[0] = __funnelshift_l(end_before, words[0], bits);
+    }
+    const int at = first + 8 * place;
+    if (exists && pieces.from <= at && at < pieces.to) {
+        reinterpret_cast<uint4*>(origin)[at / 8] = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+}
+
+// Stores 16-bit elements of two rows, `row` and 8 further, from column `col` on: `sums` has this thread's pairs.
+template <typename T, int COUNT>
+__device__ __forceinline__ void store_pieces(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+                                             const float (&of_rows)[2]) {
+    constexpr int PAIRS = COUNT / 4;  // of a row
+    const Pieces pieces(at(result.D, result.ldd, row, col), EDGES ? min(result.n - col, 8 * PAIRS) : 8 * PAIRS);
+    unsigned before[2] = {};
+#pragma unroll
+    for (int first = 0; first < PAIRS; first += 4) {
+        float of_columns[4][2];
+        const auto column = [&](int i) { return col + 8 * (first + i) + static_cast<int>(threadIdx.x % 4) * 2; };
+        const auto load_bias = [&](int i) {
+            of_columns[i][0] = result.bias.of_column(column(i));
+            of_columns[i][1] = result.bias.of_column(column(i) + 1);
+        };
+        // Unaligned rows leave too few registers to keep the bias for both.
+#pragma unroll
+        for (int i = 0; ALIGNED && i < 4 && first + i < PAIRS; ++i) load_bias(i);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int at_row = row + 8 * half;
+            unsigned words[4] = {};
+#pragma unroll
+            for (int i = 0; i < 4 && first + i < PAIRS; ++i) {
+                if (!ALIGNED) load_bias(i);
+                const float* const of_pair = &sums[4 * (first + i) + 2 * half];
+                float pair[] = {of_pair[0], of_pair[1]};
+                result.finish_pair(pair, at_row, column(i), of_rows[half], of_columns[i]);
+                store_run<2>(reinterpret_cast<T*>(&words[i]), pair);
+            }
+            T* const origin = at(result.D, result.ldd, at_row, col - pieces.shift);
+            store_32_columns(origin, !EDGES || at_row < result.m, pieces, 8 * first, words, before[half]);
         }
     }
 }
 
-// Stores 8 * PAIRS columns from `col` on of two rows, `row` and 8 further, of which `sums` has this thread's pairs.
-template <int PAIRS, typename T>
-__device__ __forceinline__ void store_columns(const Result<T>& result, int row, int col, const float* sums,
-                                              const float (&of_rows)[2]) {
-    const int lane = threadIdx.x % 4;
-    float of_columns[2 * PAIRS];
+// The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are.
+template <typename T, int COUNT>
+__device__ __forceinline__ void store_pairs(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+                                            const float (&of_rows)[2]) {
 #pragma unroll
-    for (int i = 0; i < 2 * PAIRS; ++i) of_columns[i] = result.bias.of_column(col + i / 2 * 8 + lane * 2 + i % 2);
-    if constexpr (PAIRS == 4 && sizeof(T) == 2 && ALIGNED) {
-        store_32_columns(result, row, col, sums, of_rows[0], of_columns);
-        store_32_columns(result, row + 8, col, sums + 2, of_rows[1], of_columns);
-    } else {
+    for (int i = 0; i < COUNT / 4; ++i) {
+        const int at_col = col + 8 * i + threadIdx.x % 4 * 2;
+        const float of_columns[] = {result.bias.of_column(at_col), result.bias.of_column(at_col + 1)};
 #pragma unroll
-        for (int i = 0; i < PAIRS; ++i) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const float* const pair = sums + 4 * i + 2 * half;
-                result.store_pair(row + 8 * half, col + 8 * i + lane * 2, pair, of_rows[half], &of_columns[2 * i]);
-            }
+        for (int half = 0; half < 2; ++half) {
+            result.store_pair(row + 8 * half, at_col, &sums[4 * i + 2 * half], of_rows[half], of_columns);
         }
     }
 }
@@ -78,11 +142,11 @@ __device__ __forceinline__ void store_columns(const Result<T>& result, int row, 
 // The 64 rows that a warpgroup has sums of, with element (row, col) of the result at their corner.
 template <typename T, int COUNT>
 __device__ __forceinline__ void store_warpgroup(const Result<T>& result, int row, int col, const float (&sums)[COUNT]) {
-    constexpr int PAIRS = COUNT / 4;  // of a row
     row += threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
     const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
-#pragma unroll
-    for (int i = 0; i < PAIRS / 4; ++i) store_columns<4>(result, row, col + 32 * i, &sums[16 * i], of_rows);
-    constexpr int LEFT = PAIRS % 4;
-    if constexpr (LEFT > 0) store_columns<LEFT>(result, row, col + 8 * (PAIRS - LEFT), &sums[4 * (PAIRS - LEFT)], of_rows);
+    if constexpr (sizeof(T) == 2) {
+        store_pieces(result, row, col, sums, of_rows);
+    } else {
+        store_pairs(result, row, col, sums, of_rows);
+    }
 }

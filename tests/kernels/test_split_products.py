@@ -1,0 +1,112 @@
+"""Float32 products made of products of 16-bit terms, on the emulator, which adds as tensor cores do."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tilewright
+from hostile import EXACT, ORDINARY
+from library_cases import cases, check, findings, kinds
+from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
+from tilewright.kernels import find
+from tilewright.problem import LAYOUTS
+
+FORMS = [
+    ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
+    ("gemm_bf16x6", {"BN": 32, "SPLITS": 2}),
+    ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}),
+]
+LEFT = {"gemm_bf16x6": 0.0, "gemm_bf16x3": 2.0**-15}
+"""What products of the terms leave of a product at most, as a part of it, but for float32's own rounding."""
+
+forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
+
+
+@forms
+@given(data=st.data())
+@drawing(12)
+def test_a_drawn_problem_is_right(name, overrides, data):
+    kernel = find(name)
+    check(ENGINE, kernel, kernel.config(overrides), data.draw(cases(kernel, kinds(kernel, overrides))), left=LEFT[name])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_problem_that_tiles_divide_is_right_in_every_order(layout):
+    kernel = find("gemm_bf16x6")
+    config = kernel.config(FORMS[0][1])
+    tile = kernel.tile(config)
+    check(ENGINE, kernel, config, of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k))
+
+
+def product(a, b, name="gemm_bf16x6"):
+    return tilewright.matmul(a, b, kernel=name, engine=ENGINE).astype(np.float64)
+
+
+def errors(result, a, b):
+    """The largest error of an element over (|A| @ |B|), and the relative Frobenius error."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    exact, size = a @ b, abs(a) @ abs(b)
+    difference = abs(result - exact)
+    return (difference / np.where(size, size, 1)).max(), np.linalg.norm(difference) / (np.linalg.norm(exact) or 1)
+
+
+ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
+"""Inputs of which one product makes up most of an element: its rounding is all the error that float32 shows."""
+UNIT = 2.0**-24
+
+
+@pytest.mark.parametrize("k", [64, 200, 1024])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_six_products_err_no_more_than_sums_in_float32(name, k):
+    """Than sums one after the other, each rounded, as a thread makes them."""
+    a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
+    sums = np.zeros((64, 64), np.float32)
+    for i in range(k):
+        sums += a[:, i : i + 1] * b[i]
+    of_elements, of_all = errors(product(a, b), a, b)
+    usual, usual_of_all = errors(sums.astype(np.float64), a, b)
+    assert of_elements <= 1.5 * usual
+    assert of_all <= (3 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
+
+
+@pytest.mark.parametrize("k", [1, 7, 30])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_short_sums_of_six_products_err_by_a_few_units(name, k):
+    """Sums of float32 err by less there, one by no more than one unit."""
+    a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
+    assert errors(product(a, b), a, b)[0] <= 6 * UNIT
+
+
+@pytest.mark.parametrize("k", [5, 64, 130])
+@pytest.mark.parametrize("name", EXACT)
+def test_six_products_are_exact_where_float32_is(name, k):
+    a, b = EXACT[name](np.random.default_rng(k), 48, 40, k)
+    np.testing.assert_array_equal(product(a, b), a.astype(np.float64) @ b.astype(np.float64))
+
+
+def test_errors_do_not_grow_with_k_as_those_of_tensor_cores():
+    """On numbers of one sign all that a long sum cuts off points one way: a step's sums begin anew."""
+    random = np.random.default_rng(0)
+    a, b = (random.uniform(0, 1, shape).astype(np.float32) for shape in ((64, 4096), (4096, 64)))
+    _, short = errors(product(a[:, :64], b[:64]), a[:, :64], b[:64])
+    _, long = errors(product(a, b), a, b)
+    assert long < 8 * short, "64 steps"
+
+
+def test_three_products_leave_what_two_terms_do_not_hold():
+    a, b = ORDINARY["normal"](np.random.default_rng(0), 64, 64, 300)
+    _, of_three = errors(product(a, b, "gemm_bf16x3"), a, b)
+    _, of_six = errors(product(a, b), a, b)
+    assert 2.0**-19 < of_three < 2.0**-16
+    assert of_six < 2.0**-22
+
+
+@pytest.mark.parametrize("way", WAYS)
+@forms
+def test_the_checker_finds_nothing(name, overrides, way):
+    kernel = find(name)
+    config, (extra, gap) = kernel.config(overrides), WAYS[way]
+    tile = kernel.tile(config)
+    sizes = (tile.m + extra, tile.n + extra, 2 * tile.k + extra)
+    assert findings(kernel, config, of_size(kernel, "NN", *sizes, gap), left=LEFT[name]) == []
