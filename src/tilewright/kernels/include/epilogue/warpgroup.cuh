@@ -118,6 +118,7 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
                 result.finish_pair(pair, at_row, column(i), of_rows[half], of_columns[i]);
                 store_run<2>(reinterpret_cast<T*>(&words[i]), pair);
             }
+            __syncwarp();  // C may be D: other lanes store what this one has read
             T* const origin = at(result.D, result.ldd, at_row, col - pieces.shift);
             store_32_columns(origin, !EDGES || at_row < result.m, pieces, 8 * first, words, before[half]);
         }
