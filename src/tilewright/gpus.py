@@ -123,12 +123,15 @@ class Gpu:
         return 2 * self.multiprocessors * self.multiprocessor.lanes * self.clock_mhz / 1e6
 
     def peak_tflops(self, arithmetic: str) -> float:
-        """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16' or 'bfloat16'.
+        """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16', 'bfloat16' or 'bf16x6', where each product
+        is made of six of bfloat16.
 
         Where the tensor cores do not have it, the FP32 lanes do it.
         """
         sm = self.multiprocessor
         products = {"float32": 0, "tf32": sm.tf32_products}.get(arithmetic, sm.half_products)
+        if made_of := re.fullmatch(r"bf16x(\d)", arithmetic):
+            products //= int(made_of[1])
         if "GeForce" in self.names:
             products //= 2
         return self.tflops * max(products, sm.lanes) / sm.lanes

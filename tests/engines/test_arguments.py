@@ -16,6 +16,7 @@ from tilewright.kernels.spec import (
     TMA_ARGUMENTS,
     TMA_RUNG_ARGUMENTS,
     TMA_STORE_RUNG_ARGUMENTS,
+    Split,
 )
 from tilewright.problem import Layout, Problem
 
@@ -169,7 +170,10 @@ def test_a_blank_map_stays_blank():
 
 
 def test_a_copy_says_where_from_and_with_which_strides():
-    copies = (Copy("A", 0, 3, 7, 2, False, 8, 2**35, 8), Copy("B", 256, 5, 7, 1, True, 9, 0, 12))
+    copies = (
+        Copy("A", 0, Split("float32", 1), 3, 7, 2, False, 8, 2**35, 8),
+        Copy("B", 256, Split("float32", 1), 5, 7, 1, True, 9, 0, 12),
+    )
     job = copying(PROBLEM, copies)
     bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
     a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 48))

@@ -82,10 +82,9 @@ def config_of(kernel, preset):
 def sample(kernel, preset, start=0):
     """Variants of a kernel: every layout, element type, epilogue and guard, though not each with each."""
     layouts = LAYOUTS.get((kernel.name, preset), kernel.takes.layouts)
-    count = max(
-        len(layouts), len(ACCESSES), len(SAMPLED_EPILOGUES), len(kernel.takes.factors), len(kernel.takes.results)
-    )
-    ways = (ACCESSES, kernel.takes.factors, kernel.takes.results, layouts, SAMPLED_EPILOGUES)
+    factors = (kernel.split.dtype,) if kernel.split else kernel.takes.factors
+    count = max(len(layouts), len(ACCESSES), len(SAMPLED_EPILOGUES), len(factors), len(kernel.takes.results))
+    ways = (ACCESSES, factors, kernel.takes.results, layouts, SAMPLED_EPILOGUES)
     for number in range(start, start + count):
         guards, *rest = (way[number % len(way)] for way in ways)
         yield Variant(*guards, *rest)
@@ -105,13 +104,15 @@ def test_a_shipped_config_does_not_spill(number, case):
 
 
 @pytest.mark.parametrize(
-    "overrides",
+    ("name", "overrides"),
     [
-        {"BM": 256, "BN": 192, "STAGES": 3},
-        {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER": 2},
-        {"BM": 128, "BN": 192, "PINGPONG": 1, "CLUSTER": 2},
-        {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER": 2},
-        {"BM": 128, "BN": 256, "SPLITS": 2},
+        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3}),
+        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER": 2}),
+        ("gemm_sm90", {"BM": 128, "BN": 192, "PINGPONG": 1, "CLUSTER": 2}),
+        ("gemm_sm90", {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER": 2}),
+        ("gemm_sm90", {"BM": 128, "BN": 256, "SPLITS": 2}),
+        ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}),
+        ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}),
     ],
     ids=str,
 )
@@ -124,8 +125,8 @@ def test_a_shipped_config_does_not_spill(number, case):
     ],
     ids=lambda variant: variant.result,
 )
-def test_the_largest_tiles_of_warpgroups_do_not_spill(overrides, variant):
-    kernel = find("gemm_sm90")
+def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant):
+    kernel = find(name)
     config = kernel.config(overrides)
     compiled = nvrtc.compile(kernel, config, variant, "sm_90a")
     assert compiled.report.spill_bytes == 0

@@ -1,7 +1,6 @@
 """The kernel `relayout`, run by the emulator: copies of matrices, transposed or not, split into terms or not."""
 
 import ctypes
-import math
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 
 import tilewright
 from hostile import EXACT, ORDINARY
 from library_cases import cases, check, findings, kinds
-from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 from tilewright.kernels import find
 from tilewright.problem import LAYOUTS
 

@@ -108,8 +108,9 @@ class BlockCounts:
 
     def _run(self, problem: Problem, blocks: Sequence[int] | None) -> tuple[Counts, NDArray[np.float32]]:
         """Counts of these blocks, and C."""
-        a = _zeros(problem.m, problem.k, problem.a, problem.dtype)
-        b = _zeros(problem.k, problem.n, problem.b, problem.dtype)
+        terms = self.kernel.split.terms if self.kernel.split else 1
+        a = _zeros(problem.m, problem.k, problem.a, problem.dtype, terms)
+        b = _zeros(problem.k, problem.n, problem.b, problem.dtype, terms)
         c = _zeros(problem.m, problem.n, problem.d, problem.result)
         result: NDArray[np.float32] = c.owner[: problem.m, : problem.n]
         result[:] = _UNWRITTEN
@@ -164,9 +165,9 @@ def _placed(sites: Sequence[Site]) -> Iterator[tuple[Site, SourceLine | None, So
             yield site, inner, outer
 
 
-def _zeros(rows: int, cols: int, layout: Layout, dtype: str) -> Matrix:
-    """A matrix of zeros; memory that nobody touches costs none."""
-    (lines, _), ld = layout.lines(rows, cols), max(layout.ld, 1)
+def _zeros(rows: int, cols: int, layout: Layout, dtype: str, terms: int = 1) -> Matrix:
+    """A matrix of zeros, or as many behind each other as there are terms; memory that nobody touches costs none."""
+    lines, ld = terms * layout.lines(rows, cols)[0], max(layout.ld, 1)
     item = np.dtype(dtype).itemsize
     memory = np.zeros(lines * ld * item + _ALIGNMENT, dtype=np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT

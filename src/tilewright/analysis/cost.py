@@ -200,7 +200,7 @@ class CostModel:
         held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, copies_a, copies_b = room
         if not held:
             return None
-        multiprocessors, tiles, copied = self._multiprocessors, batch * down * across, 0
+        multiprocessors, tiles, copied = self._multiprocessors, batch * down * across, 0.0
         if self._split:
             copied = (1 + self._read) * (a_bytes + b_bytes)
         elif self._copies:

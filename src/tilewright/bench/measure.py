@@ -100,7 +100,7 @@ def measure(
     """
     operands = Operands.draw(problem, scalars)
     sets = operand_sets(engine, operands)
-    precisions = dict.fromkeys(kernel.precision for kernel, _ in choices)
+    precisions = dict.fromkeys(_rounding(kernel) for kernel, _ in choices)
     rivals_by_precision = {
         named: library.works(problem, sets, named, scalars) if library else {} for named in precisions
     }
@@ -131,9 +131,15 @@ def measure(
         for precision, named in rivals_by_precision.items()
     }
     return [
-        _record(engine, choice, operands, time, error, baselines[choice.kernel.precision])
+        _record(engine, choice, operands, time, error, baselines[_rounding(choice.kernel)])
         for choice, time, error in zip(choices, times[: len(works)], errors, strict=True)
     ]
+
+
+def _rounding(kernel: Kernel) -> str | None:
+    """What factors of the baseline are rounded to: the same as the kernel's. No library has products of terms: a kernel
+    of these is compared with the product of the factors as they are."""
+    return None if kernel.split else kernel.precision
 
 
 def _baseline(

@@ -11,7 +11,7 @@ from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
-"""What the L2 cache serves at a time: a line of a tile that begins elsewhere is two requests. Terms have lines that do not."""
+"""What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
 _NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride")
 """Fields of a `Copy` that parameters of `relayout` are named after."""
 

@@ -69,7 +69,16 @@ def of_terms(
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
     """
     terms = 1 if split is None else split.terms
-    factors = ("float16", "bfloat16") if split is None else ("float32",)
+    factors: tuple[str, ...] = ("float16", "bfloat16")
+    promoting: tuple[Parameter, ...] = ()
+    in_steps: tuple[Constraint, ...] = ()
+    constants = {"TERMS": terms}
+    if split is None:
+        constants["PROMOTE"] = warpgroups.LINE  # of no effect
+    else:
+        factors = ("float32",)
+        promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
+        in_steps = (Constraint(lambda c: c.PROMOTE in (16, 32, 64), "PROMOTE must be 16, 32 or 64, a part of a step"),)
     return Kernel(
         rung=0,
         name=name,
@@ -83,11 +92,7 @@ def of_terms(
             Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
             Parameter("CLUSTER", 1, (1, 2), "blocks that load tiles of B for each other"),
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
-            *(
-                (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
-                if split
-                else ()
-            ),
+            *promoting,
         ),
         constraints=(
             Constraint(
@@ -116,12 +121,10 @@ def of_terms(
                 ),
                 "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
             ),
-            Constraint(
-                lambda c: c.get("PROMOTE", 16) in (16, 32, 64), "PROMOTE must be 16, 32 or 64: a part of a step along k"
-            ),
+            *in_steps,
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN", terms)),
         ),
-        constants=lambda config: {"TERMS": terms},
+        constants=lambda config: constants,
         tile=warpgroups.tile,
         block=lambda config: ((1 + _CONSUMERS) * warpgroups.THREADS, 1, 1),
         cost=replace(
@@ -136,7 +139,7 @@ def of_terms(
         cluster=lambda config: config.CLUSTER * config.SPLITS,
         vectorized=True,
         takes=replace(EVERYTHING, factors=factors, least_capability=(9, 0), architectures=("sm_90a",)),
-        precision=split and f"{split.dtype}x{terms * (terms + 1) // 2}",
+        precision=split and name.removeprefix("gemm_"),
         arguments=("sizes", "A_map", "B_map", "output"),
         shared_bytes=lambda config, layout: _shared_bytes(config, layout, terms),
         tensor_maps=_boxes,
