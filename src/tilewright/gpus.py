@@ -123,8 +123,8 @@ class Gpu:
         return 2 * self.multiprocessors * self.multiprocessor.lanes * self.clock_mhz / 1e6
 
     def peak_tflops(self, arithmetic: str) -> float:
-        """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16', 'bfloat16' or 'bf16x6', where each product
-        is made of six of bfloat16.
+        """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16', 'bfloat16' or 'bf16x6', where each
+        product is made of six of bfloat16.
 
         Where the tensor cores do not have it, the FP32 lanes do it.
         """

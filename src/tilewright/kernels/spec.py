@@ -206,9 +206,9 @@ class Kernel:
     arguments: tuple[str, ...] = RUNG_ARGUMENTS
     """Its parameters, by the names that engines/arguments.py lays out."""
     precision: str | None = None
-    """What factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as 'bf16x6'; None
-    where factors are taken as they come. Such a kernel does not keep on every input what its element type promises, and
-    runs only where it is named."""
+    """What factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as 'bf16x6'.
+    None where factors are taken as they come. Such a kernel does not keep on every input what its element type
+    promises, and runs only where it is named."""
     shared_bytes: Callable[[Config, str], int] = lambda config, layout: 0
     """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
     constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
