@@ -93,34 +93,27 @@ template <typename T, int COUNT>
 __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
                                              const float (&of_rows)[2]) {
     constexpr int PAIRS = COUNT / 4;  // of a row
-    const Pieces pieces(at(result.D, result.ldd, row, col), EDGES ? min(result.n - col, 8 * PAIRS) : 8 * PAIRS);
-    unsigned before[2] = {};
+    // Where rows are not aligned in any case: without checks, too much is computed at once for the registers.
+    constexpr bool CHECKS = EDGES || !ALIGNED;
+    const Pieces pieces(at(result.D, result.ldd, row, col), CHECKS ? min(result.n - col, 8 * PAIRS) : 8 * PAIRS);
 #pragma unroll
-    for (int first = 0; first < PAIRS; first += 4) {
-        float of_columns[4][2];
-        const auto column = [&](int i) { return col + 8 * (first + i) + static_cast<int>(threadIdx.x % 4) * 2; };
-        const auto load_bias = [&](int i) {
-            of_columns[i][0] = result.bias.of_column(column(i));
-            of_columns[i][1] = result.bias.of_column(column(i) + 1);
-        };
-        // Unaligned rows leave too few registers to keep the bias for both.
+    for (int half = 0; half < 2; ++half) {
+        const int at_row = row + 8 * half;
+        T* const origin = at(result.D, result.ldd, at_row, col - pieces.shift);
+        unsigned before = 0;
 #pragma unroll
-        for (int i = 0; ALIGNED && i < 4 && first + i < PAIRS; ++i) load_bias(i);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int at_row = row + 8 * half;
+        for (int first = 0; first < PAIRS; first += 4) {
             unsigned words[4] = {};
 #pragma unroll
-            for (int i = 0; i < 4 && first + i < PAIRS; ++i) {
-                if (!ALIGNED) load_bias(i);
-                const float* const of_pair = &sums[4 * (first + i) + 2 * half];
-                float pair[] = {of_pair[0], of_pair[1]};
-                result.finish_pair(pair, at_row, column(i), of_rows[half], of_columns[i]);
-                store_run<2>(reinterpret_cast<T*>(&words[i]), pair);
+            for (int i = first; i < first + 4 && i < PAIRS; ++i) {
+                const int at_col = col + 8 * i + static_cast<int>(threadIdx.x % 4) * 2;
+                const float of_columns[] = {result.bias.of_column(at_col), result.bias.of_column(at_col + 1)};
+                float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
+                result.finish_pair(pair, at_row, at_col, of_rows[half], of_columns);
+                store_run<2>(reinterpret_cast<T*>(&words[i - first]), pair);
             }
             __syncwarp();  // C may be D: other lanes store what this one has read
-            T* const origin = at(result.D, result.ldd, at_row, col - pieces.shift);
-            store_32_columns(origin, !EDGES || at_row < result.m, pieces, 8 * first, words, before[half]);
+            store_32_columns(origin, !CHECKS || at_row < result.m, pieces, 8 * first, words, before);
         }
     }
 }
