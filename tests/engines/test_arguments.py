@@ -17,6 +17,7 @@ from tilewright.kernels.spec import (
     TMA_RUNG_ARGUMENTS,
     TMA_STORE_RUNG_ARGUMENTS,
     Split,
+    scale_run,
 )
 from tilewright.problem import Layout, Problem
 
@@ -44,9 +45,9 @@ OUTPUT = struct(
 )
 WORKSPACE = struct(sums=POINTER, tickets=POINTER)
 COPY = struct(
-    **{"from": POINTER, "to": POINTER},
+    **{"from": POINTER, "to": POINTER, "scales": POINTER},
     matrix_stride=LONG,
-    **dict.fromkeys(("lines", "length", "matrices", "across", "ld_from", "ld"), INT),
+    **dict.fromkeys(("lines", "length", "matrices", "across", "ld_from", "ld", "along_k"), INT),
 )
 RUNG = named(M=INT, N=INT, K=INT, alpha=FLOAT, A=POINTER, lda=INT, B=POINTER, ldb=INT, beta=FLOAT, D=POINTER, ldd=INT)
 
@@ -171,17 +172,33 @@ def test_a_blank_map_stays_blank():
 
 def test_a_copy_says_where_from_and_with_which_strides():
     copies = (
-        Copy("A", 0, Split("float32", 1), 3, 7, 2, False, 8, 2**35, 8),
-        Copy("B", 256, Split("float32", 1), 5, 7, 1, True, 9, 0, 12),
+        Copy("A", 0, Split("float32", 1), 3, 7, 2, False, 8, 2**35, 8, True),
+        Copy("B", 256, Split("float32", 1), 5, 7, 1, True, 9, 0, 12, False),
     )
     job = copying(PROBLEM, copies)
     bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
-    a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 48))
+    a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 64))
     assert (a.lines, a.length, a.matrices, a.across, a.ld_from, a.matrix_stride) == (3, 7, 2, 0, 8, 2**35)
     assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.ld) == (5, 7, 1, 1, 9, 12)
     assert slots == (
         Slot(0, "pointer", "A"),
         Slot(8, "pointer", "relayout"),
-        Slot(48, "pointer", "B"),
-        Slot(56, "pointer", "relayout", 256),
+        Slot(64, "pointer", "B"),
+        Slot(72, "pointer", "relayout", 256),
     )
+
+
+def test_a_scaled_copy_says_where_its_scales_go():
+    split = Split("float16", 2, scaled=True)
+    copies = (
+        Copy("A", 0, split, 3, 7, 2, False, 8, 2**35, 64, True, 4096),
+        Copy("B", 256, split, 5, 7, 1, False, 9, 0, 64, False, 8192),
+    )
+    job = copying(PROBLEM, copies)
+    assert (job.config.TERMS, job.config.SCALED, job.variant.result) == (2, 1, "float16")
+    bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
+    assert [COPY.from_buffer_copy(bytes_, offset).along_k for offset in (0, 64)] == [1, 0]
+    assert Slot(16, "pointer", "relayout", 4096) in slots
+    assert Slot(80, "pointer", "relayout", 8192) in slots
+    runs = [scale_run(sides) for sides in (3, 7)]  # along k of A's lines, and across it of B's
+    assert [copy.scale_bytes for copy in copies] == [4 * 2 * runs[0], 4 * runs[1]]

@@ -185,14 +185,25 @@ VIOLATIONS["gemm_sm90"] = [
     ({"BM": 192}, "BM must be a multiple of 64, with PINGPONG=0 of 128, at most 256"),
     ({"BN": 100}, "BN must be a multiple of 8*CLUSTER, at most 256"),
     ({"BN": 72, "CLUSTER": 2}, "BN must be a multiple of 8*CLUSTER"),
-    ({"PINGPONG": 1}, "BM*BN must be at most 49152, with PINGPONG=1 24576"),
+    ({"PINGPONG": 1}, "BM*BN/256, with PINGPONG=1 BM*BN/128, must be at most 192"),
     ({"CLUSTER": 4}, "CLUSTER must be 1 or 2"),
     ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with BM=128, PINGPONG=0 and CLUSTER=1"),
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
     ({"SPLITS": 2, "STAGES": 2}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit"),
-    ({"BM": 256, "STAGES": 2}, "BM*BN must be at most 49152"),
+    ({"BM": 256, "STAGES": 2}, "BM*BN/256, with PINGPONG=1 BM*BN/128, must be at most 192"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"BN": 200, "STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
+VIOLATIONS["gemm_fp16x3"] = [
+    ({"BM": 192}, "BM must be a multiple of 64, with PINGPONG=0 of 128, at most 256"),
+    ({"BN": 100}, "BN must be a multiple of 8*CLUSTER, at most 256"),
+    ({"BM": 256, "STAGES": 2}, "BM*BN/256, with PINGPONG=1 BM*BN/128, and 3*BN/4 together must be at most 192"),
+    ({"CLUSTER": 4}, "CLUSTER must be 1 or 2"),
+    ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with BM=128, PINGPONG=0 and CLUSTER=1"),
+    ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),
+    ({"PROMOTE": 48}, "PROMOTE must be 16, 32 or 64"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 4}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
@@ -212,7 +223,7 @@ def test_a_broken_constraint_is_named_with_its_reason(name, overrides, words):
     assert name in str(caught.value)
 
 
-@pytest.mark.parametrize("kernel", [*LADDER, find("gemm_sm90")], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", [*LADDER, find("gemm_sm90"), find("gemm_fp16x3")], ids=lambda kernel: kernel.name)
 def test_no_constraint_is_left_out_above(kernel):
     broken = set()
     for overrides, words in VIOLATIONS[kernel.name]:

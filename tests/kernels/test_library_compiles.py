@@ -113,6 +113,7 @@ def test_a_shipped_config_does_not_spill(number, case):
         ("gemm_sm90", {"BM": 128, "BN": 256, "SPLITS": 2}),
         ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}),
         ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}),
+        ("gemm_fp16x3", {"BN": 144, "STAGES": 2}),
     ],
     ids=str,
 )

@@ -22,6 +22,7 @@ class Copy(ctypes.Structure):
     _fields_ = (
         ("source", ctypes.c_void_p),
         ("target", ctypes.c_void_p),
+        ("scales", ctypes.c_void_p),
         ("matrix_stride", ctypes.c_longlong),
         ("lines", ctypes.c_int),
         ("length", ctypes.c_int),
@@ -29,6 +30,7 @@ class Copy(ctypes.Structure):
         ("across", ctypes.c_int),
         ("ld_from", ctypes.c_int),
         ("ld", ctypes.c_int),
+        ("along_k", ctypes.c_int),
     )
 
 
@@ -51,7 +53,7 @@ def relaid(views, config, result=None):
         matrix_stride, line_stride, element_stride = (stride // view.itemsize for stride in view.strides)
         across = element_stride != 1
         numbers = matrix_stride, lines, length, matrices, across, element_stride if across else line_stride, ld
-        copies.append(Copy(view.ctypes.data, target.ctypes.data, *numbers))
+        copies.append(Copy(view.ctypes.data, target.ctypes.data, None, *numbers))
         targets.append(target)
     if len(copies) == 1:
         copies.append(Copy())

@@ -16,8 +16,10 @@ FORMS = [
     ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
     ("gemm_bf16x6", {"BN": 32, "SPLITS": 2}),
     ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}),
+    ("gemm_fp16x3", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "PROMOTE": 64}),
+    ("gemm_fp16x3", {"BN": 32, "SPLITS": 2}),
 ]
-LEFT = {"gemm_bf16x6": 0.0, "gemm_bf16x3": 2.0**-15}
+LEFT = {"gemm_bf16x6": 0.0, "gemm_bf16x3": 2.0**-15, "gemm_fp16x3": 2.0**-21}
 """What products of the terms leave of a product at most, as a part of it, but for float32's own rounding."""
 
 forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
@@ -32,11 +34,13 @@ def test_a_drawn_problem_is_right(name, overrides, data):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_problem_that_tiles_divide_is_right_in_every_order(layout):
-    kernel = find("gemm_bf16x6")
-    config = kernel.config(FORMS[0][1])
+@pytest.mark.parametrize(("name", "overrides"), [FORMS[0], FORMS[3]], ids=str)
+def test_a_problem_that_tiles_divide_is_right_in_every_order(name, overrides, layout):
+    kernel = find(name)
+    config = kernel.config(overrides)
     tile = kernel.tile(config)
-    check(ENGINE, kernel, config, of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k))
+    case = of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k)
+    check(ENGINE, kernel, config, case, left=LEFT[name])
 
 
 def product(a, b, name="gemm_bf16x6"):
@@ -56,16 +60,20 @@ ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
 UNIT = 2.0**-24
 
 
+def one_after_the_other(a, b):
+    """Sums in float32, each rounded, as a thread makes them."""
+    sums = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for i in range(a.shape[1]):
+        sums += a[:, i : i + 1] * b[i]
+    return sums.astype(np.float64)
+
+
 @pytest.mark.parametrize("k", [64, 200, 1024])
 @pytest.mark.parametrize("name", ORDINARY)
 def test_six_products_err_no_more_than_sums_in_float32(name, k):
-    """Than sums one after the other, each rounded, as a thread makes them."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
-    sums = np.zeros((64, 64), np.float32)
-    for i in range(k):
-        sums += a[:, i : i + 1] * b[i]
     of_elements, of_all = errors(product(a, b), a, b)
-    usual, usual_of_all = errors(sums.astype(np.float64), a, b)
+    usual, usual_of_all = errors(one_after_the_other(a, b), a, b)
     assert of_elements <= 1.5 * usual
     assert of_all <= (3 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
 
@@ -76,6 +84,27 @@ def test_short_sums_of_six_products_err_by_a_few_units(name, k):
     """Sums of float32 err by less there, one by no more than one unit."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     assert errors(product(a, b), a, b)[0] <= 6 * UNIT
+
+
+TOO_SMALL = {"log-normal, wide", "outliers of 2^50", "Vandermonde"}
+"""Inputs with elements further below the largest of 64 neighbours along k than two float16 terms reach."""
+
+
+@pytest.mark.parametrize("k", [64, 1024])
+@pytest.mark.parametrize("name", [name for name in ORDINARY if name not in TOO_SMALL])
+def test_three_products_of_scaled_terms_keep_21_bits(name, k):
+    """But in long sums of one sign, which float32 itself does not add up so exactly."""
+    a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
+    usual, _ = errors(one_after_the_other(a, b), a, b)
+    assert errors(product(a, b, "gemm_fp16x3"), a, b)[0] <= max(2.0**-21, usual / 2 if k > 64 else 0.0)
+
+
+@pytest.mark.parametrize("powers", [(100, -100), (-80, 10), (-100, 90)])
+def test_scales_hold_what_float16_does_not(powers):
+    a, b = ORDINARY["normal"](np.random.default_rng(0), 70, 50, 200)
+    near = product(a, b, "gemm_fp16x3")
+    scaled = product(a * np.float32(2.0 ** powers[0]), b * np.float32(2.0 ** powers[1]), "gemm_fp16x3")
+    np.testing.assert_array_equal(scaled, near * 2.0 ** sum(powers))
 
 
 @pytest.mark.parametrize("k", [5, 64, 130])

@@ -18,7 +18,7 @@ _TF32_INPUTS = 2.0**-11 * math.sqrt(2 / 7)
 _TWO_TERMS = math.sqrt(3) * 2.0**-16 / 7
 """What three products of two bfloat16 terms each leave of a product of random operands: see `limit`."""
 
-_LEFT = {"tf32": _TF32_INPUTS, "bf16x3": _TWO_TERMS}
+_LEFT = {"tf32": _TF32_INPUTS, "bf16x3": _TWO_TERMS, "fp16x3": _TWO_TERMS / 64}
 """By what factors are rounded to: the relative error of a product of random operands."""
 
 _ACTIVATION_UNITS = 8
@@ -134,6 +134,7 @@ def limit(problem: Problem, precision: str | None = None) -> float:
     - bf16x3: the second term is 2**-8 / sqrt(7) of an element in the root mean square, by the same reasoning as for
       TF32, and so is what it leaves of itself. So the square of that is left of each factor, and as much is the product
       of both second terms, which is not made: 3.8e-6 together. Twice that is allowed.
+    - fp16x3: the same with three bits more in each term, so 2**-6 of that.
     - An activation multiplies errors by its slope, and adds a few units of its own. Rounding the result to 16 bits
       adds half a unit in the last place of each element.
 

@@ -41,12 +41,14 @@ _PARAMETERS = {
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
     "tickets": "p:tickets",
+    "scales": "p:scales_a p:scales_b",
     **{
-        f"copy_{x}": f"p:from_{x} p:to_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} i:matrices_{x} "
-        f"i:across_{x} i:ld_from_{x} i:ld_copy_{x}"
+        f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} i:matrices_{x} "
+        f"i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
         for x in "ab"
     },
 }
+_SCALES = ("scales_a", "scales_b")
 _UNDIVIDED = Division(0, 0, 0, 0)._asdict()
 """For kernels that take sizes and share no tiles."""
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
@@ -133,6 +135,8 @@ def pack(
         template = bytes(filled)
     if sources:
         slots = tuple([_from(slot, sources[slot.source]) if slot.source in sources else slot for slot in slots])
+    if "scales" in kernel.arguments or "copy_a" in kernel.arguments:  # null where there are none
+        slots = tuple([slot for slot in slots if slot.source not in _SCALES])
     return template, slots
 
 

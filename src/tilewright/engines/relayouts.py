@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from tilewright.engines.arguments import Source
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import Config, Kernel, Split
+from tilewright.kernels.spec import SCALED_K, Config, Kernel, Split, scale_run
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
-_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride")
+_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "along_k")
 """Fields of a `Copy` that parameters of `relayout` are named after."""
 
 
@@ -36,11 +36,23 @@ class Copy(NamedTuple):
     matrix_stride: int
     ld: int
     """Elements from one line of the copy to the next. Its matrices are right behind each other, as are terms of one."""
+    along_k: bool
+    """Whether its lines run along k."""
+    scales: int = 0
+    """Where its scales begin in the memory for copies, in bytes, where it has some."""
 
     @property
     def matrix(self) -> int:
         """Elements of the copy that one matrix becomes."""
         return self.split.terms * self.lines * self.ld
+
+    @property
+    def scale_bytes(self) -> int:
+        """Of all its scales."""
+        if not self.split.scaled:
+            return 0
+        sides, k = (self.lines, self.length) if self.along_k else (self.length, self.lines)
+        return 4 * self.matrices * -(-k // SCALED_K) * scale_run(sides)
 
 
 class Job(NamedTuple):
@@ -82,8 +94,11 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses)
         copy = _copy(problem, name, order, end, split)
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
         end += ITEM_BYTES[split.dtype] * copy.matrices * copy.matrix
-        copies.append(copy)
+        copies.append(copy._replace(scales=end))
+        end += copy.scale_bytes
     sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
+    if split.scaled:
+        sources |= {f"scales_{copy.name.lower()}": Source("relayout", copy.scales) for copy in copies}
     arithmetic = Arithmetic(split.dtype, problem.result)
     inner = Problem(p.m, p.n, p.k, arithmetic, p.batch, layouts["A"], layouts["B"], p.d, p.c, p.epilogue)
     a, b, d, c = addresses
@@ -109,9 +124,12 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     sources: dict[str, Source] = {}
     for side, copy in zip("ab", made, strict=True):
         sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source("relayout", copy.shift)}
-    dtype, terms = copies[0].split
+        if copy.split.scaled:
+            sources[f"scales_{side}"] = Source("relayout", copy.scales)
+    dtype, terms, scaled = copies[0].split
+    config = _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K} if scaled else {"TERMS": terms})
     variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=dtype)
-    return Job(_KERNEL, _KERNEL.config({"TERMS": terms}), problem, variant, sources, tuple(made))
+    return Job(_KERNEL, config, problem, variant, sources, tuple(made))
 
 
 def numbers(copies: Sequence[Copy]) -> dict[str, int]:
@@ -119,7 +137,7 @@ def numbers(copies: Sequence[Copy]) -> dict[str, int]:
     found: dict[str, int] = {}
     for side, copy in zip("ab", copies, strict=False):
         values = copy._asdict()
-        found |= {f"{name}_{side}": values[name] for name in _NUMBERS}
+        found |= {f"{name}_{side}": int(values[name]) for name in _NUMBERS}
         found[f"ld_copy_{side}"] = copy.ld
     return found
 
@@ -139,7 +157,8 @@ def _copy(problem: Problem, name: str, order: Order, shift: int, split: Split) -
     ld = max(-(-length // unit), 1) * unit
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
-    return Copy(name, shift, split, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld)
+    along_k = (order == "row") == (name == "A")
+    return Copy(name, shift, split, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld, along_k)
 
 
 def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> dict[str, Order]:

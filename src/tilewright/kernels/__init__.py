@@ -28,6 +28,7 @@ from tilewright.kernels.ladder import (
 from tilewright.kernels.library import (
     gemm_bf16x3,
     gemm_bf16x6,
+    gemm_fp16x3,
     gemm_sm90,
     gemm_wmma,
     skinny,
@@ -70,6 +71,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_wmma.KERNEL,
     gemm_bf16x6.KERNEL,
     gemm_bf16x3.KERNEL,
+    gemm_fp16x3.KERNEL,
 )
 """The ladder, and what of the library is no rung of it: those have the number 0."""
 

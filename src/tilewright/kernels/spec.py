@@ -151,6 +151,15 @@ class TensorBox(NamedTuple):
             )
 
 
+SCALED_K = 64
+"""How much of k has scales of its own: see `Split`."""
+
+
+def scale_run(sides: int) -> int:
+    """Scales from one `SCALED_K` to the next, of this many rows or columns, as `term_scales.cuh` has them."""
+    return (sides + 256 + 3) // 4 * 4
+
+
 class Split(NamedTuple):
     """What a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
 
@@ -158,6 +167,9 @@ class Split(NamedTuple):
     """Their element type."""
     terms: int
     """How many there are."""
+    scaled: bool = False
+    """Whether elements are scaled before, so that the type's range holds them: by a power of two for each row of A and
+    column of B and each `SCALED_K` k. The second term is scaled once more, by 2^11."""
 
 
 class Workspace(NamedTuple):

@@ -24,7 +24,7 @@ from tilewright.engines.plan import Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Copy, Job, blocks, jobs, numbers
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
-from tilewright.kernels.spec import Config, Kernel, Workspace
+from tilewright.kernels.spec import SCALED_K, Config, Kernel, Workspace, scale_run
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
 
@@ -343,6 +343,11 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
     for copy in launch.copies:
         where, lines = addresses["relayout"] + copy.shift, copy.matrices * copy.split.terms * copy.lines
         found.append(Array(f"copy of {copy.name}", Matrix(where, lines, copy.length, copy.ld, copy.split.dtype), False))
+    for name, sides, layout in (("A", m, problem.a), ("B", n, problem.b)):
+        if (of_scales := launch.sources.get(f"scales_{name.lower()}")) is not None:
+            count = (problem.batch if layout.batch_stride else 1) * -(-k // SCALED_K) * scale_run(sides)
+            scales = Matrix(addresses["relayout"] + of_scales.shift, 1, count, count, "float32")
+            found.append(Array(f"scales of {name}", scales, not launch.copies))
     if problem.epilogue.bias and not launch.copies:
         length = n if problem.epilogue.bias == "row" else m
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))

@@ -8,17 +8,21 @@
 //
 // Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. With several terms they
 // begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
-// these, every PROMOTE of k.
+// these, every PROMOTE of k. Where SCALED is 1, they multiply it by the scales of its row and column on the way.
 #pragma once
 
 #include <wgmma.cuh>
+
+#include "elements.cuh"
+#include "term_scales.cuh"
 
 // Steps whose products may still be under way when `multiply_stage` returns.
 constexpr int STEPS_UNDER_WAY = TERMS == 1 ? 1 : 0;
 
 // sums[i] += the product of 64 rows of `stage.A`, those from first + 64 * i on, and of `stage.B`, each an array of TERMS tiles.
+// scales: of this step, those of this thread's first row and its first column.
 template <Major A, Major B, typename Stage, int PARTS, int COUNT>
-__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT]) {
+__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], TermScales scales) {
     constexpr int STEPS = LINE / 16;
     if constexpr (TERMS == 1) {
         fence_sums(sums);
@@ -37,11 +41,19 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
             const auto start = [&](int of_a, int of_b, int k, bool adds) {
                 multiply_async<A, B, FACTOR>(made, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
             };
-            const auto promote = [&] {
+            const auto promote = [&](float share) {
                 commit_products();
                 wait_products<0>(made);
 #pragma unroll
-                for (int j = 0; j < COUNT; ++j) sums[i][j] += made[j];
+                for (int pair = 0; pair < COUNT / 4; ++pair) {
+                    float of_columns[2];
+                    if (SCALED) load_run<2>(of_columns, scales.b + 8 * pair);
+#pragma unroll
+                    for (int j = 4 * pair; j < 4 * pair + 4; ++j) {
+                        const float scale = SCALED ? share * scales.a[64 * i + j / 2 % 2 * 8] * of_columns[j % 2] : 1.0f;
+                        sums[i][j] += SCALED ? scale * made[j] : made[j];
+                    }
+                }
             };
             fence_sums(made);
 #pragma unroll
@@ -52,12 +64,12 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
                     for (int k = 0; k < STEPS; ++k) start(term, order - term, k, order < TERMS - 1 || term > 0 || k > 0);
                 }
             }
-            promote();
+            promote(1 / TERM_STEP);
 #pragma unroll
             for (int k = 0; k < STEPS; ++k) {
                 if (k % (PROMOTE / 16) == 0) fence_sums(made);
                 start(0, 0, k, k % (PROMOTE / 16) != 0);
-                if ((k + 1) % (PROMOTE / 16) == 0) promote();
+                if ((k + 1) % (PROMOTE / 16) == 0) promote(1);
             }
         }
     }

@@ -60,7 +60,8 @@ struct Shared {
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
-    gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output) {
+    gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
+              TermScales scales) {
     DYNAMIC_SHARED(Shared, shared);
 
     const int depth = depth_of(sizes, output);
@@ -122,10 +123,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         const int first = PINGPONG ? 0 : warpgroup * ROWS;  // row of the tile
         float sums[ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
+        const long long a_before = tile.matrix * sizes.step_a * all_steps + first_step;  // 64 k that come before
+        const long long b_before = tile.matrix * sizes.step_b * all_steps + first_step;
+        TermScales of_step = {scales.a + a_before * scale_run(sizes.m) + tile.row + first + threadIdx.x % 128 / 32 * 16 + lane / 4,
+                              scales.b + b_before * scale_run(sizes.n) + tile.col + lane % 4 * 2};
         for (int step = 0; step < steps; ++step, turn.next()) {
             const Tiles& from = shared->stages[turn.stage];
             barrier_wait(&shared->full[turn.stage], turn.parity);
-            multiply_stage<MAJOR_A, MAJOR_B>(from, first, sums);
+            multiply_stage<MAJOR_A, MAJOR_B>(from, first, sums, of_step);
+            of_step.a += scale_run(sizes.m);
+            of_step.b += scale_run(sizes.n);
             if (step >= STEPS_UNDER_WAY) release(STEPS_UNDER_WAY ? before : turn.stage);
             before = turn.stage;
         }

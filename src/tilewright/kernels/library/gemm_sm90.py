@@ -55,10 +55,11 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     return min(clusters, multiprocessors // config.CLUSTER) * config.CLUSTER
 
 
-def _sums(config: Config, terms: int) -> int:
-    """Registers of a thread for its sums, and for those that tensor cores begin anew."""
+def _sums(config: Config, split: Split | None) -> int:
+    """Registers of a thread for its sums, for those that tensor cores begin anew, and for scales of columns."""
     sums = config.BM // _together(config) * config.BN // warpgroups.THREADS
-    return sums if terms == 1 else sums + warpgroups.ROWS * config.BN // warpgroups.THREADS
+    anew = warpgroups.ROWS * config.BN // warpgroups.THREADS
+    return sums + (anew if split else 0) + (config.BN // 4 if split and split.scaled else 0)
 
 
 def of_terms(
@@ -69,10 +70,11 @@ def of_terms(
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
     """
     terms = 1 if split is None else split.terms
+    more = "" if split is None else " and 3*BN/4 together" if split.scaled else " and BN/2 together"
     factors: tuple[str, ...] = ("float16", "bfloat16")
     promoting: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
-    constants = {"TERMS": terms}
+    constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
     if split is None:
         constants["PROMOTE"] = warpgroups.LINE  # of no effect
     else:
@@ -104,10 +106,8 @@ def of_terms(
                 "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
             ),
             Constraint(
-                lambda c: _sums(c, terms) <= _SUMS,
-                "BM*BN must be at most 49152, with PINGPONG=1 24576: a thread has 192 sums"
-                if terms == 1
-                else "(BM+128)*BN must be at most 49152, with PINGPONG=1 (BM+64)*BN 24576: a thread has 192 sums",
+                lambda c: _sums(c, split) <= _SUMS,
+                f"BM*BN/256, with PINGPONG=1 BM*BN/128,{more} must be at most 192, a thread's registers for sums",
             ),
             Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
             Constraint(lambda c: c.CLUSTER in (1, 2), "CLUSTER must be 1 or 2: larger ones leave multiprocessors idle"),
@@ -140,7 +140,7 @@ def of_terms(
         vectorized=True,
         takes=replace(EVERYTHING, factors=factors, least_capability=(9, 0), architectures=("sm_90a",)),
         precision=split and name.removeprefix("gemm_"),
-        arguments=("sizes", "A_map", "B_map", "output"),
+        arguments=("sizes", "A_map", "B_map", "output", "scales"),
         shared_bytes=lambda config, layout: _shared_bytes(config, layout, terms),
         tensor_maps=_boxes,
         relayouts=lambda config: (None, None),

@@ -3,6 +3,7 @@
 //
 // With TERMS above 1 an element x of FACTOR is copied as terms of RESULT, a matrix each: x0 is x rounded, x1 what is left of
 // x rounded, and so on. The matrices of a batch lie in the copy behind each other, each with its terms behind each other.
+// Where SCALED is 1, SIDE is 64, and elements are scaled before (term_scales.cuh).
 //
 // A block moves a square of one matrix. Neighbouring threads load neighbours in memory, and store neighbours in the copy;
 // four elements together where memory's lines are aligned. A square of a transposed copy goes through shared memory:
@@ -15,6 +16,7 @@
 #include <dependent_launch.cuh>
 
 #include "elements.cuh"
+#include "term_scales.cuh"
 
 using Element = Bits<sizeof(FACTOR)>::type;
 using Quad = Bits<4 * sizeof(FACTOR)>::type;
@@ -23,10 +25,12 @@ using Quad = Bits<4 * sizeof(FACTOR)>::type;
 struct Copy {
     const FACTOR* from;
     RESULT* to;
+    float* scales;                // that products of the copy are multiplied by; null where SCALED is 0
     long long matrix_stride;      // elements from one matrix to the next in memory; in the copy they are right behind each other
     int lines, length, matrices;  // lines of the copy, and elements of each
     int across;                   // whether lines in memory run across those of the copy
     int ld_from, ld;              // elements from one line to the next, in memory and in the copy
+    int along_k;                  // whether lines of the copy run along k
 };
 
 // A square of a matrix whose lines in memory are rows. `rows` and `cols`: how far the matrix reaches from its first element.
@@ -34,6 +38,8 @@ struct Square {
     const Element* from;
     RESULT* to;
     long long term;  // elements from one term to the next in the copy
+    float* scales;   // of its rows where they run along k, else of its columns
+    bool along_k;
     int ld_from, ld;
     int rows, cols;
 };
@@ -58,14 +64,39 @@ __device__ __forceinline__ void store(RESULT* to, long long term, const Element*
                 for (int i = 0; i < count; ++i) to[i] = from_float<RESULT>(left[i]);
             }
 #pragma unroll
-            for (int i = 0; i < 4; ++i) left[i] -= to_float(from_float<RESULT>(left[i]));
+            for (int i = 0; i < 4; ++i) left[i] = (left[i] - to_float(from_float<RESULT>(left[i]))) * TERM_STEP;
         }
+    }
+}
+
+// Scales a square's elements, of which this thread has moved[i], from row(i) and column `col` on. `largest`: of all of them.
+template <int TIMES, int WIDTH, typename Row>
+__device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIMES][WIDTH], const Row& row, int col,
+                                      unsigned (&largest)[SIDE]) {
+    const auto side = [&](int i, int j) { return square.along_k ? row(i) : col + j; };
+    if (threadIdx.x < SIDE) largest[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < TIMES; ++i) {
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) atomicMax(&largest[side(i, j)], moved[i][j] & 0x7fffffffu);
+    }
+    __syncthreads();
+    // 2^(14 - e) for a largest element of 2^e, at most 2^127.
+    const auto scale_of = [&](int i) { return __uint_as_float(min(268 - (largest[i] >> 23), 254u) << 23); };
+    if (threadIdx.x < SIDE && threadIdx.x < (square.along_k ? square.rows : square.cols)) {
+        square.scales[threadIdx.x] = 1 / scale_of(threadIdx.x);
+    }
+#pragma unroll
+    for (int i = 0; i < TIMES; ++i) {
+#pragma unroll
+        for (int j = 0; j < WIDTH; ++j) moved[i][j] = __float_as_uint(__uint_as_float(moved[i][j]) * scale_of(side(i, j)));
     }
 }
 
 // Moves a square; WIDTH: elements, 1 or 4, that a thread loads together.
 template <bool ACROSS, int WIDTH>
-__device__ __forceinline__ void move(const Square& square, Element (&staged)[SIDE][SIDE + 1]) {
+__device__ __forceinline__ void move(const Square& square, Element (&staged)[SIDE][SIDE + 1], unsigned (&largest)[SIDE]) {
     constexpr int TIMES = SIDE * SIDE / WIDTH / THREADS;
     constexpr int PIECES = SIDE / WIDTH;
     __align__(16) Element moved[TIMES][WIDTH];
@@ -82,6 +113,7 @@ __device__ __forceinline__ void move(const Square& square, Element (&staged)[SID
             for (int j = 0; j < WIDTH; ++j) moved[i][j] = row < square.rows && col + j < square.cols ? at[j] : Element(0);
         }
     }
+    if constexpr (SCALED) scale(square, moved, [&](int i) { return row_of(i, PIECES); }, col_of(PIECES), largest);
     const auto put = [&](int row, int col, int rows, int cols, const Element* elements, int count) {
         RESULT* const at = square.to + static_cast<long long>(row) * square.ld + col;
         if (row < rows && col < cols) store(at, square.term, elements, min(count, cols - col));
@@ -113,6 +145,7 @@ __device__ __forceinline__ void move(const Square& square, Element (&staged)[SID
 // threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers.
 extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1) relayout(Copy first, Copy second) {
     __shared__ Element staged[SIDE][SIDE + 1];
+    __shared__ unsigned largest[SIDE];
     wait_for_grid_before();
     let_grid_after_start();  // it starts when the last block here has, so it takes no block's slot
     const int squares_of_first = (first.length + SIDE - 1) / SIDE * ((first.lines + SIDE - 1) / SIDE) * first.matrices;
@@ -132,6 +165,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
             static_cast<long long>(row) * copy.ld_from + col,
         copy.to + (static_cast<long long>(matrix) * TERMS * copy.lines + line) * copy.ld + element,
         static_cast<long long>(copy.lines) * copy.ld,
+        copy.along_k ? copy.scales + (static_cast<long long>(matrix) * along + element / SIDE) * scale_run(copy.lines) + line
+                     : copy.scales + (static_cast<long long>(matrix) * down + line / SIDE) * scale_run(copy.length) + element,
+        copy.along_k != 0,
         copy.ld_from,
         copy.ld,
         (copy.across ? copy.length : copy.lines) - row,
@@ -141,8 +177,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
                             copy.ld_from | copy.matrix_stride;
     const bool has_quads = apart % 4 == 0;  // all lines in memory are aligned
     if (copy.across) {
-        has_quads ? move<true, 4>(square, staged) : move<true, 1>(square, staged);
+        has_quads ? move<true, 4>(square, staged, largest) : move<true, 1>(square, staged, largest);
     } else {
-        has_quads ? move<false, 4>(square, staged) : move<false, 1>(square, staged);
+        has_quads ? move<false, 4>(square, staged, largest) : move<false, 1>(square, staged, largest);
     }
 }

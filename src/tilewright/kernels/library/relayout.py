@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
+from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Tile
 
 
 def squares(config: Config, lines: int, length: int, matrices: int) -> int:
@@ -19,6 +19,10 @@ KERNEL = Kernel(
         Parameter("SIDE", 32, (32, 64), "side of the squares that a block moves"),
         Parameter("THREADS", 256, (128, 256), "threads in a block"),
         Parameter("TERMS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
+        Parameter("SCALED", 0, (0, 1), "whether elements are scaled before", least=0),
+    ),
+    constraints=(
+        Constraint(lambda c: not c.SCALED or c.SIDE == SCALED_K, "with SCALED=1, SIDE must be 64, the k of a scale"),
     ),
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
     block=lambda config: (config.THREADS, 1, 1),

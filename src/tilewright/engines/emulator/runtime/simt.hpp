@@ -155,6 +155,20 @@ __forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int wid
     return simt::shuffle({simt::Operation::shuffle_xor, file, line}, mask, value, source <= last ? source : lane);
 }
 
+// The same bits as another type.
+
+__forceinline__ float __uint_as_float(unsigned bits) {
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+__forceinline__ unsigned __float_as_uint(float value) {
+    unsigned bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
 // Atomics: blocks run at the same time, on several threads of the host.
 
 __forceinline__ int atomicAdd(int* address, int value) { return __atomic_fetch_add(address, value, __ATOMIC_RELAXED); }
@@ -169,6 +183,13 @@ __forceinline__ float atomicAdd(float* address, float value) {
     do {
         sum = old + value;
     } while (!__atomic_compare_exchange(address, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return old;
+}
+
+__forceinline__ unsigned atomicMax(unsigned* address, unsigned value) {
+    unsigned old = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (old < value && !__atomic_compare_exchange_n(address, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
     return old;
 }
 
