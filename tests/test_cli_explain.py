@@ -95,3 +95,10 @@ def test_what_it_cannot_do_it_says(monkeypatch):
 def test_this_machines_gpu_comes_first(monkeypatch):
     monkeypatch.setattr(command, "_present_gpu", lambda: gpu_named("L4"))
     assert "on one L4" in explain("naive", "--shape", "64").output
+
+
+def test_a_kernel_of_terms_is_explained_without_their_making():
+    text = explain("gemm_fp16x3", "--shape", "256", "--gpu", "h200").output
+    assert "256x256x256, float32" in text
+    assert "without the relayout of A and B beforehand" in text
+    assert "by tensor cores" in text

@@ -130,7 +130,7 @@ class Gpu:
         """
         sm = self.multiprocessor
         products = {"float32": 0, "tf32": sm.tf32_products}.get(arithmetic, sm.half_products)
-        if made_of := re.fullmatch(r"[bf]+16x(\d)", arithmetic):
+        if made_of := re.fullmatch(r"(?:bf|fp)16x(\d)", arithmetic):
             products //= int(made_of[1])
         if "GeForce" in self.names:
             products //= 2

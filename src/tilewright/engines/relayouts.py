@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tilewright.engines.arguments import Source
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import SCALED_K, Config, Kernel, Split, scale_run
+from tilewright.kernels.spec import SCALED_K, Config, Kernel, Split, scale_count
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 
@@ -52,7 +52,7 @@ class Copy(NamedTuple):
         if not self.split.scaled:
             return 0
         sides, k = (self.lines, self.length) if self.along_k else (self.length, self.lines)
-        return 4 * self.matrices * -(-k // SCALED_K) * scale_run(sides)
+        return 4 * self.matrices * scale_count(sides, k)
 
 
 class Job(NamedTuple):

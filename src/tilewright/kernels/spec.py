@@ -160,6 +160,11 @@ def scale_run(sides: int) -> int:
     return (sides + 256 + 3) // 4 * 4
 
 
+def scale_count(sides: int, k: int) -> int:
+    """Scales of a factor of this many rows or columns."""
+    return -(-k // SCALED_K) * scale_run(sides)
+
+
 class Split(NamedTuple):
     """What a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
 

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.engines.arguments import Source
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.compiler import TRACED, Build
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
 from tilewright.engines.plan import Pointers
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Config, Kernel, scale_count
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem, Scalars
 
@@ -102,10 +106,21 @@ class _Counter:
     def _run(self, problem: Problem, operands: Operands, watch: Watch) -> None:
         self._watch = watch
         pointers = Pointers(operands.a.pointer, operands.b.pointer, operands.c.pointer)
-        self.engine.launch(self.engine.step(self._executable, problem), pointers, operands.scalars)
+        sources, scales = _scales(self._executable.kernel, problem)
+        step = self.engine.step(self._executable, problem, sources)
+        self.engine.launch(step, pointers, operands.scalars, scales.ctypes.data)
 
     def _look(self, facts: LaunchFacts) -> Watch:
         return self._watch if facts.executable is self._executable else UNWATCHED
+
+
+def _scales(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray[np.float32]]:
+    """Where the scales of factors are, in which memory: zeros; nowhere where the kernel reads none."""
+    if kernel.split is None or not kernel.split.scaled:
+        return {}, np.zeros(1, np.float32)
+    of_a, of_b = (problem.batch * scale_count(sides, problem.k) for sides in (problem.m, problem.n))
+    sources = {"scales_a": Source("relayout"), "scales_b": Source("relayout", 4 * of_a)}
+    return sources, np.zeros(of_a + of_b, np.float32)
 
 
 class MemoryCounter(_Counter):

@@ -24,7 +24,7 @@ from tilewright.engines.plan import Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Copy, Job, blocks, jobs, numbers
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
-from tilewright.kernels.spec import SCALED_K, Config, Kernel, Workspace, scale_run
+from tilewright.kernels.spec import Config, Kernel, Workspace, scale_count
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
 
@@ -345,7 +345,7 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
         found.append(Array(f"copy of {copy.name}", Matrix(where, lines, copy.length, copy.ld, copy.split.dtype), False))
     for name, sides, layout in (("A", m, problem.a), ("B", n, problem.b)):
         if (of_scales := launch.sources.get(f"scales_{name.lower()}")) is not None:
-            count = (problem.batch if layout.batch_stride else 1) * -(-k // SCALED_K) * scale_run(sides)
+            count = (problem.batch if layout.batch_stride else 1) * scale_count(sides, k)
             scales = Matrix(addresses["relayout"] + of_scales.shift, 1, count, count, "float32")
             found.append(Array(f"scales of {name}", scales, not launch.copies))
     if problem.epilogue.bias and not launch.copies:

@@ -38,6 +38,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
             float made[COUNT];
+            const float of_rows[] = {SCALED ? scales.a[64 * i] : 1, SCALED ? scales.a[64 * i + 8] : 1};
             const auto start = [&](int of_a, int of_b, int k, bool adds) {
                 multiply_async<A, B, FACTOR>(made, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
             };
@@ -49,9 +50,9 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
                     float of_columns[2];
                     if (SCALED) load_run<2>(of_columns, scales.b + 8 * pair);
 #pragma unroll
-                    for (int j = 4 * pair; j < 4 * pair + 4; ++j) {
-                        const float scale = SCALED ? share * scales.a[64 * i + j / 2 % 2 * 8] * of_columns[j % 2] : 1.0f;
-                        sums[i][j] += SCALED ? scale * made[j] : made[j];
+                    for (int j = 0; j < 4; ++j) {
+                        const float one = made[4 * pair + j];
+                        sums[i][4 * pair + j] += SCALED ? share * of_rows[j / 2] * of_columns[j % 2] * one : one;
                     }
                 }
             };
