@@ -56,7 +56,7 @@ def run_sass(
 
     The code itself, its main loop marked:      [bold]tilewright sass warptiled --listing[/]
 
-    Needs no GPU, but NVIDIA's disassembler: [bold]pip install 'tilewright\\[sass]'[/]. --ptx does without.
+    Needs no GPU, but NVIDIA's disassembler: [bold]pip install 'nvidia-cuda-nvdisasm==13.*'[/]. --ptx does without.
     """
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
