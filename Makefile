@@ -12,6 +12,7 @@ EXTRAS := $(if $(wildcard /dev/nvidiactl /dev/dxg),dev$(comma)cublas,dev)
 
 bench: .venv/installed
 	$(BIN)/tilewright bench
+	@echo 'More: $(BIN)/tilewright --help. After "source $(BIN)/activate" its name is tilewright alone.'
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal

@@ -262,7 +262,7 @@ def test_a_machine_without_nvrtc_says_what_to_install(monkeypatch):
         raise RuntimeError("Failed to dlopen libnvrtc.so.13")
 
     monkeypatch.setattr(bindings, "nvrtcVersion", missing)
-    with pytest.raises(EngineUnavailableError, match=r"pip install nvidia-cuda-nvrtc.*libnvrtc.so.13"):
+    with pytest.raises(EngineUnavailableError, match=r"pip install 'nvidia-cuda-nvrtc==13\.\*'.*libnvrtc.so.13"):
         compile_copy()
 
 

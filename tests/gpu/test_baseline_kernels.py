@@ -16,7 +16,7 @@ from tilewright.problem import Problem
 
 @pytest.fixture(scope="module")
 def baseline(engine):
-    pytest.importorskip("nvmath.bindings.cublas", reason="pip install 'tilewright[cublas]'")
+    pytest.importorskip("nvmath.bindings.cublas", reason="pip install nvmath-python nvidia-cublas")
     return CublasBaseline(engine)
 
 

@@ -25,7 +25,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def baseline(engine):
-    pytest.importorskip("nvmath.bindings.cublas", reason="pip install 'tilewright[cublas]'")
+    pytest.importorskip("nvmath.bindings.cublas", reason="pip install nvmath-python nvidia-cublas")
     return CublasBaseline(engine)
 
 

@@ -84,7 +84,7 @@ def test_fragments_are_cut_off_and_rounded_as_in_the_model(engine, tmp_path, rou
 
 @pytest.fixture(scope="module")
 def baseline(engine):
-    pytest.importorskip("nvmath.bindings.cublas", reason="pip install 'tilewright[cublas]'")
+    pytest.importorskip("nvmath.bindings.cublas", reason="pip install nvmath-python nvidia-cublas")
     return CublasBaseline(engine)
 
 

@@ -92,7 +92,7 @@ def test_no_file_at_all_is_wrong_usage(tilewright):
 @pytest.mark.parametrize("library", ["plotly.offline", "jinja2"])
 def test_a_missing_library_is_named_with_what_installs_it(monkeypatch, make_run, library):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(LibraryError, match=rf"needs {library}.*pip install 'tilewright\[report\]'"):
+    with pytest.raises(LibraryError, match=rf"needs {library}.*pip install Jinja2 plotly"):
         page.render(Inputs([Source("run", make_run())], []))
 
 

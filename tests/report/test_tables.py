@@ -69,3 +69,17 @@ def test_the_kernels_of_the_baselines_are_listed(make_record):
 def test_without_known_kernels_there_is_no_list(kernels, make_record):
     baseline = make_record().baseline.model_copy(update={"kernels": kernels})
     assert baseline_kernels_table([make_record(baseline=baseline), make_record(baseline=None)]) is None
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_narrow_table_of_a_gpu_cuts_nothing(columns, make_record):
+    time = Times(min=1.0, median=1234567.0)
+    config = {"BM": 64, "BN": 128, "K_SLICES": 2, "A_BUFFERS": 2, "UNROLL": 32, "MIN_BLOCKS": 2}
+    other = Baseline(name="cuBLAS TF32", version="13.1.0", time_us=time, gflops=9999.0)
+    best = make_record(kernel="best", picked="double_buffered", rung=11, config=config)
+    console = Console(width=columns, file=io.StringIO())
+    console.print(bench_table([best, make_record(config=config, baseline=other, time_us=time, ratio=1234.5 / 9999)]))
+    words = console.file.getvalue().split()
+    assert max(map(len, console.file.getvalue().splitlines())) <= columns
+    assert {"double_buffered", "1.23", "1,234", "1.0e-07", "50.0%", "TF32)", "9,999"} <= set(words)
+    assert [word for word in words if "=" in word] == 2 * [f"{name}={value}" for name, value in config.items()]

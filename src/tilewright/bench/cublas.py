@@ -112,7 +112,7 @@ class CublasBaseline:
                 self._lt_handle: int = self._lt.create()
         except (ImportError, RuntimeError) as error:
             raise EngineUnavailableError(
-                f"cuBLAS, the baseline, cannot be loaded: pip install 'tilewright[cublas]'. {error}"
+                f"cuBLAS, the baseline, cannot be loaded: pip install nvmath-python 'nvidia-cublas==13.*'. {error}"
             ) from error
         self._cublas.set_math_mode(self._handle, self._cublas.Math.DEFAULT_MATH)  # no TF32, no emulation
         self.version = ".".join(str(self._cublas.get_property(part)) for part in range(3))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
@@ -16,6 +15,7 @@ from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, Choice
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
+from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import Batch, EngineName, Orders, Shapes, Suites, notes, out
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
@@ -191,23 +191,25 @@ def _taken(tasks: list[_Task]) -> list[_Task]:
 def _measure(
     engine: Engine, tasks: list[_Task], run_one: Callable[..., Iterator[list[Record]]], json_path: Path | None
 ) -> list[Record]:
-    """Run the bench with a progress bar; tables and records come out problem by problem."""
+    """Run the bench and show how far it is; tables and records come out problem by problem."""
     records: list[Record] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=notes, transient=True) as progress:
-        task = progress.add_task("compiling", total=None)
+    count = sum(len(problems) for _, problems in tasks)
+    with Steps() as steps:
 
         def on_step(what: str, done: int, total: int) -> None:
-            progress.update(task, description=what, completed=done, total=total)
+            steps.update(f"{number} of {count}: {what}", done, total)
 
-        runs = [run_one(*one, on_step=on_step) for one in tasks]
-        for measured in itertools.chain.from_iterable(runs):
+        measured_in_turn = itertools.chain.from_iterable([run_one(*one, on_step=on_step) for one in tasks])
+        for number in range(1, count + 1):
+            steps.begin(f"{number} of {count}: compiling")
+            measured = next(measured_in_turn)
             records += measured
-            out.print(bench_table(measured))
-            if launched := baseline_kernels_table(measured):
-                out.print(launched)
-            if timed := calls_table(measured):
-                out.print(timed)
+            with steps.aside():
+                out.print(bench_table(measured))
+                if launched := baseline_kernels_table(measured):
+                    out.print(launched)
+                if timed := calls_table(measured):
+                    out.print(timed)
             if json_path:
                 Run(environment=environment(engine), records=records).save(json_path)
     return records

@@ -1,5 +1,6 @@
 """The command line: `tilewright check`."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,18 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.text import Text
 
 from tilewright.bench import suites
 from tilewright.bench.verify import Operands, limit
-from tilewright.cli.terminal import Shapes, Suites, notes, out
+from tilewright.cli.progress import Steps
+from tilewright.cli.terminal import Shapes, Suites, out, say
 from tilewright.engines.emulator import Checked, check, load_runtime, worker_count
 from tilewright.errors import DtypeError
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
+from tilewright.report.fitted import Column, FittedTable
 
 DEFAULT_SHAPES = ("256x256x128", "131x77x45")
 DEFAULT_BETAS = (0.0, 0.5)
@@ -98,22 +99,24 @@ def _run(
     chosen: list[tuple[Kernel, Config]], cases: list[tuple[Problem, Scalars]], dtype: str | None
 ) -> Iterator[tuple[Kernel, Config, list[_Outcome]]]:
     """Check kernels side by side, and give their outcomes in their order."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=notes, transient=True) as progress, ThreadPoolExecutor(worker_count()) as workers:
-        task = progress.add_task("checking", total=len(chosen) * len(cases))
+    total, done = len(chosen) * len(cases), itertools.count(1)
+    with Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
+        steps.begin("checking", total=total)
 
         def outcomes(kernel: Kernel, config: Config) -> list[_Outcome]:
             results = []
             for problem, scalars in cases:
                 typed = replace(problem, arithmetic=kernel.takes.arithmetic(dtype or ""))
                 results.append(_check(kernel, config, typed, scalars))
-                progress.advance(task)
+                steps.update(f"checked {kernel.name}", next(done), total)
             return results
 
         pending = [(kernel, config, workers.submit(outcomes, kernel, config)) for kernel, config in chosen]
         try:
             for kernel, config, results in pending:
-                yield kernel, config, results.result()
+                found = results.result()
+                with steps.aside():
+                    yield kernel, config, found
         finally:
             workers.shutdown(cancel_futures=True)
 
@@ -129,18 +132,14 @@ def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
     """Print what came of one kernel; says whether all is well."""
     clean = all(outcome.clean for outcome in outcomes)
     verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
-    out.print(
-        f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]",
-        highlight=False,
-        soft_wrap=True,
-    )
+    say(f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", indent=5)
     if not clean:
-        table = Table("fault", "on", "first seen", box=box.SIMPLE)
+        table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "on", "first seen")))
         for fault, what, seen in _faults(outcomes):
             first = seen[0].problem
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
-            table.add_row(fault, f"{first.shape}, beta {seen[0].scalars.beta:g}{others}", what)
-        out.print(table, highlight=False)
+            table.add_row(fault, f"{first.shape}, beta {seen[0].scalars.beta:g}{others}", Text(what))
+        out.print(table)
     return clean
 
 

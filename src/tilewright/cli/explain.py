@@ -7,7 +7,7 @@ import typer
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
 from tilewright.bench import ncu
-from tilewright.cli.terminal import notes, out
+from tilewright.cli.terminal import notes, out, say
 from tilewright.engines.registry import present_gpu
 from tilewright.files import save_json
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
@@ -82,7 +82,7 @@ def run_explain(
 
 
 def _show(explained: Explanation) -> None:
-    out.print(tables.heading(explained), highlight=False, soft_wrap=True)
+    say(tables.heading(explained))
     out.print()
     out.print(verdict(explained), style="bold green", highlight=False)
     out.print()

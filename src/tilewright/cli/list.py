@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.terminal import out
+from tilewright.cli.terminal import out, say
 from tilewright.kernels import KERNELS, resolve
 from tilewright.report.tables import kernel_table, ladder_table
 
@@ -22,7 +22,7 @@ def run_list(
     for kernel, _ in map(resolve, kernels):
         out.print(kernel_table(kernel))
         for constraint in kernel.constraints:
-            out.print(f"  - {constraint.reason}", markup=False, highlight=False, soft_wrap=True)
+            say(f"  - {constraint.reason}", markup=False, indent=4)
         for name, overrides in kernel.presets.items():
             pairs = ",".join(f"{parameter}={value}" for parameter, value in overrides.items())
-            out.print(f"  {kernel.name}:{name} is {pairs}", highlight=False, soft_wrap=True)
+            say(f"  {kernel.name}:{name} is {pairs}", indent=4)

@@ -9,7 +9,7 @@ import typer
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.register_banks import bank_reads
-from tilewright.cli.terminal import out
+from tilewright.cli.terminal import out, say
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import ConfigError
@@ -56,7 +56,7 @@ def run_sass(
 
     The code itself, its main loop marked:      [bold]tilewright sass warptiled --listing[/]
 
-    Needs no GPU, but NVIDIA's disassembler: [bold]pip install 'tilewright\\[sass]'[/]. --ptx does without.
+    Needs no GPU, but NVIDIA's disassembler: [bold]pip install 'nvidia-cuda-nvdisasm==13.*'[/]. --ptx does without.
     """
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
@@ -75,8 +75,8 @@ def run_sass(
     shared = chosen.shared_bytes(values, variant.layout)
     if json_path:
         save_json(json_path, _facts(chosen, values, variant, target, code), f"the counts to {json_path}")
-    out.print(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(variant)}", highlight=False, soft_wrap=True)
-    out.print(summary(code, shared), highlight=False, soft_wrap=True)
+    say(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(variant)}")
+    say(summary(code, shared), markup=False)
     out.print(mix_table(code))
     out.print(widths_table(code))
     if show_listing:

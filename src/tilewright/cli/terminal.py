@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from tilewright.bench import suites
 from tilewright.engines.registry import CHOICES
 from tilewright.problem import DTYPES, LAYOUTS
+from tilewright.report.fitted import wrapped
 
 out = Console()
 notes = Console(stderr=True, highlight=False)
@@ -36,3 +38,9 @@ OutDtype = Annotated[
     str, typer.Option("--out-dtype", metavar="|".join(DTYPES), help="Element type of the result and of C.")
 ]
 EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]
+
+
+def say(text: str, markup: bool = True, indent: int = 0) -> None:
+    """Print lines of results, wrapped between words and between the parameters of a config, then indented."""
+    for line in wrapped(Text.from_markup(text) if markup else Text(text), out.width, indent):
+        out.print(line, highlight=False, soft_wrap=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tilewright.bench import suites
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Record, Run
-from tilewright.cli.terminal import Batch, EngineName, Orders, OutDtype, Shapes, Suites, notes, out
+from tilewright.cli.progress import Steps
+from tilewright.cli.terminal import Batch, EngineName, Orders, OutDtype, Shapes, Suites, notes, out, say
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
@@ -93,15 +93,16 @@ def run_tune(
     settings = Settings(samples=samples, exhaustive=exhaustive)
     log = Journal(journal or default_path())
     started, records = time.monotonic(), list[Record]()
-    with Worker(where.name, find, deadline) as worker:
+    with Worker(where.name, find, deadline) as worker, Steps() as steps:
         for index, problem in enumerate(problems):
             left = math.inf if budget is None else max(budget - (time.monotonic() - started), 0)
             one = Search(where, worker, log, problem, spaces[problem], settings)
             try:
-                _show(one, problem, left / (len(problems) - index))
+                _run(one, steps, f"{index + 1} of {len(problems)}: {problem.shape}", left / (len(problems) - index))
                 found = one.final()
             except KeyboardInterrupt:
-                out.print(_interrupted(one, problem), soft_wrap=True)
+                with steps.aside():
+                    say(_interrupted(one, problem))
                 raise typer.Exit(130) from None
             if not found:
                 notes.print(
@@ -109,8 +110,9 @@ def run_tune(
                 )
                 continue
             records += found
-            out.print(bench_table(found))
-            out.print(_counts(one), highlight=False, soft_wrap=True)
+            with steps.aside():
+                out.print(bench_table(found))
+                say(_counts(one))
             facts = environment(where)
             if json_path:
                 Run(environment=facts, records=records).save(json_path)
@@ -147,18 +149,15 @@ def _spaces(named: list[Kernel], problem: Problem, engine: Engine, known: bool) 
     return {kernel: space.distinct(kernel, configs, problem.layout) for kernel, configs in found.items()}
 
 
-def _show(one: Search, problem: Problem, budget_s: float) -> None:
-    """Run a search with a progress bar that tells the best so far."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=notes, transient=True) as progress:
-        task = progress.add_task("", total=one.progress.total)
+def _run(one: Search, steps: Steps, name: str, budget_s: float) -> None:
+    """Run a search, and show the best so far."""
+    steps.begin(f"{name}: compiling", one.progress.done, one.progress.total)
 
-        def update(state: search.Progress, trial: Trial | None = None) -> None:
-            best = f"best {_sum_up(state.best)}" if state.best else "compiling"
-            progress.update(task, description=f"{problem.shape}: {best}", completed=state.done)
+    def update(state: search.Progress, trial: Trial) -> None:
+        best = f"best {_sum_up(state.best)}" if state.best else "compiling"
+        steps.update(f"{name}: {best}", state.done, state.total, budget_s)
 
-        update(one.progress)
-        one.run(budget_s, update)
+    one.run(budget_s, update)
 
 
 def _sum_up(trial: Trial) -> str:

@@ -13,7 +13,7 @@ from tilewright.errors import EngineUnavailableError
 WHEEL = "nvidia-cuda-nvdisasm"
 """The package that contains the program and nothing else."""
 
-_INSTALL = "pip install 'tilewright[sass]' (or put the nvdisasm of a CUDA toolkit on the PATH)"
+_INSTALL = "pip install 'nvidia-cuda-nvdisasm==13.*' (or put the nvdisasm of a CUDA toolkit on the PATH)"
 
 
 def find() -> Path:

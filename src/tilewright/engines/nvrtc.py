@@ -51,7 +51,7 @@ def version() -> tuple[int, int]:
         status, major, minor = nvrtc.nvrtcVersion()
     except (RuntimeError, ImportError) as error:
         raise EngineUnavailableError(
-            f"NVRTC, the CUDA compiler library, cannot be loaded: pip install nvidia-cuda-nvrtc. {error}"
+            f"NVRTC, the CUDA compiler library, cannot be loaded: pip install 'nvidia-cuda-nvrtc==13.*'. {error}"
         ) from error
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
         raise EngineUnavailableError(f"NVRTC does not tell its version: {status.name}")

@@ -4,10 +4,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rich import box
-from rich.table import Table
-
 from tilewright.bench.records import PerCall, Record
+from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.markdown import table
 
 _HEADS = ("host, ours", "theirs", "ours over theirs", "wall, ours", "theirs", "times as fast")
@@ -40,19 +38,19 @@ def rows(records: Iterable[Record]) -> Iterator[Row]:
                 yield Row(record, form, found.framework, _printed(found.host_us), _printed(found.wall_us))
 
 
-def calls_table(records: Iterable[Record]) -> Table | None:
+def calls_table(records: Iterable[Record]) -> FittedTable | None:
     """A terminal table of one problem's records; None where no calls were timed."""
     found = list(rows(records))
     if not found:
         return None
-    table = Table(
-        title=f"A call of matmul and of {found[0].framework}, in microseconds", caption=_CAPTION,
-        box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left", pad_edge=False,
-    )  # fmt: skip
-    table.add_column("kernel", style="bold", no_wrap=True)
-    table.add_column("call", no_wrap=True)
-    for heading in _HEADS:
-        table.add_column(heading, justify="right")
+    table = FittedTable(
+        Column("kernel", style="bold"),
+        Column("call"),
+        *(Column(heading, "right") for heading in _HEADS),
+        title=f"A call of matmul and of {found[0].framework}, in microseconds",
+        caption=_CAPTION,
+        names=2,
+    )
     for row in found:
         table.add_row(row.record.picked or row.record.kernel, row.form, *row.cells)
     return table

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from rich import box
-from rich.table import Table
-
 from tilewright.analysis.explanation import Explanation
 from tilewright.analysis.roofline import ARITHMETIC, MEMORY
 from tilewright.analysis.traffic import Group
+from tilewright.report.fitted import Column, FittedTable
 
 _NAMES = {
     "global_load": "global loads",
@@ -38,7 +36,7 @@ def heading(explanation: Explanation) -> str:
     )
 
 
-def traffic_table(explanation: Explanation) -> Table:
+def traffic_table(explanation: Explanation) -> FittedTable:
     """One row a kind of accesses: requests, and what they cost."""
     table = _table(
         "What the threads ask of memory", ("", "requests", "sectors", "wavefronts", "a request", "conflicts")
@@ -48,10 +46,10 @@ def traffic_table(explanation: Explanation) -> Table:
     return table
 
 
-def lines_table(explanation: Explanation) -> Table:
+def lines_table(explanation: Explanation) -> FittedTable:
     """The costliest lines of the source."""
     heads = ("", "", "requests", "sectors", "wavefronts", "conflicts")
-    table = _table("The lines that cost most", heads)
+    table = _table("The lines that cost most", heads, names=2)
     for line in explanation.traffic.lines[:_LINES]:
         if line.group.requests:
             place = f"{line.source.file}:{line.source.line}" if line.source else "?"
@@ -60,7 +58,7 @@ def lines_table(explanation: Explanation) -> Table:
     return table
 
 
-def occupancy_table(explanation: Explanation) -> Table:
+def occupancy_table(explanation: Explanation) -> FittedTable:
     """What a block needs, and how many blocks each resource of a multiprocessor allows."""
     one, held, sm = explanation, explanation.occupancy, explanation.gpu.multiprocessor
     spills = f", {one.report.spill_bytes} bytes spilled" if one.report.spill_bytes else ""
@@ -92,7 +90,7 @@ def occupancy_words(explanation: Explanation) -> str:
     return words + (f", the last one {100 * waves.tail:.0f}% full" if waves.tail < 1 else "")
 
 
-def roofline_table(explanation: Explanation) -> Table:
+def roofline_table(explanation: Explanation) -> FittedTable:
     """The least time of the arithmetic and of each level of memory."""
     one, line = explanation, explanation.roofline
     table = _table("Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", ""))
@@ -134,7 +132,7 @@ def roofline_words(explanation: Explanation) -> str:
     return " ".join(words)
 
 
-def comparison_table(rows: Sequence[tuple[str, int | None, int | None]]) -> Table:
+def comparison_table(rows: Sequence[tuple[str, int | None, int | None]]) -> FittedTable:
     """Counters as explained and as Nsight Compute counts them: name, ours, theirs."""
     table = _table("Compared with Nsight Compute", ("", "explained", "Nsight Compute", "difference"))
     for name, ours, theirs in rows:
@@ -165,12 +163,12 @@ def _cells(group: Group) -> tuple[str, ...]:
     )
 
 
-def _table(title: str, heads: Sequence[str]) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
-    for head in heads:
-        left = head in ("", "a block needs")
-        table.add_column(head, justify="left" if left else "right", no_wrap=True)
-    return table
+def _table(title: str, heads: Sequence[str], names: int = 1) -> FittedTable:
+    """A table of words below empty headings, of what a block needs, and of numbers."""
+    columns = [
+        Column(head, "left" if head in ("", "a block needs") else "right", wraps="" if head else " ") for head in heads
+    ]
+    return FittedTable(*columns, title=title, names=names, most_gap=2)
 
 
 def _count(number: int) -> str:

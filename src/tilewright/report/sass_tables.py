@@ -2,9 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich import box
-from rich.table import Table
-
 from tilewright.analysis.instruction_mix import (
     GROUPS,
     MULTIPLY_ADD,
@@ -17,6 +14,7 @@ from tilewright.analysis.instruction_mix import (
 from tilewright.analysis.machine_code import MachineCode
 from tilewright.analysis.register_banks import bank_reads
 from tilewright.analysis.sass import Instruction
+from tilewright.report.fitted import Column, FittedTable
 
 _MOST_OPCODES = 5
 """Opcodes of a purpose that a row names."""
@@ -36,33 +34,33 @@ _ACCESS_NAMES = {
 }
 
 
-def mix_table(code: MachineCode) -> Table:
+def mix_table(code: MachineCode) -> FittedTable:
     """One row a purpose of instructions: how many there are in the kernel and in its main loop."""
-    table = Table(title="Instructions", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    table.add_column("purpose", style="bold", no_wrap=True)
-    table.add_column("opcodes", overflow="fold")
-    for heading in ("kernel", "main loop", "of the loop") if code.main_loop else ("kernel",):
-        table.add_column(heading, justify="right", no_wrap=True)
+    counted = ("kernel", "main loop", "of the loop") if code.main_loop else ("kernel",)
+    table = FittedTable(
+        Column("purpose", style="bold", wraps=" "),
+        Column("opcodes", wraps=", "),
+        *(Column(heading, "right") for heading in counted),
+        title="Instructions",
+    )
     whole, inside = count(code.instructions), count(code.main_loop)
-    for purpose in GROUPS:
-        if purpose in whole:
-            numbers = [sum(counts.get(purpose, {}).values()) for counts in (whole, inside)]
-            table.add_row(purpose, _opcodes(whole[purpose]), *_cells(code, *numbers))
-    table.add_section()
+    purposes = [purpose for purpose in GROUPS if purpose in whole]
+    for purpose in purposes:
+        numbers = [sum(counts.get(purpose, {}).values()) for counts in (whole, inside)]
+        cells = _cells(code, *numbers)
+        table.add_row(purpose, _opcodes(whole[purpose]), *cells, ends_section=purpose == purposes[-1])
     table.add_row("all", "", *_cells(code, len(code.instructions), len(code.main_loop)))
     return table
 
 
-def widths_table(code: MachineCode) -> Table:
+def widths_table(code: MachineCode) -> FittedTable:
     """One row a kind of loads and stores: how many there are of each width, in the kernel and in its main loop."""
-    table = Table(
+    counted = ("kernel", "main loop") if code.main_loop else ("kernel",)
+    table = FittedTable(
+        Column("access", style="bold", wraps=" "),
+        *(Column(heading, wraps=", ") for heading in counted),
         title="Loads and stores: number x bytes a thread",
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        pad_edge=False,
     )
-    for heading in ("access", "kernel", "main loop") if code.main_loop else ("access", "kernel"):
-        table.add_column(heading, style="bold" if heading == "access" else "")
     whole, inside = access_widths(code.instructions), access_widths(code.main_loop)
     for kind, widths in whole.items():
         cells = [_times(widths)] + [_times(inside.get(kind, {}))] * bool(code.main_loop)

@@ -2,21 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from tilewright.bench.records import Record
 from tilewright.kernels.spec import Kernel
+from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.ratios import share, speed
 
 
-def ladder_table(kernels: Iterable[Kernel]) -> Table:
+def ladder_table(kernels: Iterable[Kernel]) -> FittedTable:
     """One row a rung: its idea, its parameters with their defaults, its presets."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("rung", justify="right")
-    table.add_column("kernel", style="bold", no_wrap=True)
-    table.add_column("idea, parameters with their defaults", overflow="fold")
+    idea = Column("idea, parameters with their defaults", wraps=" ")
+    table = FittedTable(Column("rung", "right"), Column("kernel", style="bold"), idea, names=2)
     for kernel in kernels:
         defaults = ", ".join(f"{parameter.name}={parameter.default}" for parameter in kernel.parameters)
         presets = f"\n[dim]presets: {', '.join(kernel.presets)}[/]" if kernel.presets else ""
@@ -24,12 +22,16 @@ def ladder_table(kernels: Iterable[Kernel]) -> Table:
     return table
 
 
-def kernel_table(kernel: Kernel) -> Table:
+def kernel_table(kernel: Kernel) -> FittedTable:
     """One row a parameter of a kernel: default, meaning, values that a search tries."""
     number = f"{kernel.rung}. " if kernel.rung else ""
-    table = Table(title=f"{number}{kernel.name}: {kernel.idea}", box=box.SIMPLE_HEAD, title_justify="left")
-    for heading in ("parameter", "default", "meaning", "values tried"):
-        table.add_column(heading, justify="right" if heading == "default" else "left")
+    table = FittedTable(
+        Column("parameter"),
+        Column("default", "right"),
+        Column("meaning", wraps=" "),
+        Column("values tried", wraps=" "),
+        title=f"{number}{kernel.name}: {kernel.idea}",
+    )
     for parameter in kernel.parameters:
         values = " ".join(map(str, parameter.values))
         table.add_row(parameter.name, str(parameter.default), parameter.meaning, values)
@@ -46,26 +48,25 @@ def info_table(facts: Mapping[str, str]) -> Table:
     return table
 
 
-def bench_table(records: Sequence[Record]) -> Table:
+def bench_table(records: Sequence[Record]) -> FittedTable:
     """One row a record, all of one problem, and a last one for the baseline."""
     first = records[0]
     emulated = first.engine == "emulator"
     baselines = {record.baseline.name: record.baseline for record in records if record.baseline}
-    case = first.case.removeprefix("NN ")
-    table = Table(
-        title=f"{first.shape}, {case}", caption=_caption(records), box=box.SIMPLE_HEAD, title_justify="left",
-        caption_justify="left", pad_edge=False,
-    )  # fmt: skip
-    table.add_column("rung", justify="right")
-    table.add_column("kernel", style="bold", no_wrap=True)
-    table.add_column("config", overflow="fold")
-    table.add_column("error", justify="right", no_wrap=True)
-    table.add_column("emulator time" if emulated else "time", justify="right", no_wrap=True)
+    columns = [
+        Column("rung", "right"),
+        Column("kernel", style="bold", wraps=" "),
+        Column("config", wraps=" "),
+        Column("error", "right"),
+        Column("emulator time" if emulated else "time", "right"),
+    ]
     if not emulated:
-        table.add_column("GFLOP/s", justify="right", no_wrap=True)
+        columns.append(Column("GFLOP/s", "right"))
         if baselines:
             name_of_baseline = next(iter(baselines)) if len(baselines) == 1 else "baseline"
-            table.add_column(f"of {name_of_baseline}", justify="right", no_wrap=True)
+            columns.append(Column(f"of {name_of_baseline}", "right", wraps=" "))
+    case = first.case.removeprefix("NN ")
+    table = FittedTable(*columns, title=f"{first.shape}, {case}", caption=_caption(records), names=2)
     for record in records:
         cells: list[str | Text] = [
             str(record.rung or ""),
@@ -88,16 +89,17 @@ def bench_table(records: Sequence[Record]) -> Table:
     return table
 
 
-def baseline_kernels_table(records: Sequence[Record]) -> Table | None:
+def baseline_kernels_table(records: Sequence[Record]) -> FittedTable | None:
     """One row a kernel that a baseline of these records launched; None where none is known."""
     baselines = {record.baseline.name: record.baseline for record in records if record.baseline}
     if not any(baseline.kernels for baseline in baselines.values()):
         return None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("baseline", style="cyan", no_wrap=True)
-    table.add_column("kernel that it runs", overflow="fold")
-    for heading in ("grid", "block"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = FittedTable(
+        Column("baseline", style="cyan"),
+        Column("kernel that it runs", wraps=" "),
+        Column("grid", "right"),
+        Column("block", "right"),
+    )
     for baseline in baselines.values():
         for number, kernel in enumerate(baseline.kernels or ()):
             sizes = ("x".join(map(str, extent)) for extent in (kernel.grid, kernel.block))

@@ -40,9 +40,7 @@ def render(inputs: Inputs) -> str:
         from jinja2 import Environment, FileSystemLoader  # noqa: PLC0415 of the `report` extra, and so is plotly
         from plotly.offline import get_plotlyjs  # noqa: PLC0415
     except ImportError as error:
-        raise LibraryError(
-            f"a report needs {error.name}, which is not installed: pip install 'tilewright[report]'"
-        ) from error
+        raise LibraryError(f"a report needs {error.name}, which is not installed: pip install Jinja2 plotly") from error
     templates = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip

@@ -1,0 +1,163 @@
+"""Tables and lines of text that fit the terminal without cutting a word or a number in two."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+_LEAST_GAP, _GAP = 2, 3
+"""Columns between two columns of a table."""
+_BETWEEN_FACTS = "   "
+
+
+_Behind = Literal["", " ", ", "]
+
+
+class Column(NamedTuple):
+    """A column of a table. Headings may wrap between their words."""
+
+    heading: str = ""
+    justify: Literal["left", "right"] = "left"
+    style: str = ""
+    wraps: _Behind = ""
+    """Behind what the lines of a cell may be broken."""
+
+
+class _Row(NamedTuple):
+    cells: tuple[Text, ...]
+    style: str
+    ends_section: bool
+
+
+class FittedTable:
+    """A table as wide as it needs to be, narrower where the terminal is, and a list where no table fits.
+
+    Columns shrink no further than to their longest word. Where that is too wide, each row becomes the cells that name
+    it, and below them the others, each after its heading.
+    """
+
+    def __init__(
+        self, *columns: Column, title: str = "", caption: str = "", names: int = 1, most_gap: int = _GAP
+    ) -> None:
+        """A table without rows.
+
+        Args:
+            columns: its columns.
+            title: a line above it.
+            caption: text below it.
+            names: how many of the first columns name a row.
+            most_gap: terminal columns between two columns where there is room.
+        """
+        self._columns, self._title, self._caption, self._names = columns, title, caption, names
+        self._gaps = range(most_gap, _LEAST_GAP - 1, -1)
+        self._rows: list[_Row] = []
+
+    def add_row(self, *cells: str | Text, style: str = "", ends_section: bool = False) -> None:
+        """Add a row, in rich's markup where a cell is no Text; one that ends a section has a line below it."""
+        texts = (Text.from_markup(cell) if isinstance(cell, str) else cell for cell in cells)
+        self._rows.append(_Row(tuple(texts), style, ends_section))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for gap in self._gaps:
+            room = options.max_width - 2 - gap * (len(self._columns) - 1)  # a space at either edge
+            if widths := self._widths(room):
+                yield self._table(widths, gap)
+                return
+        yield from self._list(options.max_width)
+
+    def _widths(self, room: int) -> list[int] | None:
+        """The widths of the columns; None where their longest words have no room."""
+        least, widths = ([self._needs(i, wrapping) for i in range(len(self._columns))] for wrapping in (True, False))
+        if sum(least) > room:
+            return None
+        while sum(widths) > room:
+            slack = [width - bound for width, bound in zip(widths, least, strict=True)]
+            widths[slack.index(max(slack))] -= 1
+        return widths
+
+    def _needs(self, index: int, wrapping: bool) -> int:
+        """The width of a column whose texts wrap wherever they can, or nowhere."""
+        column = self._columns[index]
+        texts: list[tuple[Text, _Behind]] = [(row.cells[index], column.wraps) for row in self._rows]
+        texts.append((Text(column.heading), " "))
+        return max(part.cell_len for text, behind in texts for part in _parts(text, behind if wrapping else ""))
+
+    def _table(self, widths: Iterable[int], gap: int) -> Table:
+        table = Table(
+            title=self._title or None, caption=self._caption or None, box=box.SIMPLE_HEAD, title_justify="left",
+            caption_justify="left", pad_edge=False, padding=(0, 1, 0, gap - 2),
+        )  # fmt: skip
+        for column, width in zip(self._columns, widths, strict=True):
+            table.add_column(column.heading, justify=column.justify, style=column.style, width=width)
+        for row in self._rows:
+            cells = (
+                Text("\n").join(_filled(_parts(cell, ", "), width, " ")) if column.wraps == ", " else cell
+                for column, cell, width in zip(self._columns, row.cells, widths, strict=True)
+            )
+            table.add_row(*cells, style=row.style, end_section=row.ends_section)
+        return table
+
+    def _list(self, width: int) -> Iterator[Text | Padding]:
+        if self._title:
+            yield Text(self._title + "\n", "table.title")
+        for row in self._rows:
+            named = zip(self._columns, row.cells, strict=True)
+            facts = [
+                Text.assemble((f"{column.heading}: " if column.heading else "", "dim"), cell)
+                for column, cell in list(named)[self._names :]
+                if cell
+            ]
+            names = [cell for cell in row.cells[: self._names] if cell]
+            yield Text("  ", style=f"bold {row.style}").join(names)
+            for line in _filled(facts, width - 2, _BETWEEN_FACTS):
+                yield Padding(line, (0, 0, 0, 2), style=row.style)
+        yield Text(f"\n{self._caption}" if self._caption else "", "table.caption")
+
+
+def wrapped(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
+    """The lines of a text, broken between words and between the parameters of configs such as 'BM=64,BN=64'.
+
+    Args:
+        text: one line or several.
+        width: what fits a line.
+        indent: spaces before what continues a line.
+    """
+    for line in text.split("\n"):
+        start = fits = 0
+        cuts: list[int] = []
+        for place in [cut.end() for cut in re.finditer(r"(?<=\S)\s+|,(?=[A-Z_]+=)", line.plain)] + [len(line)]:
+            before = indent if cuts else 0
+            if fits > start and before + cell_len(line.plain[start:place].rstrip()) > width:
+                cuts.append(fits)
+                start = fits
+            fits = place
+        for number, part in enumerate(line.divide(cuts)):
+            part.rstrip()
+            yield Text(" " * indent) + part if number else part
+
+
+def _parts(text: Text, behind: _Behind) -> list[Text]:
+    """What lies between the places at which a text may be broken, and between the ends of its lines."""
+    places = {"": r"\n", " ": r"\s+", ", ": r", |\n"}[behind]
+    parts = list(text.divide([place.end() for place in re.finditer(places, text.plain)]))
+    for part in parts:
+        part.rstrip()
+    return parts
+
+
+def _filled(parts: Iterable[Text], width: int, between: str) -> Iterator[Text]:
+    """Lines with as many parts each as they hold."""
+    line = Text()
+    for part in parts:
+        if line and line.cell_len + len(between) + part.cell_len > width:
+            yield line
+            line = Text()
+        line = Text(between).join([line, part]) if line else part
+    if line:
+        yield line
