@@ -97,7 +97,7 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert {record["kernel"]: record["out_dtype"] for record in records} == results
     assert {record["dtype"] for record in records} == {"bfloat16"}
     status, _, err = tilewright("bench", "naive", *arguments)
-    assert status == 1
+    assert status == 2
     assert "naive takes float32, got bfloat16" in err
 
 
@@ -125,7 +125,7 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
     assert ran == {kernel.name for kernel, one in zip(KERNELS, transposed, strict=True) if not kernel.refusal(one)}
     assert {"split_k", "skinny"} <= ran
     status, _, err = tilewright("bench", "naive", *arguments)
-    assert status == 1
+    assert status == 2
     assert "naive takes layouts NN of A and B, got NT" in err
 
 
@@ -178,13 +178,18 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
         (["--out-dtype", "float64"], "out_dtype must be one of float32, float16, bfloat16, got 'float64'"),
         (["--layout", "NX"], "layout must be one of NN, NT, TN, TT, A's order then B's, got 'NX'"),
         (["--activation", "rellu"], "got 'rellu'; did you mean 'relu'?"),
-        (["--alpha", "nan"], "alpha must be a number, got nan"),
+        (["10", "--config", "BM=64,BM=128"], "config must give each parameter once, got BM twice in 'BM=64,BM=128'"),
+        (["--alpha", "nan"], "--alpha takes 0, or a number of 1.2e-38 to 3.4e+38 in magnitude, got nan"),
+        (["--alpha", "inf"], "--alpha takes 0, or a number of 1.2e-38 to 3.4e+38 in magnitude, got inf"),
+        (["--beta", "1e-50"], "--beta takes 0, or a number of 1.2e-38 to 3.4e+38 in magnitude, got 1e-50"),
+        (["naive", "--shape", "8", "--shape", "1000000"], "1000000x1000000x1000000 needs 37,253 GiB of memory"),
+        (["naive", "--shape", "2000000000"], "2000000000x2000000000x2000000000 needs"),
         (["--engine", "gpu"], "engine must be one of auto, cuda, emulator, got 'gpu'"),
     ],
 )
 def test_bad_input_is_named(tilewright, arguments, message):
     status, out, err = tilewright("bench", "--engine", "emulator", *arguments)
-    assert status == 1
+    assert status == 2
     assert message in err
     assert not out
 
@@ -208,11 +213,12 @@ def test_records_that_cannot_be_written_fail_by_name(tilewright, tmp_path):
     )
     assert status == 0
     (tmp_path / "plain").write_text("")
-    status, _, err = tilewright(
+    status, out, err = tilewright(
         "bench", "naive", "--shape", "8", "--engine", "emulator", "--json", str(tmp_path / "plain" / "run.json")
     )
-    assert status == 1
-    assert "cannot write the records to" in err
+    assert status == 2
+    assert f"--json takes a path for a file of records, got {tmp_path}/plain/run.json, but {tmp_path}/plain is" in err
+    assert not out, "it is said before the run"
 
 
 def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):

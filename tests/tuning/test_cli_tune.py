@@ -60,7 +60,7 @@ def test_a_search_ends_with_the_best_beside_the_baseline(tune, tmp_path):
 def test_without_time_nothing_is_found(tune):
     status, _, err = tune("coalesced", "--shape", "32", "--budget", "0")
     assert status == 1
-    assert "32x32x32: no config gave a right result" in err
+    assert "32x32x32: the budget ended before any config was tried" in err
 
 
 def test_configs_that_tables_know_can_be_all_that_is_tried(tune):
@@ -82,7 +82,7 @@ def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
     sizes = {}
     for layout in LAYOUTS:
         a, b = orders(layout)
-        (configs,) = command._spaces([kernel], Problem(64, 64, 64, a=a, b=b), engine, known).values()
+        (configs,) = command._spaces([(kernel, {})], Problem(64, 64, 64, a=a, b=b), engine, known).values()
         copied = {config.COPIED for config in configs}
         sizes[layout] = len(configs)
         assert known or copied == {"NN": {0, 1}, "NT": {0, 1, 2, 3}, "TN": {0}, "TT": {0, 2}}[layout]
@@ -96,22 +96,30 @@ def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
         (["warptield"], "no kernel is called 'warptield'; did you mean 'warptiled'?"),
         (["--shape", "3x4"], "shape must read MxNxK"),
         (["--suite", "sqares"], "no suite is called 'sqares'"),
-        (["--save"], "--save needs a GPU"),
+        (["--shape", "0", "--shape", "8x0x8"], "tune takes problems with something to compute, got 0x0x0, 8x0x8"),
+        (["--shape", "8", "--shape", "1000000"], "1000000x1000000x1000000 needs 37,253 GiB of memory"),
+        (["async_copy:nonesuch"], "async_copy has no preset 'nonesuch'"),
         (["wmma_f16", "--shape", "64"], "wmma_f16 takes float16, bfloat16, got float32"),
         (["naive", "--known", "--shape", "64"], "--known needs tables that name configs of naive"),
     ],
 )
 def test_bad_input_is_named(tune, arguments, message):
     status, _, err = tune(*arguments)
-    assert status == 1
+    assert status == 2
     assert message in err
+
+
+def test_without_a_gpu_nothing_is_saved(tune):
+    status, _, err = tune("--save")
+    assert status == 1
+    assert "--save needs a GPU" in err
 
 
 def test_a_journal_that_cannot_be_kept_is_an_error(tune, tmp_path):
     (tmp_path / "file").write_text("")
     status, _, err = tune("coalesced", "--shape", "32", "--journal", str(tmp_path / "file" / "j.jsonl"))
-    assert status == 1
-    assert "cannot keep the journal" in err
+    assert status == 2
+    assert "--journal takes a path for a journal of tune, got" in err
 
 
 def test_records_that_a_gpu_gave_are_saved_to_the_users_table(tune, tmp_path, monkeypatch):

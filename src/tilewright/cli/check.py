@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tilewright.bench import suites
-from tilewright.bench.verify import Operands, limit
-from tilewright.cli.terminal import Shapes, Suites, notes, out
+from tilewright.bench.verify import Operands, check_memory, limit
+from tilewright.cli.terminal import Shapes, Suites, finite_scalars, notes, out
 from tilewright.engines.emulator import Checked, check, load_runtime, worker_count
 from tilewright.errors import DtypeError
 from tilewright.kernels import KERNELS, resolve
@@ -84,7 +84,9 @@ def run_check(
     shapes = shape or ([] if suite else list(DEFAULT_SHAPES))
     betas = DEFAULT_BETAS if beta is None else (beta,)
     problems = suites.problems(shapes, suite or [], Arithmetic(dtype or DTYPES[0]))
-    cases = [(problem, Scalars.checked(alpha, b)) for b in betas for problem in problems]
+    for problem in problems:
+        check_memory(problem)
+    cases = [(problem, finite_scalars(alpha, b)) for b in betas for problem in problems]
     started = time.monotonic()
     faulty = 0
     load_runtime()  # compiled before several want it
