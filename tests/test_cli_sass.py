@@ -135,3 +135,18 @@ def test_help_teaches(sass):
     status, out, _ = sass("--help")
     assert status == 0
     assert "pip install 'tilewright[sass]'" in " ".join(out.replace("│", "").split())
+
+
+def test_ptx_and_json_are_both_written(sass, tmp_path):
+    path = tmp_path / "code.json"
+    status, out, _ = sass("naive", "--arch", "sm_80", "--ptx", "--json", str(path))
+    assert status == 0
+    assert ".target sm_80" in out
+    assert json.loads(path.read_text())["listing"]
+
+
+def test_json_on_standard_output_is_alone_there(sass):
+    status, out, err = sass("naive", "--arch", "sm_80", "--json", "-")
+    assert status == 0
+    assert json.loads(out)["kernel"] == "naive"
+    assert "bytes spilled" in err

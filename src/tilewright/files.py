@@ -56,11 +56,12 @@ def check_outputs(outputs: Iterable[Output], inputs: Iterable[Path] = ()) -> Non
         if path is None:
             continue
         real = Path(os.path.realpath(path))  # as Path.resolve, which fails where links form a circle
-        if other := next((taken[one] for one in taken if _same(one, real)), None):
+        reason = _unwritable(real)
+        if not reason and (other := next((taken[one] for one in taken if _same(one, real)), None)):
             raise PathError(f"{argument} must name a file of its own, got {other}")
-        taken[real] = f"{path}, which another option names too"
-        if reason := _unwritable(real) or _unlike(real, kind):
+        if reason := reason or _unlike(real, kind):
             raise PathError(f"{argument} takes a path for {kind.name}, got {path}, {reason}")
+        taken[real] = f"{path}, which another option names too"
 
 
 def _same(one: Path, other: Path) -> bool:

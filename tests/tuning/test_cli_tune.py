@@ -174,3 +174,44 @@ def test_ctrl_c_shows_the_best_so_far_and_the_next_run_goes_on(tmp_path):
     assert all(trial.outcome in ("timed", "stopped") for trial in before)
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"{len(before)} of them in earlier runs" in " ".join(result.stdout.split())
+
+
+def test_a_preset_keeps_what_it_sets(tune):
+    status, out, _ = tune("naive:fastcuda_v1", "--shape", "32")
+    assert status == 0
+    assert "1 of 1 configs tried" in out
+    assert "BLOCK_X=16 BLOCK_Y=16 X_ALONG_N=1" in out
+    engine = command.resolve_engine("emulator")
+    named = [(find("shared_tiled"), {"PAD": 1}), (find("shared_tiled"), {"TILE": 16})]
+    for presets, holds in ((named[:1], lambda one: one.PAD == 1), (named, lambda one: one.PAD == 1 or one.TILE == 16)):
+        (configs,) = command._spaces(presets, Problem(64, 64, 64), engine, known=False).values()
+        (every,) = command._spaces([(find("shared_tiled"), {})], Problem(64, 64, 64), engine, known=False).values()
+        assert configs == [config for config in every if holds(config)]
+        assert configs != every
+
+
+def test_what_has_nothing_to_compute_is_left_out_and_named(tune):
+    status, out, err = tune("coalesced", "--shape", "8", "--shape", "8x0x8")
+    assert status == 0
+    assert "left out, since there is nothing to compute: 8x0x8" in err
+    assert "8x8x8, float32" in out
+
+
+def test_the_journal_is_no_file_of_another_kind(tune, tmp_path):
+    records = tmp_path / "run.json"
+    assert tune("coalesced", "--shape", "8", "--json", str(records))[0] == 0
+    before = records.read_bytes()
+    status, _, err = tune("coalesced", "--shape", "8", "--journal", str(records))
+    assert status == 2
+    assert "--journal takes a path for a journal of tune, got" in err
+    status, _, err = tune("coalesced", "--shape", "8", "--json", str(tmp_path / "journal.jsonl"))
+    assert status == 2
+    assert "--json must name a file of its own" in err or "--json takes a path for a file of records" in err
+    assert records.read_bytes() == before
+
+
+def test_records_on_standard_output_are_alone_there(tune):
+    status, out, err = tune("coalesced", "--shape", "8", "--shape", "9", "--json", "-")
+    assert status == 0
+    assert {record["m"] for record in json.loads(out)["records"]} == {8, 9}
+    assert "configs tried" in err

@@ -128,3 +128,11 @@ def test_the_shipped_table_is_made_of_the_records(tmp_path):
     records = (Path(__file__).parents[2] / "results" / "h200" / "tuning").glob("table*.json")
     _, made = merge.merge(sorted(records), tmp_path / "table.json")
     assert made == next(table for table in store.shipped() if table.gpu == made.gpu)
+
+
+def test_a_table_replaces_nothing_else(tmp_path, run, capsys):
+    path = run()
+    before = path.read_bytes()
+    assert merge.main([str(path), "-o", str(path)]) == 2
+    assert "--output must name a file of its own" in capsys.readouterr().err
+    assert path.read_bytes() == before

@@ -20,7 +20,7 @@ def resolve_engine(engine: str | Engine = "auto") -> Engine:
         EngineUnavailableError: this machine lacks what the engine needs; the message says what.
     """
     if not isinstance(engine, str):
-        if isinstance(engine, type) or not hasattr(engine, "compile"):
+        if isinstance(engine, type) or not hasattr(engine, "capability"):
             raise EngineNotFoundError(f"engine must be one of {', '.join(CHOICES)}, or an Engine, got {engine!r}")
         return engine
     if engine not in CHOICES:
