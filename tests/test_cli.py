@@ -2,15 +2,20 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tilewright import version
+from tilewright.bench.verify import Operands
 from tilewright.cli import bench, main
+from tilewright.engines import registry
 from tilewright.kernels import KERNELS, find
 from tilewright.problem import Layout, Problem
 
@@ -97,7 +102,7 @@ def test_a_type_that_is_given_is_run_by_the_rungs_that_take_it(tilewright, tmp_p
     assert {record["kernel"]: record["out_dtype"] for record in records} == results
     assert {record["dtype"] for record in records} == {"bfloat16"}
     status, _, err = tilewright("bench", "naive", *arguments)
-    assert status == 1
+    assert status == 2
     assert "naive takes float32, got bfloat16" in err
 
 
@@ -125,7 +130,7 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
     assert ran == {kernel.name for kernel, one in zip(KERNELS, transposed, strict=True) if not kernel.refusal(one)}
     assert {"split_k", "skinny"} <= ran
     status, _, err = tilewright("bench", "naive", *arguments)
-    assert status == 1
+    assert status == 2
     assert "naive takes layouts NN of A and B, got NT" in err
 
 
@@ -178,13 +183,18 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
         (["--out-dtype", "float64"], "out_dtype must be one of float32, float16, bfloat16, got 'float64'"),
         (["--layout", "NX"], "layout must be one of NN, NT, TN, TT, A's order then B's, got 'NX'"),
         (["--activation", "rellu"], "got 'rellu'; did you mean 'relu'?"),
-        (["--alpha", "nan"], "alpha must be a number, got nan"),
+        (["10", "--config", "BM=64,BM=128"], "config must give each parameter once, got BM twice in 'BM=64,BM=128'"),
+        (["--alpha", "nan"], "--alpha takes 0, or a number of 1.2e-38 to 3.4e+38 in magnitude, got nan"),
+        (["--alpha", "inf"], "--alpha takes 0, or a number of 1.2e-38 to 3.4e+38 in magnitude, got inf"),
+        (["--beta", "1e-50"], "--beta takes 0, or a number of 1.2e-38 to 3.4e+38 in magnitude, got 1e-50"),
+        (["naive", "--shape", "8", "--shape", "1000000"], "1000000x1000000x1000000 needs 37,253 GiB of memory"),
+        (["naive", "--shape", "2000000000"], "2000000000x2000000000x2000000000 needs"),
         (["--engine", "gpu"], "engine must be one of auto, cuda, emulator, got 'gpu'"),
     ],
 )
 def test_bad_input_is_named(tilewright, arguments, message):
     status, out, err = tilewright("bench", "--engine", "emulator", *arguments)
-    assert status == 1
+    assert status == 2
     assert message in err
     assert not out
 
@@ -208,11 +218,12 @@ def test_records_that_cannot_be_written_fail_by_name(tilewright, tmp_path):
     )
     assert status == 0
     (tmp_path / "plain").write_text("")
-    status, _, err = tilewright(
+    status, out, err = tilewright(
         "bench", "naive", "--shape", "8", "--engine", "emulator", "--json", str(tmp_path / "plain" / "run.json")
     )
-    assert status == 1
-    assert "cannot write the records to" in err
+    assert status == 2
+    assert f"--json takes a path for a file of records, got {tmp_path}/plain/run.json, but {tmp_path}/plain is" in err
+    assert not out, "it is said before the run"
 
 
 def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
@@ -243,3 +254,85 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
 def test_no_command_loads_cuda_before_it_needs_it():
     check = "import sys, tilewright.cli.main; assert not [name for name in sys.modules if name.split('.')[0] == 'cuda']"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_records_on_standard_output_are_alone_there(tilewright):
+    status, out, err = tilewright(
+        "bench", "naive", "--shape", "8", "--shape", "9", "--engine", "emulator", "--json", "-"
+    )
+    assert status == 0
+    assert [record["m"] for record in json.loads(out)["records"]] == [8, 9]
+    assert "9x9x9, float32" in err
+
+
+def test_records_replace_records_and_nothing_else(tilewright, tmp_path):
+    path = tmp_path / "run.json"
+    arguments = ("bench", "naive", "--shape", "8", "--engine", "emulator", "--json", str(path))
+    path.write_text('{"mine": 1}')
+    status, out, err = tilewright(*arguments)
+    assert status == 2
+    assert f"--json takes a path for a file of records, got {path}, which is there and holds something else" in err
+    assert (path.read_text(), out) == ('{"mine": 1}', "")
+    path.unlink()
+    assert tilewright(*arguments)[0] == tilewright(*arguments)[0] == 0
+
+
+def test_info_says_what_is_missing(tilewright, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.delenv("CXX", raising=False)
+    registry._emulator.cache_clear()
+    status, out, err = tilewright("info")
+    registry._emulator.cache_clear()
+    assert (status, err) == (0, "")
+    assert "none: there is no C++ compiler" in out
+    assert "cache folder" in out
+
+
+def test_the_version_is_printed(tilewright):
+    assert tilewright("--version") == (0, f"tilewright {version.__version__}", "")
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["bench"]])
+def test_help_has_a_short_name(tilewright, command):
+    assert tilewright(*command, "-h") == tilewright(*command, "--help")
+
+
+def run_module(*arguments, **options):
+    return subprocess.run([sys.executable, "-m", "tilewright", *arguments], capture_output=True, text=True, **options)
+
+
+def test_the_package_runs_as_a_module_and_completes_words():
+    words = {"_TILEWRIGHT_COMPLETE": "complete_bash", "COMP_WORDS": "tilewright be", "COMP_CWORD": "1"}
+    assert run_module(env=os.environ | words).stdout.split() == ["bench"]
+
+
+@pytest.mark.parametrize("arguments", ["list", "--version", "bench -h"])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_an_error_in_one_line(arguments):
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "tilewright", *arguments.split()], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (run.returncode, run.stderr) == (1, "error: No space left on device\n")
+
+
+def test_memory_that_is_full_is_an_error_in_one_line(tilewright, monkeypatch):
+    def draw(*_):
+        raise MemoryError("Unable to allocate 4. GiB")
+
+    monkeypatch.setattr(Operands, "draw", draw)
+    status, _, err = tilewright("bench", "naive", "--shape", "8", "--engine", "emulator")
+    assert (status, err) == (1, "error: memory is full: Unable to allocate 4. GiB")
+
+
+@pytest.mark.parametrize("command", ["list", "bench", "check", "explain", "sass", "tune"])
+def test_every_command_takes_a_preset_and_refuses_an_unknown_one(tilewright, command, tmp_path):
+    sized = [] if command == "list" else ["--shape", "16"]
+    placed = ["--engine", "emulator"] if command in ("bench", "tune") else []
+    kept = ["--journal", str(tmp_path / "j.jsonl")] if command == "tune" else []
+    status, out, _ = tilewright(command, "naive:fastcuda_v1", *sized, *placed, *kept)
+    assert status == 0
+    assert re.search("BLOCK_X=16[ ,]BLOCK_Y=16[ ,]X_ALONG_N=1", out)
+    status, _, err = tilewright(command, "naive:fastcuda_v9", *sized, *placed, *kept)
+    assert status == 2
+    assert "naive has no preset 'fastcuda_v9'; did you mean 'fastcuda_v1'?" in err

@@ -65,3 +65,13 @@ def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     monkeypatch.setattr(check, "_run", lambda chosen, problems, dtype: checked.extend(chosen) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
     assert {kernel.name for kernel, _ in checked} == {one.name for one in KERNELS if "bfloat16" in one.takes.factors}
+
+
+def test_what_cannot_be_judged_is_refused_first():
+    for arguments, message in (
+        (["--alpha", "inf"], "--alpha takes 0, or a number of 1.2e-38 to 3.4e"),
+        (["--shape", "2000000000"], "2000000000x2000000000x2000000000 needs"),
+    ):
+        result = run("naive", *arguments)
+        assert message in str(result.exception)
+        assert result.exception.status == 2

@@ -5,10 +5,18 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from tilewright.analysis import block_counts
 from tilewright.bench import ncu
 from tilewright.cli import explain as command
 from tilewright.cli.main import app
-from tilewright.errors import EngineUnavailableError, GpuNotFoundError
+from tilewright.errors import (
+    ConfigError,
+    EngineUnavailableError,
+    FigureError,
+    GpuNotFoundError,
+    PathError,
+    ProblemError,
+)
 from tilewright.gpus import gpu_named
 
 RUNNER = CliRunner()
@@ -102,3 +110,42 @@ def test_a_kernel_of_terms_is_explained_without_their_making():
     assert "256x256x256, float32" in text
     assert "without the relayout of A and B beforehand" in text
     assert "by tensor cores" in text
+
+
+def test_json_on_standard_output_is_alone_there():
+    result = explain("naive", "--shape", "64", "--json", "-")
+    assert json.loads(result.stdout)["kernel"] == "naive"
+    assert "Roofline" in result.stderr
+
+
+def test_figures_and_json_have_folders_made_and_replace_nothing_else(tmp_path):
+    figure, facts = tmp_path / "new" / "naive.svg", tmp_path / "newer" / "naive.json"
+    arguments = ("naive", "--shape", "16", "--figure", str(figure), "--json", str(facts))
+    assert explain(*arguments).exit_code == explain(*arguments).exit_code == 0
+    assert figure.read_text().startswith("<svg")
+    facts.write_text('{"records": []}')
+    with pytest.raises(PathError, match=r"--json takes a path for an explanation, got .*, which is there and holds"):
+        explain(*arguments)
+    with pytest.raises(PathError, match="--figure must name a file of its own"):
+        explain("naive", "--json", str(tmp_path / "x.svg"), "--figure", str(tmp_path / "x.svg"))
+
+
+def test_a_gpu_that_is_too_old_is_named_with_its_own_capability():
+    with pytest.raises(ConfigError, match=r"async_copy needs .* 8.0 or newer for float32, got 7.0"):
+        explain("async_copy", "--gpu", "V100")
+    assert "7.5: the compiler makes none for 7.0" in " ".join(
+        explain("naive", "--gpu", "V100", "--shape", "64").output.split()
+    )
+
+
+def test_what_it_cannot_count_is_refused():
+    with pytest.raises(ProblemError, match="--alpha takes 0, or a number of"):
+        explain("naive", "--alpha", "inf")
+    with pytest.raises(FigureError, match="--figure takes a problem whose result has elements"):
+        explain("naive", "--shape", "0", "--figure", "x.svg")
+
+
+def test_memory_that_a_problem_is_too_large_for_is_named(monkeypatch):
+    monkeypatch.setattr(block_counts.np, "zeros", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
+    with pytest.raises(ProblemError, match=r"too large to be counted on this machine: .* lines of 8192 elements"):
+        explain("naive", "--shape", "8192")

@@ -101,13 +101,13 @@ def test_the_json_has_counts_widths_and_listing(sass, tmp_path):
         (["async_copy", "--arch", "sm_75"], "needs a GPU of compute capability 8.0 or newer"),
         (["10", "--dtype", "float16"], "warptiled takes float32, got float16"),
         (["10", "--shape", "7x8"], "shape must read MxNxK"),
-        (["10", "--arch", "sm_99"], "invalid value for --gpu-architecture"),
-        (["10", "--arch", "sm_99", "--ptx"], "invalid value for --gpu-architecture"),
+        (["10", "--arch", "sm_99"], "arch must be one that the compiler knows, sm_75, sm_80, sm_8"),
+        (["10", "--arch", "sm_99", "--ptx"], "arch must be one that the compiler knows, sm_75, sm_80, sm_8"),
     ],
 )
 def test_bad_input_is_named(sass, arguments, message):
     status, out, err = sass(*arguments)
-    assert status == 1
+    assert status == 2
     assert message in err
     assert not out
 
@@ -125,12 +125,28 @@ def test_without_a_disassembler_it_says_what_to_install(sass, monkeypatch):
 
 def test_counts_that_cannot_be_written_fail_by_name(sass, tmp_path):
     (tmp_path / "plain").write_text("")
-    status, _, err = sass("naive", "--arch", "sm_90a", "--json", str(tmp_path / "plain" / "code.json"))
-    assert status == 1
-    assert "cannot write the counts to" in err
+    status, out, err = sass("naive", "--arch", "sm_90a", "--json", str(tmp_path / "plain" / "code.json"))
+    assert status == 2
+    assert "--json takes a path for counts of machine code, got" in err
+    assert not out
 
 
 def test_help_teaches(sass):
     status, out, _ = sass("--help")
     assert status == 0
     assert "pip install 'nvidia-cuda-nvdisasm==13.*'" in " ".join(out.replace("│", "").split())
+
+
+def test_ptx_and_json_are_both_written(sass, tmp_path):
+    path = tmp_path / "code.json"
+    status, out, _ = sass("naive", "--arch", "sm_80", "--ptx", "--json", str(path))
+    assert status == 0
+    assert ".target sm_80" in out
+    assert json.loads(path.read_text())["listing"]
+
+
+def test_json_on_standard_output_is_alone_there(sass):
+    status, out, err = sass("naive", "--arch", "sm_80", "--json", "-")
+    assert status == 0
+    assert json.loads(out)["kernel"] == "naive"
+    assert "bytes spilled" in err

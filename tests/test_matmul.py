@@ -138,8 +138,8 @@ def test_the_emulator_runs_where_a_kernel_or_it_is_named(monkeypatch, named):
     assert len(emulator.planned) == 1
 
 
-@pytest.mark.parametrize("kernel", [find("vectorized"), "vectorized", "6", 6])
-@pytest.mark.parametrize("config", [{"BM": 64}, "BM=64"])
+@pytest.mark.parametrize("kernel", [find("vectorized"), "vectorized", "6", 6, np.int64(6)])
+@pytest.mark.parametrize("config", [{"BM": 64}, "BM=64", {"BM": np.int64(64)}])
 def test_kernels_and_configs_in_every_form(kernel, config):
     engine = NumPyEngine(None)
     tilewright.matmul(draw(5, 7), draw(7, 3), kernel=kernel, config=config, engine=engine)
@@ -309,6 +309,12 @@ REFUSED = {
         {"kernel": "vectorized", "config": {"TM": 6}},
         ConfigError,
         "TM must be a multiple of 4: a fragment of A is read as float4s",
+    ),
+    "engine type": ({"engine": 3}, ValueError, "engine must be one of auto, cuda, emulator, or an Engine, got 3"),
+    "parameter twice": (
+        {"kernel": "vectorized", "config": "BM=64,BM=128"},
+        ConfigError,
+        "config must give each parameter once, got BM twice in 'BM=64,BM=128'",
     ),
     "engine": ({"engine": "gpu"}, ValueError, "engine must be one of auto, cuda, emulator, got 'gpu'"),
 }

@@ -42,6 +42,13 @@ def test_a_single_product_has_no_stride():
     assert Problem(2, 3, 5, a=Layout(batch_stride=99)) == Problem(2, 3, 5)
 
 
+def test_sizes_may_be_integers_of_any_type():
+    problem = Problem(*map(np.int64, (2, 3, 5)), batch=np.int32(7), a=Layout(ld=np.int64(8), batch_stride=np.int64(20)))
+    assert problem == Problem(2, 3, 5, batch=7, a=Layout(ld=8, batch_stride=20))
+    numbers = (problem.m, problem.n, problem.k, problem.batch, problem.a.ld, problem.a.batch_stride, problem.d.ld)
+    assert {type(number) for number in numbers} == {int}
+
+
 def test_c_lies_as_d_where_it_is_not_said():
     assert Problem(2, 3, 5, d=Layout(ld=8)).addend == Layout(ld=8, batch_stride=0)
     assert Problem(2, 3, 5, d=Layout(ld=8), c=Layout(ld=4)).addend == Layout(ld=4, batch_stride=0)

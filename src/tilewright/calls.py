@@ -1,5 +1,6 @@
 """Call: the arrays of a call of `matmul` as they lie in memory, read and checked."""
 
+import numbers
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -263,7 +264,7 @@ def _rung(kernel: str | int | Kernel | None, config: str | Mapping[str, int] | N
         if config is not None:
             raise ConfigError(f"config needs the kernel whose parameters it sets, got config={config!r} and no kernel")
         return None
-    if isinstance(kernel, bool) or not isinstance(kernel, (str, int, Kernel)):
+    if isinstance(kernel, bool) or not isinstance(kernel, (str, numbers.Integral, Kernel)):
         raise KernelNotFoundError(f"kernel must be a name, the number of a rung or a Kernel, got {kernel!r}")
     found, preset = (kernel, {}) if isinstance(kernel, Kernel) else resolve(str(kernel))
     if config is None:
@@ -274,5 +275,6 @@ def _rung(kernel: str | int | Kernel | None, config: str | Mapping[str, int] | N
         raise ConfigError(f"config must map parameters to integers or read NAME=INTEGER,..., got {config!r}")
     overrides = {**preset, **config}
     if not all(type(value) is int for value in overrides.values()):
-        found.config(overrides)  # refuses what is no integer, and perhaps no key for the cache either
+        checked = found.config(overrides)  # refuses what is no integer, and perhaps no key for the cache either
+        overrides = {name: checked[name] for name in overrides}
     return found, tuple(overrides.items())

@@ -19,37 +19,68 @@ def nearest(name: str, known: Iterable[str]) -> str:
 class TilewrightError(Exception):
     """Base of every error that tilewright raises on purpose."""
 
+    status = 1
+    """Exit status of a command that it ends: 2 where what was asked for is at fault, 1 for all else."""
+
 
 class ProblemError(TilewrightError, ValueError):
     """A matrix product that cannot be computed: sizes, leading dimensions or scalars are wrong."""
+
+    status = 2
 
 
 class ArrayError(TilewrightError, ValueError):
     """An array argument has the wrong rank, shape, layout, device or is not writable."""
 
+    status = 2
+
 
 class DtypeError(TilewrightError, TypeError):
     """An element type that is not supported, or element types that differ between operands."""
+
+    status = 2
 
 
 class KernelNotFoundError(TilewrightError, LookupError):
     """No kernel or preset has this name."""
 
+    status = 2
+
 
 class GpuNotFoundError(TilewrightError, LookupError):
     """No GPU of this name is listed."""
+
+    status = 2
 
 
 class SuiteNotFoundError(TilewrightError, LookupError):
     """No suite has this name."""
 
+    status = 2
+
 
 class RecordsError(TilewrightError, ValueError):
     """A file of records that cannot be written, read or understood."""
 
+    status = 2
+
+
+class WriteError(RecordsError):
+    """A file that cannot be written, as on a full disk."""
+
+    status = 1
+
+
+class PathError(TilewrightError, ValueError):
+    """A path that a command must not write to, or cannot: nothing has been run or written."""
+
+    status = 2
+
 
 class FigureError(TilewrightError, ValueError):
-    """A figure that a kernel does not have, or that cannot be written."""
+    """A figure that a kernel or a problem does not have, or that cannot have this name."""
+
+    status = 2
 
 
 class LibraryError(TilewrightError, ImportError):
@@ -58,6 +89,8 @@ class LibraryError(TilewrightError, ImportError):
 
 class ConfigError(TilewrightError, ValueError):
     """A config names an unknown parameter, or breaks a constraint of its kernel."""
+
+    status = 2
 
 
 class CompileError(TilewrightError, RuntimeError):
@@ -70,6 +103,8 @@ class LaunchError(TilewrightError, RuntimeError):
 
 class EngineNotFoundError(TilewrightError, ValueError):
     """No engine has this name."""
+
+    status = 2
 
 
 class EngineUnavailableError(TilewrightError, RuntimeError):

@@ -87,13 +87,12 @@ class Layout(NamedTuple):
         least = length or 1
         if type(ld) is type(stride) is int and least <= ld <= _LARGEST and stride == 0:
             return self
-        ld = ld or least
+        ld = _in_range(f"ld{name}", ld or least, _LARGEST)
         if ld < least:
             raise ProblemError(f"ld{name} must be at least the {order} length {least}, got {ld}")
         stride = 0 if batch == 1 else ld * count if stride is None else stride
-        _in_range(f"ld{name}", ld, _LARGEST)
-        _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
-        return self if ld == self.ld and stride == self.batch_stride else Layout(order, ld, stride)
+        stride = _in_range(f"batch stride of {name}", stride, _LARGEST_STRIDE)
+        return self if ld is self.ld and stride is self.batch_stride else Layout(order, ld, stride)
 
     @property
     def transposed(self) -> "Layout":
@@ -199,7 +198,8 @@ class Problem:
         sizes = m, n, k, batch
         if not (type(m) is type(n) is type(k) is type(batch) is int and min(sizes) >= 0 and max(sizes) <= _LARGEST):
             for name, value in zip(("m", "n", "k", "batch"), sizes, strict=True):
-                _in_range(name, value, _LARGEST)
+                object.__setattr__(self, name, _in_range(name, value, _LARGEST))
+            m, n, k, batch = self.m, self.n, self.k, self.batch
         for name, given, rows, cols in (("a", self.a, m, k), ("b", self.b, k, n), ("d", self.d, m, n)):
             layout = given.complete(name, rows, cols, batch)
             if layout.order == "column":
@@ -291,10 +291,11 @@ def orders(layout: str) -> tuple[Layout, Layout]:
     return a, b
 
 
-def _in_range(name: str, value: Any, most: int) -> None:
-    if type(value) is int and 0 <= value <= most:
-        return
-    if isinstance(value, bool) or not isinstance(value, int):
+def _in_range(name: str, value: Any, most: int) -> int:
+    """A size as an int; raises ProblemError unless it is one of 0 to most."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise ProblemError(f"{name} must be an integer, got {value!r}")
-    if not 0 <= value <= most:
-        raise ProblemError(f"{name} must be from 0 to {most}, got {value}")
+    size = int(value)
+    if not 0 <= size <= most:
+        raise ProblemError(f"{name} must be from 0 to {most}, got {size}")
+    return size

@@ -38,6 +38,12 @@ def test_tiles_that_begin_at_different_places_in_a_sector_are_of_different_kinds
     assert len(found.kinds) == 2 * 2, "four rows of 65 floats are half a sector past whole ones, as four columns are"
 
 
+def test_kinds_of_the_largest_problem_are_counted_at_once():
+    found, blocks = planned("naive", Problem(2 * 10**9 + 1, 2 * 10**9 + 1, 64))
+    assert sum(kind.count for kind in found.kinds) == blocks
+    assert len(found.kinds) < 100
+
+
 def test_the_small_problem_is_small_and_has_the_same_rows():
     problem = Problem(8192, 5000, 8192, a=Layout(ld=8200), b=Layout(ld=5008), d=Layout(ld=5004))
     found, _ = planned("warptiled", problem)

@@ -47,5 +47,5 @@ def test_a_config_for_it_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tilewright", "bench", "best", "--config", "BM=64", "--engine", "emulator"])
     with pytest.raises(SystemExit) as stop:
         main.main()
-    assert stop.value.code == 1
+    assert stop.value.code == 2
     assert "--config needs kernels whose parameters it sets" in " ".join(capsys.readouterr().err.split())

@@ -10,7 +10,7 @@ from async_kernels import BOXES, STARTS, box_as_it_lies, dump, dump_kernel, stor
 from tilewright.engines.emulator import EmulatorEngine, launch_source
 from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.tensor_maps import TensorLayout, layouts
-from tilewright.errors import ConfigError, LaunchError
+from tilewright.errors import ConfigError, LaunchError, ProblemError
 from tilewright.kernels.spec import TensorBox
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem
@@ -344,7 +344,7 @@ def small_box(kernel):
 )
 def test_rows_off_a_16_byte_boundary_are_refused(tmp_path, problem, addresses):
     kernel = dump_kernel(tmp_path)
-    with pytest.raises(LaunchError, match="needs rows of A and B that start at multiples of 16 bytes"):
+    with pytest.raises(ProblemError, match="needs rows of A and B that start at multiples of 16 bytes"):
         ENGINE.plan(kernel, small_box(kernel), problem, addresses)
 
 

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from tilewright.engines import registry
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import EngineUnavailableError
+from tilewright.errors import EngineNotFoundError, EngineUnavailableError
 
 
 @pytest.fixture
@@ -23,8 +24,14 @@ def reason(monkeypatch):
 
 
 def test_an_engine_is_handed_back():
-    engine = object()
+    engine = SimpleNamespace(capability=None)
     assert registry.resolve_engine(engine) is engine
+
+
+@pytest.mark.parametrize("engine", [3, None, ["cuda"], EmulatorEngine])
+def test_what_is_no_engine_is_refused(engine):
+    with pytest.raises(EngineNotFoundError, match="engine must be one of auto, cuda, emulator"):
+        registry.resolve_engine(engine)
 
 
 def test_the_emulator_is_made_once():

@@ -22,7 +22,7 @@ from starting import start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
-from tilewright.errors import ConfigError, LaunchError
+from tilewright.errors import ConfigError, ProblemError
 from tilewright.kernels.spec import Kernel, Parameter, Tile
 from tilewright.kernels.takes import Addresses, Takes
 from tilewright.problem import Layout, Problem, Scalars
@@ -158,7 +158,7 @@ def test_rows_off_a_16_byte_boundary_are_refused(engine, tmp_path, _):
         (Addresses(b=4), problem),
         (Addresses(), Problem(8, 8, 8, a=Layout(ld=9))),
     ):
-        with pytest.raises(LaunchError, match="needs rows of A and B that start at multiples of 16 bytes"):
+        with pytest.raises(ProblemError, match="needs rows of A and B that start at multiples of 16 bytes"):
             engine.plan(kernel, config, wrong, addresses)
 
 

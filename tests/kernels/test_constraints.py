@@ -1,5 +1,6 @@
 """Every constraint of every kernel is broken once, and its message read."""
 
+import numpy as np
 import pytest
 
 from tilewright.errors import ConfigError
@@ -250,3 +251,5 @@ def test_an_override_must_name_a_parameter_and_be_a_positive_integer(kernel):
         kernel.config({name: "x"})
     with pytest.raises(ConfigError, match=f"{name} must be at least 1, got 0"):
         kernel.config({name: 0})
+    default = kernel.config()
+    assert [type(value) for value in kernel.config({name: np.int64(default[name])}).values()] == [int] * len(default)

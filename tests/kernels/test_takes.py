@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.errors import ConfigError, DtypeError, LaunchError, ProblemError
+from tilewright.errors import ConfigError, DtypeError, ProblemError
 from tilewright.kernels.takes import EVERYTHING, Addresses, Takes, all_aligned, factors_aligned, lines_aligned
 from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, orders
 
@@ -26,7 +26,7 @@ REFUSALS = {
     "layout": (
         Takes(layouts=("NN", "NT")),
         Problem(8, 8, 8, a=A, b=B),
-        LaunchError,
+        ProblemError,
         "mine takes layouts NN, NT of A and B, got TT",
     ),
     "batch": (
@@ -44,7 +44,7 @@ REFUSALS = {
     "rows of A": (
         Takes(aligned=True),
         Problem(8, 8, 8, a=Layout(ld=9)),
-        LaunchError,
+        ProblemError,
         "mine needs rows of A and B that start at multiples of 16 bytes, got addresses of 0x0 and 0x0, "
         "and 9 and 8 float32 a row",
     ),

@@ -192,14 +192,15 @@ def test_what_was_not_measured_is_shown_as_predicted(tmp_path):
     ("path", "message"),
     [
         ("figure.png", "takes a path that ends in .svg, got"),
-        ("none/figure.svg", "takes a path in a folder that exists"),
     ],
 )
 def test_a_figure_that_could_not_be_written_is_refused_first(tmp_path, monkeypatch, path, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FigureError, match=f"--figure {message}"):
-        explained.check(Path(path))
-    explained.check(Path("figure.SVG"))
+        explained.check(Path(path), Problem(8, 8, 8))
+    with pytest.raises(FigureError, match="--figure takes a problem whose result has elements, got 0x8x8"):
+        explained.check(Path("figure.svg"), Problem(0, 8, 8))
+    explained.check(Path("figure.SVG"), Problem(8, 8, 8))
 
 
 def test_crowded_points_are_enlarged_where_nothing_is_hidden():

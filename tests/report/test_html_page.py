@@ -67,20 +67,41 @@ def test_the_command_writes_one_page_of_all_its_files(tilewright, tmp_path, make
 @pytest.mark.parametrize("content", [None, "{", '{"environment": {}, "records": []}'])
 def test_a_bad_file_leaves_an_earlier_page_as_it_was(tilewright, tmp_path, content):
     output, records = tmp_path / "report.html", tmp_path / "run.json"
-    output.write_text("earlier")
+    output.write_text("<title>tilewright: earlier</title>")
     if content is not None:
         records.write_text(content)
     status, err = tilewright("report", records, "-o", output)
-    assert status == 1
+    assert status == 2
     assert err.startswith("error:") and "run.json" in err
-    assert output.read_text() == "earlier"
+    assert output.read_text() == "<title>tilewright: earlier</title>"
+
+
+def test_the_page_replaces_neither_records_nor_a_foreign_file(tilewright, tmp_path, make_run):
+    records, foreign = tmp_path / "run.json", tmp_path / "index.html"
+    make_run().save(records)
+    foreign.write_text("<!doctype html><title>mine</title>")
+    before = records.read_bytes()
+    (tmp_path / "linked.json").symlink_to(records)
+    for output, reason in (
+        (records, f"--output must name a file of its own, got {records}, which is read"),
+        (tmp_path / "linked.json", f"--output must name a file of its own, got {records}, which is read"),
+        (foreign, f"--output takes a path for a page of records, got {foreign}, which is there and holds something"),
+    ):
+        status, err = tilewright("report", records, "-o", output)
+        assert status == 2
+        assert reason in err
+    assert records.read_bytes() == before
+    assert foreign.read_text().endswith("<title>mine</title>")
+    page_of_ours = tmp_path / "report.html"
+    assert tilewright("report", records, "-o", page_of_ours)[0] == 0
+    assert tilewright("report", records, "-o", page_of_ours)[0] == 0, "a page replaces an earlier one"
 
 
 def test_a_place_that_cannot_be_written_is_an_error(tilewright, tmp_path, make_run):
     make_run().save(tmp_path / "run.json")
     status, err = tilewright("report", tmp_path / "run.json", "-o", tmp_path)
-    assert status == 1
-    assert "cannot write the report to" in err
+    assert status == 2
+    assert f"--output takes a path for a page of records, got {tmp_path}, which is a folder" in err
 
 
 def test_no_file_at_all_is_wrong_usage(tilewright):

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.analysis.cost import Sizes
-from tilewright.errors import DtypeError, LaunchError, ProblemError
+from tilewright.errors import DtypeError, ProblemError
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.kernels import old_configs as old_configs_module
 from tilewright.kernels.takes import Addresses, Takes
@@ -90,7 +90,7 @@ def test_what_no_kernel_takes_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr(selector, "KERNELS", (find("naive"),))
     with pytest.raises(ProblemError, match=r"no kernel takes NN float32 bias .* 8\.0: naive has no bias"):
         select(Problem(64, 64, 64, epilogue=Epilogue("row")), (8, 0))
-    with pytest.raises(LaunchError, match=r"no kernel takes TN .*: naive takes layouts NN"):
+    with pytest.raises(ProblemError, match=r"no kernel takes TN .*: naive takes layouts NN"):
         select(Problem(64, 64, 64, a=orders("TN")[0]), (8, 0))
 
 

@@ -60,7 +60,7 @@ def test_a_search_ends_with_the_best_beside_the_baseline(tune, tmp_path):
 def test_without_time_nothing_is_found(tune):
     status, _, err = tune("coalesced", "--shape", "32", "--budget", "0")
     assert status == 1
-    assert "32x32x32: no config gave a right result" in err
+    assert "32x32x32: the budget ended before any config was tried" in err
 
 
 def test_configs_that_tables_know_can_be_all_that_is_tried(tune):
@@ -82,7 +82,7 @@ def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
     sizes = {}
     for layout in LAYOUTS:
         a, b = orders(layout)
-        (configs,) = command._spaces([kernel], Problem(64, 64, 64, a=a, b=b), engine, known).values()
+        (configs,) = command._spaces([(kernel, {})], Problem(64, 64, 64, a=a, b=b), engine, known).values()
         copied = {config.COPIED for config in configs}
         sizes[layout] = len(configs)
         assert known or copied == {"NN": {0, 1}, "NT": {0, 1, 2, 3}, "TN": {0}, "TT": {0, 2}}[layout]
@@ -96,22 +96,30 @@ def test_of_configs_whose_copies_make_no_difference_one_is_tried(known):
         (["warptield"], "no kernel is called 'warptield'; did you mean 'warptiled'?"),
         (["--shape", "3x4"], "shape must read MxNxK"),
         (["--suite", "sqares"], "no suite is called 'sqares'"),
-        (["--save"], "--save needs a GPU"),
+        (["--shape", "0", "--shape", "8x0x8"], "tune takes problems with something to compute, got 0x0x0, 8x0x8"),
+        (["--shape", "8", "--shape", "1000000"], "1000000x1000000x1000000 needs 37,253 GiB of memory"),
+        (["async_copy:nonesuch"], "async_copy has no preset 'nonesuch'"),
         (["wmma_f16", "--shape", "64"], "wmma_f16 takes float16, bfloat16, got float32"),
         (["naive", "--known", "--shape", "64"], "--known needs tables that name configs of naive"),
     ],
 )
 def test_bad_input_is_named(tune, arguments, message):
     status, _, err = tune(*arguments)
-    assert status == 1
+    assert status == 2
     assert message in err
+
+
+def test_without_a_gpu_nothing_is_saved(tune):
+    status, _, err = tune("--save")
+    assert status == 1
+    assert "--save needs a GPU" in err
 
 
 def test_a_journal_that_cannot_be_kept_is_an_error(tune, tmp_path):
     (tmp_path / "file").write_text("")
     status, _, err = tune("coalesced", "--shape", "32", "--journal", str(tmp_path / "file" / "j.jsonl"))
-    assert status == 1
-    assert "cannot keep the journal" in err
+    assert status == 2
+    assert "--journal takes a path for a journal of tune, got" in err
 
 
 def test_records_that_a_gpu_gave_are_saved_to_the_users_table(tune, tmp_path, monkeypatch):
@@ -166,3 +174,44 @@ def test_ctrl_c_shows_the_best_so_far_and_the_next_run_goes_on(tmp_path):
     assert all(trial.outcome in ("timed", "stopped") for trial in before)
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"{len(before)} of them in earlier runs" in " ".join(result.stdout.split())
+
+
+def test_a_preset_keeps_what_it_sets(tune):
+    status, out, _ = tune("naive:fastcuda_v1", "--shape", "32")
+    assert status == 0
+    assert "1 of 1 configs tried" in out
+    assert "BLOCK_X=16 BLOCK_Y=16 X_ALONG_N=1" in out
+    engine = command.resolve_engine("emulator")
+    named = [(find("shared_tiled"), {"PAD": 1}), (find("shared_tiled"), {"TILE": 16})]
+    for presets, holds in ((named[:1], lambda one: one.PAD == 1), (named, lambda one: one.PAD == 1 or one.TILE == 16)):
+        (configs,) = command._spaces(presets, Problem(64, 64, 64), engine, known=False).values()
+        (every,) = command._spaces([(find("shared_tiled"), {})], Problem(64, 64, 64), engine, known=False).values()
+        assert configs == [config for config in every if holds(config)]
+        assert configs != every
+
+
+def test_what_has_nothing_to_compute_is_left_out_and_named(tune):
+    status, out, err = tune("coalesced", "--shape", "8", "--shape", "8x0x8")
+    assert status == 0
+    assert "left out, since there is nothing to compute: 8x0x8" in err
+    assert "8x8x8, float32" in out
+
+
+def test_the_journal_is_no_file_of_another_kind(tune, tmp_path):
+    records = tmp_path / "run.json"
+    assert tune("coalesced", "--shape", "8", "--json", str(records))[0] == 0
+    before = records.read_bytes()
+    status, _, err = tune("coalesced", "--shape", "8", "--journal", str(records))
+    assert status == 2
+    assert "--journal takes a path for a journal of tune, got" in err
+    status, _, err = tune("coalesced", "--shape", "8", "--json", str(tmp_path / "journal.jsonl"))
+    assert status == 2
+    assert "--json must name a file of its own" in err or "--json takes a path for a file of records" in err
+    assert records.read_bytes() == before
+
+
+def test_records_on_standard_output_are_alone_there(tune):
+    status, out, err = tune("coalesced", "--shape", "8", "--shape", "9", "--json", "-")
+    assert status == 0
+    assert {record["m"] for record in json.loads(out)["records"]} == {8, 9}
+    assert "configs tried" in err

@@ -107,3 +107,22 @@ def test_lines_say_their_format(tmp_path):
     assert read(journal.path) == [trial(batch=3)]
     assert trial(batch=3).shape == "3 of 64x64x64"
     assert trial(batch=3).gflops == 3 * trial().gflops
+
+
+@pytest.mark.parametrize("content", [b"notes\n", b'{"environment": {}, "records": []}', b'{"format":2,"gpu":"X"}\n'])
+def test_nothing_is_added_to_a_file_of_another_kind(tmp_path, content):
+    path = tmp_path / "mine"
+    path.write_bytes(content)
+    with pytest.raises(RecordsError, match=r"cannot keep the journal .*mine: the file holds something else"):
+        Journal(path)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b'{"format": 2, "dev', b'{"device": "X", "kernel": "naive", "outcome": "of old"}\n']
+)
+def test_old_and_interrupted_journals_go_on(tmp_path, content):
+    path = tmp_path / "tuning.jsonl"
+    path.write_bytes(content)
+    Journal(path).close()
+    assert path.read_bytes().startswith(content)

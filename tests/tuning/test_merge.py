@@ -114,12 +114,12 @@ def test_a_journal_gives_its_fastest_and_the_fastest_of_every_kernel(tmp_path, r
 def test_files_of_several_gpus_or_of_none_are_refused(tmp_path, run, capsys):
     output = tmp_path / "table.json"
     other = run("other.json", gpu={"name": "NVIDIA Y", "compute_capability": "9.0"})
-    assert merge.main([str(run()), str(other), "-o", str(output)]) == 1
+    assert merge.main([str(run()), str(other), "-o", str(output)]) == 2
     assert "a table is of one GPU" in capsys.readouterr().err
-    assert merge.main([str(run(gpu=None)), "-o", str(output)]) == 1
+    assert merge.main([str(run(gpu=None)), "-o", str(output)]) == 2
     assert "the records are not of a GPU" in capsys.readouterr().err
     Journal(tmp_path / "empty.jsonl")
-    assert merge.main([str(tmp_path / "empty.jsonl"), "-o", str(output)]) == 1
+    assert merge.main([str(tmp_path / "empty.jsonl"), "-o", str(output)]) == 2
     assert "got none that says which" in capsys.readouterr().err
     assert not output.exists()
 
@@ -128,3 +128,11 @@ def test_the_shipped_table_is_made_of_the_records(tmp_path):
     records = (Path(__file__).parents[2] / "results" / "h200" / "tuning").glob("table*.json")
     _, made = merge.merge(sorted(records), tmp_path / "table.json")
     assert made == next(table for table in store.shipped() if table.gpu == made.gpu)
+
+
+def test_a_table_replaces_nothing_else(tmp_path, run, capsys):
+    path = run()
+    before = path.read_bytes()
+    assert merge.main([str(path), "-o", str(path)]) == 2
+    assert "--output must name a file of its own" in capsys.readouterr().err
+    assert path.read_bytes() == before

@@ -75,8 +75,8 @@ def test_what_is_found_is_written(few, tmp_path, capsys):
     assert [set(one) for one in written["regrets"]] == [set(Regret._fields)] * 2
     assert [one._asdict() for one in regret.load(path)[1]] == written["regrets"]
     assert {record.shape for record in Run.load(records).records} == {one["shape"] for one in written["regrets"]}
-    assert regret.main([*arguments, "--json", str(path / "x")]) == 1
-    assert "cannot write" in capsys.readouterr().err
+    assert regret.main([*arguments, "--json", str(path / "x")]) == 2
+    assert "--json takes a path for a file of regrets, got" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["--problems", "--largest"])

@@ -13,7 +13,7 @@ from tilewright.analysis.widths import Widths
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator import symbols
 from tilewright.engines.emulator.counting import MemoryCounter, MemoryCounts, Operands, OperationCounter, Site
-from tilewright.errors import LaunchError
+from tilewright.errors import LaunchError, ProblemError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Layout, Problem, Scalars
 
@@ -169,7 +169,13 @@ def _zeros(rows: int, cols: int, layout: Layout, dtype: str, terms: int = 1) -> 
     """A matrix of zeros, or as many behind each other as there are terms; memory that nobody touches costs none."""
     lines, ld = terms * layout.lines(rows, cols)[0], max(layout.ld, 1)
     item = np.dtype(dtype).itemsize
-    memory = np.zeros(lines * ld * item + _ALIGNMENT, dtype=np.uint8)
+    try:
+        memory = np.zeros(lines * ld * item + _ALIGNMENT, dtype=np.uint8)
+    except MemoryError:
+        raise ProblemError(
+            f"the problem is too large to be counted on this machine: its memory has no room for {lines} lines of "
+            f"{ld} elements, as far apart as the problem's own"
+        ) from None
     start = -memory.ctypes.data % _ALIGNMENT
     array = memory[start : start + lines * ld * item].view(dtype).reshape(lines, ld)
     pointer = memory.ctypes.data + start

@@ -138,8 +138,8 @@ def explain(
     notes = []
     kernel.check(problem)
     capability = gpu.capability
-    if capability < min(COMPUTE_CAPABILITIES):
-        oldest = min(COMPUTE_CAPABILITIES)
+    oldest = min(COMPUTE_CAPABILITIES)
+    if capability < oldest and kernel.runs_on(oldest, problem.dtype):
         notes.append(
             f"registers are those of code for compute capability {oldest[0]}.{oldest[1]}: the compiler makes none for "
             f"{capability[0]}.{capability[1]} any more"

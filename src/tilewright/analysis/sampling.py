@@ -98,7 +98,13 @@ class _Axis:
 
     def kinds(self) -> Iterator[tuple[int, int]]:
         """Of each kind of tile: a place where the small problem has one, and how many the whole problem has."""
-        counts = Counter(self._key(first, self.extent) for first in range(0, self.extent, self.tile))
+        whole, rest = divmod(self.extent, self.tile)
+        different = min(self.period // self.tile, whole)
+        counts: Counter[tuple[int, ...]] = Counter()
+        for place in range(different):
+            counts[self._key(place * self.tile, self.extent)] += -(-(whole - place) // different)
+        if rest:
+            counts[self._key(whole * self.tile, self.extent)] += 1
         places = {self._key(place * self.tile, self.fewest): place for place in range(self.small_tiles)}
         for key, count in counts.items():
             yield places[key], count

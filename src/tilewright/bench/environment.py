@@ -21,8 +21,8 @@ REVISION_VARIABLE = "TILEWRIGHT_REVISION"
 _LIBRARIES = ("numpy", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cublas", "nvmath-python")
 
 
-def environment(engine: Engine) -> dict[str, Any]:
-    """What runs on this engine are made with, as JSON takes it. What is unknown is left out.
+def environment(engine: Engine | None) -> dict[str, Any]:
+    """What runs on this engine, or on none, are made with, as JSON takes it. What is unknown is left out.
 
     Clocks are those of the moment: ask right after the runs.
     """
@@ -30,13 +30,13 @@ def environment(engine: Engine) -> dict[str, Any]:
         "tilewright": version.__version__,
         "revision": _revision(),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "engine": engine.name,
+        "engine": engine.name if engine else None,
         "python": platform.python_version(),
         "libraries": _known({name: _installed(name) for name in _LIBRARIES}),
         "os": _operating_system(),
         "cpu": _known({"name": cpu_name(), "architecture": platform.machine(), "cores": _cores()}),
         "compiler": _compiler(),
-        "gpu": _gpu(engine) if engine.name == "cuda" else None,
+        "gpu": _gpu(engine) if engine and engine.name == "cuda" else None,
     }
     return _known(facts)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tilewright.errors import RecordsError
-from tilewright.files import save_json
+from tilewright.files import Kind, json_kind, save_json
 from tilewright.problem import Arithmetic, Epilogue, Problem, Side, orders
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ class RunFile(Facts):
             RecordsError: the file cannot be written.
         """
         save_json(path, self.model_dump(), f"the records to {path}")
+
+    @classmethod
+    def kind(cls) -> Kind:
+        """The kind of file that it is written to."""
+        *_, what = cls.model_fields
+        return json_kind(f"a file of {what}", *cls.model_fields)
 
     @classmethod
     def load(cls, path: Path) -> "Self":

@@ -54,7 +54,7 @@ def bench(
         framework: whose own calls matmul is timed next to, end to end; None leaves that out.
 
     Raises:
-        DtypeError, LaunchError, ProblemError: a kernel does not take a problem; raised before anything runs.
+        DtypeError, ProblemError: a kernel does not take a problem; raised before anything runs.
         CompileError, LaunchError: a kernel cannot be run.
     """
     picked = [[_pick(engine, choice, problem) for choice in choices] for problem in problems]

@@ -1,6 +1,7 @@
 """Is a kernel right? Random operands, a poisoned output, a float64 reference."""
 
 import math
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import activations
-from tilewright.problem import Layout, Problem, Scalars
+from tilewright.errors import ProblemError
+from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
 
 _TF32_INPUTS = 2.0**-11 * math.sqrt(2 / 7)
 """Relative error of a product of random operands that were rounded to TF32: see `limit`."""
@@ -114,6 +116,23 @@ class Operands:
 
 def _square(elements: NDArray[np.float64]) -> float:
     return float(np.vdot(elements, elements))
+
+
+def check_memory(problem: Problem) -> None:
+    """Raise ProblemError where this machine's memory cannot hold `Operands` of a problem and its result."""
+    pages = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed = _least_bytes(problem)
+    if needed > pages:
+        raise ProblemError(
+            f"{problem.shape} needs {needed / 2**30:,.0f} GiB of memory, to be checked against float64, and this "
+            f"machine has {pages / 2**30:,.0f}"
+        )
+
+
+def _least_bytes(problem: Problem) -> int:
+    """Memory of the operands, of the factors in float64 and their product, and of the result."""
+    factors = problem.k * (problem.m + problem.n) * (ITEM_BYTES[problem.dtype] + 8)
+    return problem.batch * (factors + problem.m * problem.n * (2 * ITEM_BYTES[problem.result] + 8))
 
 
 def limit(problem: Problem, precision: str | None = None) -> float:

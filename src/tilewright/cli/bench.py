@@ -8,22 +8,35 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.environment import environment
 from tilewright.bench.measure import BaselineLibrary, Choice
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
+from tilewright.bench.verify import check_memory
 from tilewright.cli.progress import Steps
-from tilewright.cli.terminal import Batch, EngineName, Orders, Shapes, Suites, notes, out
+from tilewright.cli.terminal import (
+    Batch,
+    EngineName,
+    Orders,
+    Recording,
+    Shapes,
+    Suites,
+    finite_scalars,
+    json_output,
+    notes,
+    results,
+)
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, EngineUnavailableError, LaunchError
+from tilewright.errors import ConfigError, EngineUnavailableError, ProblemError
+from tilewright.files import check_outputs
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, Scalars
+from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -81,7 +94,9 @@ def run_bench(
             "--end-to-end", help="Time calls of matmul too, host included, next to PyTorch's own: needs it, and a GPU."
         ),
     ] = False,
-    json_path: Annotated[Path | None, typer.Option("--json", metavar="PATH", help="Write the records here.")] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="PATH", help="Write the records here; - prints them.")
+    ] = None,
 ) -> None:
     """Verify kernels, and time them next to cuBLAS (on a GPU) or NumPy (on the emulator).
 
@@ -99,6 +114,7 @@ def run_bench(
 
     The exit status is 0 only if every result was right.
     """
+    check_outputs([json_output(json_path, Run.kind())])
     takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
     named = [name if name == BEST else resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
     overrides = parse_overrides(config)
@@ -106,7 +122,7 @@ def run_bench(
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
     for kernel, preset in (one for one in named if not isinstance(one, str)):
         kernel.config({**preset, **overrides})  # refused here, before an engine is started
-    scalars = Scalars.checked(alpha, beta)
+    scalars = finite_scalars(alpha, beta)
     asked = partial(
         suites.problems,
         arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0]),
@@ -132,15 +148,18 @@ def run_bench(
     if end_to_end and emulated:
         raise EngineUnavailableError("--end-to-end needs a GPU: the emulator's times say nothing of one")
     framework = TorchCalls.on_gpu() if end_to_end else None
+    tasks = _by_arithmetic(choices, problems, dtype, out_dtype)
+    if not kernels:
+        tasks = _taken(tasks)
+    for problem in (one for _, some in tasks for one in some):
+        check_memory(problem)
     samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
-    out.print(_headline(where), highlight=False)
+    shown = results(json_path)
+    shown.print(_headline(where), highlight=False)
     if show_baseline_kernel and emulated:
         notes.print(
             "[yellow]no baseline kernel:[/] without a GPU the baseline is NumPy, which runs none", soft_wrap=True
         )
-    tasks = _by_arithmetic(choices, problems, dtype, out_dtype)
-    if not kernels:
-        tasks = _taken(tasks)
     run_one = partial(
         bench,
         where,
@@ -150,8 +169,9 @@ def run_bench(
         name_kernels=show_baseline_kernel,
         framework=framework,
     )
-    records = _measure(where, tasks, run_one, json_path)
-    wrong = [record for record in records if not record.verified]
+    with Recording(json_path, where) as kept:
+        _measure(tasks, run_one, kept, shown)
+    wrong = [record for record in kept.records if not record.verified]
     for record in wrong:
         notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
     raise typer.Exit(1 if wrong else 0)
@@ -174,7 +194,7 @@ def _taken(tasks: list[_Task]) -> list[_Task]:
     """The same without kernels that do not take a problem.
 
     Raises:
-        LaunchError: no kernel takes one of the problems.
+        ProblemError: no kernel takes one of the problems.
     """
     found: list[_Task] = []
     for choices, problems in tasks:
@@ -184,15 +204,14 @@ def _taken(tasks: list[_Task]) -> list[_Task]:
                 found.append((takers, [problem]))
     for problem in tasks[0][1] if tasks else []:
         if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
-            raise LaunchError(f"no rung takes {problem.shape} {problem.case}; 'best' names what matmul would take")
+            raise ProblemError(f"no rung takes {problem.shape} {problem.case}; 'best' names what matmul would take")
     return found
 
 
 def _measure(
-    engine: Engine, tasks: list[_Task], run_one: Callable[..., Iterator[list[Record]]], json_path: Path | None
-) -> list[Record]:
+    tasks: list[_Task], run_one: Callable[..., Iterator[list[Record]]], kept: Recording, shown: Console
+) -> None:
     """Run the bench and show how far it is; tables and records come out problem by problem."""
-    records: list[Record] = []
     count = sum(len(problems) for _, problems in tasks)
     with Steps() as steps:
 
@@ -203,16 +222,13 @@ def _measure(
         for number in range(1, count + 1):
             steps.begin(f"{number} of {count}: compiling")
             measured = next(measured_in_turn)
-            records += measured
+            kept.add(measured)
             with steps.aside():
-                out.print(bench_table(measured))
+                shown.print(bench_table(measured))
                 if launched := baseline_kernels_table(measured):
-                    out.print(launched)
+                    shown.print(launched)
                 if timed := calls_table(measured):
-                    out.print(timed)
-            if json_path:
-                Run(environment=environment(engine), records=records).save(json_path)
-    return records
+                    shown.print(timed)
 
 
 def _library(engine: Engine) -> BaselineLibrary | None:

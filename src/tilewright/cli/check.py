@@ -11,9 +11,9 @@ import typer
 from rich.text import Text
 
 from tilewright.bench import suites
-from tilewright.bench.verify import Operands, limit
+from tilewright.bench.verify import Operands, check_memory, limit
 from tilewright.cli.progress import Steps
-from tilewright.cli.terminal import Shapes, Suites, out, say
+from tilewright.cli.terminal import Shapes, Suites, finite_scalars, out, say
 from tilewright.engines.emulator import Checked, check, load_runtime, worker_count
 from tilewright.errors import DtypeError
 from tilewright.kernels import KERNELS, resolve
@@ -85,7 +85,9 @@ def run_check(
     shapes = shape or ([] if suite else list(DEFAULT_SHAPES))
     betas = DEFAULT_BETAS if beta is None else (beta,)
     problems = suites.problems(shapes, suite or [], Arithmetic(dtype or DTYPES[0]))
-    cases = [(problem, Scalars.checked(alpha, b)) for b in betas for problem in problems]
+    for problem in problems:
+        check_memory(problem)
+    cases = [(problem, finite_scalars(alpha, b)) for b in betas for problem in problems]
     started = time.monotonic()
     faulty = 0
     load_runtime()  # compiled before several want it

@@ -4,20 +4,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
 from tilewright.bench import ncu
-from tilewright.cli.terminal import notes, out, say
+from tilewright.cli.terminal import finite_scalars, json_output, notes, results, say, write_json
 from tilewright.engines.registry import present_gpu
-from tilewright.files import save_json
+from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Problem, Scalars
+from tilewright.problem import DTYPES, Problem
 from tilewright.report import explain_tables as tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
 
+KIND = json_kind("an explanation", "kernel", "shape", "gpu", "occupancy")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
 """What is explained where this machine has no GPU."""
@@ -41,7 +43,9 @@ def run_explain(
     with_ncu: Annotated[
         bool, typer.Option("--ncu", help="Run it here under Nsight Compute too, and print both columns.")
     ] = False,
-    json_path: Annotated[Path | None, typer.Option("--json", metavar="PATH", help="Write all of it here.")] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="PATH", help="Write all of it here; - prints it.")
+    ] = None,
     figure_path: Annotated[
         Path | None,
         typer.Option("--figure", metavar="PATH.svg", help="Draw here which lane touches what, in all memories."),
@@ -57,32 +61,34 @@ def run_explain(
 
     The counters are those of NVIDIA's profiler, counted on the emulator from every access that the kernel makes.
     """
+    check_outputs([json_output(json_path, KIND), Output("--figure", figure_path, figure.KIND)])
     chosen, preset = resolve(kernel)
     where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""))
-    scalars = Scalars.checked(alpha, beta)
+    scalars = finite_scalars(alpha, beta)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if with_ncu:
         ncu.check_available()
     if figure_path:
-        figure.check(figure_path)
+        figure.check(figure_path, problem)
     explained = explain(chosen, values, problem, where, find_measured(chosen, values, problem, where), scalars)
     facts = to_json(explained)
-    _show(explained)
+    shown = results(json_path)
+    _show(explained, shown)
     if with_ncu:
         (counted,) = ncu.profile([ncu.Launch.of(chosen, values, problem, scalars)])
         rows = ncu.compare(facts, counted)
-        out.print(tables.comparison_table([(row.name, row.ours, row.theirs) for row in rows]))
+        shown.print(tables.comparison_table([(row.name, row.ours, row.theirs) for row in rows]))
         facts["ncu"] = counted
     if json_path:
-        save_json(json_path, facts, f"the explanation to {json_path}")
+        write_json(json_path, facts, f"the explanation to {json_path}")
     if figure_path:
         figure.write(explained, figure_path)
         notes.print(f"wrote {figure_path}", markup=False, soft_wrap=True)
 
 
-def _show(explained: Explanation) -> None:
-    say(tables.heading(explained))
+def _show(explained: Explanation, out: Console) -> None:
+    say(tables.heading(explained), to=out)
     out.print()
     out.print(verdict(explained), style="bold green", highlight=False)
     out.print()

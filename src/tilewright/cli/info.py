@@ -4,13 +4,20 @@ from tilewright import version
 from tilewright.bench.environment import environment
 from tilewright.cli.terminal import out
 from tilewright.engines import cache
+from tilewright.engines.base import Engine
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
+from tilewright.errors import EngineUnavailableError
 from tilewright.report.tables import info_table
 
 
 def run_info() -> None:
     """Show what this machine offers: GPU or none, compilers, libraries, cache folder."""
-    engine = resolve_engine("auto")
+    engine: Engine | None = None
+    try:
+        engine = resolve_engine("auto")
+        runs_on = f"{engine.name} ({engine.device_name})"
+    except EngineUnavailableError as error:
+        runs_on = f"none: {error}"
     facts = environment(engine)
     gpu = facts.get("gpu")
     libraries = facts["libraries"]
@@ -18,7 +25,7 @@ def run_info() -> None:
         info_table(
             {
                 "tilewright": version.__version__,
-                "engine": f"{engine.name} ({engine.device_name})",
+                "engine": runs_on,
                 "GPU": gpu["name"] if gpu else f"none: {cuda_unavailable()}",
                 **{f"  {name}": str(value) for name, value in (gpu or {}).items() if name != "name"},
                 "CPU": f"{facts['cpu'].get('name', 'unknown')}, {facts['cpu'].get('cores', '?')} cores",

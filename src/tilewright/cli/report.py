@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.terminal import notes
+from tilewright.files import Output, check_outputs
 from tilewright.report.html import page, sources
 
 
@@ -35,5 +36,6 @@ def run_report(
 
     Of several files, each is compared with the first. Times of the emulator are kept apart from those of GPUs.
     """
+    check_outputs([Output("--output", output, page.KIND)], [*records, *(journal or ())])
     page.write(sources.load(records, journal or ()), output)
     notes.print(f"wrote {output}", markup=False, soft_wrap=True)

@@ -9,11 +9,11 @@ import typer
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.register_banks import bank_reads
-from tilewright.cli.terminal import out, say
+from tilewright.cli.terminal import json_output, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import ConfigError
-from tilewright.files import save_json
+from tilewright.files import check_outputs, json_kind
 from tilewright.gpus import limits
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
@@ -21,6 +21,7 @@ from tilewright.kernels.takes import Variant
 from tilewright.problem import DTYPES, Problem
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
+KIND = json_kind("counts of machine code", "kernel", "arch", "main_loop", "listing")
 SHAPE = "4096x4096x4096"
 ARCH = "sm_90a"
 """What code is made for where this machine has no GPU."""
@@ -45,7 +46,8 @@ def run_sass(
     show_listing: Annotated[bool, typer.Option("--listing", help="Print the machine code too.")] = False,
     show_ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead, the compiler's step before.")] = False,
     json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="PATH", help="Write counts, widths and the listing here.")
+        Path | None,
+        typer.Option("--json", metavar="PATH", help="Write counts, widths and the listing here; - prints them."),
     ] = None,
 ) -> None:
     """Show the machine code that a kernel becomes: instruction mix, widest loads and stores, main loop.
@@ -56,27 +58,31 @@ def run_sass(
 
     The code itself, its main loop marked:      [bold]tilewright sass warptiled --listing[/]
 
-    Needs no GPU, but NVIDIA's disassembler: [bold]pip install 'nvidia-cuda-nvdisasm==13.*'[/]. --ptx does without.
+    Needs no GPU, but NVIDIA's disassembler: [bold]pip install 'nvidia-cuda-nvdisasm==13.*'[/]. --ptx without --json
+    does without.
     """
+    check_outputs([json_output(json_path, KIND)])
+    out = results(json_path)
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
     capability = _capability(target)
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""))
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
+    _check_arch(target)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
     variant = chosen.variant(as_read(chosen, values, problem), values)
-    if show_ptx:
+    code = machine_code(chosen, values, variant, target) if json_path or not show_ptx else None
+    if json_path and code:
+        write_json(json_path, _facts(chosen, values, variant, target, code), f"the counts to {json_path}")
+    if show_ptx or not code:
         from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
         out.print(nvrtc.ptx(chosen, values, variant, target), markup=False, highlight=False, soft_wrap=True)
         return
-    code = machine_code(chosen, values, variant, target)
     shared = chosen.shared_bytes(values, variant.layout)
-    if json_path:
-        save_json(json_path, _facts(chosen, values, variant, target, code), f"the counts to {json_path}")
-    say(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(variant)}")
-    say(summary(code, shared), markup=False)
+    say(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(variant)}", to=out)
+    say(summary(code, shared), markup=False, to=out)
     out.print(mix_table(code))
     out.print(widths_table(code))
     if show_listing:
@@ -96,6 +102,15 @@ def _capability(arch: str) -> tuple[int, int]:
     if not match:
         raise ConfigError(f"arch must read sm_NN, as in sm_80 or {ARCH}, got {arch!r}")
     return int(match[1]), int(match[2])
+
+
+def _check_arch(arch: str) -> None:
+    """Raise ConfigError unless the compiler knows an architecture."""
+    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+
+    known = nvrtc.architectures()
+    if arch.rstrip("af") not in known:
+        raise ConfigError(f"arch must be one that the compiler knows, {', '.join(known)}, got {arch}")
 
 
 def _guards(variant: Variant) -> str:

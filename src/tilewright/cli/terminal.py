@@ -1,15 +1,28 @@
-"""What the commands share: two streams to print to, one for results, one for notes and progress; and options."""
+"""What the commands share: two streams to print to, one for results, one for notes and progress; options; JSON."""
 
-from typing import Annotated
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from tilewright.bench import suites
+from tilewright.bench.environment import environment
+from tilewright.bench.records import Record, Run
+from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES
-from tilewright.problem import DTYPES, LAYOUTS
+from tilewright.errors import ProblemError
+from tilewright.files import Kind, Output, as_json, save_json
+from tilewright.problem import DTYPES, LAYOUTS, Scalars
 from tilewright.report.fitted import wrapped
+
+STDOUT = Path("-")
+"""Stands for standard output, among the paths that JSON can be written to."""
 
 out = Console()
 notes = Console(stderr=True, highlight=False)
@@ -40,7 +53,77 @@ OutDtype = Annotated[
 EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]
 
 
-def say(text: str, markup: bool = True, indent: int = 0) -> None:
-    """Print lines of results, wrapped between words and between the parameters of a config, then indented."""
-    for line in wrapped(Text.from_markup(text) if markup else Text(text), out.width, indent):
-        out.print(line, highlight=False, soft_wrap=True)
+def say(text: str, markup: bool = True, indent: int = 0, to: Console | None = None) -> None:
+    """Print lines of results, wrapped between words and between the parameters of a config, then indented.
+
+    to: where; None for `out`.
+    """
+    console = to or out
+    for line in wrapped(Text.from_markup(text) if markup else Text(text), console.width, indent):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def finite_scalars(alpha: float, beta: float) -> Scalars:
+    """Scalars with which the product of random operands can be judged.
+
+    Raises:
+        ProblemError: float32 does not hold one of them.
+    """
+    float32 = np.finfo(np.float32)
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if value and not float32.tiny <= abs(value) <= float32.max:
+            raise ProblemError(
+                f"--{name} takes 0, or a number of {float32.tiny:.1e} to {float32.max:.1e} in magnitude, got {value}"
+            )
+    return Scalars.checked(alpha, beta)
+
+
+def results(json_path: Path | None) -> Console:
+    """Where results are shown: on standard output, unless the JSON goes there."""
+    return notes if json_path == STDOUT else out
+
+
+def json_output(path: Path | None, kind: Kind) -> Output:
+    """What --json asks for, to be checked before a run."""
+    return Output("--json", None if path == STDOUT else path, kind)
+
+
+def write_json(path: Path, facts: Any, subject: str) -> None:
+    """Write JSON to a file as `save_json` does, or to standard output."""
+    if path == STDOUT:
+        sys.stdout.write(as_json(facts))
+    else:
+        save_json(path, facts, subject)
+
+
+class Recording:
+    """In a `with` block: records go to the file of --json as they come, or at the end to standard output."""
+
+    def __init__(self, path: Path | None, engine: Engine) -> None:
+        """Keep the records of an engine; where no path is given, only for the caller."""
+        self._path, self._engine = path, engine
+        self.records: list[Record] = []
+
+    def add(self, measured: Sequence[Record]) -> None:
+        """Keep more of them.
+
+        Raises:
+            WriteError: the file cannot be written.
+        """
+        self.records += measured
+        if self._path != STDOUT:
+            self._save()
+
+    def _save(self) -> None:
+        if self._path is not None:
+            run = Run(environment=environment(self._engine), records=self.records)
+            write_json(self._path, run.model_dump(), f"the records to {self._path}")
+
+    def __enter__(self) -> "Recording":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._path == STDOUT and (self.records or kind is None):
+            self._save()

@@ -3,7 +3,7 @@
 import itertools
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,19 +11,33 @@ import typer
 
 from tilewright.bench import suites
 from tilewright.bench.environment import environment
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Run
+from tilewright.bench.verify import check_memory
 from tilewright.cli.progress import Steps
-from tilewright.cli.terminal import Batch, EngineName, Orders, OutDtype, Shapes, Suites, notes, out, say
+from tilewright.cli.terminal import (
+    Batch,
+    EngineName,
+    Orders,
+    OutDtype,
+    Recording,
+    Shapes,
+    Suites,
+    json_output,
+    notes,
+    results,
+    say,
+)
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
-from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
-from tilewright.kernels import KERNELS, find
+from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError, ProblemError
+from tilewright.files import Output, check_outputs
+from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import DTYPES, Arithmetic, Problem
 from tilewright.report.tables import bench_table
 from tilewright.tables import store
 from tilewright.tuning import merge, search, space
-from tilewright.tuning.journal import Journal, Trial, default_path
+from tilewright.tuning.journal import KIND, Journal, Trial, default_path
 from tilewright.tuning.search import Search, Settings
 from tilewright.tuning.supervisor import Worker
 
@@ -34,7 +48,9 @@ def run_tune(
     kernels: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KERNEL]...", help="Names or rung numbers. All that take the problem where none is given."
+            metavar="[KERNEL]...",
+            help="Names, rung numbers, or NAME:PRESET, which keeps what the preset sets. All that take the problem "
+            "where none is given.",
         ),
     ] = None,
     shape: Shapes = None,
@@ -66,7 +82,7 @@ def run_tune(
         bool, typer.Option("--save", help="Add what was found to your own table, which matmul uses.")
     ] = False,
     json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="PATH", help="Write the final records here.")
+        Path | None, typer.Option("--json", metavar="PATH", help="Write the final records here; - prints them.")
     ] = None,
 ) -> None:
     """Search the configs of kernels for the fastest on a problem.
@@ -80,7 +96,9 @@ def run_tune(
     Configs come in the order of what a cost model expects of them. Every one is verified before it is timed. Ctrl-C
     ends the search and shows the best so far; the same command goes on from there.
     """
-    named = [find(name) for name in kernels or ()]
+    path = journal or default_path()
+    check_outputs([json_output(json_path, Run.kind()), Output("--journal", path, KIND)])
+    named = [resolve(name) for name in kernels or ()]
     where = resolve_engine(engine)
     if save and where.capability is None:
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
@@ -88,12 +106,12 @@ def run_tune(
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
     arithmetic = Arithmetic(dtype, out_dtype)
     problems = suites.problems(shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch)
-    problems = [problem for problem in dict.fromkeys(problems) if problem.flops]
+    problems = _with_products(problems)
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
     settings = Settings(samples=samples, exhaustive=exhaustive)
-    log = Journal(journal or default_path())
-    started, records = time.monotonic(), list[Record]()
-    with Worker(where.name, find, deadline) as worker, Steps() as steps:
+    log = Journal(path)
+    started, shown = time.monotonic(), results(json_path)
+    with Recording(json_path, where) as kept, Worker(where.name, find, deadline) as worker, Steps() as steps:
         for index, problem in enumerate(problems):
             left = math.inf if budget is None else max(budget - (time.monotonic() - started), 0)
             one = Search(where, worker, log, problem, spaces[problem], settings)
@@ -102,36 +120,51 @@ def run_tune(
                 found = one.final()
             except KeyboardInterrupt:
                 with steps.aside():
-                    say(_interrupted(one, problem))
+                    say(_interrupted(one, problem), to=shown)
                 raise typer.Exit(130) from None
             if not found:
-                notes.print(
-                    f"[bold red]{problem.shape}:[/] no config gave a right result; see {log.path}", soft_wrap=True
-                )
+                notes.print(f"[bold red]{problem.shape}:[/] {_nothing(one, log)}", soft_wrap=True)
                 continue
-            records += found
+            kept.add(found)
             with steps.aside():
-                out.print(bench_table(found))
-                say(_counts(one))
-            facts = environment(where)
-            if json_path:
-                Run(environment=facts, records=records).save(json_path)
+                shown.print(bench_table(found))
+                say(_counts(one), to=shown)
             if save and where.capability:
-                entries = merge.of_records(found, facts.get("revision"))
+                entries = merge.of_records(found, environment(where).get("revision"))
                 notes.print(f"saved to {store.save(where.device_name, where.capability, entries)}", soft_wrap=True)
     log.close()
-    tuned = {record.problem for record in records if record.verified}
+    tuned = {record.problem for record in kept.records if record.verified}
     raise typer.Exit(0 if len(tuned) == len(problems) else 1)
 
 
-def _spaces(named: list[Kernel], problem: Problem, engine: Engine, known: bool) -> dict[Kernel, list[Config]]:
-    """The configs of each kernel to be searched."""
+def _with_products(problems: Iterable[Problem]) -> list[Problem]:
+    """Those of the problems, each once, that have anything to compute; of the others the user is told.
+
+    Raises:
+        ProblemError: there are none.
+    """
+    found = list(dict.fromkeys(problems))
+    empty = ", ".join(problem.shape for problem in found if not problem.flops)
+    found = [problem for problem in found if problem.flops]
+    if not found:
+        raise ProblemError(f"tune takes problems with something to compute, got {empty}")
+    if empty:
+        notes.print(f"left out, since there is nothing to compute: {empty}", soft_wrap=True)
+    for problem in found:
+        check_memory(problem)
+    return found
+
+
+def _spaces(
+    named: list[tuple[Kernel, Mapping[str, int]]], problem: Problem, engine: Engine, known: bool
+) -> dict[Kernel, list[Config]]:
+    """The configs of each kernel to be searched: those that have what its preset sets."""
     capability = engine.capability
-    for kernel in named:
+    for kernel, _ in named:
         kernel.check(problem)
         if capability:
             kernel.check_capability(capability, problem.dtype)
-    chosen = named or search.searchable(KERNELS, problem, capability)
+    chosen = list(dict.fromkeys(kernel for kernel, _ in named)) or search.searchable(KERNELS, problem, capability)
     if not chosen:
         raise DtypeError(f"no kernel takes {problem.shape} of {problem.dtype} on {engine.device_name}")
     found: dict[Kernel, list[Config]] = {}
@@ -146,6 +179,13 @@ def _spaces(named: list[Kernel], problem: Problem, engine: Engine, known: bool) 
             raise ConfigError(f"--known needs tables that name configs of {names}")
     else:
         found = {kernel: space.configs(kernel, capability) for kernel in chosen}
+    for kernel in found if named else ():
+        presets = [preset for one, preset in named if one is kernel]
+        found[kernel] = [
+            config for config in found[kernel] if any(preset.items() <= config.items() for preset in presets)
+        ]
+        if not found[kernel]:
+            raise ConfigError(f"--known needs tables that name configs of {kernel.name} with its preset's parameters")
     return {kernel: space.distinct(kernel, configs, problem.layout) for kernel, configs in found.items()}
 
 
@@ -175,6 +215,13 @@ def _counts(one: Search) -> str:
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(state.outcomes.items()))
     resumed = f", {state.resumed} of them in earlier runs" if state.resumed else ""
     return f"{state.done} of {state.total} configs tried{resumed}: {outcomes}"
+
+
+def _nothing(one: Search, log: Journal) -> str:
+    """Why a search ends without a config."""
+    if not one.progress.done:
+        return "the budget ended before any config was tried"
+    return f"no config gave a right result; see {log.path}. {_counts(one)}"
 
 
 def _interrupted(one: Search, problem: Problem) -> str:

@@ -7,11 +7,11 @@ import os
 import shutil
 import tempfile
 import warnings
-from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
 
+from tilewright.errors import EngineUnavailableError
 from tilewright.files import write_whole
 
 FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
@@ -51,10 +51,22 @@ def store(name: str, suffix: str, data: bytes) -> Path:
 
     The file's name carries a digest of its content, and it appears under that name only once it is
     whole: a reader never sees half an entry, and a damaged one is not taken for a good one.
+
+    Raises:
+        EngineUnavailableError: neither the cache folder nor that of temporary files can be written, or both are full.
     """
-    place = _writable(folder())
-    path = _shelf(place, name) / _file_name(name, data, suffix)
-    write_whole(path, data)
+    file = _file_name(name, data, suffix)
+    try:
+        path = _shelf(_writable(folder()), name) / file
+        try:
+            write_whole(path, data)
+        except OSError as error:
+            path = _shelf(_spare(folder(), error), name) / file
+            write_whole(path, data)
+    except OSError as error:
+        raise EngineUnavailableError(
+            f"cannot write compiled code: {error.strerror}. Set {FOLDER_VARIABLE} or TMPDIR to a folder with room."
+        ) from error
     return path
 
 
@@ -67,20 +79,31 @@ def _file_name(name: str, data: bytes, suffix: str) -> str:
     return f"{name}-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
 
 
-@lru_cache
+_serving: dict[Path, Path] = {}
+"""For cache folders, the folder that entries are written to in this process."""
+
+
 def _writable(place: Path) -> Path:
     """The folder itself where it can be written, else one for this process alone, with a warning."""
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=place):
-            return place
-    except OSError as error:
-        warnings.warn(
-            f"cannot write the cache folder {place} ({error.strerror}); compiled kernels will not outlive this "
-            f"process. Set {FOLDER_VARIABLE} to a folder that can be written.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    if place not in _serving:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=place):
+                _serving[place] = place
+        except OSError as error:
+            return _spare(place, error)
+    return _serving[place]
+
+
+def _spare(place: Path, error: OSError) -> Path:
+    """Have a folder of this process serve for one that cannot be written, with a warning, and return it."""
+    warnings.warn(
+        f"cannot write the cache folder {place} ({error.strerror}); compiled kernels will not outlive this "
+        f"process. Set {FOLDER_VARIABLE} to a folder that can be written.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
     spare = Path(tempfile.mkdtemp(prefix="tilewright-"))
     atexit.register(shutil.rmtree, spare, ignore_errors=True)
+    _serving[place] = spare
     return spare

@@ -41,6 +41,18 @@ class Cubin:
     """What the compilers printed: warnings, what the report is made of, and how long it took."""
 
 
+def architectures() -> tuple[str, ...]:
+    """What it makes code for, as in 'sm_90'; of some of them there are forms that end in a or f.
+
+    Raises:
+        EngineUnavailableError: the library is not installed.
+    """
+    version()  # says what is wrong where it cannot be loaded
+    _, count = nvrtc.nvrtcGetNumSupportedArchs()
+    _, numbers = nvrtc.nvrtcGetSupportedArchs()
+    return tuple(f"sm_{number}" for number in list(numbers)[:count])
+
+
 def version() -> tuple[int, int]:
     """Version of NVRTC, as in (13, 0).
 

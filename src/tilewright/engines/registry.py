@@ -16,10 +16,12 @@ def resolve_engine(engine: str | Engine = "auto") -> Engine:
     once in a process.
 
     Raises:
-        EngineNotFoundError: no engine has this name; the message gives the choices.
+        EngineNotFoundError: it is no engine, nor the name of one; the message gives the choices.
         EngineUnavailableError: this machine lacks what the engine needs; the message says what.
     """
     if not isinstance(engine, str):
+        if isinstance(engine, type) or not hasattr(engine, "capability"):
+            raise EngineNotFoundError(f"engine must be one of {', '.join(CHOICES)}, or an Engine, got {engine!r}")
         return engine
     if engine not in CHOICES:
         raise EngineNotFoundError(f"engine must be one of {', '.join(CHOICES)}, got {engine!r}")

@@ -1,5 +1,7 @@
 """The vocabulary of kernels: Kernel, Parameter, Constraint, Config, Variant, Launch."""
 
+import numbers
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -77,17 +79,16 @@ def parse_overrides(text: str) -> dict[str, int]:
     """Read 'BM=64,BN=64' into parameter values.
 
     Raises:
-        ConfigError: a part is not NAME=INTEGER.
+        ConfigError: a part is not NAME=INTEGER, or names what another does.
     """
     overrides = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        name, equals, value = part.partition("=")
-        try:
-            overrides[name.strip()] = int(value)
-        except ValueError:
-            equals = ""
-        if not equals:
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or not re.fullmatch(r"[+-]?[0-9]+", value):
             raise ConfigError(f"config must read NAME=INTEGER,..., as in BM=64,BN=64; got {part!r}")
+        if name in overrides:
+            raise ConfigError(f"config must give each parameter once, got {name} twice in {text!r}")
+        overrides[name] = int(value)
     return overrides
 
 
@@ -282,9 +283,9 @@ class Kernel:
         for name, value in (overrides or {}).items():
             if name not in values:
                 raise ConfigError(f"{self.name} has no parameter {name!r}{nearest(name, values)}")
-            if isinstance(value, bool) or not isinstance(value, int):
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral):
                 raise ConfigError(f"{self.name}: {name} must be an integer, got {value!r}")
-            values[name] = value
+            values[name] = int(value)
         for parameter in self.parameters:
             if values[parameter.name] < parameter.least:
                 raise ConfigError(

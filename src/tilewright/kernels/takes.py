@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError, DtypeError, LaunchError, ProblemError, TilewrightError
+from tilewright.errors import ConfigError, DtypeError, ProblemError, TilewrightError
 from tilewright.gpus import limits
 from tilewright.problem import ITEM_BYTES, LAYOUTS, Arithmetic, Epilogue, Layout, Problem
 
@@ -81,13 +81,13 @@ class Takes:
         if arithmetic.result not in self.results:
             return DtypeError(f"{name} makes {', '.join(self.results)}, got out_dtype {arithmetic.result}")
         if problem.layout not in self.layouts and problem.k:
-            return LaunchError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {problem.layout}")
+            return ProblemError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {problem.layout}")
         if problem.batch > 1 and not self.batches:
             return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
         if not self.epilogue and problem.epilogue != _PLAIN:
             return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
         if self.aligned and not factors_aligned(problem, addresses):
-            return LaunchError(
+            return ProblemError(
                 f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
                 f"{addresses.a:#x} and {addresses.b:#x}, and {problem.a.ld} and {problem.b.ld} {problem.dtype} a row"
             )

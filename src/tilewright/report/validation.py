@@ -18,7 +18,7 @@ from tilewright.bench import ncu
 from tilewright.bench.environment import environment
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.files import save_json
+from tilewright.files import Output, check_outputs, json_kind, save_json
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
@@ -183,10 +183,11 @@ def main() -> int:
     parser.add_argument("--explain-only", action="store_true", help="explain anew what the file has, without a GPU")
     arguments = parser.parse_args()
     try:
+        check_outputs([Output("--out", arguments.out, json_kind("a comparison of counters", "environment", "rows"))])
         facts = compare(arguments.out, arguments.shape or SHAPES, arguments.explain_only)
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.status
     failed = list(failures(facts))
     print("\n".join(failed) or "all counters agree as they must")
     return 1 if failed else 0

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tilewright.errors import RecordsError
-from tilewright.files import save
+from tilewright.files import json_kind, save
 from tilewright.kernels.old_configs import completed, upgraded
 from tilewright.problem import Problem
 from tilewright.tables.cover import does_for, fewest
@@ -27,6 +27,8 @@ KEEP_NEAR = 1.05
 ACCURATE_WITHIN = 1.5
 """How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
 
+
+KIND = json_kind("a table", "format", "gpu", "entries")
 
 _Problem = tuple[int, int, int, int, str]
 _Choice = tuple[str, tuple[tuple[str, int], ...]]

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
 
-from tilewright.errors import RecordsError
+from tilewright.errors import RecordsError, WriteError
+from tilewright.files import Kind
 from tilewright.kernels import spec
 from tilewright.kernels.old_configs import completed
 from tilewright.kernels.spec import Config, Kernel
@@ -102,6 +103,24 @@ class Trial(BaseModel):
         return 2 * self.batch * self.m * self.n * self.k / self.time_us / 1e3 if self.time_us else None
 
 
+def _is_journal(content: bytes) -> bool:
+    """Whether there is a trial, of whatever version, or what an interrupted write left of the first."""
+    for line in content.splitlines():
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(fields, dict) and {"kernel", "outcome"} <= fields.keys():
+            return True
+    return _FIRST.startswith(content) or (content.startswith(_FIRST) and b"\n" not in content.rstrip())
+
+
+KIND = Kind("a journal of tune", _is_journal)
+
+_FIRST = b'{"format": '
+"""What `Journal.append` begins a line with."""
+
+
 def default_path() -> Path:
     """The journal in the user's state folder; it need not exist yet."""
     return platformdirs.user_state_path("tilewright") / "tuning.jsonl"
@@ -122,30 +141,32 @@ class Journal:
         """Open a journal; it need not exist yet.
 
         Raises:
-            RecordsError: the file cannot be read or written.
+            RecordsError: the file cannot be read or written, or is no journal.
         """
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_bytes() if path.exists() else b""
+            if text and not KIND.holds(text):
+                raise RecordsError(f"cannot keep the journal {path}: the file holds something else")
             self._file = path.open("ab", buffering=0)
             if text and not text.endswith(b"\n"):
                 self._file.write(b"\n")  # what an interrupted write left of a line stays a line of its own
         except OSError as error:
-            raise RecordsError(f"cannot keep the journal {path}: {error.strerror}") from error
+            raise WriteError(f"cannot keep the journal {path}: {error.strerror}") from error
         self._trials = list(_parse(text))
 
     def append(self, trial: Trial) -> None:
         """Write a trial down.
 
         Raises:
-            RecordsError: the file cannot be written.
+            WriteError: the file cannot be written.
         """
         try:
             fields = {"format": FORMAT, **trial.model_dump(exclude_defaults=True)}
             self._file.write(json.dumps(fields).encode() + b"\n")
         except OSError as error:
-            raise RecordsError(f"cannot keep the journal {self.path}: {error.strerror}") from error
+            raise WriteError(f"cannot keep the journal {self.path}: {error.strerror}") from error
         self._trials.append(trial)
 
     def of(self, device: str, kernels: dict[str, str], problem: Problem) -> list[Trial]:

@@ -12,10 +12,11 @@ from typing import Any
 
 from tilewright.bench.records import Record, Run
 from tilewright.errors import KernelNotFoundError, RecordsError, TilewrightError
+from tilewright.files import Output, check_outputs
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.tables.store import SHIPPED
-from tilewright.tables.table import Entry, Table, file_name
+from tilewright.tables.table import KIND, Entry, Table, file_name
 from tilewright.tuning.journal import Trial, read, source_digest
 
 _OF_A_JOURNAL = 6
@@ -32,19 +33,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path, table = merge(options.files, options.output)
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.status
     shapes = {entry.problem for entry in table.entries}
     print(f"{path}: {table.gpu}, {len(shapes)} problems, {len(table.entries)} entries")
     return 0
 
 
-def merge(files: Iterable[Path], output: Path | None = None) -> tuple[Path, Table]:
+def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Table]:
     """Add files of records and journals to a table; returns its file and what it now holds.
 
     Raises:
+        PathError: the table's file is one of those, or holds something else.
         RecordsError: a file cannot be read, none says which GPU it is of, they are of several, or the table cannot be
             written.
     """
+    check_outputs([Output("--output", output, KIND)], files)
     runs = [Run.load(file) for file in files if file.suffix != ".jsonl"]
     trials = [trial for file in files if file.suffix == ".jsonl" for trial in read(file)]
     gpus = {_gpu(run) for run in runs}

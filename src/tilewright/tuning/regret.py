@@ -22,7 +22,7 @@ from tilewright.bench.run import baseline_library
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.files import save_json
+from tilewright.files import Output, check_outputs, json_kind, save_json
 from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import parse_overrides
@@ -149,6 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[Regret] = []
     kept: list[Record] = []
     try:
+        regrets_kind = json_kind("a file of regrets", "environment", "regrets")
+        check_outputs([Output("--json", options.json, regrets_kind), Output("--records", options.records, Run.kind())])
         engine = resolve_engine(options.engine)
         smallest = min(64, options.largest)
         tables = store.load(engine.device_name)
@@ -167,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 Run(environment=facts, records=kept).save(options.records)
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.status
     print(f"{len(found)} problems: {100 * (mean(found) - 1):.1f}% slower than the fastest known, in the geometric mean")
     return 0
 

@@ -16,6 +16,7 @@ from tilewright.bench.environment import environment
 from tilewright.bench.frameworks.comparisons import Comparison, Comparisons
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import TilewrightError
+from tilewright.files import Output, check_outputs
 
 MODULES = {"torch": "of_torch", "jax": "of_jax", "cupy": "of_cupy"}
 
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparisons here")
     options = parser.parse_args(arguments)
     try:
+        check_outputs([Output("--json", options.json, Comparisons.kind())])
         engine = resolve_engine("cuda")
         names = options.framework or list(MODULES)
         compare = _compared if len(names) == 1 else _in_a_process
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 Comparisons(environment=environment(engine), comparisons=found).save(options.json)
     except (TilewrightError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.status if isinstance(error, TilewrightError) else 1
     return 0
 
 

@@ -7,37 +7,37 @@ from tilewright.analysis.explanation import Explanation
 from tilewright.analysis.roofline import moved
 from tilewright.analysis.traffic import count
 from tilewright.errors import FigureError
-from tilewright.files import write_whole
+from tilewright.files import Kind, save
 from tilewright.kernels import LADDER
+from tilewright.problem import Problem
 from tilewright.report.figures.kernel_figure import KernelFigure, Roofline
 from tilewright.report.figures.roofline import Point
 from tilewright.report.measured import find_measured
 
+KIND = Kind("a figure", lambda content: content.startswith(b"<svg"))
+
 _SUFFIX = ".svg"
 
 
-def check(path: Path) -> None:
-    """Raise FigureError unless a figure can be written there."""
+def check(path: Path, problem: Problem) -> None:
+    """Raise FigureError unless a problem's figure can have this name, and there is something to draw."""
     if path.suffix.lower() != _SUFFIX:
         raise FigureError(f"--figure takes a path that ends in {_SUFFIX}, got {path}")
-    if not path.parent.is_dir():
-        raise FigureError(f"--figure takes a path in a folder that exists, got {path}")
+    if problem.is_empty:
+        raise FigureError(f"--figure takes a problem whose result has elements, got {problem.shape}")
 
 
 def write(explained: Explanation, path: Path) -> None:
     """Draw all that the kernel has, and write it.
 
     Raises:
-        FigureError: the path is none for a figure, or cannot be written.
+        FigureError: the path is none for a figure, or the problem has no elements.
+        WriteError: the file cannot be written.
         EngineUnavailableError: there is no C++ compiler.
-        LaunchError: the problem has no elements.
     """
-    check(path)
+    check(path, explained.problem)
     figure = KernelFigure(explained.kernel, explained.config, explained.problem, lines=True)
-    try:
-        write_whole(path, figure.whole(_roofline(explained)).encode())
-    except OSError as error:
-        raise FigureError(f"cannot write the figure to {path}: {error.strerror}") from error
+    save(path, figure.whole(_roofline(explained)).encode(), f"the figure to {path}")
 
 
 def _roofline(explained: Explanation) -> Roofline | None:

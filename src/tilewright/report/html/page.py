@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import LibraryError, RecordsError
-from tilewright.files import save
+from tilewright.files import Kind, save
 from tilewright.report.html import charts, colours, rows
 from tilewright.report.html.comparison import Comparison, compare
 from tilewright.report.html.landscape import searches
 from tilewright.report.html.series import Point, points
 from tilewright.report.html.sources import Inputs, Source
+
+KIND = Kind("a page of records", lambda content: b"<title>tilewright" in content)
 
 _TEMPLATES = Path(__file__).parent / "templates"
 

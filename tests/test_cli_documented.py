@@ -1,0 +1,86 @@
+"""Every command that a block of code in the README or in docs/ prints works: at a small size, on the emulator."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilewright.bench import suites
+from tilewright.cli import bench, main, tune
+from tilewright.kernels import find
+from tilewright.tables import store
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+
+SHAPE = "32x16x24"
+BATCH = "2"
+
+
+def commands():
+    """The arguments of each command, without prompt and comment."""
+    found = {}
+    for page in PAGES:
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+            if language in ("", "sh"):
+                for line in re.findall(r"^(?:\$ )?tilewright (.*)$", block, re.MULTILINE):
+                    found[tuple(shlex.split(line, comments=True))] = None
+    return list(found)
+
+
+def small(arguments):
+    """The same command with a small problem, with no time to search, and without a GPU."""
+    command, *words = arguments
+    sizes = {"--shape": SHAPE, "--suite": "small", "--batch": BATCH}
+    words = [sizes.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+    if command in ("bench", "check", "explain", "sass", "tune") and not {"--shape", "--suite"} & set(words):
+        words += ["--shape", SHAPE]
+    if command in ("bench", "tune"):
+        words += ["--engine", "emulator"]
+    if command == "tune":
+        words += ["--budget", "0"]
+    return [command, *words]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder to run in, with tables, journal and suite of its own, and few kernels."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    every = suites.shapes() | {"small": (suites.Shape(32, 16, 24),)}
+    monkeypatch.setattr(suites, "shapes", lambda: every)
+    for module in (bench, tune):  # where no kernel is named; another test runs all of them
+        monkeypatch.setattr(module, "KERNELS", (find("coalesced"), find("split_k")))
+    return tmp_path
+
+
+def test_the_commands_are_found():
+    assert len(commands()) > 20
+    assert ("explain", "vectorized") in commands()
+    assert {command for command, *_ in commands()} == {"list", "info", "bench", "check", "explain", "sass", "tune"}
+
+
+@pytest.mark.parametrize("arguments", commands(), ids=" ".join)
+def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tilewright", *small(arguments)])
+    status = 0
+    try:
+        main.main()
+    except SystemExit as stop:
+        status = stop.code or 0
+    printed = capsys.readouterr()
+    if {"--save", "--end-to-end"} & set(arguments):
+        assert status == 1
+        assert "needs a GPU" in printed.err
+    elif arguments[0] == "tune":
+        assert status == 1
+        assert "the budget ended before any config was tried" in printed.err
+    else:
+        assert status == 0, printed.err
+        assert printed.out
+    for option in ("--json", "--figure"):
+        if option in arguments and arguments[0] != "tune":
+            assert (folder / arguments[arguments.index(option) + 1]).stat().st_size
