@@ -321,7 +321,7 @@ class Kernel:
         return self.takes.refusal(self.name, problem, addresses)
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:
-        """Raise the refusal of a problem: DtypeError, LaunchError or ProblemError."""
+        """Raise the refusal of a problem: DtypeError or ProblemError."""
         if refusal := self.refusal(problem, addresses):
             raise refusal
 

@@ -71,7 +71,7 @@ def select(
 
     Raises:
         DtypeError: no kernel multiplies this element type on this GPU.
-        LaunchError, ProblemError: none takes the problem otherwise; the message says why the last one does not.
+        ProblemError: none takes the problem otherwise; the message says why the last one does not.
     """
     if capability is None:
         return _for_emulator(problem, addresses)
