@@ -1,42 +1,56 @@
-"""Compiled code on disk where the disk is full."""
+"""The cache on disk: what processes that were killed leave behind is removed."""
 
-import errno
+import os
+import subprocess
+import sys
+import tempfile
+import time
 
 import pytest
 
 from tilewright.engines import cache
-from tilewright.errors import EngineUnavailableError
+
+KILLED = """
+import os, signal
+from tilewright.engines import cache
+with cache.scratch() as folder:
+    (folder / "output").write_text("half")
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @pytest.fixture
-def full(tmp_path, monkeypatch):
-    """Have no file be written below the folders in a set; the cache folder is one."""
-    monkeypatch.setenv(cache.FOLDER_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_serving", {})
-    folders, write_whole = {tmp_path / "cache"}, cache.write_whole
-
-    def write(path, data):
-        if folders & set(path.parents):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write_whole(path, data)
-
-    monkeypatch.setattr(cache, "write_whole", write)
-    return folders
+def temporary(monkeypatch, tmp_path):
+    """An empty cache folder, in a temporary folder of its own."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    cache._sweep.cache_clear()
+    yield tmp_path
+    cache._sweep.cache_clear()
+    monkeypatch.undo()
+    tempfile.tempdir = None
 
 
-def test_where_the_disk_is_full_another_folder_serves(full, tmp_path):
-    with pytest.warns(RuntimeWarning, match=r"cannot write the cache folder .*cache \(No space left on device\)"):
-        path = cache.store("name", ".so", b"code")
-    assert tmp_path / "cache" not in path.parents
-    assert cache.find("name", ".so") == path
-    assert path.parents[1] == cache.store("other", ".so", b"code").parents[1], "and it goes on to, without a warning"
+def age(path, hours):
+    then = time.time() - 3600 * hours
+    os.utime(path, (then, then))
 
 
-def test_where_all_disks_are_full_it_says_what_helps(full, tmp_path, monkeypatch):
-    monkeypatch.setattr(cache.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "spare"))
-    full.add(tmp_path / "spare")
-    message = (
-        "cannot write compiled code: No space left on device. Set TILEWRIGHT_CACHE or TMPDIR to a folder with room"
-    )
-    with pytest.warns(RuntimeWarning), pytest.raises(EngineUnavailableError, match=message):
-        cache.store("name", ".so", b"code")
+@pytest.mark.parametrize(("hours", "remain"), [(1, True), (25, False)])
+def test_what_a_killed_process_left_is_removed_after_a_day(temporary, hours, remain):
+    killed = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, check=False)
+    left = temporary / killed.stdout.strip()
+    assert killed.returncode < 0
+    assert left.is_dir() and left.parent == temporary
+    half = temporary / "cache" / "ab" / ".entry.part"
+    half.parent.mkdir(parents=True)
+    half.write_bytes(b"half")
+    others = temporary / "tilewright-other"
+    others.mkdir()
+    for path in (left, half, others):
+        age(path, hours)
+    entry = cache.store("kernel-ab", ".so", b"code")
+    assert (left.exists(), half.exists(), others.exists()) == (remain, remain, True)
+    assert cache.find("kernel-ab", ".so") == entry

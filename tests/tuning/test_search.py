@@ -1,7 +1,14 @@
 """The search, on the emulator: bad configs are recorded and skipped, good ones found, interrupted runs gone on with."""
 
+import contextlib
 import math
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +28,22 @@ from tilewright.tuning.worker import Prepare, _Bench, serve
 PROBLEM = Problem(64, 64, 64)
 ENGINE = EmulatorEngine()
 CONFIGS = space.configs(planted.KERNEL, None)
+HANGING = """
+import multiprocessing, threading, time, planted
+from tilewright.problem import Problem
+from tilewright.tuning.supervisor import Worker
+from tilewright.tuning.worker import Job
+
+if __name__ == "__main__":
+    with Worker("emulator", planted.lookup, deadline_s=600.0) as worker:
+        named = ("planted", dict(planted.KERNEL.config({"FAULT": planted.HANGS})))
+        job = Job(Problem(16, 16, 16), named, incumbent=None, samples=1, slack=9.0)
+        threading.Thread(target=worker.ask, args=(job,), daemon=True).start()
+        while not multiprocessing.active_children():
+            time.sleep(0.01)
+        print(multiprocessing.active_children()[0].pid, flush=True)
+        time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -194,3 +217,34 @@ def test_predictions_are_kept_beside_measurements(worker, tmp_path):
     assert 0 < trial.predicted_us < math.inf
     assert trial.gflops == pytest.approx(PROBLEM.gflops(trial.time_us))
     assert 0 < trial.spent_s <= trial.at_s
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+def test_a_worker_whose_kernel_hangs_ends_with_its_parent(tmp_path):
+    script = tmp_path / "tune.py"
+    script.write_text(HANGING)
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    try:
+        while cpu_seconds(child) < 8:  # starting takes two
+            assert parent.poll() is None
+            time.sleep(0.1)
+        parent.kill()
+        parent.wait()
+        deadline = time.monotonic() + 10
+        while cpu_seconds(child) is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        parent.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+
+
+def cpu_seconds(process):
+    """What a process has used so far; None where it has ended."""
+    try:
+        state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state == "Z" else (int(fields[10]) + int(fields[11])) / os.sysconf("SC_CLK_TCK")

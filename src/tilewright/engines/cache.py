@@ -6,7 +6,10 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 import warnings
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -16,6 +19,12 @@ from tilewright.files import write_whole
 
 FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
 """Environment variable that names another cache folder."""
+
+_SCRATCH = "tilewright-build-"
+"""How the names of temporary folders begin."""
+
+_ABANDONED_S = 24 * 3600.0
+"""Temporary files and folders that are older belong to processes that were killed: no compiler takes so long."""
 
 
 def key(*parts: object) -> str:
@@ -57,7 +66,9 @@ def store(name: str, suffix: str, data: bytes) -> Path:
     """
     file = _file_name(name, data, suffix)
     try:
-        path = _shelf(_writable(folder()), name) / file
+        place = _writable(folder())
+        _sweep(place)
+        path = _shelf(place, name) / file
         try:
             write_whole(path, data)
         except OSError as error:
@@ -68,6 +79,23 @@ def store(name: str, suffix: str, data: bytes) -> Path:
             f"cannot write compiled code: {error.strerror}. Set {FOLDER_VARIABLE} or TMPDIR to a folder with room."
         ) from error
     return path
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """In a `with` block: a temporary folder. If this process is killed in it, a later one removes the folder."""
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH) as temporary:
+        yield Path(temporary)
+
+
+@lru_cache
+def _sweep(place: Path) -> None:
+    """Remove what processes that were killed left behind, once in a process."""
+    oldest = time.time() - _ABANDONED_S
+    for path in (*place.glob("*/.*.part"), *Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*")):
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime < oldest:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _shelf(place: Path, name: str) -> Path:

@@ -4,10 +4,10 @@ import importlib.metadata
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tilewright.engines import cache
 from tilewright.errors import EngineUnavailableError
 
 WHEEL = "nvidia-cuda-nvdisasm"
@@ -36,8 +36,8 @@ def disassemble(code: bytes) -> str:
             the architecture. Its words are in the message.
     """
     program = find()
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        path = Path(folder, "kernel.cubin")
+    with cache.scratch() as folder:
+        path = folder / "kernel.cubin"
         path.write_bytes(code)
         command = [str(program), "--print-code", "--print-line-info", str(path)]
         try:

@@ -6,12 +6,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from tilewright.engines import cache
 from tilewright.errors import CompileError, EngineUnavailableError
 
 SUFFIX = ".so"
@@ -93,5 +93,5 @@ def _probe(named: str, _path: str) -> Compiler:
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """In a `with` block: the name of a shared object to build, in a folder of its own that goes afterwards."""
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        yield Path(folder) / f"output{SUFFIX}"
+    with cache.scratch() as folder:
+        yield folder / f"output{SUFFIX}"

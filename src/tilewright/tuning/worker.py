@@ -2,7 +2,10 @@
 
 import contextlib
 import math
+import multiprocessing
+import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,8 +78,17 @@ class Answer(NamedTuple):
 def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
     """Answer jobs until the other end closes. The first answer is an empty text, or why there is no engine."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which ends this process
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer
         _answer_jobs(connection, engine_name, lookup)
+
+
+def _end_with_parent() -> None:
+    """Where the parent is killed, nobody is left to end a process whose kernel hangs."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _answer_jobs(connection: Connection, engine_name: str, lookup: Lookup) -> None:
