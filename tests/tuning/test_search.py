@@ -223,7 +223,8 @@ def test_predictions_are_kept_beside_measurements(worker, tmp_path):
 def test_a_worker_whose_kernel_hangs_ends_with_its_parent(tmp_path):
     script = tmp_path / "tune.py"
     script.write_text(HANGING)
-    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    parent = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=paths)
     child = int(parent.stdout.readline())
     try:
         while cpu_seconds(child) < 8:  # starting takes two
