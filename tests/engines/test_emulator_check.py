@@ -309,7 +309,10 @@ def test_a_block_below_the_last_tile_row_touches_nothing(name):
     assert operands.error(checked.result) <= limit(problem)
 
 
-@pytest.mark.parametrize("kernel", [one for one in KERNELS if one.takes.batches], ids=lambda kernel: kernel.name)
+# Kernels of terms are checked in tests/kernels/test_split_products.py.
+@pytest.mark.parametrize(
+    "kernel", [one for one in KERNELS if one.takes.batches and not one.split], ids=lambda kernel: kernel.name
+)
 @pytest.mark.parametrize(
     ("shape", "layout"),
     # Each shape with each order of A and each of B, which are loaded by code of their own.

