@@ -26,7 +26,7 @@ COMMANDS = {
 
 @pytest.fixture
 def printed(monkeypatch, capsys, tmp_path):
-    """Run the command line in a terminal of so many columns; gives the lines of its standard output."""
+    """Run the command line in a terminal of this many columns; gives the lines of its standard output."""
 
     def run(columns, *arguments):
         monkeypatch.setattr(terminal.out, "_width", columns)  # COLUMNS when it was imported, where that was set

@@ -1,4 +1,4 @@
-"""The emulator's tiles of tensor maps: what they bring and store, how it lies, and when that happens."""
+"""The emulator's tiles of tensor maps: what they load and store, how it lies, and when that happens."""
 
 import ctypes
 from dataclasses import replace

@@ -108,7 +108,7 @@ class BlockCounts:
 
     def _run(self, problem: Problem, blocks: Sequence[int] | None) -> tuple[Counts, NDArray[np.float32]]:
         """Counts of these blocks, and C."""
-        terms = self.kernel.split.terms if self.kernel.split else 1
+        terms = self.kernel.terms
         a = _zeros(problem.m, problem.k, problem.a, problem.dtype, terms)
         b = _zeros(problem.k, problem.n, problem.b, problem.dtype, terms)
         c = _zeros(problem.m, problem.n, problem.d, problem.result)

@@ -180,9 +180,8 @@ class CostModel:
         self._copies, self._shares = kernel.relayouts(config) is not None, self._workers > 0 or self._splits
         split = kernel.split
         self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
-        self._read = (
-            split.terms * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
-        )  # bytes for each of memory's
+        # Bytes that blocks read for each byte of the factors.
+        self._read = kernel.terms * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
         self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
 
     def predict(self, sizes: Sizes) -> Cost | None:
@@ -314,8 +313,8 @@ class CostModel:
         if isinstance(family, Warpgroups):
             if self._split:
                 item_bytes, starts = self._item_bytes, warpgroups.WHOLE_LINES
-            terms = self._split.terms if self._split else 1
-            return terms * warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
+            side_bytes = warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
+            return self._kernel.terms * side_bytes
         rows = tile.m if layout[0] == "N" else max(tile.m, line)
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
         return item_bytes * (rows + cols)

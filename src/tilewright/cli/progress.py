@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tilewright.cli.terminal import notes, out
 
 FIRST_LINE_S, MOST_BETWEEN_S = 10.0, 60.0
-"""Where there is no terminal, the first line comes after so many seconds, the next after twice as many, and so on."""
+"""Where there is no terminal: seconds until the first line, doubled from line to line, and the most between two."""
 
 
 class Steps:

@@ -79,6 +79,7 @@ class Shape(NamedTuple):
     """What only a call knows, where addresses are those of the operands."""
     maps: tuple[Slot, ...]
     """The tensor maps among these."""
+    has_scales: bool
 
 
 class Source(NamedTuple):
@@ -135,7 +136,7 @@ def pack(
         template = bytes(filled)
     if sources:
         slots = tuple([_from(slot, sources[slot.source]) if slot.source in sources else slot for slot in slots])
-    if "scales" in kernel.arguments or "copy_a" in kernel.arguments:  # null where there are none
+    if shape.has_scales:  # null where there are none
         slots = tuple([slot for slot in slots if slot.source not in _SCALES])
     return template, slots
 
@@ -178,6 +179,7 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         tuple(member.what for member in numbers),
         slots,
         tuple(slot for slot in slots if slot.kind == "map"),
+        any(slot.source in _SCALES for slot in slots),
     )
 
 

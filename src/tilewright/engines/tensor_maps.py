@@ -49,9 +49,8 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
     found = {}
     if kernel.tensor_maps is not None and problem.k:
         box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
-        terms = kernel.split.terms if kernel.split else 1
-        found["A"] = _layout(problem, problem.dtype, problem.a, problem.m, problem.k, box_a, terms)
-        found["B"] = _layout(problem, problem.dtype, problem.b, problem.k, problem.n, box_b, terms)
+        found["A"] = _layout(problem, problem.dtype, problem.a, problem.m, problem.k, box_a, kernel.terms)
+        found["B"] = _layout(problem, problem.dtype, problem.b, problem.k, problem.n, box_b, kernel.terms)
     if kernel.stored_box is not None and aligned:
         box = kernel.stored_box(config)
         box.check(ITEM_BYTES[problem.result])

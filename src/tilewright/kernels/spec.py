@@ -311,6 +311,11 @@ class Kernel:
             raise KernelNotFoundError(f"{self.name} has no preset {name!r}{nearest(name, self.presets)}")
         return self.presets[name]
 
+    @property
+    def terms(self) -> int:
+        """Matrices that it reads for each factor, right behind each other."""
+        return self.split.terms if self.split else 1
+
     def threads(self, config: Config) -> int:
         """Threads in a block."""
         x, y, z = self.block(config)

@@ -103,7 +103,7 @@ def footprint(
     """What a block asks for, with room for these. starts: bytes at multiples of which lines of A and B start."""
     tile, item = kernel.tile(config), ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     cluster, splits = family.cluster(config), family.splits(config)
-    terms = kernel.split.terms if kernel.split else 1
+    terms = kernel.terms
     products = terms * (terms + 1) // 2
     tensor = products * tile.m * tile.n * tile.k / sm.half_products
     instructions = products * tile.m / _ROWS * tile.k / _DEPTH

@@ -323,7 +323,7 @@ def _memory(size: int) -> NDArray[np.uint8]:
 
 def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> list[Array]:
     """The operands of a launch, as they lie in memory."""
-    problem, split = launch.problem, launch.executable.kernel.split
+    problem, kernel = launch.problem, launch.executable.kernel
     m, n, k = problem.m, problem.n, problem.k
     found = []
     for name, layout, rows, cols, dtype, written in (
@@ -335,7 +335,7 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
         if launch.copies and name not in (copy.name for copy in launch.copies):
             continue
         source, shift = launch.sources.get(name, (name, 0))
-        terms = split.terms if split and source == "relayout" else 1
+        terms = kernel.terms if source == "relayout" else 1
         found += [
             Array(name, matrix, written)
             for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, terms)
