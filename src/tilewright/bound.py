@@ -10,7 +10,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.problem import Problem
-from tilewright.select.selector import select
+from tilewright.select.selector import select, wide_form
 from tilewright.shapes import Formulation, formulate
 
 _MOST_PLANS = 4096
@@ -39,6 +39,11 @@ class Bound(NamedTuple):
             lines.append("the batch is one tall product, since all of it meets the same b")
         lines += [f"{name} is copied first: no layout describes how it lies" for name in sorted(self.form.copied)]
         lines += [f"{name} is copied to the order and alignment that the kernel wants" for name in self.plan.relaid]
+        if wide := self.plan.wide:
+            lines.append(
+                f"{kernel.precision}: products of terms; where they cannot hold an element of a or b, which the GPU "
+                f"finds out, {wide.kernel.name} {wide.config} computes the product, and else does nothing"
+            )
         for step in self.plan.steps:
             threads = math.prod(step.block)
             lines.append(
@@ -91,7 +96,8 @@ def _bind(call: Call) -> Bound:
     if c_in_place:
         problem = _with_c_in_d(problem)
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
-    plan = engine.plan(kernel, config, problem, addresses, capturing=capturing)
+    wide = wide_form(kernel, problem, engine.capability, engine.device_name, addresses)
+    plan = engine.plan(kernel, config, problem, addresses, wide=wide, capturing=capturing)
     return Bound(plan, form, engine, c_in_place, why)
 
 

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from tilewright.bench.measure import Choice
 from tilewright.bench.records import Run
 from tilewright.bench.run import BEST, bench
 from tilewright.cli import main
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
+from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem
 from tilewright.select.selector import select
 

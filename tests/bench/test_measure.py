@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright import activations
-from tilewright.bench.measure import Choice, operand_sets
+from tilewright.bench.measure import operand_sets
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.run import baseline_library, bench
@@ -15,6 +15,7 @@ from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import DtypeError
 from tilewright.kernels import find
+from tilewright.kernels.spec import Choice
 from tilewright.kernels.takes import Takes
 from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 

@@ -35,7 +35,10 @@ def struct(**members):
 
 
 # Structs of kernels/include/operands.cuh and kernels/library/relayout.cu, members in their order.
-SIZES = struct(m=INT, n=INT, k=INT, batch=INT, whole=INT, workers=INT, share=INT, longer=INT, step_a=INT, step_b=INT)
+SIZES = struct(
+    **dict.fromkeys(("m", "n", "k", "batch", "whole", "workers", "share", "longer", "step_a", "step_b"), INT),
+    skip=POINTER,
+)
 FACTOR = struct(data=POINTER, batch_stride=LONG, ld=INT)
 OUTPUT = struct(
     **dict.fromkeys(("D", "C", "bias"), POINTER),
@@ -45,7 +48,7 @@ OUTPUT = struct(
 )
 WORKSPACE = struct(sums=POINTER, tickets=POINTER)
 COPY = struct(
-    **{"from": POINTER, "to": POINTER, "scales": POINTER},
+    **{"from": POINTER, "to": POINTER, "scales": POINTER, "range": POINTER},
     matrix_stride=LONG,
     **dict.fromkeys(("lines", "length", "matrices", "across", "ld_from", "ld", "along_k"), INT),
 )
@@ -56,7 +59,7 @@ FORMS = {
     (*RUNG_ARGUMENTS, "sums", "tickets"): RUNG | named(sums=POINTER, tickets=POINTER),
     LIBRARY_ARGUMENTS: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, workspace=WORKSPACE),
     LIBRARY_ARGUMENTS[:-1]: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT),
-    ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
+    ("copy_a", "copy_b", "skip"): named(copy_a=COPY, copy_b=COPY, skip=POINTER),
 }
 
 
@@ -77,7 +80,7 @@ def test_parameters_lie_as_in_a_struct_of_them(arguments):
 def test_tensor_maps_lie_at_multiples_of_64():
     shape = shape_of(TMA_ARGUMENTS)
     assert shape.offsets == (0, 64, 64 + 128, 64 + 2 * 128, 64 + 2 * 128 + 56)
-    assert shape.sizes == (40, 128, 128, 56, 16)
+    assert shape.sizes == (48, 128, 128, 56, 16)
     assert shape.bytes == 64 + 2 * 128 + 56 + 16
     odd = shape_of(TMA_RUNG_ARGUMENTS)
     assert odd.offsets == (0, 4, 8, 12, 64, 192, 320, 328, 336)
@@ -151,7 +154,7 @@ def test_slots_are_the_pointers_and_scalars():
 
 def test_an_operand_may_come_from_elsewhere():
     _, slots = pack(SPLIT_K, PROBLEM, {"B": Source("relayout", 256)}, {})
-    assert slots[:2] == (Slot(40, "pointer", "A"), Slot(64, "pointer", "relayout", 256))
+    assert slots[:2] == (Slot(48, "pointer", "A"), Slot(72, "pointer", "relayout", 256))
 
 
 def test_tensor_maps_are_templates_whose_address_is_replaced():
@@ -177,14 +180,14 @@ def test_a_copy_says_where_from_and_with_which_strides():
     )
     job = copying(PROBLEM, copies)
     bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
-    a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 64))
+    a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 72))
     assert (a.lines, a.length, a.matrices, a.across, a.ld_from, a.matrix_stride) == (3, 7, 2, 0, 8, 2**35)
     assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.ld) == (5, 7, 1, 1, 9, 12)
     assert slots == (
         Slot(0, "pointer", "A"),
         Slot(8, "pointer", "relayout"),
-        Slot(64, "pointer", "B"),
-        Slot(72, "pointer", "relayout", 256),
+        Slot(72, "pointer", "B"),
+        Slot(80, "pointer", "relayout", 256),
     )
 
 
@@ -197,8 +200,8 @@ def test_a_scaled_copy_says_where_its_scales_go():
     job = copying(PROBLEM, copies)
     assert (job.config.TERMS, job.config.SCALED, job.variant.result) == (2, 1, "float16")
     bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
-    assert [COPY.from_buffer_copy(bytes_, offset).along_k for offset in (0, 64)] == [1, 0]
+    assert [COPY.from_buffer_copy(bytes_, offset).along_k for offset in (0, 72)] == [1, 0]
     assert Slot(16, "pointer", "relayout", 4096) in slots
-    assert Slot(80, "pointer", "relayout", 8192) in slots
+    assert Slot(88, "pointer", "relayout", 8192) in slots
     runs = [scale_run(sides) for sides in (3, 7)]  # along k of A's lines, and across it of B's
     assert [copy.scale_bytes for copy in copies] == [4 * 2 * runs[0], 4 * runs[1]]

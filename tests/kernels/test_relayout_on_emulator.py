@@ -23,6 +23,7 @@ class Copy(ctypes.Structure):
         ("source", ctypes.c_void_p),
         ("target", ctypes.c_void_p),
         ("scales", ctypes.c_void_p),
+        ("range", ctypes.c_void_p),
         ("matrix_stride", ctypes.c_longlong),
         ("lines", ctypes.c_int),
         ("length", ctypes.c_int),
@@ -53,14 +54,16 @@ def relaid(views, config, result=None):
         matrix_stride, line_stride, element_stride = (stride // view.itemsize for stride in view.strides)
         across = element_stride != 1
         numbers = matrix_stride, lines, length, matrices, across, element_stride if across else line_stride, ld
-        copies.append(Copy(view.ctypes.data, target.ctypes.data, None, *numbers))
+        copies.append(Copy(view.ctypes.data, target.ctypes.data, None, None, *numbers))
         targets.append(target)
     if len(copies) == 1:
         copies.append(Copy())
     blocks = sum(relayout.squares(config, *view.shape[1:], view.shape[0]) for view in views)
     factors = views[0].dtype.name
     defines = {**config, "FACTOR": TYPES[factors], "RESULT": TYPES[result or factors]}
-    launch_source(KERNEL.source, "relayout", (blocks, 1, 1), KERNEL.block(config), copies, defines=defines)
+    launch_source(
+        KERNEL.source, "relayout", (blocks, 1, 1), KERNEL.block(config), (*copies, ctypes.c_void_p()), defines=defines
+    )
     for view, target in zip(views, targets, strict=True):
         assert (target[..., view.shape[2] :] == UNTOUCHED).all(), "what lies between the lines has changed"
     return [target[..., : view.shape[2]] for view, target in zip(views, targets, strict=True)]

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from tilewright.bench.measure import Choice
 from tilewright.bench.records import EndToEnd, PerCall
 from tilewright.bench.verify import limit
 from tilewright.errors import DtypeError, EngineUnavailableError, LaunchError
 from tilewright.front import matmul
+from tilewright.kernels.spec import Choice
 from tilewright.problem import Layout, Problem, Scalars
 
 QUEUE = 16

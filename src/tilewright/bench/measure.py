@@ -12,22 +12,16 @@ from tilewright.bench.records import Baseline, Error, LaunchedKernel, Record, Ti
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.engines.plan import Plan, Pointers
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Epilogue, Order, Problem, Scalars
+from tilewright.select.selector import wide_form
 
 _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 kB
 
 
 OnStep = Callable[[str, int, int], None]
 """Told what is going on, how many steps of it are done, and how many there are."""
-
-
-class Choice(NamedTuple):
-    """A kernel and the config to run it with."""
-
-    kernel: Kernel
-    config: Config
 
 
 class OperandSet(NamedTuple):
@@ -173,7 +167,8 @@ def verify(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -
     """Run a kernel once; its plan, and its relative error."""
     (one,) = operand_sets(engine, operands, count=1)
     problem, scalars = operands.problem, operands.scalars
-    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias)
+    wide = wide_form(kernel, problem, engine.capability, engine.device_name)
+    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, wide=wide)
     return plan, operands.error(engine.download(one.c))
 
 

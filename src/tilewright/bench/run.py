@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from tilewright.bench import measure
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.measure import BaselineLibrary, Choice, OnStep
+from tilewright.bench.measure import BaselineLibrary, OnStep
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Record
 from tilewright.engines.base import Engine
+from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem, Scalars
 from tilewright.select.selector import select
 

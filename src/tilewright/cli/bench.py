@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.measure import BaselineLibrary, Choice
+from tilewright.bench.measure import BaselineLibrary
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
 from tilewright.bench.verify import check_memory
@@ -34,7 +34,7 @@ from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, EngineUnavailableError, ProblemError
 from tilewright.files import check_outputs
 from tilewright.kernels import KERNELS, resolve
-from tilewright.kernels.spec import parse_overrides
+from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
 from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem
 from tilewright.report.calls import calls_table

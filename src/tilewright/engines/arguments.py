@@ -31,7 +31,7 @@ _PARAMETERS = {
     "ldb": "i:ldb",
     "D_data": "p:D",
     "ldd": "i:ldd",
-    "sizes": "i:m i:n i:k i:batch i:whole i:workers i:share i:longer i:step_a i:step_b",
+    "sizes": "i:m i:n i:k i:batch i:whole i:workers i:share i:longer i:step_a i:step_b p:skip",
     "A": "p:A q:batch_stride_a i:lda",
     "B": "p:B q:batch_stride_b i:ldb",
     "A_map": "t:A",
@@ -42,13 +42,17 @@ _PARAMETERS = {
     "sums": "p:workspace",
     "tickets": "p:tickets",
     "scales": "p:scales_a p:scales_b",
+    "term_check": "p:seen p:fits",
+    "skip": "p:skip",
     **{
-        f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} i:matrices_{x} "
-        f"i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
+        f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} "
+        f"i:matrices_{x} i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
         for x in "ab"
     },
 }
-_SCALES = ("scales_a", "scales_b")
+_OFTEN_NULL = ("scales_a", "scales_b", "range_a", "range_b", "seen", "fits", "skip")
+"""Addresses that most launches have no memory for."""
+
 _UNDIVIDED = Division(0, 0, 0, 0)._asdict()
 """For kernels that take sizes and share no tiles."""
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
@@ -77,9 +81,10 @@ class Shape(NamedTuple):
     """What the numbers among the members are."""
     slots: tuple[Slot, ...]
     """What only a call knows, where addresses are those of the operands."""
+    usual: tuple[Slot, ...]
+    """The same without the addresses that most launches leave null."""
     maps: tuple[Slot, ...]
     """The tensor maps among these."""
-    has_scales: bool
 
 
 class Source(NamedTuple):
@@ -125,7 +130,8 @@ def pack(
         "batch_stride_d": d.batch_stride or 0,
         **more,
     }
-    template, slots = shape.numbers.pack(*map(numbers.__getitem__, shape.names)), shape.slots
+    template = shape.numbers.pack(*map(numbers.__getitem__, shape.names))
+    slots = shape.usual if sources.keys().isdisjoint(_OFTEN_NULL) else shape.slots
     if shape.maps:
         # Blank ones: the kernel uses those of A and B only where k > 0, that of D where ALIGNED.
         slots = tuple([slot for slot in slots if slot.kind != "map" or slot.source in maps])
@@ -135,9 +141,13 @@ def pack(
                 filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
         template = bytes(filled)
     if sources:
-        slots = tuple([_from(slot, sources[slot.source]) if slot.source in sources else slot for slot in slots])
-    if shape.has_scales:  # null where there are none
-        slots = tuple([slot for slot in slots if slot.source not in _SCALES])
+        slots = tuple(
+            [
+                _from(slot, sources[slot.source]) if slot.source in sources else slot
+                for slot in slots
+                if slot.source in sources or slot.source not in _OFTEN_NULL
+            ]
+        )
     return template, slots
 
 
@@ -178,8 +188,8 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         _with_gaps(numbers, end),
         tuple(member.what for member in numbers),
         slots,
+        tuple(slot for slot in slots if slot.source not in _OFTEN_NULL),
         tuple(slot for slot in slots if slot.kind == "map"),
-        any(slot.source in _SCALES for slot in slots),
     )
 
 

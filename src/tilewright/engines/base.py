@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.errors import ArrayError, ProblemError
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import Order, Problem, Scalars
 
@@ -95,6 +95,7 @@ class Engine(Protocol):
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
+        wide: Choice | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
@@ -103,6 +104,8 @@ class Engine(Protocol):
             kernel, config: what runs.
             problem: what it computes.
             addresses: of the operands, or what they leave when divided by 16.
+            wide: what computes the product where the kernel's terms cannot hold the factors: found on the device, and
+                launched behind it in any case. None: terms are taken to hold them.
             capturing: says whether the stream that the plan is for is being captured into a graph. It is only asked if
                 code must be loaded.
 
@@ -174,12 +177,13 @@ def run(
     c: Matrix | None = None,
     bias: Matrix | None = None,
     stream: Any = None,
+    wide: Choice | None = None,
 ) -> Plan:
     """Plan a problem for these operands and start it; returns the plan. C is D, updated in place, if left out."""
     if scalars.alpha == 0:
         problem = problem.without_products
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
-    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]))
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), wide=wide)
     engine.start(plan, pointers, scalars, stream)
     return plan
 

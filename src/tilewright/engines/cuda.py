@@ -31,11 +31,11 @@ from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, unavailable
 from tilewright.engines.launch_arguments import encode
 from tilewright.engines.plan import Memory, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Job, blocks, jobs, numbers
+from tilewright.engines.relayouts import Job, blocks, jobs, needs, numbers
 from tilewright.engines.staging import Staging
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import Order, Problem, Scalars
 
@@ -116,12 +116,13 @@ class CudaEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
+        wide: Choice | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
         Args:
-            kernel, config, problem, addresses, capturing: see `Engine.plan`.
+            kernel, config, problem, addresses, wide, capturing: see `Engine.plan`.
 
         Raises:
             DtypeError, ProblemError: the kernel does not take the problem.
@@ -132,21 +133,20 @@ class CudaEngine:
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses)
+        found = jobs(kernel, config, problem, addresses, wide)
         executables = [self._executables.get((job.kernel, job.config, job.variant)) for job in found.jobs]
         if None in executables and capturing is not None and capturing():
             raise LaunchError(
                 "the stream is being captured, and the code of this product is not compiled: multiply arrays of this "
                 "kind once before the capture, or call tilewright.plan with them"
             )
-        steps = []
-        for job, known in zip(found.jobs, executables, strict=True):
-            executable = known or self.compile(job.kernel, job.config, job.variant)
-            steps.append(self._step(job, executable))
-        last = found.jobs[-1]
-        workspace = last.kernel.workspace(last.problem, last.config, self.multiprocessors)
-        needs = Needs(workspace.bytes, workspace.tickets, found.relayout_bytes)
-        return Plan(problem, kernel, config, executable, tuple(steps), needs, found.relaid)
+        compiled = [
+            known or self.compile(job.kernel, job.config, job.variant)
+            for job, known in zip(found.jobs, executables, strict=True)
+        ]
+        steps = tuple([self._step(job, executable) for job, executable in zip(found.jobs, compiled, strict=True)])
+        memory = needs(found, self.multiprocessors)
+        return Plan(problem, kernel, config, compiled[found.product], steps, memory, found.relaid, wide)
 
     def _step(self, job: Job, executable: CudaExecutable) -> Step:
         kernel, config, problem = job.kernel, job.config, job.problem

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Plan:
     needs: Needs
     relaid: tuple[str, ...] = ()
     """Operands, A or B, that are copied into another layout first."""
+    wide: Choice | None = None
+    """What computes the product where terms cannot hold the factors; None where nothing else can be needed."""
 
 
 class Pointers(NamedTuple):

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.engines.arguments import Source
+from tilewright.engines.plan import Needs
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import SCALED_K, Config, Kernel, Split, scale_count
+from tilewright.kernels.spec import SCALED_K, Choice, Config, Kernel, Split, scale_count
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 
@@ -14,6 +15,11 @@ _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
 _NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "along_k")
 """Fields of a `Copy` that parameters of `relayout` are named after."""
+
+
+_RANGE_BYTES = 12
+SEEN_WORDS = 7
+"""Counters that a product of terms and its wide form need: `Seen` in term_range.cuh."""
 
 
 class Copy(NamedTuple):
@@ -77,19 +83,50 @@ class Jobs(NamedTuple):
     relaid: tuple[str, ...]
     """Operands that are copied."""
 
+    @property
+    def product(self) -> int:
+        """Which of them is the kernel's own."""
+        return next(number for number, job in enumerate(self.jobs) if not job.copies)
 
-def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> Jobs:
-    """The launches that a problem takes: of `relayout`, where the kernel wants copies, and of the kernel itself.
+
+def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, wide: Choice | None = None) -> Jobs:
+    """The launches that a problem takes: of `relayout`, where the kernel wants copies, and of the kernel itself; then
+    those of the wide form, where there is one, which do nothing where terms hold the factors.
 
     Raises:
-        DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
+        DtypeError, LaunchError, ProblemError: the kernel, or that of the wide form, does not take the problem.
     """
+    found = _alone(kernel, config, problem, addresses, 0)
+    if wide is None or kernel.split is None or problem.k == 0:
+        return found
+    splitting, product = found.jobs
+    fits = found.relayout_bytes
+    others = _alone(wide.kernel, wide.config, problem, addresses, fits + VECTOR_BYTES)
+    ranges = {"range_a": Source("tickets"), "range_b": Source("tickets", _RANGE_BYTES)}
+    splitting = splitting._replace(sources=splitting.sources | ranges)
+    product = product._replace(sources=product.sources | {"seen": Source("tickets"), "fits": Source("relayout", fits)})
+    skip = {"skip": Source("relayout", fits)}
+    instead = [job._replace(sources=job.sources | skip) for job in others.jobs]
+    return Jobs((splitting, product, *instead), others.relayout_bytes, found.relaid)
+
+
+def needs(found: Jobs, multiprocessors: int) -> Needs:
+    """Memory that the launches take besides the operands."""
+    spaces = [job.kernel.workspace(job.problem, job.config, multiprocessors) for job in found.jobs]
+    tickets = max(space.tickets for space in spaces)
+    if any("seen" in job.sources for job in found.jobs):
+        tickets = max(tickets, SEEN_WORDS)
+    return Needs(max(space.bytes for space in spaces), tickets, found.relayout_bytes)
+
+
+def _alone(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, start: int) -> Jobs:
+    """The launches of a kernel and of what copies for it, to `start` and on in the memory for copies."""
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
     if not wanted and kernel.split is None:
-        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
+        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), start, ())
     split = kernel.split or Split(problem.dtype, 1)
-    p, layouts, copies, end = problem, {"A": problem.a, "B": problem.b}, [], 0
+    p, layouts, copies, end = problem, {"A": problem.a, "B": problem.b}, [], start
     for name, order in wanted.items():
         copy = _copy(problem, name, order, end, split)
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)

@@ -330,6 +330,16 @@ class Kernel:
         if refusal := self.refusal(problem, addresses):
             raise refusal
 
+    @property
+    def may_be_skipped(self) -> bool:
+        """Whether its launches first look whether there is work for them: they may then be a wide form."""
+        return "sizes" in self.arguments
+
+    @property
+    def checks_terms(self) -> bool:
+        """Whether it notices on the device that its terms cannot hold the factors, and leaves them to a wide form."""
+        return self.split is not None and "term_check" in self.arguments
+
     def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
         """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
         if refusal := self.takes.refusal_of_gpu(self.name, capability, dtype):
@@ -409,3 +419,10 @@ class Kernel:
         macros["BIAS"] = _BIASES[variant.epilogue.bias]
         macros["ACTIVATION"] = variant.epilogue.activation or "identity"
         return macros
+
+
+class Choice(NamedTuple):
+    """A kernel and the config to run it with."""
+
+    kernel: Kernel
+    config: Config

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.bench.measure import Choice
 from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
+from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem
 from tilewright.report.markdown import table
 from tilewright.report.performance import fill

@@ -1,7 +1,7 @@
 """The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import itemgetter
 
@@ -11,7 +11,7 @@ from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import KERNELS, resolve
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import DTYPES, Problem
 from tilewright.select.measured import FAR, LENGTH, Case, Measured, identity, measured, shipped_factors
@@ -73,8 +73,44 @@ def select(
         DtypeError: no kernel multiplies this element type on this GPU.
         ProblemError: none takes the problem otherwise; the message says why the last one does not.
     """
+    return _fastest(problem, capability, device, addresses, adds_c, _any)
+
+
+def wide_form(
+    kernel: Kernel,
+    problem: Problem,
+    capability: tuple[int, int] | None,
+    device: str = "",
+    addresses: Addresses = Addresses(),
+) -> Choice | None:
+    """What a plan has behind a kernel of terms, for factors that its terms cannot hold; None where it needs nothing.
+
+    Args and errors: those of `select`.
+    """
+    if not kernel.checks_terms or problem.k == 0:
+        return None
+    return Choice(*_fastest(problem, capability, device, addresses, False, _may_be_wide))
+
+
+def _any(kernel: Kernel) -> bool:
+    return True
+
+
+def _may_be_wide(kernel: Kernel) -> bool:
+    return kernel.precision is None and kernel.may_be_skipped
+
+
+def _fastest(
+    problem: Problem,
+    capability: tuple[int, int] | None,
+    device: str,
+    addresses: Addresses,
+    adds_c: bool,
+    may: Callable[[Kernel], bool],
+) -> tuple[Kernel, Config]:
+    """`select`, among kernels that `may` says yes to."""
     if capability is None:
-        return _for_emulator(problem, addresses)
+        return _for_emulator(problem, addresses, may)
     sizes = Sizes.of(problem, addresses)
     case = Case.of(problem)
     tables = measured(device, capability)
@@ -82,7 +118,7 @@ def select(
     expected: list[_Expected] = []
     distance = math.inf
     if known is not None:
-        takes = _Takes(problem, capability, addresses)
+        takes = _Takes(problem, capability, addresses, may)
         if case in tables and (row := known.rows.get(identity(sizes))) is not None:
             ranked = [known.choices[number][:2] for number in known.ranked(row)]
             taking = [choice for choice in ranked if takes[choice[0]]]
@@ -90,7 +126,7 @@ def select(
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
         expected, distance = _between(known, sizes, takes, adds_c)
     if distance > FAR or all(one[1] for one in expected):  # the kernels' own configs are candidates too
-        expected += _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c)
+        expected += _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c, may)
     if not expected:
         raise _no_kernel(problem, capability, addresses)
     return min(expected, key=_rank)[3:]
@@ -99,12 +135,14 @@ def select(
 class _Takes(dict[Kernel, bool]):
     """Whether kernels may be picked for a problem, found when asked."""
 
-    def __init__(self, problem: Problem, capability: tuple[int, int], addresses: Addresses) -> None:
+    def __init__(
+        self, problem: Problem, capability: tuple[int, int], addresses: Addresses, may: Callable[[Kernel], bool]
+    ) -> None:
         super().__init__()
-        self._case = problem, capability, addresses
+        self._case, self._may = (problem, capability, addresses), may
 
     def __missing__(self, kernel: Kernel) -> bool:
-        self[kernel] = _refusal(kernel, *self._case) is None
+        self[kernel] = self._may(kernel) and _refusal(kernel, *self._case) is None
         return self[kernel]
 
 
@@ -136,9 +174,11 @@ def _between(
     return expected, distances.item(0)
 
 
-def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses, adds_c: bool) -> list[_Expected]:
+def _untabled(
+    problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses, adds_c: bool, may: Callable[[Kernel], bool]
+) -> list[_Expected]:
     """The kernels' own configs, with the times that the cost model expects, corrected by kernel."""
-    takers = [kernel for kernel in KERNELS if _refusal(kernel, problem, gpu.capability, addresses) is None]
+    takers = [one for one in KERNELS if may(one) and _refusal(one, problem, gpu.capability, addresses) is None]
     factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
     # win over them.
@@ -191,9 +231,9 @@ def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Address
     return DtypeError(words) if reason is None else type(reason)(f"{words}: {reason}")
 
 
-def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
+def _for_emulator(problem: Problem, addresses: Addresses, may: Callable[[Kernel], bool]) -> tuple[Kernel, Config]:
     def takes(kernel: Kernel) -> bool:
-        return kernel.precision is None and kernel.refusal(problem, addresses) is None
+        return may(kernel) and kernel.precision is None and kernel.refusal(problem, addresses) is None
 
     for name in _EMULATED:
         kernel, overrides = resolve(name)

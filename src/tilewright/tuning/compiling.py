@@ -6,10 +6,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
 from tilewright import gpus
-from tilewright.bench.measure import Choice
 from tilewright.engines.base import CompileReport, Engine
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import CompileError
+from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem
 
 _AHEAD = 4

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.bench.environment import environment
-from tilewright.bench.measure import BaselineLibrary, Choice, measure
+from tilewright.bench.measure import BaselineLibrary, measure
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import baseline_library
 from tilewright.engines.base import Engine
@@ -25,7 +25,7 @@ from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import Output, check_outputs, json_kind, save_json
 from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import upgraded
-from tilewright.kernels.spec import parse_overrides
+from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.problem import Problem
 from tilewright.select.selector import select
 from tilewright.tables import store

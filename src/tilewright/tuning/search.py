@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.analysis.cost import predict
-from tilewright.bench.measure import Choice
 from tilewright.bench.records import Record
 from tilewright.engines.base import CompileReport, Engine
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, find_gpu
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.problem import Problem
 from tilewright.tuning import space
 from tilewright.tuning.compiling import CompilePool

@@ -13,7 +13,7 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from tilewright.bench.measure import Choice, OperandSet, measure, operand_sets, verify, work_on
+from tilewright.bench.measure import OperandSet, measure, operand_sets, verify, work_on
 from tilewright.bench.records import Record, Times
 from tilewright.bench.run import baseline_library
 from tilewright.bench.verify import Operands, limit
@@ -21,7 +21,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import CompileError, EngineUnavailableError, TilewrightError
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.spec import Choice, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
 from tilewright.tuning.journal import Outcome

@@ -21,10 +21,10 @@ from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
 from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Copy, Job, blocks, jobs, numbers
+from tilewright.engines.relayouts import SEEN_WORDS, Copy, Job, blocks, jobs, needs, numbers
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
-from tilewright.kernels.spec import Config, Kernel, Workspace, scale_count
+from tilewright.kernels.spec import Choice, Config, Kernel, Workspace, scale_count
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
 
@@ -147,6 +147,7 @@ class EmulatorEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
+        wide: Choice | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
@@ -157,11 +158,10 @@ class EmulatorEngine:
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses)
+        found = jobs(kernel, config, problem, addresses, wide)
         steps = tuple(self._step(job) for job in found.jobs)
-        workspace = steps[-1].function.workspace
-        needs = Needs(workspace.bytes, workspace.tickets, found.relayout_bytes)
-        return Plan(problem, kernel, config, steps[-1].function.executable, steps, needs, found.relaid)
+        executable, memory = steps[found.product].function.executable, needs(found, self.multiprocessors)
+        return Plan(problem, kernel, config, executable, steps, memory, found.relaid, wide)
 
     def _step(self, job: Job) -> Step:
         executable = self.compile(job.kernel, job.config, job.variant)
@@ -206,19 +206,33 @@ class EmulatorEngine:
                 was made for, or the kernel failed.
         """
         relayout = _memory(plan.needs.relayout_bytes)
+        seen = np.zeros(SEEN_WORDS, np.uint32)
         for step in plan.steps:
-            self.launch(step, pointers, scalars, relayout.ctypes.data)
+            self.launch(step, pointers, scalars, relayout.ctypes.data, seen)
 
-    def launch(self, step: Step, pointers: Pointers, scalars: Scalars = Scalars(), relayout: int = 0) -> None:
-        """Run a step; relayout is the address of memory for copies of operands.
+    def launch(
+        self,
+        step: Step,
+        pointers: Pointers,
+        scalars: Scalars = Scalars(),
+        relayout: int = 0,
+        seen: NDArray[np.uint32] | None = None,
+    ) -> None:
+        """Run a step.
+
+        Args:
+            step, pointers, scalars: what is launched.
+            relayout: address of memory for copies of operands.
+            seen: what a launch before has seen of these, where they are split into terms.
 
         Raises:
             LaunchError: as `start`.
         """
         launch: _Launch = step.function
         kernel, problem, workspace = launch.executable.kernel, launch.problem, launch.workspace
+        looks = "range_a" in launch.sources or "seen" in launch.sources
         memory = _memory(workspace.bytes)
-        tickets = np.zeros(workspace.tickets, dtype=np.uint32)
+        tickets = seen if looks and seen is not None else np.zeros(workspace.tickets, dtype=np.uint32)
         addresses = {
             "A": pointers.a,
             "B": pointers.b,
@@ -227,7 +241,7 @@ class EmulatorEngine:
             "bias": pointers.bias,
             "relayout": relayout,
             "workspace": memory.ctypes.data if workspace.bytes else 0,
-            "tickets": tickets.ctypes.data if workspace.bytes else 0,
+            "tickets": tickets.ctypes.data if tickets.size else 0,
         }
         arguments = _memory(len(step.arguments))  # aligned as any parameter is
         arguments[:] = np.frombuffer(step.arguments, np.uint8)
@@ -247,7 +261,7 @@ class EmulatorEngine:
         watch = self.watcher(facts)
         cluster = kernel.cluster(launch.executable.config)
         launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch, cluster)
-        if tickets.any() and watch.blocks is None:
+        if tickets.any() and watch.blocks is None and "range_a" not in launch.sources:
             raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
@@ -348,6 +362,10 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
             count = (problem.batch if layout.batch_stride else 1) * scale_count(sides, k)
             scales = Matrix(addresses["relayout"] + of_scales.shift, 1, count, count, "float32")
             found.append(Array(f"scales of {name}", scales, not launch.copies))
+    for name, written in (("fits", False), ("skip", True)):
+        if (of_word := launch.sources.get(name)) is not None:
+            word = Matrix(addresses[of_word.name] + of_word.shift, 1, 1, 1, "uint32")
+            found.append(Array("whether terms fit", word, written))
     if problem.epilogue.bias and not launch.copies:
         length = n if problem.epilogue.bias == "row" else m
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
@@ -370,13 +388,12 @@ def _matrices(pointer: int, layout: Layout, rows: int, cols: int, batch: int, dt
 
 def _shared(memory: NDArray[np.uint8], tickets: NDArray[np.uint32], workspace: Workspace) -> list[Array]:
     """The memory that the blocks of a launch share."""
-    if not workspace.bytes:
-        return []
-    floats, count = workspace.bytes // 4, workspace.tickets
-    return [
-        Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False),
-        Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32"), True),
-    ]
+    found = []
+    if floats := workspace.bytes // 4:
+        found.append(Array("workspace", Matrix(memory.ctypes.data, 1, floats, floats, "float32"), False))
+    if count := tickets.size:
+        found.append(Array("tickets", Matrix(tickets.ctypes.data, 1, count, count, "uint32"), True))
+    return found
 
 
 def tensor_map(layout: TensorLayout | None) -> bytes:

@@ -32,6 +32,7 @@
 #include "stage_products.cuh"
 #include "stage_turn.cuh"
 #include "swizzled_tile.cuh"
+#include "term_range.cuh"
 #include "tile_order.cuh"
 
 constexpr int CONSUMERS = 2;
@@ -61,7 +62,7 @@ struct Shared {
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
-              TermScales scales) {
+              TermScales scales, TermCheck term_check) {
     DYNAMIC_SHARED(Shared, shared);
 
     const int depth = depth_of(sizes, output);
@@ -83,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
     BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
+    if (is_skipped(sizes.skip) || (TERMS > 1 && !term_check.passes(depth))) return;
 
     TileOrder<BM, BN, BAND, CLUSTER> tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
     StageTurn<STAGES> turn;

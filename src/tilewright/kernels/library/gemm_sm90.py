@@ -140,7 +140,7 @@ def of_terms(
         vectorized=True,
         takes=replace(EVERYTHING, factors=factors, least_capability=(9, 0), architectures=("sm_90a",)),
         precision=split and name.removeprefix("gemm_"),
-        arguments=("sizes", "A_map", "B_map", "output", "scales"),
+        arguments=("sizes", "A_map", "B_map", "output", "scales", "term_check"),
         shared_bytes=lambda config, layout: _shared_bytes(config, layout, terms),
         tensor_maps=_boxes,
         relayouts=lambda config: (None, None),

@@ -16,6 +16,8 @@
 #include <dependent_launch.cuh>
 
 #include "elements.cuh"
+#include "skipped_launch.cuh"
+#include "term_range.cuh"
 #include "term_scales.cuh"
 
 using Element = Bits<sizeof(FACTOR)>::type;
@@ -26,6 +28,7 @@ struct Copy {
     const FACTOR* from;
     RESULT* to;
     float* scales;                // that products of the copy are multiplied by; null where SCALED is 0
+    Range* range;                 // of its elements; null: not looked at
     long long matrix_stride;      // elements from one matrix to the next in memory; in the copy they are right behind each other
     int lines, length, matrices;  // lines of the copy, and elements of each
     int across;                   // whether lines in memory run across those of the copy
@@ -72,7 +75,7 @@ __device__ __forceinline__ void store(RESULT* to, long long term, const Element*
 // Scales a square's elements, of which this thread has moved[i], from row(i) and column `col` on. `largest`: of all of them.
 template <int TIMES, int WIDTH, typename Row>
 __device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIMES][WIDTH], const Row& row, int col,
-                                      unsigned (&largest)[SIDE]) {
+                                      unsigned (&largest)[SIDE], Range& range) {
     const auto side = [&](int i, int j) { return square.along_k ? row(i) : col + j; };
     if (threadIdx.x < SIDE) largest[threadIdx.x] = 0;
     __syncthreads();
@@ -86,17 +89,22 @@ __device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIM
     const auto scale_of = [&](int i) { return __uint_as_float(min(268 - (largest[i] >> 23), 254u) << 23); };
     if (threadIdx.x < SIDE && threadIdx.x < (square.along_k ? square.rows : square.cols)) {
         square.scales[threadIdx.x] = 1 / scale_of(threadIdx.x);
+        range.see(largest[threadIdx.x]);
     }
 #pragma unroll
     for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
-        for (int j = 0; j < WIDTH; ++j) moved[i][j] = __float_as_uint(__uint_as_float(moved[i][j]) * scale_of(side(i, j)));
+        for (int j = 0; j < WIDTH; ++j) {
+            moved[i][j] = __float_as_uint(__uint_as_float(moved[i][j]) * scale_of(side(i, j)));
+            range.see_scaled(moved[i][j]);
+        }
     }
 }
 
 // Moves a square; WIDTH: elements, 1 or 4, that a thread loads together.
 template <bool ACROSS, int WIDTH>
-__device__ __forceinline__ void move(const Square& square, Element (&staged)[SIDE][SIDE + 1], unsigned (&largest)[SIDE]) {
+__device__ __forceinline__ Range move(const Square& square, Element (&staged)[SIDE][SIDE + 1],
+                                      unsigned (&largest)[SIDE]) {
     constexpr int TIMES = SIDE * SIDE / WIDTH / THREADS;
     constexpr int PIECES = SIDE / WIDTH;
     __align__(16) Element moved[TIMES][WIDTH];
@@ -113,7 +121,15 @@ __device__ __forceinline__ void move(const Square& square, Element (&staged)[SID
             for (int j = 0; j < WIDTH; ++j) moved[i][j] = row < square.rows && col + j < square.cols ? at[j] : Element(0);
         }
     }
-    if constexpr (SCALED) scale(square, moved, [&](int i) { return row_of(i, PIECES); }, col_of(PIECES), largest);
+    Range range = {};
+    if constexpr (TERMS > 1 && !SCALED) {
+#pragma unroll
+        for (int i = 0; i < TIMES; ++i) {
+#pragma unroll
+            for (int j = 0; j < WIDTH; ++j) range.see(moved[i][j]);
+        }
+    }
+    if constexpr (SCALED) scale(square, moved, [&](int i) { return row_of(i, PIECES); }, col_of(PIECES), largest, range);
     const auto put = [&](int row, int col, int rows, int cols, const Element* elements, int count) {
         RESULT* const at = square.to + static_cast<long long>(row) * square.ld + col;
         if (row < rows && col < cols) store(at, square.term, elements, min(count, cols - col));
@@ -123,7 +139,7 @@ __device__ __forceinline__ void move(const Square& square, Element (&staged)[SID
         for (int i = 0; i < TIMES; ++i) {
             put(row_of(i, PIECES), col_of(PIECES), square.rows, square.cols, moved[i], WIDTH);
         }
-        return;
+        return range;
     }
 #pragma unroll
     for (int i = 0; i < TIMES; ++i) {
@@ -139,13 +155,16 @@ __device__ __forceinline__ void move(const Square& square, Element (&staged)[SID
         for (int j = 0; j < 4; ++j) quad[j] = staged[col + j][row];
         put(row, col, square.cols, square.rows, quad, 4);
     }
+    return range;
 }
 
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none. A multiprocessor is to be full of
 // threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers.
-extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1) relayout(Copy first, Copy second) {
+extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1) relayout(Copy first, Copy second, const unsigned* skip) {
     __shared__ Element staged[SIDE][SIDE + 1];
     __shared__ unsigned largest[SIDE];
+    __shared__ Range of_warps[THREADS / 32];
+    if (is_skipped(skip)) return;
     wait_for_grid_before();
     let_grid_after_start();  // it starts when the last block here has, so it takes no block's slot
     const int squares_of_first = (first.length + SIDE - 1) / SIDE * ((first.lines + SIDE - 1) / SIDE) * first.matrices;
@@ -176,9 +195,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
     const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(Element)) |
                             copy.ld_from | copy.matrix_stride;
     const bool has_quads = apart % 4 == 0;  // all lines in memory are aligned
-    if (copy.across) {
-        has_quads ? move<true, 4>(square, staged, largest) : move<true, 1>(square, staged, largest);
-    } else {
-        has_quads ? move<false, 4>(square, staged, largest) : move<false, 1>(square, staged, largest);
+    Range known = {};
+    if (TERMS > 1 && copy.range != nullptr) {  // loaded along with the elements
+        known = {load_relaxed(&copy.range->largest), load_relaxed(&copy.range->smallest), load_relaxed(&copy.range->lost)};
+    }
+    const Range range = copy.across ? has_quads ? move<true, 4>(square, staged, largest) : move<true, 1>(square, staged, largest)
+                        : has_quads ? move<false, 4>(square, staged, largest)
+                                    : move<false, 1>(square, staged, largest);
+    if (TERMS == 1 || copy.range == nullptr) return;
+    const Range of_warp = range.of_warp();
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = of_warp;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        const Range none = {};
+        const Range of_block = (threadIdx.x < THREADS / 32 ? of_warps[threadIdx.x] : none).of_warp();
+        if (threadIdx.x == 0) of_block.add_to(copy.range, known);
     }
 }
