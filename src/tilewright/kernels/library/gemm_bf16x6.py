@@ -14,5 +14,5 @@ KERNEL = gemm_sm90.of_terms(
     split=Split("bfloat16", 3),
     bn=128,
     stages=2,
-    promote=16,
+    promote=32,
 )
