@@ -16,8 +16,8 @@ FORMS = [
     ("gemm_bf16x6", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}),
     ("gemm_bf16x6", {"BN": 32, "SPLITS": 2}),
     ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}),
-    ("gemm_fp16x3", {"BM": 64, "BN": 48, "PINGPONG": 1, "CLUSTER": 2, "PROMOTE": 64}),
-    ("gemm_fp16x3", {"BN": 32, "SPLITS": 2}),
+    ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER": 2, "PROMOTE": 64}),
+    ("gemm_fp16x3", {"BN": 64, "SPLITS": 2}),
 ]
 LEFT = {"gemm_bf16x6": 0.0, "gemm_bf16x3": 2.0**-15, "gemm_fp16x3": 2.0**-21}
 """What products of the terms leave of a product at most, as a part of it, but for float32's own rounding."""

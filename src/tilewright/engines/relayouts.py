@@ -18,7 +18,7 @@ _NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride",
 
 
 _RANGE_BYTES = 12
-SEEN_WORDS = 7
+SEEN_WORDS = 8
 """Counters that a product of terms and its wide form need: `Seen` in term_range.cuh."""
 
 

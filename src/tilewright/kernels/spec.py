@@ -153,12 +153,12 @@ class TensorBox(NamedTuple):
 
 
 SCALED_K = 64
-"""How much of k has scales of its own: see `Split`."""
+"""How much of k has scales of its own, and how many rows or columns: see `Split`."""
 
 
 def scale_run(sides: int) -> int:
     """Scales from one `SCALED_K` to the next, of this many rows or columns, as `term_scales.cuh` has them."""
-    return (sides + 256 + 3) // 4 * 4
+    return (-(-sides // SCALED_K) + 256 // SCALED_K + 3) // 4 * 4
 
 
 def scale_count(sides: int, k: int) -> int:
@@ -174,8 +174,8 @@ class Split(NamedTuple):
     terms: int
     """How many there are."""
     scaled: bool = False
-    """Whether elements are scaled before, so that the type's range holds them: by a power of two for each row of A and
-    column of B and each `SCALED_K` k. The second term is scaled once more, by 2^11."""
+    """Whether elements are scaled before, so that the type's range holds them: by a power of two for each square of
+    `SCALED_K` rows of A, or columns of B, and as many k. The second term is scaled once more, by 2^11."""
 
 
 class Workspace(NamedTuple):

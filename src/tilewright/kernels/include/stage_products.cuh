@@ -8,7 +8,7 @@
 //
 // Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. With several terms they
 // begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
-// these, every PROMOTE of k. Where SCALED is 1, they multiply it by the scales of its row and column on the way.
+// these, every PROMOTE of k. Where SCALED is 1, they multiply it by the scales of its rows and columns on the way.
 #pragma once
 
 #include <wgmma.cuh>
@@ -20,7 +20,7 @@
 constexpr int STEPS_UNDER_WAY = TERMS == 1 ? 1 : 0;
 
 // sums[i] += the product of 64 rows of `stage.A`, those from first + 64 * i on, and of `stage.B`, each an array of TERMS tiles.
-// scales: of this step, those of this thread's first row and its first column.
+// scales: of this step, those of the first rows and the first columns.
 template <Major A, Major B, typename Stage, int PARTS, int COUNT>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], TermScales scales) {
     constexpr int STEPS = LINE / 16;
@@ -38,7 +38,9 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
             float made[COUNT];
-            const float of_rows[] = {SCALED ? scales.a[64 * i] : 1, SCALED ? scales.a[64 * i + 8] : 1};
+            float scale[(COUNT + 31) / 32] = {};  // of 64 columns each
+#pragma unroll
+            for (int j = 0; SCALED && j < COUNT / 32; ++j) scale[j] = scales.a[i] * scales.b[j];
             const auto start = [&](int of_a, int of_b, int k, bool adds) {
                 multiply_async<A, B, FACTOR>(made, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
             };
@@ -46,15 +48,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
                 commit_products();
                 wait_products<0>(made);
 #pragma unroll
-                for (int pair = 0; pair < COUNT / 4; ++pair) {
-                    float of_columns[2];
-                    if (SCALED) load_run<2>(of_columns, scales.b + 8 * pair);
-#pragma unroll
-                    for (int j = 0; j < 4; ++j) {
-                        const float one = made[4 * pair + j];
-                        sums[i][4 * pair + j] += SCALED ? share * of_rows[j / 2] * of_columns[j % 2] * one : one;
-                    }
-                }
+                for (int j = 0; j < COUNT; ++j) sums[i][j] += SCALED ? share * scale[j / 32] * made[j] : made[j];
             };
             fence_sums(made);
 #pragma unroll

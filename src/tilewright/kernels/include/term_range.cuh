@@ -1,22 +1,23 @@
-// What terms cannot hold (stage_products.cuh), noticed while factors are split, with no wait on the host:
+// What terms cannot hold (stage_products.cuh), noticed on the device, with no wait on the host:
 //
 //     relayout         sees every element, and adds to what is known of A and of B
 //     product          every block looks at it, and does nothing where terms do not hold the factors
 //     product in float32, launched behind it: does nothing where they do
 //
 // Terms hold an element that the last of them reaches to its last bit, and that does not round to infinity. Products must
-// neither overflow where those of float32 do not, nor lose bits to underflow.
+// neither overflow where those of float32 do not, nor lose bits to underflow. Where terms are scaled, an element far below
+// the largest of its square loses bits: that shows in sums that are as small, and only these are looked at.
 #pragma once
 
 #include <relaxed_load.cuh>
 
 #include "term_scales.cuh"
 
-// Of the elements of a factor; where they are scaled, of the largest of those that share a scale. 0: none has been seen.
+// Of the elements of a factor; where they are scaled, of the largest of each square. 0: none has been seen.
 struct Range {
     unsigned largest;   // bits of the largest, without its sign
     unsigned smallest;  // NONE less those of the smallest that is not 0
-    unsigned lost;      // 1: an element is too small for its scale
+    unsigned lost;      // how many elements that are not 0 are too small for their scale to keep all bits
 
     static constexpr unsigned NONE = 0x7fffffff;
     // The least exponents: of an element, whose last term's last bit is 2^-133 or more; of a product, of which no part is to
@@ -29,10 +30,8 @@ struct Range {
         if (bits != 0) smallest = max(smallest, NONE - bits);
     }
 
-    // An element after it was scaled: a float16 of its own from 2^-14 on.
-    __device__ __forceinline__ void see_scaled(unsigned bits) {
-        if ((bits & NONE) - 1 < 0x38800000u - 1) lost = 1;
-    }
+    // An element after it was scaled: a float16 keeps 11 bits from 2^-14 on.
+    __device__ __forceinline__ void see_scaled(unsigned bits) { lost += (bits & NONE) - 1 < 0x38800000u - 1; }
 
     __device__ __forceinline__ Range of_warp() const {
         Range all = *this;
@@ -40,47 +39,81 @@ struct Range {
         for (int lanes = 16; lanes > 0; lanes /= 2) {
             all.largest = max(all.largest, __shfl_xor_sync(0xffffffff, all.largest, lanes));
             all.smallest = max(all.smallest, __shfl_xor_sync(0xffffffff, all.smallest, lanes));
-            if (SCALED) all.lost |= __shfl_xor_sync(0xffffffff, all.lost, lanes);
+            if (SCALED) all.lost += __shfl_xor_sync(0xffffffff, all.lost, lanes);
         }
         return all;
     }
 
-    // Most blocks see nothing new. `known`: what was known some time ago.
+    // Most blocks see nothing new: the words are updated by few. `known`: some time ago, by `known_of`.
     __device__ __forceinline__ void add_to(Range* all, const Range& known) const {
-        if (largest > known.largest) atomicMax(&all->largest, largest);
-        if (smallest > known.smallest) atomicMax(&all->smallest, smallest);
-        if (lost > known.lost) atomicMax(&all->lost, lost);
+        const auto raise = [](unsigned* word, unsigned to, unsigned before) {
+            if (to > before && to > load_relaxed(word)) atomicMax(word, to);
+        };
+        raise(&all->largest, largest, known.largest);
+        raise(&all->smallest, smallest, known.smallest);
+        if (lost > 0) atomicAdd(&all->lost, lost);
     }
 
     __device__ __forceinline__ int most() const { return static_cast<int>(largest >> 23) - 127; }
     __device__ __forceinline__ int least() const { return static_cast<int>((NONE - smallest) >> 23) - 127; }
-    __device__ __forceinline__ bool fits() const { return most() < 127 && least() >= FIRST && lost == 0; }
+    __device__ __forceinline__ bool fits() const { return most() < 127 && least() >= FIRST; }
 };
+
+__device__ __forceinline__ Range known_of(const Range* all) {
+    return {load_relaxed(&all->largest), load_relaxed(&all->smallest), 0};
+}
 
 // Of both factors. Its words are 0 before a product's launches and after them.
 struct Seen {
     Range a, b;
-    unsigned blocks;  // that have looked
+    unsigned small;  // whether a sum may have lost too much
+    unsigned warps;  // that are done
 };
 
+// Of a product's launch. seen: null where terms are taken to hold the factors.
 struct TermCheck {
-    Seen* seen;      // null: terms are taken to hold the factors
+    Seen* seen;
     unsigned* fits;  // for the launch behind: 1 where they do
 
-    // Whether terms hold the factors, for sums of k products. Every thread of every block calls it, once.
-    __device__ __forceinline__ bool passes(int k) const {
+    // Whether terms hold the factors, for sums of k products, as far as is known before these are made. All threads of a block
+    // call it: they have read what they need when it returns.
+    __device__ __forceinline__ bool holds(int k) const {
         if (seen == nullptr) return true;
         const Range a = seen->a, b = seen->b;
         const bool sums_fit = a.most() + b.most() + 2 + (32 - __clz(k)) < 127;
-        const bool held = a.fits() && b.fits() && sums_fit && a.least() + b.least() >= Range::FIRST_PRODUCT;
-        __syncthreads();  // all have read
-        if (threadIdx.x == 0) {
-            __threadfence();
-            if (atomicInc(&seen->blocks, gridDim.x - 1) == gridDim.x - 1) {  // so have all blocks
-                *fits = held;
-                *seen = {};
-            }
+        return __syncthreads_and(a.fits() && b.fits() && sums_fit && a.least() + b.least() >= Range::FIRST_PRODUCT);
+    }
+
+    // Sums of this size have lost less than 2^-22 of themselves: an element that is lost, 2^-50 of its square's largest.
+    __device__ __forceinline__ float least_sum() const {
+        if (!SCALED || seen == nullptr) return 0.0f;
+        const float lost = seen->a.lost + seen->b.lost;
+        return lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(seen->a.largest) * __uint_as_float(seen->b.largest);
+    }
+
+    // Looks at a warpgroup's sums, as they lie from an element of D on that has `rows` and `cols` up to the last.
+    template <int COUNT>
+    __device__ __forceinline__ void see(const float (&sums)[COUNT], int rows, int cols, float least) const {
+        if (least == 0.0f) return;
+        const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4, col = lane % 4 * 2;
+        bool small = false;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const bool inside = row + i % 4 / 2 * 8 < rows && col + i / 4 * 8 + i % 2 < cols;
+            small |= inside && !(fabsf(sums[i]) >= least);
         }
-        return held;
+        if (small) atomicMax(&seen->small, 1);
+    }
+
+    // Called by `warps` warps of the grid when they are done: the last one tells the launch behind.
+    __device__ __forceinline__ void finish(bool held, unsigned warps) const {
+        if (seen == nullptr) return;
+        __syncwarp();
+        if (threadIdx.x % 32 != 0) return;
+        __threadfence();
+        if (atomicInc(&seen->warps, warps - 1) != warps - 1) return;
+        __threadfence();
+        *fits = held && atomicAdd(&seen->small, 0) == 0;
+        *seen = {};
     }
 };

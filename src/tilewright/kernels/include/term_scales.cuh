@@ -1,14 +1,18 @@
-// Scales of float32 factors that are split into terms of a type with a short range: a power of two for each row of A and each
-// column of B, and each 64 k, by which the largest of these elements comes to lie between 2^14 and 2^15.
+// Scales of float32 factors that are split into terms of a type with a short range: a power of two for each 64 rows of A and
+// each 64 columns of B, and each 64 k, by which the largest of these elements comes to lie between 2^14 and 2^15.
 //
-// Each matrix of a batch has its own, 64 k after 64 k, and of these a number for each row (or column), in runs of `scale_run`.
+// Each matrix of a batch has its own, 64 k after 64 k, and of these a number for each 64 rows (or columns), in runs of
+// `scale_run`.
 #pragma once
 
 constexpr float TERM_STEP = SCALED ? 2048.0f : 1.0f;  // by which each term's elements are larger than they count
+constexpr int SCALED_SIDES = 64;
 
 struct TermScales {
     const float *a, *b;  // what a product is multiplied by: the inverse of what elements were. Null where SCALED is 0
 };
 
 // Numbers from one 64 k to the next: tiles may reach past the last row (or column), by less than 256.
-__device__ __forceinline__ long long scale_run(int sides) { return (sides + 256 + 3) / 4 * 4; }
+__device__ __forceinline__ long long scale_run(int sides) {
+    return ((sides + SCALED_SIDES - 1) / SCALED_SIDES + 256 / SCALED_SIDES + 3) / 4 * 4;
+}

@@ -84,7 +84,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
     BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
-    if (is_skipped(sizes.skip) || (TERMS > 1 && !term_check.passes(depth))) return;
+    if (is_skipped(sizes.skip)) return;
+    const unsigned warps = gridDim.x * 4 * CONSUMERS;  // that finish
+    const float least_sum = TERMS > 1 ? term_check.least_sum() : 0.0f;
+    if (TERMS > 1 && !term_check.holds(depth)) return warpgroup < CONSUMERS ? term_check.finish(false, warps) : void();
 
     TileOrder<BM, BN, BAND, CLUSTER> tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
     StageTurn<STAGES> turn;
@@ -127,8 +130,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         int before = 0;  // the stage of the step before
         const long long a_before = tile.matrix * sizes.step_a * all_steps + first_step;  // 64 k that come before
         const long long b_before = tile.matrix * sizes.step_b * all_steps + first_step;
-        TermScales of_step = {scales.a + a_before * scale_run(sizes.m) + tile.row + first + threadIdx.x % 128 / 32 * 16 + lane / 4,
-                              scales.b + b_before * scale_run(sizes.n) + tile.col + lane % 4 * 2};
+        TermScales of_step = {scales.a + a_before * scale_run(sizes.m) + (tile.row + first) / SCALED_SIDES,
+                              scales.b + b_before * scale_run(sizes.n) + tile.col / SCALED_SIDES};
         for (int step = 0; step < steps; ++step, turn.next()) {
             const Tiles& from = shared->stages[turn.stage];
             barrier_wait(&shared->full[turn.stage], turn.parity);
@@ -147,7 +150,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         const int row = tile.row + first;
         if constexpr (SPLITS == 1) {
 #pragma unroll
-            for (int i = 0; i < ROWS / 64; ++i) store_warpgroup(result, row + 64 * i, tile.col, sums[i]);
+            for (int i = 0; i < ROWS / 64; ++i) {
+                if (SCALED) term_check.see(sums[i], sizes.m - row - 64 * i, sizes.n - tile.col, least_sum);
+                store_warpgroup(result, row + 64 * i, tile.col, sums[i]);
+            }
         } else {
             static_assert(SPLITS == 1 || ROWS == 64, "the sums of one instruction are exchanged");
             const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> all = {shared->sums, static_cast<int>(threadIdx.x)};
@@ -156,8 +162,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             all.give(sums[0]);
             cluster_sync();
             all.take(totals);
-            store_warpgroup(result, row, tile.col + rank * (BN / SPLITS), totals);
+            const int col = tile.col + rank * (BN / SPLITS);
+            if (SCALED) term_check.see(totals, sizes.m - row, sizes.n - col, least_sum);
+            store_warpgroup(result, row, col, totals);
         }
     }
     if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
+    if (TERMS > 1) term_check.finish(true, warps);
 }

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Split, TensorBox
+from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, TensorBox
 from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import Problem
 
@@ -56,10 +56,10 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
 
 
 def _sums(config: Config, split: Split | None) -> int:
-    """Registers of a thread for its sums, for those that tensor cores begin anew, and for scales of columns."""
+    """Registers of a thread for its sums, and for those that tensor cores begin anew."""
     sums = config.BM // _together(config) * config.BN // warpgroups.THREADS
     anew = warpgroups.ROWS * config.BN // warpgroups.THREADS
-    return sums + (anew if split else 0) + (config.BN // 4 if split and split.scaled else 0)
+    return sums + (anew if split else 0)
 
 
 def of_terms(
@@ -70,7 +70,7 @@ def of_terms(
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
     """
     terms = 1 if split is None else split.terms
-    more = "" if split is None else " and 3*BN/4 together" if split.scaled else " and BN/2 together"
+    more = "" if split is None else " and BN/2 together"
     factors: tuple[str, ...] = ("float16", "bfloat16")
     promoting: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
@@ -81,6 +81,10 @@ def of_terms(
         factors = ("float32",)
         promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
         in_steps = (Constraint(lambda c: c.PROMOTE in (16, 32, 64), "PROMOTE must be 16, 32 or 64, a part of a step"),)
+        if split.scaled:
+            in_steps += (
+                Constraint(lambda c: c.BN % SCALED_K == 0, f"BN must be a multiple of {SCALED_K}: columns of a scale"),
+            )
     return Kernel(
         rung=0,
         name=name,

@@ -41,8 +41,7 @@ struct Square {
     const Element* from;
     RESULT* to;
     long long term;  // elements from one term to the next in the copy
-    float* scales;   // of its rows where they run along k, else of its columns
-    bool along_k;
+    float* scale;    // that products of it are multiplied by
     int ld_from, ld;
     int rows, cols;
 };
@@ -72,31 +71,32 @@ __device__ __forceinline__ void store(RESULT* to, long long term, const Element*
     }
 }
 
-// Scales a square's elements, of which this thread has moved[i], from row(i) and column `col` on. `largest`: of all of them.
-template <int TIMES, int WIDTH, typename Row>
-__device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIMES][WIDTH], const Row& row, int col,
-                                      unsigned (&largest)[SIDE], Range& range) {
-    const auto side = [&](int i, int j) { return square.along_k ? row(i) : col + j; };
-    if (threadIdx.x < SIDE) largest[threadIdx.x] = 0;
-    __syncthreads();
+// Scales a square's elements, of which this thread has moved some. `inside(i, j)`: whether moved[i][j] is one of the matrix.
+template <int TIMES, int WIDTH, typename Inside>
+__device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIMES][WIDTH], const Inside& inside,
+                                      unsigned (&of_warps)[THREADS / 32], Range& range) {
+    unsigned largest = 0;
 #pragma unroll
     for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
-        for (int j = 0; j < WIDTH; ++j) atomicMax(&largest[side(i, j)], moved[i][j] & 0x7fffffffu);
+        for (int j = 0; j < WIDTH; ++j) largest = max(largest, moved[i][j] & Range::NONE);
     }
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) largest = max(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = largest;
     __syncthreads();
-    // 2^(14 - e) for a largest element of 2^e, at most 2^127.
-    const auto scale_of = [&](int i) { return __uint_as_float(min(268 - (largest[i] >> 23), 254u) << 23); };
-    if (threadIdx.x < SIDE && threadIdx.x < (square.along_k ? square.rows : square.cols)) {
-        square.scales[threadIdx.x] = 1 / scale_of(threadIdx.x);
-        range.see(largest[threadIdx.x]);
-    }
+#pragma unroll
+    for (int warp = 0; warp < THREADS / 32; ++warp) largest = max(largest, of_warps[warp]);
+
+    range.see(largest);
+    const float by = __uint_as_float(min(268 - (largest >> 23), 254u) << 23);  // 2^(14 - e) for 2^e, at most 2^127
+    if (threadIdx.x == 0) *square.scale = 1 / by;
 #pragma unroll
     for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) {
-            moved[i][j] = __float_as_uint(__uint_as_float(moved[i][j]) * scale_of(side(i, j)));
-            range.see_scaled(moved[i][j]);
+            moved[i][j] = __float_as_uint(__uint_as_float(moved[i][j]) * by);
+            if (inside(i, j)) range.see_scaled(moved[i][j]);
         }
     }
 }
@@ -104,7 +104,7 @@ __device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIM
 // Moves a square; WIDTH: elements, 1 or 4, that a thread loads together.
 template <bool ACROSS, int WIDTH>
 __device__ __forceinline__ Range move(const Square& square, Element (&staged)[SIDE][SIDE + 1],
-                                      unsigned (&largest)[SIDE]) {
+                                      unsigned (&largest)[THREADS / 32]) {
     constexpr int TIMES = SIDE * SIDE / WIDTH / THREADS;
     constexpr int PIECES = SIDE / WIDTH;
     __align__(16) Element moved[TIMES][WIDTH];
@@ -129,7 +129,8 @@ __device__ __forceinline__ Range move(const Square& square, Element (&staged)[SI
             for (int j = 0; j < WIDTH; ++j) range.see(moved[i][j]);
         }
     }
-    if constexpr (SCALED) scale(square, moved, [&](int i) { return row_of(i, PIECES); }, col_of(PIECES), largest, range);
+    const auto inside = [&](int i, int j) { return row_of(i, PIECES) < square.rows && col_of(PIECES) + j < square.cols; };
+    if constexpr (SCALED) scale(square, moved, inside, largest, range);
     const auto put = [&](int row, int col, int rows, int cols, const Element* elements, int count) {
         RESULT* const at = square.to + static_cast<long long>(row) * square.ld + col;
         if (row < rows && col < cols) store(at, square.term, elements, min(count, cols - col));
@@ -162,7 +163,7 @@ __device__ __forceinline__ Range move(const Square& square, Element (&staged)[SI
 // threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers.
 extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1) relayout(Copy first, Copy second, const unsigned* skip) {
     __shared__ Element staged[SIDE][SIDE + 1];
-    __shared__ unsigned largest[SIDE];
+    __shared__ unsigned largest[THREADS / 32];
     __shared__ Range of_warps[THREADS / 32];
     if (is_skipped(skip)) return;
     wait_for_grid_before();
@@ -184,9 +185,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
             static_cast<long long>(row) * copy.ld_from + col,
         copy.to + (static_cast<long long>(matrix) * TERMS * copy.lines + line) * copy.ld + element,
         static_cast<long long>(copy.lines) * copy.ld,
-        copy.along_k ? copy.scales + (static_cast<long long>(matrix) * along + element / SIDE) * scale_run(copy.lines) + line
-                     : copy.scales + (static_cast<long long>(matrix) * down + line / SIDE) * scale_run(copy.length) + element,
-        copy.along_k != 0,
+        copy.along_k
+            ? copy.scales + (static_cast<long long>(matrix) * along + element / SIDE) * scale_run(copy.lines) + line / SIDE
+            : copy.scales + (static_cast<long long>(matrix) * down + line / SIDE) * scale_run(copy.length) + element / SIDE,
         copy.ld_from,
         copy.ld,
         (copy.across ? copy.length : copy.lines) - row,
@@ -196,9 +197,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
                             copy.ld_from | copy.matrix_stride;
     const bool has_quads = apart % 4 == 0;  // all lines in memory are aligned
     Range known = {};
-    if (TERMS > 1 && copy.range != nullptr) {  // loaded along with the elements
-        known = {load_relaxed(&copy.range->largest), load_relaxed(&copy.range->smallest), load_relaxed(&copy.range->lost)};
-    }
+    if (TERMS > 1 && copy.range != nullptr && threadIdx.x == 0) known = known_of(copy.range);  // along with the elements
     const Range range = copy.across ? has_quads ? move<true, 4>(square, staged, largest) : move<true, 1>(square, staged, largest)
                         : has_quads ? move<false, 4>(square, staged, largest)
                                     : move<false, 1>(square, staged, largest);
