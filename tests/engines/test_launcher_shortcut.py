@@ -28,7 +28,7 @@ def routed(driver, launcher_module, monkeypatch):
         pytest.skip("the shortcut cannot be built here")
     launcher = launcher_module.Launcher(driver.path, ON_HOST)
     monkeypatch.setattr(routing, "_KEY", "CPU")
-    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
     monkeypatch.setattr(on_gpu, "fast", launcher)
     monkeypatch.setattr(on_gpu, "miss", launcher_module.MISS)
@@ -129,7 +129,7 @@ def test_pytorch_computes_while_it_may_round(routed, monkeypatch):
         torch.mm(a, b)
     monkeypatch.setattr(routing, "_precision", lambda backend, operator: "tf32")
     assert torch.mm(a, b).eq(K).all()
-    monkeypatch.setattr(routing, "_precision", lambda backend, operator: "ieee")
+    monkeypatch.setattr(routing, "_precision", lambda backend, operator: "none")
     assert python_calls(lambda: torch.mm(a, b))[0] == 0
     assert ran() == {"tilewright": 3, "PyTorch": 1}
 
