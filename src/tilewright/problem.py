@@ -80,9 +80,7 @@ def promise_of(precision: Any) -> str | None:
         return None
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
-        raise ProblemError(
-            f"precision must be one of {known}, got {precision!r}{nearest(str(precision), PRECISIONS)}"
-        )
+        raise ProblemError(f"precision must be one of {known}, got {precision!r}{nearest(str(precision), PRECISIONS)}")
     return str(precision)
 
 
@@ -289,8 +287,8 @@ class Problem:
 
     @property
     def case(self) -> str:
-        """Orders, element types and epilogue as text: 'NT float16->float16 bias+gelu'. A precision follows the type that
-        it is of: 'NN float32:fp16x3'."""
+        """Orders, element types and epilogue as text: 'NT float16->float16 bias+gelu'. A precision follows the factors'
+        type: 'NN float32:fp16x3'."""
         return " ".join(filter(None, (self.layout, str(self.arithmetic), str(self.epilogue))))
 
     @property

@@ -226,6 +226,8 @@ class TorchCalls:
             asked |= scalars._asdict()
         if problem.result != problem.dtype:
             asked["out_dtype"] = problem.result
+        if problem.arithmetic.precision:
+            asked["precision"] = problem.arithmetic.precision
         if choice is not None:
             asked |= {"kernel": choice.kernel, "config": dict(choice.config)}
 
@@ -296,7 +298,7 @@ class TorchCalls:
         """Raise LaunchError unless both compute the same, with and without out=."""
         expected: Any = own(one, None)()
         expected = expected.double()
-        allowed = limit(problem, choice.kernel.precision if choice else None) + limit(problem)
+        allowed = limit(problem, choice.kernel.precision if choice else problem.arithmetic.precision) + limit(problem)
         for name, bind, out in (("matmul", ours, None), ("matmul with out", ours, one.out), ("PyTorch", own, one.out)):
             result: Any = bind(one, out)()
             result = result.double()

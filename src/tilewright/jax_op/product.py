@@ -145,7 +145,9 @@ def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
     """alpha * a @ b, added up over what `like` was broadcast along."""
     batch, shape = result_shape(a.shape, b.shape)
     whole = math.prod(batch) == math.prod(like.shape[:-2])
-    values = product_p.bind(a, b, kind=Kind(str(like.dtype) if whole else "float32", kind.alpha, precision=kind.precision))
+    values = product_p.bind(
+        a, b, kind=Kind(str(like.dtype) if whole else "float32", kind.alpha, precision=kind.precision)
+    )
     if not whole:
         sizes = (1,) * (len(shape) - len(like.shape)) + tuple(like.shape)
         values = values.sum([i for i, (size, kept) in enumerate(zip(shape, sizes, strict=True)) if size != kept])

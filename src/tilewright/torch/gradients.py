@@ -5,8 +5,8 @@
     backward    dz = f'(z) dy    da = alpha * dz @ b^T    db = alpha * a^T @ dz    dc = beta * dz    dbias = sums of dz
     forward     y' = f'(z) (alpha * (a' @ b + a @ b') + beta * c' + bias')
 
-All of them promise the precision of the call. Transposed factors are used in place. A factor that serves a batch gets the sum over the batch; for a batch of a against
-one b this is one product, whose k runs over all rows of the batch.
+All of them promise the precision of the call. Transposed factors are used in place. A factor that serves a batch gets
+the sum over the batch; for a batch of a against one b this is one product, whose k runs over all rows of the batch.
 
 relu is fused, since its derivative follows from y. The others' follow from z: there the activation is PyTorch's own.
 """
