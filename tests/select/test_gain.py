@@ -24,7 +24,7 @@ def expected(monkeypatch):
     """Gains by a table of these entries."""
 
     def by(*entries):
-        monkeypatch.setattr(gain, "_measured", lambda device, capability: known_of([table(*entries)]))
+        monkeypatch.setattr(gain, "_measured", lambda device, capability, promise: known_of([table(*entries)], promise))
         return lambda problem: expected_gain(problem, (9, 0))
 
     return by

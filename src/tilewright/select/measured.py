@@ -217,7 +217,7 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
 
 
 @lru_cache
-def measured(device: str, capability: tuple[int, int], promise: str | None = None) -> dict[Case, Measured]:
+def measured(device: str, capability: tuple[int, int], promise: str | None) -> dict[Case, Measured]:
     """What `tables_of` a GPU say of kernels that keep a promise, by case.
 
     On a problem that the user measured, only what the user did counts.

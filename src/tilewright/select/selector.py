@@ -80,7 +80,10 @@ def select(
     case = Case.of(problem)
     tables = measured(device, capability, problem.arithmetic.precision)
     known = tables.get(case) or _nearest(tables, case)
-    guessed = _unmeasured(known, problem, sizes, find_gpu(device, capability), addresses, adds_c)
+    guessed: list[_Expected] = []
+    if (asked := problem.arithmetic.precision) and not _has(known, asked):
+        found = _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c)
+        guessed = [one for one in found if one[3].precision == asked]
     expected = guessed
     distance = math.inf
     if known is not None:
@@ -147,8 +150,9 @@ def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses, ad
     # win over them, unless its precision is asked for.
     names = factors.keys() or {name for dtype in DTYPES for name in shipped_factors(dtype)}
     found: list[_Expected] = []
-    asked = problem.arithmetic.precision or ""
-    for kernel in [kernel for kernel in takers if kernel.name in names or kernel.precision == asked] or takers:
+    asked = problem.arithmetic.precision
+    tried = [kernel for kernel in takers if kernel.name in names or (asked and kernel.precision == asked)]
+    for kernel in tried or takers:
         factor, copies = factors.get(kernel.name, 1.0), adds_c and not kernel.takes.separate_c
         for config, model in _own(kernel, gpu):
             if cost := model.predict(sizes):
@@ -156,14 +160,9 @@ def _untabled(problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses, ad
     return found
 
 
-def _unmeasured(
-    known: Measured | None, problem: Problem, sizes: Sizes, gpu: Gpu, addresses: Addresses, adds_c: bool
-) -> list[_Expected]:
-    """What `_untabled` says of kernels of the precision that is asked for, where tables do not have them."""
-    asked = problem.arithmetic.precision
-    if asked is None or (known and any(choice.kernel.precision == asked for choice in known.choices)):
-        return []
-    return [one for one in _untabled(problem, sizes, gpu, addresses, adds_c) if one[3].precision == asked]
+def _has(known: Measured | None, precision: str) -> bool:
+    """Whether kernels of a precision were measured."""
+    return known is not None and any(choice.kernel.precision == precision for choice in known.choices)
 
 
 @lru_cache
