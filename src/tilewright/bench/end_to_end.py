@@ -310,14 +310,19 @@ class TorchCalls:
 
 @contextmanager
 def exact(torch: Any) -> Iterator[None]:
-    """In a `with` block, PyTorch multiplies float32 in float32, not TF32."""
+    """In a `with` block, PyTorch multiplies float32 in float32, not TF32.
+
+    Where it does so already nothing is set: allow_tf32 = False would be "ieee" for good, which `enable()` follows.
+    """
     settings = torch.backends.cuda.matmul
-    before = settings.allow_tf32
+    if not settings.allow_tf32:
+        yield
+        return
     settings.allow_tf32 = False
     try:
         yield
     finally:
-        settings.allow_tf32 = before
+        settings.allow_tf32 = True
 
 
 def _chain(product: Callable[[], Any], after: Sequence[Callable[[Any], Any]]) -> Any:

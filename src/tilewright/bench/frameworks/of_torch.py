@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -58,9 +57,6 @@ class Scale(NamedTuple):
 
 H200 = Scale()
 
-_enable = partial(tilewright.torch.enable, "float32")
-"""`exact` tells PyTorch "ieee", which enable() without a precision would follow."""
-
 
 def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
     """Compare everything, one after the other; float32 products are not rounded to TF32.
@@ -104,11 +100,11 @@ def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Comparis
         return torch.autograd.grad(matmul(x, w.T, bias=bias), wanted, dy)
 
     expected, found = stock(), ours()
-    with _enable():
+    with tilewright.torch.enable():
         for one, other, exact in zip(found, stock(), expected, strict=True):
             _check(f"gradient of a layer, {tokens} tokens", one, exact)
             _check(f"gradient of a layer by enable(), {tokens} tokens", other, exact)
-    within: list[Callable[[], Context]] = [_enable, nullcontext, nullcontext]
+    within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext, nullcontext]
     enabled, by_matmul, alone = stopwatch.wall_us([stock, ours, stock], within)
     what = f"{tokens} tokens"
     yield Comparison(framework=NAME, kind=LAYER, what=what, us=PerCall.of((enabled, alone)))
@@ -119,7 +115,7 @@ def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> 
     torch._dynamo.reset()
     stock = _trained(scale, _step(scale, name, compiled, scale.sizes))
     step = _step(scale, name, compiled, scale.sizes)
-    with _enable():
+    with tilewright.torch.enable():
         ours = _trained(scale, step)
     difference = max(abs(one - other) / abs(other) for one, other in zip(ours.losses, stock.losses, strict=True))
     check_difference(f"losses of {name}", difference, 1e-4)
@@ -162,7 +158,7 @@ def _trained(scale: Scale, step: Callable[[], Any]) -> _Trained:
 
 
 def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any], samples: int = WALL_SAMPLES) -> PerCall:
-    return PerCall.of(stopwatch.wall_us([step, step], [_enable, nullcontext], samples))
+    return PerCall.of(stopwatch.wall_us([step, step], [tilewright.torch.enable, nullcontext], samples))
 
 
 def _step(
