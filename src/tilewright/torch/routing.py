@@ -277,9 +277,9 @@ def enable(precision: str | None = None) -> Enabled:
     `tilewright.select.gain.expected_gain`. It is decided once for each combination of shapes, strides and element type,
     for all GPUs of the process. All else stays with PyTorch.
 
-    PyTorch's settings for float32 products (`torch.backends.cuda.matmul.fp32_precision`, or that of
-    `torch.backends.cuda` or `torch.backends` which it follows where it is "none", its default; `allow_tf32` and
-    `torch.set_float32_matmul_precision` write it too) count in every call:
+    What PyTorch says of float32 products counts in every call: `torch.backends.cuda.matmul.fp32_precision`, which
+    `allow_tf32` and `torch.set_float32_matmul_precision` write too, and which follows that of `torch.backends.cudnn`
+    and `torch.backends` while it is "none", its default:
 
     - "tf32": float32 products stay with PyTorch, whatever the precision given here.
     - "ieee", which PyTorch has only where somebody set it, as by allow_tf32 = False: without a precision given here,
