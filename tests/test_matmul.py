@@ -15,6 +15,7 @@ import tilewright
 from stand_ins import NumPyEngine
 from tilewright import ArrayError, ConfigError, DtypeError, EngineUnavailableError, KernelNotFoundError, ProblemError
 from tilewright.kernels import KERNELS, LADDER, find
+from tilewright.problem import PRECISIONS, Arithmetic
 
 calls, on_host = (sys.modules[f"tilewright.{name}"] for name in ("calls", "on_host"))
 
@@ -296,6 +297,18 @@ REFUSED = {
     "complex alpha": ({"alpha": 2j}, ProblemError, "alpha must be a number, got 2j"),
     "boolean beta": ({"beta": True}, ProblemError, "beta must be a number, got True"),
     "alpha nan": ({"alpha": float("nan")}, ProblemError, "alpha must be a number, got nan"),
+    "precision": ({"precision": "fp16x4"}, ProblemError, "got 'fp16x4'; did you mean 'fp16x3'?"),
+    "precision's type": ({"precision": 32}, ProblemError, "precision must be one of float32, ieee, fp16x3, bf16x3"),
+    "precision of half": (
+        {"a": draw(5, 7).astype(np.float16), "b": draw(7, 3).astype(np.float16), "precision": "bf16x3"},
+        DtypeError,
+        "precision is for float32 factors, got precision='bf16x3' with factors of float16",
+    ),
+    "precision that the kernel does not keep": (
+        {"kernel": "gemm_bf16x3", "precision": "ieee"},
+        DtypeError,
+        "gemm_bf16x3 makes products of bf16x3, got precision 'ieee'",
+    ),
     "kernel": ({"kernel": "warptield"}, KernelNotFoundError, "did you mean 'warptiled'?"),
     "preset": ({"kernel": "shared_tiled:x"}, KernelNotFoundError, "shared_tiled has no preset 'x'"),
     "kernel type": ({"kernel": 1.5}, KernelNotFoundError, "kernel must be a name, the number of a rung or a Kernel"),
@@ -408,3 +421,46 @@ def test_a_new_shape_is_planned_quickly():
         profile.runcall(tilewright.plan, a, b, engine=engine)
     assert len(engine.planned) == 2
     assert 200 < pstats.Stats(profile).total_calls < 380
+
+
+def test_calls_of_two_precisions_have_two_plans():
+    engine = NumPyEngine((9, 0))
+    a, b = draw(5, 8), draw(8, 4)
+    for precision in (None, "float32", *PRECISIONS[1:], None):
+        check(tilewright.matmul(a, b, precision=precision, engine=engine), reference(a, b), 8)
+    assert [plan.problem.arithmetic.precision for plan in engine.planned] == [None, *PRECISIONS[1:]]
+    plans = [tilewright.plan(a, b, precision=precision, engine=engine) for precision in PRECISIONS]
+    for plan, precision in zip(plans, PRECISIONS, strict=True):
+        check(plan(a, b), reference(a, b), 8)
+        assert plan.problem.arithmetic == Arithmetic(precision=precision)
+        assert f"precision: {precision}, by " in plan.describe()
+
+
+def test_a_plan_says_what_is_promised_and_what_makes_the_products():
+    a, b = np.ones((2048, 2048), np.float32), np.ones((2048, 2048), np.float32)
+
+    def words(capability=(9, 0), **options):
+        return tilewright.plan(a, b, engine=NumPyEngine(capability), **options).describe()
+
+    on_cuda_cores = "by float32 multiply-adds on CUDA cores"
+    by_two = "by products of 2 float16 terms of each factor on tensor cores"
+    assert f"precision: float32, {on_cuda_cores}" in words()
+    assert f"precision: fp16x3, {by_two}" in words(precision="fp16x3")
+    assert f"precision: fp16x3, {on_cuda_cores}" in words((8, 0), precision="fp16x3")
+    assert f"precision: fp16x3, since the kernel was named, {by_two}" in words(kernel="gemm_fp16x3")
+    assert "precision: bf16x3, by products of 3 bfloat16 terms" in words(kernel="gemm_bf16x6", precision="bf16x3")
+    assert "tf32, since the kernel was named, by products of factors rounded to tf32" in words(kernel="wmma_tf32")
+    half = tilewright.plan(a.astype(np.float16), b.astype(np.float16), engine=NumPyEngine((9, 0)))
+    assert "precision:" not in half.describe()
+
+
+@pytest.mark.parametrize("engine", [None, "emulator"])
+def test_a_precision_on_a_machine_without_a_gpu(monkeypatch, engine):
+    monkeypatch.setattr(sys.modules["tilewright.calls"], "cuda_unavailable", lambda: "a test says so")
+    a, b = draw(5, 8), draw(8, 4)
+    for precision in PRECISIONS:
+        check(tilewright.matmul(a, b, precision=precision, engine=engine), reference(a, b), 8)
+    with pytest.raises(ProblemError, match="did you mean 'fp16x3'"):
+        tilewright.matmul(a, b, precision="fp16x", engine=engine)
+    with pytest.raises(DtypeError, match="precision is for float32 factors"):
+        tilewright.matmul(a.astype(np.float16), b.astype(np.float16), precision="ieee", engine=engine)

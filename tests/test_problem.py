@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright.errors import DtypeError, ProblemError
-from tilewright.problem import ACTIVATIONS, LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars, orders
+from tilewright.problem import ACTIVATIONS, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem, Scalars, orders
 
 ORDERS = ("row", "column")
 
@@ -277,3 +277,39 @@ def test_a_single_row_without_gaps_is_row_major():
     assert Problem(1, 5, 7, a=a, b=b).layout == "NT"
     assert Problem(4, 5, 1, a=a, b=b).layout == "TN"
     assert Problem(1, 5, 7, a=Layout("column", 3), b=b).layout == "TT"
+
+
+@pytest.mark.parametrize("precision", [None, "float32"])
+@pytest.mark.parametrize("factors", ["float32", "bfloat16"])
+def test_the_promise_of_float32_is_that_of_no_precision(factors, precision):
+    assert Arithmetic(factors, precision=precision) == Arithmetic(factors)
+    assert str(Arithmetic(factors, precision=precision)) == str(Arithmetic(factors))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS[1:])
+def test_a_precision_is_part_of_the_arithmetic_and_of_its_text(precision):
+    found = Arithmetic("float32", "bfloat16", precision)
+    assert found != Arithmetic("float32", "bfloat16")
+    assert str(found) == f"float32:{precision}->bfloat16"
+    assert Problem(1, 1, 1, Arithmetic(precision=precision)).case == f"NN float32:{precision}"
+
+
+@pytest.mark.parametrize(
+    ("precision", "words"),
+    [
+        ("fp16x4", "precision must be one of float32, ieee, fp16x3, bf16x3, got 'fp16x4'; did you mean 'fp16x3'"),
+        ("IEEE", "got 'IEEE'; did you mean 'ieee'"),
+        ("tf32", "precision must be one of"),
+        (3, "precision must be one of float32, ieee, fp16x3, bf16x3, got 3"),
+        ([], r"got \[\]"),
+    ],
+)
+def test_an_unknown_precision_gets_the_nearest(precision, words):
+    with pytest.raises(ProblemError, match=words):
+        Arithmetic(precision=precision)
+
+
+@pytest.mark.parametrize("factors", ["float16", "bfloat16"])
+def test_a_precision_is_for_float32_factors(factors):
+    with pytest.raises(DtypeError, match=f"precision is for float32 factors, got precision='ieee' with .* {factors}"):
+        Arithmetic(factors, precision="ieee")

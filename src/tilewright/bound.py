@@ -8,6 +8,7 @@ from tilewright.arrays.operand import HOST, Operand
 from tilewright.calls import Call
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.problem import Problem
 from tilewright.select.selector import select, wide_form
@@ -33,6 +34,8 @@ class Bound(NamedTuple):
             f"{problem.shape}, {problem.case}: {kernel.name} {self.plan.config} on {self.engine.device_name}",
             f"picked: {self.why}",
         ]
+        if problem.dtype == "float32":
+            lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if self.form.swapped:
             lines.append("the result is column-major: its transpose is computed, from the transposed factors")
         if len(self.form.batch) and problem.batch == 1:
@@ -53,6 +56,20 @@ class Bound(NamedTuple):
         if needs.workspace_bytes or needs.relayout_bytes:
             lines.append(f"workspace: {needs.workspace_bytes} bytes of sums, {needs.relayout_bytes} of copies")
         return "\n".join(lines)
+
+
+def _promised(problem: Problem, kernel: Kernel) -> str:
+    promise = problem.arithmetic.precision
+    return promise or "float32" if kernel.keeps(promise) else f"{kernel.precision}, since the kernel was named"
+
+
+def _products(kernel: Kernel) -> str:
+    """How a kernel multiplies float32 factors, in words."""
+    if kernel.split:
+        return f"products of {kernel.split.terms} {kernel.split.dtype} terms of each factor on tensor cores"
+    if kernel.precision:
+        return f"products of factors rounded to {kernel.precision} on tensor cores"
+    return "float32 multiply-adds on CUDA cores"
 
 
 _plans: dict[tuple[Any, ...], Bound] = {}

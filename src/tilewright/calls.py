@@ -13,7 +13,7 @@ from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
-from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side
+from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side, promise_of
 from tilewright.shapes import check_shapes
 
 Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
@@ -25,6 +25,8 @@ class Request(NamedTuple):
 
     out_dtype: str | None
     activation: str | None
+    precision: str | None
+    """As `Arithmetic` has it: None for float32's promise."""
     rung: Rung | None
     engine: str | Engine | None
 
@@ -33,6 +35,7 @@ class Request(NamedTuple):
         cls,
         out_dtype: Any,
         activation: str | None,
+        precision: str | None,
         kernel: str | int | Kernel | None,
         config: str | Mapping[str, int] | None,
         engine: str | Engine | None,
@@ -40,11 +43,12 @@ class Request(NamedTuple):
         """What a caller asks for, checked.
 
         Raises:
-            DtypeError, KernelNotFoundError, ConfigError: there is no such type, kernel or config.
+            DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
+                config.
         """
-        if out_dtype is kernel is config is None:
-            return cls(None, activation, None, engine)
-        return cls(dtype_name(out_dtype), activation, _rung(kernel, config), engine)
+        if out_dtype is precision is kernel is config is None:
+            return cls(None, activation, None, None, engine)
+        return cls(dtype_name(out_dtype), activation, promise_of(precision), _rung(kernel, config), engine)
 
 
 class Call(NamedTuple):
@@ -95,9 +99,10 @@ class Call(NamedTuple):
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """Element types of the product."""
+        """Element types and precision of the product."""
         given = self.request.out_dtype
-        return _arithmetic(self.a.dtype, given or (self.out.dtype if self.out else self.a.dtype))
+        result = given or (self.out.dtype if self.out else self.a.dtype)
+        return _arithmetic(self.a.dtype, result, self.request.precision)
 
     @property
     def side(self) -> Side | None:

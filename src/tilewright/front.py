@@ -25,6 +25,7 @@ def matmul(
     beta: float = 0.0,
     bias: Any = None,
     activation: str | None = None,
+    precision: str | None = None,
     kernel: str | int | Kernel | None = None,
     config: str | Mapping[str, int] | None = None,
     engine: str | Engine | None = None,
@@ -59,6 +60,10 @@ def matmul(
         alpha, beta: scalars. With alpha = 0, a and b are not read.
         bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column.
         activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last.
+        precision: what a product of float32 factors promises. None or 'float32': what float32 does, on every input, by
+            tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3': an error of
+            each element of at most 2^-21 of (|a| @ |b|). 'bf16x3': of about 2^-16 of it. A promise may be kept by more
+            than it asks for.
         kernel: its name, its number among the rungs, either with ':PRESET' (as in 'shared_tiled:fastcuda_v2'), or a
             Kernel. None takes the best one known for the problem.
         config: parameters of that kernel that differ from its defaults, {"BM": 64} or "BM=64,BN=64".
@@ -72,8 +77,10 @@ def matmul(
         ArrayError: an array does not fit the others, lies on another device, or is an `out` that cannot be written or
             overlaps an input.
         ArrayError: PyTorch records the call, and it names a kernel, a config or an engine, or an out for a gradient.
-        DtypeError: an element type that is not supported, arrays of different ones, or a kernel that does not take it.
-        ProblemError: alpha or beta is not a number, the activation is unknown, or the kernel does not take the problem.
+        DtypeError: an element type that is not supported, arrays of different ones, a kernel that does not take it, a
+            precision of factors that are not float32, or one that the kernel does not keep.
+        ProblemError: alpha or beta is not a number, the activation or the precision is unknown, or the kernel does not
+            take the problem.
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
         ConfigError: config has an unknown parameter or breaks a constraint, or no kernel is named for it.
         EngineUnavailableError: this machine lacks what the engine needs.
@@ -81,16 +88,16 @@ def matmul(
     """
     options = None
     if engine is None and on_gpu.fast is not None:
-        if not (out_dtype is None and activation is None and kernel is None and config is None):
-            options = (out_dtype, activation, kernel, config)
+        if not (out_dtype is activation is precision is kernel is config is None):
+            options = (out_dtype, activation, precision, kernel, config)
         result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
         if result is not on_gpu.miss:
             return result
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     if (recorded := library_of("a", a).recorder(arrays)) is not None:
         settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
-        return recorded(**arrays, **settings, kernel=kernel, config=config, engine=engine)
-    request = Request.of(out_dtype, activation, kernel, config, engine)
+        return recorded(**arrays, **settings, precision=precision, kernel=kernel, config=config, engine=engine)
+    request = Request.of(out_dtype, activation, precision, kernel, config, engine)
     return multiply(request, arrays, Scalars.checked(alpha, beta), options)
 
 
@@ -105,6 +112,7 @@ def plan(
     beta: float = 0.0,
     bias: Any = None,
     activation: str | None = None,
+    precision: str | None = None,
     kernel: str | int | Kernel | None = None,
     config: str | Mapping[str, int] | None = None,
     engine: str | Engine | None = None,
@@ -114,7 +122,7 @@ def plan(
     Takes the arguments of `matmul`, and raises what it raises. No element of an array is read or written, and the plan
     keeps no array.
     """
-    request = Request.of(out_dtype, activation, kernel, config, engine)
+    request = Request.of(out_dtype, activation, precision, kernel, config, engine)
     call = _read_unrecorded(request, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, Scalars.checked(alpha, beta))
     return ProductPlan(request, call.signature, bound_of(call) if call.engine else None)
 

@@ -19,6 +19,9 @@ DTYPES = tuple(ITEM_BYTES)
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 """Functions that an epilogue may apply to each element, as PyTorch defines them."""
 
+PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3")
+"""What a product of float32 factors may promise: see `Arithmetic`."""
+
 LAYOUTS = ("NN", "NT", "TN", "TT")
 """Orders of A and of B: N for row-major, T for column-major (stored transposed)."""
 
@@ -36,21 +39,49 @@ class Arithmetic:
 
     factors: element type of A and B.
     result: element type of D, C and the bias.
+    precision: what a product of float32 factors promises. None, or 'float32', which becomes None: what float32 does, on
+        every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3':
+        three products of two scaled float16 terms, an error of each element of at most 2^-21 of (|A| @ |B|). 'bf16x3':
+        three products of two bfloat16 terms, an error of about 2^-16 of it. `Kernel.keeps` says what keeps a promise.
 
     Raises:
-        DtypeError: a type is none of `DTYPES`.
+        DtypeError: a type is none of `DTYPES`, or a precision is asked for of factors that are not float32.
+        ProblemError: the precision is none of `PRECISIONS`; the message gives the nearest.
     """
 
     factors: str = "float32"
     result: str = "float32"
+    precision: str | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in (("dtype", self.factors), ("out_dtype", self.result)):
             if dtype not in ITEM_BYTES:
                 raise DtypeError(f"{name} must be one of {', '.join(DTYPES)}, got {dtype!r}")
+        if self.precision is None:
+            return
+        object.__setattr__(self, "precision", promise_of(self.precision))
+        if self.precision is not None and self.factors != "float32":
+            raise DtypeError(
+                f"precision is for float32 factors, got precision={self.precision!r} with factors of {self.factors}"
+            )
 
     def __str__(self) -> str:
-        return self.factors if self.result == "float32" else f"{self.factors}->{self.result}"
+        factors = f"{self.factors}:{self.precision}" if self.precision else self.factors
+        return factors if self.result == "float32" else f"{factors}->{self.result}"
+
+
+def promise_of(precision: Any) -> str | None:
+    """A precision as `Arithmetic` has it: None for 'float32'.
+
+    Raises:
+        ProblemError: it is none of `PRECISIONS`; the message gives the nearest.
+    """
+    if precision is None or precision == PRECISIONS[0]:
+        return None
+    if precision not in PRECISIONS:
+        known = ", ".join(PRECISIONS)
+        raise ProblemError(f"precision must be one of {known}, got {precision!r}{nearest(str(precision), PRECISIONS)}")
+    return str(precision)
 
 
 class Layout(NamedTuple):
@@ -168,7 +199,7 @@ class Problem:
 
     Args:
         m, n, k: sizes.
-        arithmetic: element types; a text stands for factors of this type with a float32 result.
+        arithmetic: element types and precision; a text stands for factors of this type with a float32 result.
         batch: products to compute.
         a, b, d: layouts, without gaps if left out. c: that of d if left out.
         epilogue: bias and activation.
@@ -256,7 +287,8 @@ class Problem:
 
     @property
     def case(self) -> str:
-        """Orders, element types and epilogue as text: 'NT float16->float16 bias+gelu'."""
+        """Orders, element types and epilogue as text: 'NT float16->float16 bias+gelu'. A precision follows the factors'
+        type: 'NN float32:fp16x3'."""
         return " ".join(filter(None, (self.layout, str(self.arithmetic), str(self.epilogue))))
 
     @property

@@ -9,7 +9,7 @@ from tilewright.bench.records import Run
 from tilewright.bench.run import BEST, bench
 from tilewright.cli import main
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.kernels import find
+from tilewright.kernels import KERNELS, find
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem
 from tilewright.select.selector import select
@@ -49,3 +49,47 @@ def test_a_config_for_it_is_refused(monkeypatch, capsys):
         main.main()
     assert stop.value.code == 2
     assert "--config needs kernels whose parameters it sets" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("precision", ["ieee", "fp16x3"])
+def test_a_precision_is_asked_of_the_selector_and_recorded(monkeypatch, capsys, tmp_path, precision):
+    path = tmp_path / "run.json"
+    arguments = ["bench", "best", "--precision", precision, "--shape", "8", "--engine", "emulator", "--json", str(path)]
+    monkeypatch.setattr(sys, "argv", ["tilewright", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main.main()
+    assert not stop.value.code
+    assert f"8x8x8, float32:{precision}" in capsys.readouterr().out
+    (record,) = Run.load(path).records
+    assert (record.promise, record.precision, record.picked) == (precision, None, "coalesced")
+    assert record.case == f"NN float32:{precision}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["best", "--precision", "fp16x"], "did you mean 'fp16x3'?"),
+        (["best", "--precision", "ieee", "--dtype", "bfloat16"], "precision is for float32 factors"),
+        (["gemm_bf16x3", "--precision", "fp16x3"], "gemm_bf16x3 makes products of bf16x3, got precision 'fp16x3'"),
+        (["gemm_sm90", "--precision", "ieee"], "gemm_sm90 takes float16, bfloat16, got float32"),
+    ],
+)
+def test_a_precision_that_cannot_be_kept_is_refused(monkeypatch, capsys, arguments, words):
+    command = ["tilewright", "bench", *arguments, "--shape", "8", "--engine", "emulator"]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as stop:
+        main.main()
+    assert stop.value.code == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_with_a_precision_and_no_name_it_is_the_kernels_that_keep_it(monkeypatch, tmp_path):
+    path = tmp_path / "run.json"
+    arguments = ["bench", "--precision", "fp16x3", "--shape", "8", "--engine", "emulator", "--json", str(path)]
+    monkeypatch.setattr(sys, "argv", ["tilewright", *arguments])
+    with pytest.raises(SystemExit):
+        main.main()
+    records = Run.load(path).records
+    keeping = {kernel.name for kernel in KERNELS if kernel.keeps("fp16x3") and "float32" in kernel.takes.factors}
+    assert {record.kernel for record in records} == keeping
+    assert {record.promise for record in records} == {"fp16x3"}

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.bench.records import EndToEnd, LaunchedKernel, PerCall, Run, Times
 from tilewright.errors import RecordsError
-from tilewright.problem import Problem
+from tilewright.problem import Arithmetic, Problem
 
 
 def test_times_are_minimum_and_median():
@@ -112,3 +112,13 @@ def test_a_folder_in_the_way_is_reported(tmp_path, make_record):
     with pytest.raises(RecordsError, match="cannot write the records to"):
         Run(environment={}, records=[make_record()]).save(tmp_path / "run.json")
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_record_carries_the_precision_that_was_asked_for_and_the_kernels(tmp_path, make_record):
+    record = make_record(promise="fp16x3", precision="fp16x3", kernel="best", picked="gemm_fp16x3")
+    assert record.problem.arithmetic == Arithmetic(precision="fp16x3")
+    assert record.case == "NN float32:fp16x3"
+    run = Run(environment={}, records=[record])
+    run.save(tmp_path / "run.json")
+    assert Run.load(tmp_path / "run.json") == run
+    assert make_record().problem.arithmetic.precision is None

@@ -28,17 +28,18 @@ def routed(driver, launcher_module, monkeypatch):
         pytest.skip("the shortcut cannot be built here")
     launcher = launcher_module.Launcher(driver.path, ON_HOST)
     monkeypatch.setattr(routing, "_KEY", "CPU")
-    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
     monkeypatch.setattr(on_gpu, "fast", launcher)
     monkeypatch.setattr(on_gpu, "miss", launcher_module.MISS)
     step = STEP._replace(slots=(SLOTS[0], SLOTS[1]._replace(shift=0), *SLOTS[2:]))
     driver.takes(step)
 
-    def remember(a, b, c=None, out=None, bias=None, beta=0.0):
+    def remember(a, b, c=None, out=None, bias=None, beta=0.0, options=None, function=step.function):
         new = None if out is not None else (torch.empty, (*a.shape[:-1], b.shape[-1]), {})
         plan = {"needs": Needs(), "context": CONTEXT, "memory": None, "new": new, "scaled": beta != 0}
-        if not launcher.remember(a, b, c, out, bias, None, steps=(step,), **plan):
+        steps = (step._replace(function=function),)
+        if not launcher.remember(a, b, c, out, bias, options, steps=steps, **plan):
             pytest.skip("this PyTorch has no exchange API")
 
     with tilewright.torch.enable():
@@ -129,7 +130,7 @@ def test_pytorch_computes_while_it_may_round(routed, monkeypatch):
         torch.mm(a, b)
     monkeypatch.setattr(routing, "_precision", lambda backend, operator: "tf32")
     assert torch.mm(a, b).eq(K).all()
-    monkeypatch.setattr(routing, "_precision", lambda backend, operator: "ieee")
+    monkeypatch.setattr(routing, "_precision", lambda backend, operator: "none")
     assert python_calls(lambda: torch.mm(a, b))[0] == 0
     assert ran() == {"tilewright": 3, "PyTorch": 1}
 
@@ -180,3 +181,21 @@ def test_gradients_are_launched_too(routed):
     calls, _ = python_calls(step)
     assert calls == 0
     assert len(routed.driver.launches) == 6
+
+
+def test_the_precision_of_a_call_finds_its_own_plan(routed, monkeypatch):
+    a, b = torch.ones(M, K), torch.ones(K, N)
+    routed.remember(a, b)
+    routed.remember(a, b, options=(None, None, "ieee", None, None), function=7)
+    for _ in range(2):
+        torch.mm(a, b)
+    monkeypatch.setattr(routing, "_precision", lambda backend, operator: "ieee")
+    assert python_calls(lambda: torch.mm(a, b))[0] == 0
+    monkeypatch.setattr(routing, "_precision", lambda backend, operator: "none")
+    assert python_calls(lambda: torch.mm(a, b))[0] == 0
+    assert [launch.function == 7 for launch in routed.driver.launches] == [False, False, True, False]
+    with tilewright.torch.enable("ieee"):
+        torch.mm(a, b)
+        assert python_calls(lambda: torch.mm(a, b))[0] == 0
+    assert python_calls(lambda: torch.mm(a, b))[0] == 0
+    assert [launch.function == 7 for launch in routed.driver.launches[4:]] == [True, True, False]

@@ -325,3 +325,11 @@ def test_names_of_plans_are_the_same_in_every_process():
     names = {subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(2)}
     assert len(names) == 1
     assert " 5x3x7 NT float32 " in names.pop()
+
+
+def test_a_precision_reaches_the_plans_of_a_program(gpu):
+    a, b = draw(7, 5), draw(7, 3)
+    f = jax.jit(lambda a, b, p: tilewright.matmul(a.T, b, precision=p), static_argnums=2)
+    for precision in (None, "ieee", "fp16x3"):
+        check(f(a, b, precision), jnp.matmul(a.T, b, precision="highest"))
+        assert gpu.planned[-1].problem.arithmetic.precision == precision

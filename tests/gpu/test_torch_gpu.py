@@ -22,7 +22,7 @@ def everything_gains(torch, monkeypatch):
     """tilewright.torch, for which every problem gains."""
     from tilewright.torch import routing  # noqa: PLC0415 - imports PyTorch
 
-    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
     yield tilewright.torch
     tilewright.torch.disable()
@@ -147,8 +147,8 @@ def test_known_products_reach_their_kernel_without_python(torch, everything_gain
         close(torch, [one.double()], [exact])
     close(torch, [captured.double()], [a.double() @ b.double()])
     functions = pstats.Stats(profile).stats
-    # A launch asks PyTorch whether TF32 is allowed now; nothing else of ours is in Python.
-    assert {name for file, _, name in functions if file == routing.__file__} <= {"_may_round"}
+    # A launch asks PyTorch for its precision of now; nothing else of ours is in Python.
+    assert {name for file, _, name in functions if file == routing.__file__} <= {"asked"}
     where = "tilewright" if gains else "PyTorch"
     assert {row.where for row in everything_gains.report()} == {where}
     assert sum(row.calls for row in everything_gains.report()) == 16

@@ -1,5 +1,7 @@
 """matmul() inside programs of JAX, on the host: values, derivatives, batches and errors."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from jax.test_util import check_grads  # noqa: E402
 
 import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, EngineUnavailableError, ProblemError  # noqa: E402
+from tilewright.problem import PRECISIONS  # noqa: E402
 
 ACTIVATIONS = {
     None: lambda x: x,
@@ -242,6 +245,12 @@ REFUSED = {
     "c": (lambda a: tilewright.matmul(a, B, c=A, beta=1.0), ArrayError, "c must be 5 x 3"),
     "no c": (lambda a: tilewright.matmul(a, B, beta=1.0), ArrayError, "c must be given where beta is not 0"),
     "traced alpha": (lambda a: tilewright.matmul(a, B, alpha=a[0, 0]), ProblemError, "alpha must be a number"),
+    "precision": (lambda a: tilewright.matmul(a, B, precision="fp16x"), ProblemError, "did you mean 'fp16x3'"),
+    "precision of half": (
+        lambda a: tilewright.matmul(a.astype("float16"), B.astype("float16"), precision="ieee"),
+        DtypeError,
+        "precision is for float32 factors",
+    ),
     "activation": (lambda a: tilewright.matmul(a, B, activation="rely"), ProblemError, "did you mean 'relu'"),
     "engine": (lambda a: tilewright.matmul(a, B, engine="emulator"), ArrayError, "engine must be left out"),
     "kernel": (lambda a: tilewright.matmul(a, B, kernel="naive"), EngineUnavailableError, "by a kernel on a GPU alone"),
@@ -253,3 +262,26 @@ REFUSED = {
 def test_what_is_refused_while_it_is_traced(function, error, words):
     with pytest.raises(error, match=words):
         jax.jit(function)(A)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_precision_is_that_of_derivatives_and_batches_too(precision):
+    a, b, bias = draw(2, 5, 7), draw(7, 3), draw(3)
+
+    def loss(a, b, bias):
+        return (tilewright.matmul(a, b, bias=bias, activation="silu", precision=precision) ** 2).sum()
+
+    programs = [
+        jax.make_jaxpr(jax.grad(loss, (0, 1, 2)))(a, b, bias),
+        jax.make_jaxpr(jax.vmap(lambda bias: tilewright.matmul(a, b, bias=bias, precision=precision)))(draw(4, 3)),
+        jax.make_jaxpr(lambda *t: jax.jvp(loss, (a, b, bias), t))(a, b, bias),
+    ]
+    promised = [re.findall(r"precision=([^,]*), rung", str(program)) for program in programs]
+    assert [len(one) >= least for one, least in zip(promised, (3, 1, 3), strict=True)] == [True] * 3
+    assert {one for some in promised for one in some} == {"None" if precision == "float32" else f"'{precision}'"}
+    for ours, expected in zip(
+        gradients(lambda a, b: tilewright.matmul(a, b, precision=precision), a, b),
+        gradients(reference, a, b),
+        strict=True,
+    ):
+        check(ours, expected)

@@ -8,9 +8,9 @@ import pytest
 from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError
 from tilewright.kernels import LADDER, find
-from tilewright.kernels.spec import Config, Launch, parse_overrides
+from tilewright.kernels.spec import PROMISES, Config, Launch, parse_overrides
 from tilewright.kernels.takes import Addresses, Takes, Variant
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem
+from tilewright.problem import LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem
 
 VECTORIZED = find("vectorized")
 
@@ -138,3 +138,20 @@ def test_the_source_does_not_know_what_is_copied():
     plain, copied = (kernel.defines(kernel.config({"COPIED": copied}), Variant(False, True)) for copied in (0, 1))
     assert plain == copied
     assert "COPIED" not in plain
+
+
+def test_each_promise_is_kept_by_what_keeps_the_stricter_ones():
+    names = ("vectorized", "gemm_bf16x6", "gemm_fp16x3", "gemm_bf16x3", "wmma_tf32")
+    kept = {promise: [name for name in names if find(name).keeps(promise)] for promise in PROMISES}
+    assert kept == {"ieee": [*names[:1]], None: [*names[:2]], "fp16x3": [*names[:3]], "bf16x3": [*names[:4]]}
+    assert set(PROMISES) == {Arithmetic(precision=precision).precision for precision in PRECISIONS}
+
+
+def test_a_kernel_that_is_named_must_keep_the_precision_that_is_asked_for():
+    kernel = find("gemm_bf16x3")
+    kernel.check(Problem(64, 64, 64))
+    kernel.check(Problem(64, 64, 64, Arithmetic(precision="bf16x3")))
+    with pytest.raises(DtypeError, match="gemm_bf16x3 makes products of bf16x3, got precision 'fp16x3'"):
+        kernel.check(Problem(64, 64, 64, Arithmetic(precision="fp16x3")))
+    with pytest.raises(DtypeError, match="wmma_tf32 makes products of factors rounded to tf32, got precision 'ieee'"):
+        find("wmma_tf32").check(Problem(64, 64, 64, Arithmetic(precision="ieee")))

@@ -1,5 +1,7 @@
 """enable(): which of PyTorch's products tilewright computes, on tensors of the host instead of a GPU."""
 
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -9,7 +11,7 @@ torch = pytest.importorskip("torch")
 from products import draw, same  # noqa: E402
 
 import tilewright.torch  # noqa: E402
-from tilewright import EngineUnavailableError, front  # noqa: E402
+from tilewright import EngineUnavailableError, ProblemError, front  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing  # noqa: E402
 
@@ -21,7 +23,7 @@ def gains(monkeypatch):
     """Gains by m, of problems on the host; those of other m are not known."""
     known = {4: Gain(1.25, 2.0), 8: Gain(0.5, -3.0)}
     monkeypatch.setattr(routing, "_KEY", "CPU")
-    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: known.get(problem.m))
     yield known
     disable()
@@ -144,7 +146,7 @@ def test_a_function_that_was_compiled_before_follows_the_switch():
 
 
 def test_float32_stays_with_pytorch_while_tf32_is_allowed(monkeypatch):
-    allowed = ["tf32", "ieee"]
+    allowed = ["none", "tf32", "none"]  # the first is asked for as the kind is decided
     monkeypatch.setattr(routing, "_precision", lambda backend, operator: allowed.pop(0))
     with enable():
         torch.mm(A, B)
@@ -260,3 +262,106 @@ def test_what_inductor_compiles_follows_the_switch_too(gains, tmp_path, monkeypa
     same(ours, step(torch.nn.functional.linear))
     assert ran()["addmm", "tilewright"] == 1
     assert ran()["mm", "tilewright"] >= 1
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Precisions of the requests that reach matmul, and a way to set what PyTorch says of its own."""
+    found = []
+    multiply = front.multiply
+
+    def noted(request, arrays, scalars, options):
+        found.append(request.precision)
+        assert options == (request.precision and (None, None, request.precision, None, None))
+        return multiply(request, arrays, scalars, options)
+
+    monkeypatch.setattr(front, "multiply", noted)
+    found_by = lambda word: monkeypatch.setattr(routing, "_precision", lambda backend, operator: word)  # noqa: E731
+    return found, found_by
+
+
+@pytest.mark.parametrize(
+    ("precision", "torch_s", "wanted"),
+    [
+        (None, "none", None),
+        (None, "ieee", "ieee"),
+        ("float32", "none", None),
+        ("float32", "ieee", None),
+        ("fp16x3", "none", "fp16x3"),
+        ("fp16x3", "ieee", "fp16x3"),
+        ("ieee", "none", "ieee"),
+    ],
+)
+def test_the_precision_is_that_of_enable_or_else_pytorch_s(asked, precision, torch_s, wanted):
+    found, says = asked
+    says(torch_s)
+    with enable(precision):
+        same(torch.mm(A, B), torch.from_numpy(A.numpy() @ B.numpy()))
+        torch.mm(A.half(), B.half())
+    assert found == [wanted, None]
+    assert {row.problem for row in report()} == {
+        "4x6x5 NN float32" + (f":{wanted}" if wanted else ""),
+        "4x6x5 NN float16->float16",
+    }
+
+
+def test_pytorch_s_precision_counts_in_every_call(asked):
+    found, says = asked
+    with enable():
+        for word in ("none", "ieee", "tf32", "none"):
+            says(word)
+            torch.mm(A, B)
+    assert found == [None, "ieee", None]
+    assert ran() == {("mm", "tilewright"): 3, ("mm", "PyTorch"): 1}
+
+
+def test_pytorch_s_own_default_is_not_ieee():
+    code = "import torch; print(torch.backends.cuda.matmul.fp32_precision)"
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert said.strip() == "none"
+
+
+def test_tf32_stays_with_pytorch_whatever_the_precision(asked):
+    found, says = asked
+    says("tf32")
+    with enable("fp16x3"):
+        torch.mm(A, B)
+    assert not found
+    assert ran() == {("mm", "PyTorch"): 1}
+
+
+def test_contexts_of_several_precisions_restore_what_was_before(asked):
+    found, _ = asked
+    with enable("fp16x3"):
+        torch.mm(A, B)
+        with enable("ieee"):
+            torch.mm(A, B)
+        torch.mm(A, B)
+
+        @enable("bf16x3")
+        def product():
+            return torch.mm(A, B)
+
+        product()
+        torch.mm(A, B)
+    torch.mm(A, B)
+    assert found == ["fp16x3", "ieee", "fp16x3", "bf16x3", "fp16x3"]
+    report(reset=True)
+    assert not report()
+
+
+def test_each_precision_is_decided_for_itself(monkeypatch):
+    expected = {None: Gain(0.5, -1.0), "fp16x3": Gain(2.0, 1.0)}
+    monkeypatch.setattr(routing, "expect", lambda problem, device: expected[problem.arithmetic.precision])
+    for precision, where in ((None, "PyTorch"), ("fp16x3", "tilewright"), (None, "PyTorch")):
+        report(reset=True)
+        with enable(precision):
+            torch.mm(A, B)
+        assert ran() == {("mm", where): 1}
+
+
+def test_an_unknown_precision_is_refused_and_nothing_is_enabled():
+    with pytest.raises(ProblemError, match="did you mean 'fp16x3'"):
+        enable("fp16x2")
+    torch.mm(A, B)
+    assert not report()

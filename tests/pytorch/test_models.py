@@ -23,7 +23,7 @@ def losses(task, model=None):
 def everything_gains(monkeypatch):
     """enable() on tensors of the host, for every problem."""
     monkeypatch.setattr(routing, "_KEY", "CPU")
-    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
     yield
     tilewright.torch.disable()

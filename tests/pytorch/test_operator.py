@@ -84,6 +84,7 @@ REFUSED = {
     "no c": ((4, 5), (5, 6), {"beta": 1.0}, ArrayError, "c must be given where beta is not 0"),
     "activation": ((4, 5), (5, 6), {"activation": "geluu"}, ProblemError, "did you mean 'gelu'"),
     "alpha": ((4, 5), (5, 6), {"alpha": float("nan")}, ProblemError, "alpha must be a number"),
+    "precision": ((4, 5), (5, 6), {"precision": "fp16x"}, ProblemError, "got 'fp16x'; did you mean 'fp16x3'"),
     "out_dtype": ((4, 5), (5, 6), {"out_dtype": torch.float64}, DtypeError, "out_dtype must be one of float32"),
 }
 
@@ -100,6 +101,13 @@ def test_what_is_refused_is_named(kind, a, b, options, error, words):
         matmul(first, second, **options)
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_precision_of_16_bit_factors_is_refused(device):
+    a, b = (torch.empty(shape, device=device, dtype=torch.float16, requires_grad=True) for shape in ((4, 5), (5, 6)))
+    with pytest.raises(DtypeError, match=r"precision is for float32 factors, got precision='ieee' with .* float16"):
+        matmul(a, b, precision="ieee")
+
+
 def test_float64_is_refused_where_a_gradient_is_recorded():
     with pytest.raises(DtypeError, match="float64"):
         matmul(draw(4, 5, dtype=torch.float64), draw(5, 6, dtype=torch.float64))
@@ -109,6 +117,7 @@ CHECKED = {
     "plain": lambda: (draw(4, 5), draw(5, 6)),
     "bias and activation": lambda: (draw(2, 4, 5), draw(5, 6), draw(6), None, 1.0, 0.0, "gelu"),
     "c": lambda: (draw(4, 5), draw(5, 6), None, draw(4, 6), 0.5, 2.0, "relu"),
+    "precision": lambda: (draw(4, 5), draw(5, 6), draw(6), None, 1.0, 0.0, "relu", None, "fp16x3"),
     "half": lambda: (draw(4, 5, dtype=torch.float16), draw(6, 5, dtype=torch.float16).T),
     "no gradient": lambda: (draw(4, 5, grad=False), draw(5, 6, grad=False), None, None, 2.0),
 }
@@ -274,3 +283,57 @@ def test_the_operator_itself_computes_what_matmul_does(activation):
 def test_tilewright_does_not_import_pytorch():
     code = "import sys, tilewright\nassert not [name for name in sys.modules if name.partition('.')[0] == 'torch']\n"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_precision_passes_through_every_transform():
+    a, b = draw(4, 5), draw(5, 6)
+    calls = []
+
+    class Arguments(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            if function.name() == OP:
+                calls.append((*arguments, *(keywords or {}).values())[-1])
+            return function(*arguments, **(keywords or {}))
+
+    def product(x):
+        return matmul(x, b, precision="fp16x3")
+
+    with Arguments():
+        torch.autograd.grad(product(a).sum(), (a, b))
+        torch.func.jvp(product, (a.detach(),), (a.detach(),))
+        torch.vmap(lambda bias: matmul(a, b, bias=bias, precision="fp16x3"))(draw(2, 6))
+    assert len(calls) >= 3 + 2 + 1
+    assert set(calls) == {"fp16x3"}
+
+
+def test_a_precision_is_part_of_what_is_compiled():
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph.print_readable(print_output=False))
+        return graph.forward
+
+    a, b = draw(4, 5, grad=False), draw(5, 6, grad=False)
+    compiled = torch.compile(lambda a, b, p: matmul(a, b, precision=p), backend=backend, fullgraph=True)
+    for precision in ("ieee", "fp16x3"):
+        same(compiled(a, b, precision), a @ b)
+    assert [f"'{precision}'" in graph for graph, precision in zip(graphs, ("ieee", "fp16x3"), strict=True)] == [
+        True
+    ] * 2
+
+
+def test_float32_s_promise_is_recorded_as_no_precision():
+    with Watch():
+        traced = torch.fx.experimental.proxy_tensor.make_fx(lambda a, b: matmul(a, b, precision="float32"))(
+            draw(4, 5, grad=False), draw(5, 6, grad=False)
+        )
+    assert "float32" not in traced.code
+
+
+def test_autocast_s_types_have_no_precision():
+    a, b = draw(4, 5), draw(5, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        same(matmul(a, b, precision="fp16x3"), matmul(a, b))
+        with pytest.raises(ProblemError, match="precision must be one of"):
+            matmul(a, b, precision="fp16")

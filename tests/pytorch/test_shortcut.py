@@ -24,7 +24,7 @@ def built(request, monkeypatch):
     elif shortcut.load() is None:
         pytest.skip("the shortcut cannot be built here")
     monkeypatch.setattr(routing, "_KEY", "CPU")
-    monkeypatch.setattr(routing, "_routes", None)
+    monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: None)
     yield request.param == "shortcut"
     tilewright.torch.disable()

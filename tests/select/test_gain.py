@@ -2,6 +2,7 @@
 
 import pytest
 
+from tilewright.kernels import find
 from tilewright.problem import Arithmetic, Layout, Problem, orders
 from tilewright.select import gain
 from tilewright.select.gain import expected_gain, known_of
@@ -24,7 +25,8 @@ def expected(monkeypatch):
     """Gains by a table of these entries."""
 
     def by(*entries):
-        monkeypatch.setattr(gain, "_measured", lambda device, capability: known_of([table(*entries)]))
+        tables = [table(*entries)]
+        monkeypatch.setattr(gain, "_measured", lambda device, capability, promise: known_of(tables, promise))
         return lambda problem: expected_gain(problem, (9, 0))
 
     return by
@@ -81,3 +83,10 @@ def test_the_shipped_table_expects_gains_of_large_float32_products(layout):
 def test_another_gpu_of_the_same_capability_takes_the_table_that_ships():
     assert expected_gain(Problem(4096, 4096, 4096), (9, 0), "NVIDIA H100") is not None
     assert expected_gain(Problem(4096, 4096, 4096), (8, 0), "NVIDIA A100") is None
+
+
+def test_only_what_keeps_the_precision_counts(expected):
+    terms = entry(256, 4000.0, 1000.0, kernel="gemm_fp16x3", config=dict(find("gemm_fp16x3").config()))
+    gain = expected(entry(256, 1500.0, 1000.0), terms)
+    assert gain(Problem(256, 256, 256)).ratio == pytest.approx(1.5)
+    assert gain(Problem(256, 256, 256, Arithmetic(precision="fp16x3"))).ratio == pytest.approx(4.0)

@@ -171,7 +171,7 @@ def test_far_from_all_tabled_shapes_the_ladders_own_configs_are_candidates_too()
 
 
 def test_another_gpu_of_the_same_capability_lends_its_table():
-    known = measured("NVIDIA H100 80GB HBM3", (9, 0))[NN]
+    known = measured("NVIDIA H100 80GB HBM3", (9, 0), None)[NN]
     kernel, config = select(Problem.parse("4096"), (9, 0), "NVIDIA H100 80GB HBM3")
     assert (kernel, config) == known.choices[known.ranked(known.rows[4096, 4096, 4096, 1, True])[0]][:2]
 
@@ -224,7 +224,7 @@ def test_a_corrupt_user_table_is_no_obstacle(own_tables):
 @pytest.mark.parametrize(("device", "capability"), GPUS)
 def test_it_is_quick(device, capability):
     """By the calls it makes, a fifth of a microsecond each where it was written: a time depends on who else runs."""
-    measured(device, capability)
+    measured(device, capability, None)
     if device != "NVIDIA H200":  # the first pick finds what each kernel's own configs need
         select(Problem(1012, 1004, 1012), capability, device)
     profile = cProfile.Profile()
@@ -262,7 +262,7 @@ def regrets_of(case, monkeypatch):
     """Of a case's problems, each left out of the table: times of what is picked over the best, where the pick was
     measured; and the number of problems."""
     gpu, capability = GPUS[0]
-    known = measured(gpu, capability)[case]
+    known = measured(gpu, capability, None)[case]
     numbers = {(kernel, config): number for number, (kernel, config, _) in enumerate(known.choices)}
     a, b = orders(case.layout)
     found = {}
@@ -300,7 +300,7 @@ def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most
 def test_a_case_that_is_in_no_table_takes_the_candidates_of_the_nearest():
     a, b = orders("TT")
     problem = Problem(1024, 1024, 1024, Arithmetic("float16", "float16"), a=a, b=b)
-    tables = measured("NVIDIA H200", (9, 0))
+    tables = measured("NVIDIA H200", (9, 0), None)
     assert Case.of(problem) not in tables
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
     of_nearest = tables[Case("NN", "bfloat16", "bfloat16")]
@@ -323,7 +323,7 @@ def test_a_batch_is_another_problem_than_one_product():
 
 
 def test_problems_are_near_whose_tiles_are_as_many():
-    known = measured("NVIDIA H200", (9, 0))[NN]
+    known = measured("NVIDIA H200", (9, 0), None)[NN]
     row = known.rows[4096, 4096, 4096, 1, True]
     batched, deeper, smaller = (
         known.distances(Sizes.of(problem))[row]
@@ -366,3 +366,54 @@ def test_the_librarys_kernel_of_warpgroups_is_picked_on_a_hopper_alone(layout, d
             assert selector.select(problem, capability, device)[0] is sm90
         for capability in (None, (8, 0), (10, 0), (12, 0)):
             assert selector.select(problem, capability)[0] is not sm90
+
+
+TERMS = {"fp16x3": "gemm_fp16x3", "bf16x3": "gemm_bf16x3"}
+
+
+@pytest.mark.parametrize("precision", TERMS)
+def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
+    def picked(shape, capability=(9, 0), device="NVIDIA H200"):
+        return select(Problem.parse(shape, arithmetic=Arithmetic(precision=precision)), capability, device)[0].name
+
+    assert picked("4096") == picked("8193x2501x5008") == TERMS[precision]  # of the first, float32 is in the table
+    assert picked("4096", device="") == TERMS[precision]
+    for other in (picked("64"), picked("1x4096x4096"), picked("4096", (8, 0), ""), picked("4096", (12, 0), "")):
+        assert find(other).precision is None
+    assert find(picked("4096x4096x0")).precision is None
+
+
+@pytest.mark.parametrize("shape", ["64", "1000x1x1000", "1012", "4096", "8193x2501x5008"])
+@pytest.mark.parametrize(("device", "capability"), GPUS)
+def test_float32_and_ieee_take_what_tables_have(device, capability, shape):
+    plain = select(Problem.parse(shape), capability, device)
+    assert plain[0].precision is None
+    assert plain == select(Problem.parse(shape, arithmetic=Arithmetic(precision="ieee")), capability, device)
+
+
+def test_measured_terms_are_taken_by_the_precisions_that_they_keep(monkeypatch):
+    speeds = {"vectorized": 300.0, "gemm_bf16x6": 400.0, "gemm_fp16x3": 500.0, "gemm_bf16x3": 600.0}
+    configs = {name: dict(find(name).config()) for name in speeds}
+    entries = [
+        Entry(m=m, n=m, k=m, case="NN float32", kernel=name, config=configs[name], gflops=gflops)
+        for m in (512, 1024)
+        for name, gflops in speeds.items()
+    ]
+    entries += [one.model_copy(update={"error_ratio": 20.0}) for one in entries if one.kernel == "gemm_bf16x3"]
+    store.save("NVIDIA X", (9, 0), entries)
+    for precision, name in (
+        ("ieee", "vectorized"),
+        (None, "gemm_bf16x6"),
+        ("fp16x3", "gemm_fp16x3"),
+        ("bf16x3", "gemm_bf16x3"),
+    ):
+        for shape in ("512", "768"):  # in the table, and between its problems
+            problem = Problem.parse(shape, arithmetic=Arithmetic(precision=precision))
+            assert select(problem, (9, 0), "NVIDIA X")[0].name == name
+
+
+@pytest.mark.parametrize("precision", [None, *TERMS])
+def test_the_emulator_s_pick_keeps_the_precision(precision):
+    for shape in ("4", "128", "100x100x0"):
+        kernel, _ = select(Problem.parse(shape, arithmetic=Arithmetic(precision=precision)), None)
+        assert kernel.keeps(precision)

@@ -1,10 +1,12 @@
 """Cases as text, and back."""
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.errors import DtypeError, ProblemError
-from tilewright.problem import ACTIVATIONS, DTYPES, LAYOUTS, Arithmetic, Epilogue, Problem, orders
-from tilewright.tables.cases import posed
+from tilewright.problem import ACTIVATIONS, DTYPES, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Problem, orders
+from tilewright.tables.cases import posed, timed_case
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -28,3 +30,18 @@ def test_what_is_no_case_is_refused(case):
 def test_unknown_types_are_refused():
     with pytest.raises(DtypeError):
         posed(1, 1, 1, "NN float99")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("result", DTYPES)
+def test_a_precision_is_read_back_and_left_out_where_times_are_kept(precision, result):
+    problem = Problem(3, 4, 5, Arithmetic("float32", result, precision), epilogue=Epilogue("row", "gelu"))
+    assert posed(3, 4, 5, problem.case) == problem
+    plain = replace(problem, arithmetic=Arithmetic("float32", result))
+    assert timed_case(problem) == timed_case(plain) == plain.case
+
+
+@pytest.mark.parametrize(("case", "error"), [("NN bfloat16:ieee", DtypeError), ("NN float32:tf32", ProblemError)])
+def test_precisions_that_there_are_not_are_refused(case, error):
+    with pytest.raises(error):
+        posed(1, 1, 1, case)

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import find
-from tilewright.problem import Layout, Problem
+from tilewright.problem import PRECISIONS, Arithmetic, Layout, Problem
 from tilewright.tables import store
 from tilewright.tables.cases import posed
 from tilewright.tables.table import Entry, Table, file_name
@@ -184,3 +184,19 @@ def test_a_table_of_format_1_is_read_in_todays_parameters(tmp_path):
     table.save(path)
     assert Table.load(path) == table
     assert json.loads(path.read_text())["format"] == 2
+
+
+def test_the_fastest_of_a_precision_takes_no_place_of_what_keeps_a_stricter_one():
+    fast = entry(400, kernel="gemm_fp16x3", config=dict(find("gemm_fp16x3").config()), error_ratio=0.5)
+    inexact = entry(900, kernel="gemm_bf16x3", config=dict(find("gemm_bf16x3").config()), error_ratio=9.0)
+    merged = Table(gpu="X", capability=(9, 0), entries=()).merged(
+        [entry(100), entry(60, kernel="naive"), fast, inexact]
+    )
+    assert [e.kernel for e in merged.entries] == ["gemm_bf16x3", "gemm_fp16x3", "coalesced"]
+    assert all(e.accurate for e in merged.entries)
+    assert not entry(error_ratio=9.0).accurate
+
+
+def test_a_table_holds_a_problem_of_any_precision():
+    table = Table(gpu="X", capability=(9, 0), entries=(entry(),))
+    assert all(table.holds(Problem(64, 64, 64, Arithmetic(precision=one))) for one in PRECISIONS)

@@ -215,3 +215,17 @@ def test_records_on_standard_output_are_alone_there(tune):
     assert status == 0
     assert {record["m"] for record in json.loads(out)["records"]} == {8, 9}
     assert "configs tried" in err
+
+
+def test_trials_count_for_every_precision(tune, tmp_path):
+    path = tmp_path / "run.json"
+    status, out, _ = tune("coalesced", "--shape", "32", "--precision", "fp16x3", "--json", str(path))
+    assert status == 0
+    assert "32x32x32, float32:fp16x3" in out
+    assert {record["promise"] for record in json.loads(path.read_text())["records"]} == {"fp16x3"}
+    status, out, _ = tune("coalesced", "--shape", "32")
+    assert status == 0
+    assert "3 of 3 configs tried, 3 of them in earlier runs" in out
+    status, _, err = tune("gemm_bf16x3", "--shape", "32", "--precision", "fp16x3")
+    assert status == 2
+    assert "gemm_bf16x3 makes products of bf16x3, got precision 'fp16x3'" in err

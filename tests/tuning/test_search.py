@@ -16,8 +16,8 @@ import pytest
 import planted
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import EngineUnavailableError, TilewrightError
-from tilewright.kernels import LADDER, find
-from tilewright.problem import Problem
+from tilewright.kernels import KERNELS, LADDER, find
+from tilewright.problem import PRECISIONS, Arithmetic, Problem
 from tilewright.tuning import space
 from tilewright.tuning import worker as worker_module
 from tilewright.tuning.journal import Journal, read
@@ -30,7 +30,7 @@ ENGINE = EmulatorEngine()
 CONFIGS = space.configs(planted.KERNEL, None)
 HANGING = """
 import multiprocessing, threading, time, planted
-from tilewright.problem import Problem
+from tilewright.problem import PRECISIONS, Arithmetic, Problem
 from tilewright.tuning.supervisor import Worker
 from tilewright.tuning.worker import Job
 
@@ -249,3 +249,10 @@ def cpu_seconds(process):
     except OSError:
         return None
     return None if state == "Z" else (int(fields[10]) + int(fields[11])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_search_goes_through_the_kernels_that_keep_the_precision(precision):
+    problem = Problem(64, 64, 64, Arithmetic(precision=precision))
+    found = {kernel.precision for kernel in searchable(KERNELS, problem, (9, 0))}
+    assert found == {kernel.precision for kernel in KERNELS if kernel.keeps(problem.arithmetic.precision)}

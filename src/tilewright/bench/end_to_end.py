@@ -226,6 +226,8 @@ class TorchCalls:
             asked |= scalars._asdict()
         if problem.result != problem.dtype:
             asked["out_dtype"] = problem.result
+        if problem.arithmetic.precision:
+            asked["precision"] = problem.arithmetic.precision
         if choice is not None:
             asked |= {"kernel": choice.kernel, "config": dict(choice.config)}
 
@@ -296,7 +298,7 @@ class TorchCalls:
         """Raise LaunchError unless both compute the same, with and without out=."""
         expected: Any = own(one, None)()
         expected = expected.double()
-        allowed = limit(problem, choice.kernel.precision if choice else None) + limit(problem)
+        allowed = limit(problem, choice.kernel.precision if choice else problem.arithmetic.precision) + limit(problem)
         for name, bind, out in (("matmul", ours, None), ("matmul with out", ours, one.out), ("PyTorch", own, one.out)):
             result: Any = bind(one, out)()
             result = result.double()
@@ -308,14 +310,19 @@ class TorchCalls:
 
 @contextmanager
 def exact(torch: Any) -> Iterator[None]:
-    """In a `with` block, PyTorch multiplies float32 in float32, not TF32."""
+    """In a `with` block, PyTorch multiplies float32 in float32, not TF32.
+
+    Where it does so already nothing is set: allow_tf32 = False would be "ieee" for good, which `enable()` follows.
+    """
     settings = torch.backends.cuda.matmul
-    before = settings.allow_tf32
+    if not settings.allow_tf32:
+        yield
+        return
     settings.allow_tf32 = False
     try:
         yield
     finally:
-        settings.allow_tf32 = before
+        settings.allow_tf32 = True
 
 
 def _chain(product: Callable[[], Any], after: Sequence[Callable[[Any], Any]]) -> Any:

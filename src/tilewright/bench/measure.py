@@ -222,6 +222,7 @@ def _record(
         alpha=scalars.alpha,
         beta=scalars.beta,
         dtype=problem.dtype,
+        promise=problem.arithmetic.precision,
         engine=engine.name,
         time_us=time,
         gflops=problem.gflops(time.median),

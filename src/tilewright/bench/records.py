@@ -133,6 +133,8 @@ class Record(Facts):
     alpha: float = 1.0
     beta: float = 0.0
     dtype: str
+    promise: str | None = None
+    """The precision that was asked for, as `Arithmetic.precision` has it."""
     engine: str
     time_us: Times
     gflops: float
@@ -144,7 +146,8 @@ class Record(Facts):
     picked: str | None = None
     """The kernel that the selector picked, where `kernel` is 'best'."""
     precision: str | None = None
-    """What kernel and baseline round factors to, as 'tf32'; None where they take them as they come."""
+    """The kernel's: what it and its baseline round factors to, as 'tf32', or what its products are made of, as
+    'fp16x3'; None where factors are taken as they come."""
     layout: str = "NN"
     """Orders of A and B, N for row-major and T for column-major."""
     batch: int = 1
@@ -172,7 +175,8 @@ class Record(Facts):
             ProblemError, DtypeError: there is no such problem.
         """
         a, b = orders(self.layout)
-        arithmetic, epilogue = Arithmetic(self.dtype, self.out_dtype), Epilogue(self.bias, self.activation)
+        arithmetic = Arithmetic(self.dtype, self.out_dtype, self.promise)
+        epilogue = Epilogue(self.bias, self.activation)
         return Problem(self.m, self.n, self.k, arithmetic, self.batch, a, b, epilogue=epilogue)
 
     @property
@@ -183,12 +187,12 @@ class Record(Facts):
 
     @property
     def case(self) -> str:
-        """Orders, element types and epilogue as text, as in 'NT float32 bias+gelu'."""
+        """Orders, element types, precision and epilogue as text, as in 'NT float32 bias+gelu'."""
         return self.problem.case
 
     @property
     def arithmetic(self) -> str:
-        """What factors are multiplied in: their element type, or what they are rounded to."""
+        """What factors are multiplied in: the kernel's precision, or their element type."""
         return self.precision or self.dtype
 
 

@@ -159,12 +159,12 @@ def limit(problem: Problem, precision: str | None = None) -> float:
 
     Args:
         problem: the product.
-        precision: what operands are rounded to before they are multiplied, as `Kernel.precision` says it; None
-            where they are taken as they come.
+        precision: what operands are rounded to before they are multiplied, as `Kernel.precision` says it, or what is
+            promised; None where they are taken as they come.
     """
     unit = 2.0**-23
     allowed = unit * (0.5 * math.sqrt(problem.k) + 4)
-    if precision is not None or problem.dtype != "float32":
+    if precision not in (None, "ieee") or problem.dtype != "float32":
         allowed += unit * problem.k / 16
     allowed += 2 * _LEFT.get(precision or "", 0.0)
     if problem.epilogue.activation:

@@ -21,6 +21,7 @@ from tilewright.cli.terminal import (
     Batch,
     EngineName,
     Orders,
+    Precision,
     Recording,
     Shapes,
     Suites,
@@ -36,7 +37,7 @@ from tilewright.files import check_outputs
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem
+from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, promise_of
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -69,6 +70,7 @@ def run_bench(
             "A and B have.",
         ),
     ] = None,
+    precision: Precision = None,
     layout: Orders = None,
     batch: Batch = None,
     alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
@@ -110,12 +112,19 @@ def run_bench(
 
     Transposed weights:                       [bold]tilewright bench best --suite llm --layout NT[/]
 
+    Less than float32's exactness, faster:    [bold]tilewright bench best --suite squares --precision fp16x3[/]
+
     What a caller sees:                       [bold]tilewright bench best --suite squares --end-to-end[/]
 
     The exit status is 0 only if every result was right.
     """
     check_outputs([json_output(json_path, Run.kind())])
+    promise = promise_of(precision)
+    if promise and dtype is None:
+        dtype = "float32"
     takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
+    if promise:
+        takers = [kernel for kernel in takers if kernel.keeps(promise)]
     named = [name if name == BEST else resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
     overrides = parse_overrides(config)
     if overrides and BEST in named:
@@ -125,7 +134,7 @@ def run_bench(
     scalars = finite_scalars(alpha, beta)
     asked = partial(
         suites.problems,
-        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0]),
+        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0], promise),
         layouts=layout or [None],
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
@@ -148,7 +157,7 @@ def run_bench(
     if end_to_end and emulated:
         raise EngineUnavailableError("--end-to-end needs a GPU: the emulator's times say nothing of one")
     framework = TorchCalls.on_gpu() if end_to_end else None
-    tasks = _by_arithmetic(choices, problems, dtype, out_dtype)
+    tasks = _by_arithmetic(choices, problems, dtype, out_dtype, promise)
     if not kernels:
         tasks = _taken(tasks)
     for problem in (one for _, some in tasks for one in some):
@@ -178,15 +187,20 @@ def run_bench(
 
 
 def _by_arithmetic(
-    choices: list[Choice | str], problems: list[Problem], dtype: str | None, out_dtype: str | None
+    choices: list[Choice | str],
+    problems: list[Problem],
+    dtype: str | None,
+    out_dtype: str | None,
+    promise: str | None,
 ) -> list[_Task]:
-    """What to run on problems of the same element types each: the given ones, or the first that a kernel takes."""
+    """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
     tasks: dict[Arithmetic, list[Choice | str]] = {}
     for choice in choices:
         takes = Takes() if isinstance(choice, str) else choice.kernel.takes
         first = next(known for known in DTYPES if known in takes.factors)
         arithmetic = takes.arithmetic(dtype or first)
-        tasks.setdefault(replace(arithmetic, result=out_dtype or arithmetic.result), []).append(choice)
+        typed = replace(arithmetic, result=out_dtype or arithmetic.result, precision=promise)
+        tasks.setdefault(typed, []).append(choice)
     return [(chosen, [replace(one, arithmetic=arithmetic) for one in problems]) for arithmetic, chosen in tasks.items()]
 
 

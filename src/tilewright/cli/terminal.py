@@ -18,7 +18,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES
 from tilewright.errors import ProblemError
 from tilewright.files import Kind, Output, as_json, save_json
-from tilewright.problem import DTYPES, LAYOUTS, Scalars
+from tilewright.problem import DTYPES, LAYOUTS, PRECISIONS, Scalars
 from tilewright.report.fitted import wrapped
 
 STDOUT = Path("-")
@@ -49,6 +49,14 @@ Batch = Annotated[
 ]
 OutDtype = Annotated[
     str, typer.Option("--out-dtype", metavar="|".join(DTYPES), help="Element type of the result and of C.")
+]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        metavar="|".join(PRECISIONS),
+        help="What products of float32 factors promise: only kernels that keep it are taken. If left out, float32.",
+    ),
 ]
 EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]
 

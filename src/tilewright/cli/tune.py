@@ -19,6 +19,7 @@ from tilewright.cli.terminal import (
     EngineName,
     Orders,
     OutDtype,
+    Precision,
     Recording,
     Shapes,
     Suites,
@@ -57,6 +58,7 @@ def run_tune(
     suite: Suites = None,
     dtype: Annotated[str, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}.")] = DTYPES[0],
     out_dtype: OutDtype = "float32",
+    precision: Precision = None,
     layout: Orders = None,
     batch: Batch = None,
     budget: Annotated[
@@ -104,7 +106,7 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    arithmetic = Arithmetic(dtype, out_dtype)
+    arithmetic = Arithmetic(dtype, out_dtype, precision)
     problems = suites.problems(shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch)
     problems = _with_products(problems)
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}

@@ -31,14 +31,15 @@ constexpr int MISSED = 0, LAUNCHED = 1, FAILED = -1;  // of FAILED, an exception
 constexpr char LAUNCH_CAPSULE[] = "tilewright.engines._launcher.API";
 
 struct LaunchApi {
-    // Launches a product without options whose plan the launcher knows. The GIL must be held.
+    // Launches a product whose plan the launcher knows. The GIL must be held.
     //
     // launcher           an object of the module's type Launcher
     // type               the arrays' type in Python
     // tensors            ARGUMENTS of them; null for those that there are not
+    // options            as those of Launcher.call: hashable, or Py_None
     // scalars            alpha and beta
     // make(made, out)    called once where there is no OUT, and only if the plan is known: makes the result, and says where it
     //                    lies. Returns MISSED, LAUNCHED or FAILED.
-    int (*launch)(PyObject* launcher, PyObject* type, const DLTensor* const* tensors, const double* scalars,
-                  int (*make)(void* made, DLTensor* out), void* made);
+    int (*launch)(PyObject* launcher, PyObject* type, const DLTensor* const* tensors, PyObject* options,
+                  const double* scalars, int (*make)(void* made, DLTensor* out), void* made);
 };

@@ -347,7 +347,7 @@ public:
     }
 
     // See LaunchApi.
-    int launch(PyTypeObject* type, const DLTensor* const* tensors, const double* scalars,
+    int launch(PyTypeObject* type, const DLTensor* const* tensors, PyObject* options, const double* scalars,
                int (*make)(void* made, DLTensor* out), void* made) {
         Arrays arrays;
         arrays.library = library_of(type);
@@ -359,7 +359,7 @@ public:
             if (!is_usable(arrays.tensors[i]) || arrays.tensors[i].device.id != arrays.tensors[A].device.id) return MISSED;
         }
         Key key;
-        if (!make_key(arrays, Py_None, scalars[1] != 0, key)) return MISSED;
+        if (!make_key(arrays, options, scalars[1] != 0, key)) return MISSED;
         return run(arrays, key, scalars, [&](const Plan&) {
             const int status = make(made, &arrays.tensors[OUT]);
             return status == LAUNCHED && !is_result(arrays) ? MISSED : status;
@@ -697,9 +697,9 @@ PyObject* launcher_forget(PyObject* self, PyObject*) {
     Py_RETURN_NONE;
 }
 
-int launch_tensors(PyObject* launcher, PyObject* type, const DLTensor* const* tensors, const double* scalars,
-                   int (*make)(void* made, DLTensor* out), void* made) {
-    return state_of(launcher).launch(reinterpret_cast<PyTypeObject*>(type), tensors, scalars, make, made);
+int launch_tensors(PyObject* launcher, PyObject* type, const DLTensor* const* tensors, PyObject* options,
+                   const double* scalars, int (*make)(void* made, DLTensor* out), void* made) {
+    return state_of(launcher).launch(reinterpret_cast<PyTypeObject*>(type), tensors, options, scalars, make, made);
 }
 
 const LaunchApi LAUNCH_API = {launch_tensors};

@@ -26,6 +26,7 @@ def matmul(
     beta: float = 0.0,
     bias: Any = None,
     activation: str | None = None,
+    precision: str | None = None,
     kernel: str | int | Kernel | None = None,
     config: str | Mapping[str, int] | None = None,
     engine: Any = None,
@@ -43,7 +44,7 @@ def matmul(
         raise ArrayError(
             "engine must be left out for arrays of JAX that are traced or lie on a GPU: XLA runs the product"
         )
-    request = Request.of(out_dtype, activation, kernel, config, None)
+    request = Request.of(out_dtype, activation, precision, kernel, config, None)
     library = library_of("a", a)
     operands: dict[str, Any] = {}
     for name, array in {"a": a, "b": b, "c": c, "out": out, "bias": bias}.items():
@@ -53,7 +54,9 @@ def matmul(
         operands[name] = JAX.shown(name, array) if given else None
     call = Call(request, JAX, None, 0, **operands, scalars=Scalars.checked(alpha, beta))
     call.check()
-    kind = Kind(call.arithmetic.result, call.scalars.alpha, call.side, activation, request.rung)
+    kind = Kind(
+        call.arithmetic.result, call.scalars.alpha, call.side, activation, call.arithmetic.precision, request.rung
+    )
     return _multiply(a, b, c if call.reads_c else None, bias, kind, call.scalars.beta)
 
 

@@ -124,7 +124,7 @@ def _bound(
     if kind.side is not None:
         shape = shapes[2] if kind.side == "row" else (*shapes[2], 1)
         bias = _operand("bias", shape, dtypes[2], tuple(range(len(shape))), gpu)
-    request = Request(kind.result, kind.activation, kind.rung, None)
+    request = Request(kind.result, kind.activation, kind.precision, kind.rung, None)
     return bound_of(Call(request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha)))
 
 

@@ -30,6 +30,8 @@ class Kind(NamedTuple):
     side: Side | None = None
     """Of the result, that the bias belongs to; None where there is none."""
     activation: str | None = None
+    precision: str | None = None
+    """What it and its derivatives promise, as `Arithmetic` has it."""
     rung: Rung | None = None
     """The kernel that a caller named. Derivatives take the best one."""
 
@@ -143,7 +145,9 @@ def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
     """alpha * a @ b, added up over what `like` was broadcast along."""
     batch, shape = result_shape(a.shape, b.shape)
     whole = math.prod(batch) == math.prod(like.shape[:-2])
-    values = product_p.bind(a, b, kind=Kind(str(like.dtype) if whole else "float32", kind.alpha))
+    values = product_p.bind(
+        a, b, kind=Kind(str(like.dtype) if whole else "float32", kind.alpha, precision=kind.precision)
+    )
     if not whole:
         sizes = (1,) * (len(shape) - len(like.shape)) + tuple(like.shape)
         values = values.sum([i for i, (size, kept) in enumerate(zip(shape, sizes, strict=True)) if size != kept])

@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError, KernelNotFoundError, LaunchError, TilewrightError, nearest
+from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, TilewrightError, nearest
 from tilewright.gpus import CLUSTER_LIMIT
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
-from tilewright.problem import Order, Problem
+from tilewright.problem import PRECISIONS, Order, Problem
 
 BFLOAT16 = "BFLOAT16"
 """Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
@@ -33,6 +33,18 @@ TMA_ARGUMENTS = ("sizes", "A_map", "B_map", "output", "workspace")
 """The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where k = 0."""
 
 _TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+_KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
+    "ieee": (None,),
+    None: (None, "bf16x6"),
+    "fp16x3": (None, "bf16x6", "fp16x3"),
+    "bf16x3": (None, "bf16x6", "fp16x3", "bf16x3"),
+}
+"""By what a product promises, the precisions of the kernels that keep it: each promise is kept by what keeps the one
+before."""
+
+PROMISES = tuple(_KEPT_BY)
+"""What problems may promise, from the strictest to the weakest."""
+
 _BIASES = {None: "no_bias", "row": "row_bias", "column": "column_bias"}
 
 
@@ -225,8 +237,7 @@ class Kernel:
     """Its parameters, by the names that engines/arguments.py lays out."""
     precision: str | None = None
     """What factors are rounded to before they are multiplied, as 'tf32', or what products are made of, as 'bf16x6'.
-    None where factors are taken as they come. Such a kernel does not keep on every input what its element type
-    promises, and runs only where it is named."""
+    None where factors are taken as they come. See `keeps`."""
     shared_bytes: Callable[[Config, str], int] = lambda config, layout: 0
     """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
     constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
@@ -321,8 +332,23 @@ class Kernel:
         x, y, z = self.block(config)
         return x * y * z
 
+    def keeps(self, promise: str | None) -> bool:
+        """Whether its products keep a promise: `Arithmetic.precision` of a problem."""
+        return self.precision in _KEPT_BY[promise]
+
+    def broken(self, promise: str | None) -> DtypeError:
+        """That it does not keep a promise, as an error."""
+        makes = "products of" if self.split else "products of factors rounded to"
+        return DtypeError(f"{self.name} makes {makes} {self.precision}, got precision {promise or PRECISIONS[0]!r}")
+
     def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
-        """Why it does not take a problem with operands at these addresses; None where it does."""
+        """Why it does not take a problem with operands at these addresses; None where it does.
+
+        Where the problem has no precision, a kernel that is named may have any.
+        """
+        promise = problem.arithmetic.precision
+        if promise is not None and not self.keeps(promise):
+            return self.broken(promise)
         return self.takes.refusal(self.name, problem, addresses)
 
     def check(self, problem: Problem, addresses: Addresses = Addresses()) -> None:

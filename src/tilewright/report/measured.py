@@ -13,6 +13,7 @@ from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 from tilewright.tables import store
+from tilewright.tables.cases import timed_case
 
 RESULTS = Path(version.__file__).parents[2] / "results"
 """Of a checkout; an installed package has none."""
@@ -23,7 +24,7 @@ def find_measured(
 ) -> Measured | None:
     """The speed of a launch on a GPU of this product; None where nobody measured it.
 
-    Alpha and beta are not compared: they make no difference that shows next to a product.
+    Alpha, beta and what the problem promises are not compared: they make no difference that shows next to a product.
     """
     return next(
         itertools.chain(_of_records(kernel, config, problem, gpu, results), _of_tables(kernel, config, problem, gpu)),
@@ -41,7 +42,7 @@ def _of_records(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, resu
         if not facts or not _is(gpu, str(facts.get("name")), str(facts.get("compute_capability"))):
             continue
         for record in run.records:
-            same = (record.shape, record.case) == (problem.shape, problem.case)
+            same = (record.shape, timed_case(record.problem)) == (problem.shape, timed_case(problem))
             named = (record.picked or record.kernel) == kernel.name
             if same and named and record.verified and upgraded(kernel.name, record.config) == config:
                 yield Measured(record.gflops, f"{path.parent.name}/{path.name}")
@@ -52,7 +53,7 @@ def _of_tables(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> It
         if not _is(gpu, table.gpu, "{}.{}".format(*table.capability)):
             continue
         for entry in table.entries:
-            same = entry.problem == (problem.m, problem.n, problem.k, problem.batch, problem.case)
+            same = entry.problem == (problem.m, problem.n, problem.k, problem.batch, timed_case(problem))
             if same and entry.kernel == kernel.name and entry.config == dict(config):
                 yield Measured(entry.gflops, f"the tuned table of an {table.gpu}")
 

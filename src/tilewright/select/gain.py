@@ -39,7 +39,8 @@ def expected_gain(
     For a problem of the tables: what was measured, our time and cuBLAS's from one run. For another one: the mean, of
     logarithms, over the nearest problems with the same orders and element types, a nearer one counting more, less half
     their standard deviation; cuBLAS's time follows from its speed there. Bias and activation change nothing. Only
-    device time counts, not the host's.
+    device time counts, not the host's, and only kernels that keep the problem's precision: cuBLAS's times are those of
+    float32 products.
 
     That is a guess. With each of the H200's 518 float32 problems left out in turn, 490 are expected to gain. 34 of
     these take longer than cuBLAS, 13% at worst; over all 490, cuBLAS's time over ours is 1.31 in the geometric mean.
@@ -52,7 +53,7 @@ def expected_gain(
         device: the name that the GPU's driver gives it.
         addresses: of the operands, or what they leave when divided by 16.
     """
-    known = _measured(device, capability).get(Case.of(problem))
+    known = _measured(device, capability, problem.arithmetic.precision).get(Case.of(problem))
     if known is None or problem.is_empty or problem.k == 0:
         return None
     sizes = Sizes.of(problem, addresses)
@@ -79,18 +80,18 @@ class _Known(Places):
 
 
 @lru_cache
-def _measured(device: str, capability: tuple[int, int]) -> dict[Case, _Known]:
-    return known_of(tables_of(device, capability))
+def _measured(device: str, capability: tuple[int, int], promise: str | None) -> dict[Case, _Known]:
+    return known_of(tables_of(device, capability), promise)
 
 
-def known_of(tables: Iterable["Table"]) -> dict[Case, _Known]:
-    """What tables say, by case; on a problem that is in several, what the first of them says."""
+def known_of(tables: Iterable["Table"], promise: str | None = None) -> dict[Case, _Known]:
+    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says."""
     from tilewright.tables.cases import posed  # noqa: PLC0415
     from tilewright.tables.table import best_by_problem  # noqa: PLC0415
 
     found: dict[Case, dict[Sizes, tuple[float, float]]] = {}
     for table in tables:
-        for best in best_by_problem(table.entries).values():
+        for best in best_by_problem(entry for entry in table.entries if entry.keeps(promise)).values():
             if best.baseline_gflops is not None:
                 problem = posed(best.m, best.n, best.k, best.case, best.batch)
                 ratio = best.gflops / best.baseline_gflops

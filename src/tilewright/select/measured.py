@@ -1,6 +1,7 @@
 """What tables say, as arrays: measured times of kernels and configs by problem, and how far the cost model was off.
 
-Problems are grouped by orders and element types: bias and activation do not matter to the speed.
+Problems are grouped by orders and element types: bias and activation do not matter to the speed. Neither does the
+precision that a problem promises: it decides which kernels' times count.
 """
 
 import math
@@ -15,7 +16,7 @@ from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import PROMISES, Config, Kernel
 from tilewright.problem import Problem
 from tilewright.tables.cover import NEAR, fewest
 
@@ -216,9 +217,12 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
 
 
 @lru_cache
-def measured(device: str, capability: tuple[int, int]) -> dict[Case, Measured]:
-    """What `tables_of` a GPU say, by case. On a problem that the user measured, only what the user did counts."""
-    return by_case(tables_of(device, capability), find_gpu(device, capability))
+def measured(device: str, capability: tuple[int, int], promise: str | None) -> dict[Case, Measured]:
+    """What `tables_of` a GPU say of kernels that keep a promise, by case.
+
+    On a problem that the user measured, only what the user did counts.
+    """
+    return by_case(tables_of(device, capability), find_gpu(device, capability), promise)
 
 
 @lru_cache
@@ -228,14 +232,14 @@ def shipped_factors(dtype: str) -> dict[str, float]:
 
     found: dict[str, float] = {}
     for table in store.shipped():
-        for case, known in by_case([table], find_gpu(table.gpu, table.capability)).items():
+        for case, known in by_case([table], find_gpu(table.gpu, table.capability), PROMISES[-1]).items():
             if case.factors == dtype:
                 found = known.factors() | found
     return found
 
 
-def by_case(tables: Iterable["Table"], gpu: Gpu) -> dict[Case, Measured]:
-    """What tables say, by case; on a problem that is in several, what the first of them says."""
+def by_case(tables: Iterable["Table"], gpu: Gpu, promise: str | None = None) -> dict[Case, Measured]:
+    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says."""
     from tilewright.tables.cases import posed  # noqa: PLC0415
 
     found: dict[Case, dict[object, tuple[Gpu, Problem, list[Entry]]]] = {}
@@ -244,7 +248,7 @@ def by_case(tables: Iterable["Table"], gpu: Gpu) -> dict[Case, Measured]:
         of = find_gpu(table.gpu, table.capability)
         in_table: set[object] = set()
         for entry in table.entries:
-            if entry.problem in seen:
+            if entry.problem in seen or not entry.keeps(promise):
                 continue
             in_table.add(entry.problem)
             problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)

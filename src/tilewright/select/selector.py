@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from operator import itemgetter
 
@@ -13,7 +14,7 @@ from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import DTYPES, Arithmetic, Problem
 from tilewright.select.measured import FAR, LENGTH, Case, Measured, identity, measured, shipped_factors
 
 _NEIGHBOURS = 16
@@ -58,8 +59,9 @@ def select(
     table, of the configs that did best on the nearest tabled ones the one that the cost model expects to be fastest,
     corrected by what each measured there. Far from all of them, and on GPUs without tables, the kernels' own configs
     are candidates too, corrected by what their kernels measured in the shipped tables.
-    A case that is in no table takes the candidates of the nearest that is. Never a kernel that rounds its operands, or
-    one that does not take them.
+    A case that is in no table takes the candidates of the nearest that is. Never a kernel that does not keep the
+    precision that the problem promises, or does not take its operands. The kernel of a precision that tables do not
+    have yet is picked where the cost model expects it to be faster than what they have.
 
     Args:
         problem: the product to compute.
@@ -89,15 +91,12 @@ def wide_form(
     """
     if not kernel.checks_terms or problem.k == 0:
         return None
-    return Choice(*_fastest(problem, capability, device, addresses, False, _may_be_wide))
+    plain = replace(problem, arithmetic=Arithmetic(problem.dtype, problem.result, "ieee"))
+    return Choice(*_fastest(plain, capability, device, addresses, False, lambda one: one.may_be_skipped))
 
 
 def _any(kernel: Kernel) -> bool:
     return True
-
-
-def _may_be_wide(kernel: Kernel) -> bool:
-    return kernel.precision is None and kernel.may_be_skipped
 
 
 def _fastest(
@@ -113,18 +112,23 @@ def _fastest(
         return _for_emulator(problem, addresses, may)
     sizes = Sizes.of(problem, addresses)
     case = Case.of(problem)
-    tables = measured(device, capability)
+    tables = measured(device, capability, problem.arithmetic.precision)
     known = tables.get(case) or _nearest(tables, case)
-    expected: list[_Expected] = []
+    guessed: list[_Expected] = []
+    if (asked := problem.arithmetic.precision) and not _has(known, asked):
+        found = _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c, may)
+        guessed = [one for one in found if one[3].precision == asked]
+    expected = guessed
     distance = math.inf
     if known is not None:
         takes = _Takes(problem, capability, addresses, may)
-        if case in tables and (row := known.rows.get(identity(sizes))) is not None:
+        if not guessed and case in tables and (row := known.rows.get(identity(sizes))) is not None:
             ranked = [known.choices[number][:2] for number in known.ranked(row)]
             taking = [choice for choice in ranked if takes[choice[0]]]
             if taking:
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
-        expected, distance = _between(known, sizes, takes, adds_c)
+        found, distance = _between(known, sizes, takes, adds_c)
+        expected += found
     if distance > FAR or all(one[1] for one in expected):  # the kernels' own configs are candidates too
         expected += _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c, may)
     if not expected:
@@ -181,15 +185,22 @@ def _untabled(
     takers = [one for one in KERNELS if may(one) and _refusal(one, problem, gpu.capability, addresses) is None]
     factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
-    # win over them.
+    # win over them, unless its precision is asked for.
     names = factors.keys() or {name for dtype in DTYPES for name in shipped_factors(dtype)}
     found: list[_Expected] = []
-    for kernel in [kernel for kernel in takers if kernel.name in names] or takers:
+    asked = problem.arithmetic.precision
+    tried = [kernel for kernel in takers if kernel.name in names or (asked and kernel.precision == asked)]
+    for kernel in tried or takers:
         factor, copies = factors.get(kernel.name, 1.0), adds_c and not kernel.takes.separate_c
         for config, model in _own(kernel, gpu):
             if cost := model.predict(sizes):
                 found.append((False, copies, cost.us * factor * _CAUTION, kernel, config))
     return found
+
+
+def _has(known: Measured | None, precision: str) -> bool:
+    """Whether kernels of a precision were measured."""
+    return known is not None and any(choice.kernel.precision == precision for choice in known.choices)
 
 
 @lru_cache
@@ -213,9 +224,13 @@ def _nearest(tables: dict[Case, Measured], case: Case) -> Measured | None:
 def _refusal(
     kernel: Kernel, problem: Problem, capability: tuple[int, int], addresses: Addresses
 ) -> TilewrightError | None:
-    """Why a kernel may not be picked; None where it runs on the GPU, takes the operands and rounds nothing."""
-    if kernel.precision is not None:
-        return DtypeError(f"{kernel.name} rounds its operands to {kernel.precision}")
+    """Why a kernel may not be picked; None where it runs on the GPU, takes the operands and keeps the precision.
+
+    Where k is 0 there is nothing to split.
+    """
+    promise = problem.arithmetic.precision
+    if not kernel.keeps(promise) or (kernel.split and not problem.k):
+        return kernel.broken(promise)
     if not _runs_on(kernel, capability, problem.dtype):
         return DtypeError(f"{kernel.name} does not run on compute capability {capability[0]}.{capability[1]}")
     return kernel.refusal(problem, addresses)
@@ -233,7 +248,7 @@ def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Address
 
 def _for_emulator(problem: Problem, addresses: Addresses, may: Callable[[Kernel], bool]) -> tuple[Kernel, Config]:
     def takes(kernel: Kernel) -> bool:
-        return may(kernel) and kernel.precision is None and kernel.refusal(problem, addresses) is None
+        return may(kernel) and kernel.keeps(problem.arithmetic.precision) and kernel.refusal(problem, addresses) is None
 
     for name in _EMULATED:
         kernel, overrides = resolve(name)

@@ -1,5 +1,10 @@
-"""A problem's case as text, and back: orders, element types and epilogue, as in 'NT float16->float16 bias+gelu'."""
+"""A problem's case as text, and back: orders, element types and epilogue, as in 'NT float16->float16 bias+gelu'.
 
+The precision that a problem promises is part of its case, 'NN float32:fp16x3', but not of that under which tables and
+journals keep measurements: it decides which kernels may be picked, and not how long one takes.
+"""
+
+from dataclasses import replace
 from typing import Literal
 
 from tilewright.errors import ProblemError
@@ -13,18 +18,26 @@ def posed(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
 
     Raises:
         ProblemError: the text is no case, or a size is out of range.
-        DtypeError: an element type is unknown.
+        DtypeError: an element type is unknown, or does not go with the precision.
     """
     layout, *others = case.split(" ")
     if not 1 <= len(others) <= 2:
         raise ProblemError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
-    factors, arrow, result = others[0].partition("->")
+    typed, arrow, result = others[0].partition("->")
+    factors, _, precision = typed.partition(":")
     bias, activation = None, None
     for part in others[1].split("+") if len(others) > 1 else ():
         if part in _BIASES:
             bias = _BIASES[part]
         else:
             activation = part
-    arithmetic = Arithmetic(factors, result) if arrow else Arithmetic(factors)
+    arithmetic = Arithmetic(factors, result if arrow else "float32", precision or None)
     a, b = orders(layout)
     return Problem(m, n, k, arithmetic, batch, a, b, epilogue=Epilogue(bias, activation))
+
+
+def timed_case(problem: Problem) -> str:
+    """The case under which tables and journals keep what was measured on a problem."""
+    if problem.arithmetic.precision is None:
+        return problem.case
+    return replace(problem, arithmetic=replace(problem.arithmetic, precision=None)).case

@@ -1,16 +1,20 @@
 """The format of tuned tables: one file a GPU, versioned, checked as it is read, written whole or not at all."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from tilewright.errors import RecordsError
+from tilewright.errors import KernelNotFoundError, RecordsError
 from tilewright.files import json_kind, save
+from tilewright.kernels import find
 from tilewright.kernels.old_configs import completed, upgraded
+from tilewright.kernels.spec import PROMISES
 from tilewright.problem import Problem
+from tilewright.tables.cases import timed_case
 from tilewright.tables.cover import does_for, fewest
 
 FORMAT = 2
@@ -58,7 +62,7 @@ class Entry(_Measured):
 
     batch: int = Field(default=1, ge=0)
     case: str = Field(pattern=r"^[NT]{2} \w+(->\w+)?( [\w+]+)?$")
-    """Orders, element types and epilogue, as `Problem.case` has them."""
+    """Orders, element types and epilogue, as `timed_case` has them."""
 
     def completed(self) -> "Entry":
         """The same, parameters that came after it at their defaults, where a kernel still has such a config."""
@@ -82,8 +86,15 @@ class Entry(_Measured):
 
     @property
     def accurate(self) -> bool:
-        """Whether its error is known to be at most `ACCURATE_WITHIN` times cuBLAS's, or not known at all."""
-        return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN
+        """Whether its error is known to be at most `ACCURATE_WITHIN` times cuBLAS's, or not known at all.
+
+        A kernel that keeps less than float32's promise counts as accurate: it is picked only where that is asked for.
+        """
+        return self.error_ratio is None or self.error_ratio <= ACCURATE_WITHIN or not self.keeps(None)
+
+    def keeps(self, promise: str | None) -> bool:
+        """Whether its kernel keeps what a problem promises: `Kernel.keeps`. One that no longer exists does."""
+        return promise in _kept_by(self.kernel)
 
     @property
     def time_us(self) -> float:
@@ -145,29 +156,48 @@ class Table(_Model):
 
     def holds(self, problem: Problem) -> bool:
         """Whether there are entries of a problem's sizes, batch and case."""
-        wanted = (problem.m, problem.n, problem.k, problem.batch, problem.case)
+        wanted = (problem.m, problem.n, problem.k, problem.batch, timed_case(problem))
         return any(entry.problem == wanted for entry in self.entries)
 
     def merged(self, entries: Iterable[Entry]) -> "Table":
         """This table with newer entries: each replaces the one of its problem, kernel and config.
 
-        What is slower than `KEEP_WITHIN` or `KEEP_NEAR` times the fastest on its problem is left out.
+        What is slower than `KEEP_WITHIN` or `KEEP_NEAR` times the fastest on its problem is left out, unless that is
+        of a kernel which may not be picked where a stricter precision is asked for.
         """
         by_identity = {entry.identity: entry for entry in (*self.entries, *entries)}
         ranked = sorted(by_identity.values(), key=_rank)
-        best = best_by_problem(ranked)
-        firsts: dict[tuple[_Problem, str], Entry] = {}
-        for entry in ranked:
-            firsts.setdefault((entry.problem, entry.kernel), entry)
-        useful = set(fewest(does_for((entry.problem, entry.choice, entry.accurate, entry.time_us) for entry in ranked)))
-
-        def within(entry: Entry) -> float:
-            first = firsts[entry.problem, entry.kernel] is entry
-            return KEEP_WITHIN if first or entry.choice in useful else KEEP_NEAR
-
-        kept = [entry for entry in ranked if entry.gflops * within(entry) >= best[entry.problem].gflops]
+        kernels = {entry.kernel for entry in ranked}
+        keeping = dict.fromkeys(frozenset(name for name in kernels if one in _kept_by(name)) for one in PROMISES)
+        near = [_near_the_fastest([entry for entry in ranked if entry.kernel in names]) for names in keeping]
+        kept = list({entry.identity: entry for some in near for entry in some}.values())
         kept.sort(key=lambda entry: (entry.case, entry.work, entry.problem, -entry.gflops))
         return self.model_copy(update={"entries": tuple(kept)})
+
+
+@lru_cache
+def _kept_by(kernel: str) -> tuple[str | None, ...]:
+    """The promises that a kernel keeps; all of them where there is no such kernel any more."""
+    try:
+        found = find(kernel)
+    except KernelNotFoundError:
+        return PROMISES
+    return tuple(promise for promise in PROMISES if found.keeps(promise))
+
+
+def _near_the_fastest(ranked: Sequence[Entry]) -> list[Entry]:
+    """Those of entries, the best first, that are not much slower than the fastest on their problem."""
+    best = best_by_problem(ranked)
+    firsts: dict[tuple[_Problem, str], Entry] = {}
+    for entry in ranked:
+        firsts.setdefault((entry.problem, entry.kernel), entry)
+    useful = set(fewest(does_for((entry.problem, entry.choice, entry.accurate, entry.time_us) for entry in ranked)))
+
+    def within(entry: Entry) -> float:
+        first = firsts[entry.problem, entry.kernel] is entry
+        return KEEP_WITHIN if first or entry.choice in useful else KEEP_NEAR
+
+    return [entry for entry in ranked if entry.gflops * within(entry) >= best[entry.problem].gflops]
 
 
 class _OldEntry(_Measured):

@@ -10,6 +10,10 @@ from tilewright.errors import TilewrightError
 from tilewright.problem import DTYPES, Arithmetic, Problem, Side
 from tilewright.select.gain import Gain, expected_gain
 from tilewright.shapes import View, formulate
+from tilewright.torch.library import PRECISION
+
+Asked = Callable[[], Any]
+"""Gives the options by which the launcher knows a float32 product now; False where PyTorch is to compute it."""
 
 Expect = Callable[[Problem, Any], Gain | None]
 """The gain that is expected of a problem on a device of PyTorch."""
@@ -36,7 +40,7 @@ class Product(NamedTuple):
 class Decision:
     """Where products of a kind run, and how many did."""
 
-    __slots__ = ("calls", "gain", "missed", "ours", "problem", "role", "stock_calls", "tensor_float", "why")
+    __slots__ = ("asked", "calls", "gain", "missed", "ours", "problem", "role", "stock_calls", "why")
 
     def __init__(
         self,
@@ -44,14 +48,15 @@ class Decision:
         problem: Problem | None = None,
         gain: Gain | None = None,
         role: Literal["c", "bias", None] = None,
+        asked: Asked = lambda: None,
     ) -> None:
         self.why, self.problem, self.gain = why, problem, gain
         self.role = role
         """What is added is to `matmul`; None where nothing is."""
         self.ours = not why
         """Whether they run here."""
-        self.tensor_float = problem is not None and problem.dtype == "float32"
-        """Whether PyTorch may be allowed to round the factors to TF32."""
+        self.asked = asked
+        """What a float32 product asks in every call, since PyTorch may be told to compute it in another precision."""
         self.calls = self.stock_calls = self.missed = 0
         """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
 
@@ -65,6 +70,11 @@ class Decision:
         ):
             self.refuse("the compiled launcher does not know it")
 
+    @property
+    def asks(self) -> bool:
+        """Whether calls ask: of factors of another type there is nothing to ask."""
+        return self.problem is not None and self.problem.dtype == "float32"
+
     def refuse(self, why: str) -> None:
         """Leave them to PyTorch from now on."""
         self.ours, self.why = False, why
@@ -76,10 +86,11 @@ def expect(problem: Problem, device: Any) -> Gain | None:
     return expected_gain(problem, capability, torch.cuda.get_device_name(device))
 
 
-def decide(product: Product, expected: Expect) -> Decision:
+def decide(product: Product, expected: Expect, asked: Asked) -> Decision:
     """Where products like this one run: here, where nothing would be copied first and the expected gain is at least 1.
 
-    What PyTorch would refuse stays with PyTorch, which says why.
+    What PyTorch would refuse stays with PyTorch, which says why. The gain of a float32 product is that in the precision
+    that is asked for now.
     """
     a, b, addend, out, beta = product
     shape = (*a.shape[:-1], *b.shape[-1:])
@@ -94,9 +105,11 @@ def decide(product: Product, expected: Expect) -> Decision:
         side = None if c is not None or beta != 1 or len(shape) != 2 else _side(addend, shape)
         if c is None and (side is None or not addend.is_contiguous()):
             return Decision("what is added is neither a matrix nor a bias without gaps")
+    options = asked() if name == "float32" else None
+    arithmetic = Arithmetic(name, name, options[PRECISION] if options else None)
     try:
         target, third = (None if one is None else _view(one) for one in (out, c))
-        form = formulate(_view(a), _view(b), target, third, side, Arithmetic(name, name), None)
+        form = formulate(_view(a), _view(b), target, third, side, arithmetic, None)
     except TilewrightError as error:
         return Decision(str(error))
     problem = form.problem
@@ -108,7 +121,7 @@ def decide(product: Product, expected: Expect) -> Decision:
     if gain is None:
         return Decision("nothing like it was measured", problem)
     why = "" if gain.ratio >= 1 else "cuBLAS is expected to be faster"
-    return Decision(why, problem, gain, "bias" if side else None if c is None else "c")
+    return Decision(why, problem, gain, "bias" if side else None if c is None else "c", asked)
 
 
 def _side(bias: Any, shape: Sequence[int]) -> Side | None:

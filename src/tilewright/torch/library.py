@@ -16,7 +16,7 @@ LIBRARY = torch.library.Library("tilewright", "DEF")
 # Any layout will do for the operands, so a compiler need not copy them to another.
 LIBRARY.define(
     "matmul(Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, float alpha=1.0, float beta=0.0, "
-    "str? activation=None, ScalarType? out_dtype=None) -> Tensor",
+    "str? activation=None, ScalarType? out_dtype=None, str? precision=None) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout),
 )
 
@@ -43,6 +43,7 @@ class Arguments(NamedTuple):
     beta: float = 0.0
     activation: str | None = None
     out_dtype: Any = None
+    precision: str | None = None
 
 
 def beside_result(bias: Any, a: Any, b: Any) -> Any:
@@ -60,14 +61,19 @@ def launched(
     beta: float = 0.0,
     activation: str | None = None,
     out_dtype: Any = None,
+    precision: str | None = None,
 ) -> Any:
     """The product by the compiled launcher; None where that does not know the call, or somebody records it."""
     if on_gpu.fast is None:
         return None
-    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, options_of(activation, out_dtype))
+    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, options_of(activation, out_dtype, precision))
     return None if result is on_gpu.miss else result
 
 
-def options_of(activation: str | None, out_dtype: Any) -> Any:
+PRECISION = 2
+"""Where the precision is among the launcher's options."""
+
+
+def options_of(activation: str | None = None, out_dtype: Any = None, precision: str | None = None) -> Any:
     """What the launcher is to know calls by, as `tilewright.matmul` has it."""
-    return None if activation is None and out_dtype is None else (out_dtype, activation, None, None)
+    return None if activation is out_dtype is precision is None else (out_dtype, activation, precision, None, None)

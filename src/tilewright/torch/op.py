@@ -20,7 +20,7 @@ from tilewright import front
 from tilewright.arrays.torch import numpy_name
 from tilewright.calls import Request, dtype_name, missing_c
 from tilewright.errors import ArrayError, DtypeError
-from tilewright.problem import DTYPES, Epilogue, Scalars
+from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, promise_of
 from tilewright.shapes import check_shapes
 from tilewright.torch import batching, gradients
 from tilewright.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op, options_of
@@ -37,6 +37,7 @@ def matmul(
     beta: float = 0.0,
     bias: Any = None,
     activation: str | None = None,
+    precision: str | None = None,
     kernel: Any = None,
     config: Any = None,
     engine: Any = None,
@@ -56,10 +57,10 @@ def matmul(
     for name, array in (("a", a), ("b", b), ("bias", bias), ("c", c)):
         if not isinstance(array, torch.Tensor) and (array is not None or name in ("a", "b")):
             raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
-    scalars = Scalars.checked(alpha, beta)
+    scalars, promise = Scalars.checked(alpha, beta), promise_of(precision)
     dtype = dtype_name(out_dtype) or (None if out is None else dtype_name(out.dtype))
     typed = None if dtype is None else getattr(torch, dtype)
-    result = matmul_op(a, b, bias, c, scalars.alpha, scalars.beta, activation, typed)
+    result = matmul_op(a, b, bias, c, scalars.alpha, scalars.beta, activation, typed, promise)
     if out is None:
         return result
     _check_out(out, result, (a, b, bias, c))
@@ -79,15 +80,15 @@ def _check_out(out: Any, result: Any, operands: Any) -> None:
 def _multiply(*arguments: Any) -> Any:
     if (result := launched(*arguments)) is not None:
         return result
-    a, b, bias, c, alpha, beta, activation, out_dtype = Arguments(*arguments)
+    a, b, bias, c, alpha, beta, activation, out_dtype, precision = Arguments(*arguments)
     arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
-    request = Request.of(out_dtype, activation, None, None, None)
-    return front.multiply(request, arrays, Scalars(alpha, beta), options_of(activation, out_dtype))
+    request = Request.of(out_dtype, activation, precision, None, None, None)
+    return front.multiply(request, arrays, Scalars(alpha, beta), options_of(activation, out_dtype, precision))
 
 
 def _shape_of(*arguments: Any) -> Any:
     """A new tensor as the result is, whose elements nobody knows."""
-    a, b, bias, c, _, beta, activation, out_dtype = Arguments(*arguments)
+    a, b, bias, c, _, beta, activation, out_dtype, precision = Arguments(*arguments)
     result = a.dtype if out_dtype is None else out_dtype
     for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
         if array is not None and (array.dtype != dtype or numpy_name(dtype) not in DTYPES):
@@ -95,7 +96,8 @@ def _shape_of(*arguments: Any) -> Any:
                 f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(DTYPES)}: "
                 f"got {numpy_name(array.dtype)}"
             )
-    Epilogue(activation=activation)  # refuses one that is unknown
+    Arithmetic(numpy_name(a.dtype), numpy_name(result), precision)  # these refuse what is unknown
+    Epilogue(activation=activation)
     if beta != 0 and c is None:
         raise missing_c(beta)
     shape = check_shapes(a.shape, b.shape, None if bias is None else bias.shape, c=None if c is None else c.shape)
@@ -103,7 +105,10 @@ def _shape_of(*arguments: Any) -> Any:
 
 
 def _autocast(device: str, key: str) -> Callable[..., Any]:
-    """Products under autocast: factors in autocast's type, as torch.mm casts them; bias and c in the result's."""
+    """Products under autocast: factors in autocast's type, as torch.mm casts them; bias and c in the result's.
+
+    A precision is of float32 factors, so it has no say where they are cast to another type.
+    """
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
 
     def cast(array: Any, dtype: Any) -> Any:
@@ -115,7 +120,9 @@ def _autocast(device: str, key: str) -> Callable[..., Any]:
         result = dtype if call.out_dtype is None else call.out_dtype
         bias, c = (None if array is None else cast(array, result) for array in (call.bias, call.c))
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            return matmul_op(*call._replace(a=cast(call.a, dtype), b=cast(call.b, dtype), bias=bias, c=c))
+            a, b = cast(call.a, dtype), cast(call.b, dtype)
+            precision = call.precision if dtype == torch.float32 else None
+            return matmul_op(*call._replace(a=a, b=b, bias=bias, c=c, precision=precision))
 
     return matmul
 

@@ -1,7 +1,7 @@
 """What ran where while products of PyTorch were routed."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from tilewright.torch.decisions import Decision
 
@@ -25,18 +25,17 @@ class Report(tuple[Row, ...]):
     """Rows, those that saved most first; as text, a table."""
 
     @classmethod
-    def of(cls, decisions: Mapping[str, Mapping[Any, Decision]]) -> "Report":
-        """What decisions by operator counted."""
+    def of(cls, decisions: Iterable[tuple[str, Decision]]) -> "Report":
+        """What decisions counted, each with its operator."""
         calls: dict[tuple[str, str, str, str], tuple[int, float]] = {}
-        for operator, kinds in decisions.items():
-            for one in tuple(kinds.values()):
-                problem = f"{one.problem.shape} {one.problem.case}" if one.problem else ""
-                saved = one.calls * one.gain.saved_us if one.gain else 0.0
-                ours = "tilewright", "", one.calls, saved
-                theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
-                for where, why, count, gained in (ours, theirs):
-                    before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
-                    calls[operator, problem, where, why] = before + count, saved_before + gained
+        for operator, one in decisions:
+            problem = f"{one.problem.shape} {one.problem.case}" if one.problem else ""
+            saved = one.calls * one.gain.saved_us if one.gain else 0.0
+            ours = "tilewright", "", one.calls, saved
+            theirs = "PyTorch", one.why or _AFTER_ALL, one.stock_calls, 0.0
+            for where, why, count, gained in (ours, theirs):
+                before, saved_before = calls.get((operator, problem, where, why), (0, 0.0))
+                calls[operator, problem, where, why] = before + count, saved_before + gained
         rows = [Row(*key[:3], count, saved, key[3]) for key, (count, saved) in calls.items() if count]
         return cls(sorted(rows, key=lambda row: (-row.saved_us, -row.calls)))
 

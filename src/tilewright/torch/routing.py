@@ -25,16 +25,15 @@ from tilewright.calls import Request
 from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
 from tilewright.errors import LibraryError, ProblemError, TilewrightError
-from tilewright.problem import Scalars
-from tilewright.torch.decisions import Decision, Expect, Product, decide, expect
+from tilewright.problem import Scalars, promise_of
+from tilewright.torch.decisions import Asked, Decision, Expect, Product, decide, expect
+from tilewright.torch.library import PRECISION, options_of
 from tilewright.torch.report import Report
 from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.torch.shortcut import load as load_shortcut
 
 _KEY = "CUDA"
 """Of PyTorch's dispatcher: the kernels for tensors on a GPU."""
-
-_PLAIN = Request.of(None, None, None, None, None)
 
 _Decisions = dict[Any, Decision]
 _Kernel = Callable[..., Any]
@@ -47,12 +46,13 @@ _precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # torch
 class Routes:
     """Kernels to replace PyTorch's with, and the decisions that they made, which outlive the replacement."""
 
-    def __init__(self, key: str, expected: Expect) -> None:
+    def __init__(self, key: str, expected: Expect, precision: str | None) -> None:
         """Make them; `install` puts them in place.
 
         Args:
             key: of the dispatcher: CUDA, or CPU in tests.
             expected: gives the gain of a problem.
+            precision: as `enable` takes it.
 
         Raises:
             LibraryError: this PyTorch cannot call a kernel that was replaced.
@@ -67,12 +67,12 @@ class Routes:
         if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
             return  # this PyTorch was built without CUDA
         module = load_shortcut()
-        decided = _decided_by(module)
+        decided, asked = _decided_by(module), _asked_by(precision)
         for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
                 stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
-                self._kernels[variant] = make(stock, decisions, expected, decided)
+                self._kernels[variant] = make(stock, decisions, expected, asked, decided)
         if module is not None:
             self._shortcut = module.Shortcut(key, tuple(self._kernels))
 
@@ -124,25 +124,31 @@ def _decided_by(module: ShortcutModule | None) -> _Decided:
             return
         if known is not on_gpu.fast and (built := launcher.load()) is not None:
             known = on_gpu.fast
-            module.launch_by(known, built.API, torch.Tensor, _may_round)
-        module.take(decision, ADDENDS[decision.role], decision.tensor_float)
+            module.launch_by(known, built.API, torch.Tensor)
+        module.take(decision, ADDENDS[decision.role], decision.asks)
 
     return decided
 
 
-def _may_round() -> bool:
-    """Whether PyTorch may round the factors of float32 products."""
-    return bool(_precision("cuda", "matmul") == "tf32")
+def _asked_by(precision: str | None) -> Asked:
+    """What float32 products ask in each call: they stay with PyTorch while that may round their factors to TF32."""
+    own, ieee = options_of(precision=promise_of(precision)), options_of(precision="ieee")
+    options = {"tf32": False, "ieee": ieee if precision is None else own}
+
+    def asked() -> Any:
+        return options.get(_precision("cuda", "matmul"), own)
+
+    return asked
 
 
-def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, decided: _Decided) -> _Kernel:
+def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, asked: Asked, decided: _Decided) -> _Kernel:
     """A kernel for a @ b."""
 
     def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = decide(Product(a, b, None, out), expected)
+            decision = decisions[kind] = decide(Product(a, b, None, out), expected, asked)
         if decision.ours and (result := _ours(decision, decided, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.stock_calls += 1
@@ -154,7 +160,7 @@ def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, decided: _De
     return multiply
 
 
-def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, decided: _Decided) -> _Kernel:
+def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, asked: Asked, decided: _Decided) -> _Kernel:
     """A kernel for beta * addend + alpha * a @ b."""
 
     def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
@@ -162,7 +168,7 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, decided: _De
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, addend.shape, addend.stride(), beta, target
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected)
+            decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected, asked)
         if decision.ours:
             c = addend if decision.role == "c" else None
             bias = addend if decision.role == "bias" else None
@@ -185,7 +191,8 @@ def _ours(
     decision: Decision, decided: _Decided, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: Any, beta: Any
 ) -> Any:
     """The product by tilewright; None where PyTorch has to compute it after all."""
-    if decision.tensor_float and _may_round():
+    options = decision.asked() if decision.asks else None
+    if options is False:
         return None
     # Autograd calls this with gradients enabled, and has recorded what it needs.
     records = torch.is_grad_enabled()
@@ -194,9 +201,9 @@ def _ours(
     try:
         result = on_gpu.miss
         if on_gpu.fast is not None:
-            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, None)
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
         if result is on_gpu.miss:
-            result = _first(decision, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, alpha, beta)
+            result = _first(decision, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, alpha, beta, options)
         else:
             decided(decision)
     finally:
@@ -206,13 +213,14 @@ def _ours(
     return result
 
 
-def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any) -> Any:
+def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, options: Any) -> Any:
     """The product of a kind that the compiled launcher does not know."""
     if arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
         return None  # its code may not be loaded yet, which cannot be done into a graph
     decision.miss()
     try:
-        return front.multiply(_PLAIN, arrays, Scalars.checked(alpha, beta), None)
+        request = Request.of(None, None, options[PRECISION] if options else None, None, None, None)
+        return front.multiply(request, arrays, Scalars.checked(alpha, beta), options)
     except ProblemError:
         return None  # a scalar that is no number
     except TilewrightError as error:
@@ -221,34 +229,38 @@ def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any) ->
 
 
 _lock = threading.Lock()
-_routes: Routes | None = None
+_routes: dict[str | None, Routes] = {}
+"""By the precision that was asked for; one of them at most is installed."""
+
+_OFF = "off"
 
 
-def _switch(on: bool) -> bool:
-    """Replace PyTorch's kernels, or give them back; whether they were replaced before."""
-    global _routes
+def _switch(to: str | None) -> str | None:
+    """Replace PyTorch's kernels by those of a precision, or at `_OFF` give them back; what was so before."""
     with _lock:
-        before = _routes is not None and _routes.installed
-        if on and not before:
-            _routes = _routes or Routes(_KEY, expect)
-            _routes.install()
-        elif before and not on and _routes is not None:
-            _routes.remove()
+        before = next((precision for precision, routes in _routes.items() if routes.installed), _OFF)
+        if before != to and before != _OFF:
+            _routes[before].remove()
+        if before != to and to != _OFF:
+            if to not in _routes:
+                _routes[to] = Routes(_KEY, expect, to)
+            _routes[to].install()
         return before
 
 
 class Enabled(ContextDecorator):
     """What enable() returns: leaving it as a context restores what was before."""
 
-    def __init__(self) -> None:
-        self._before = _switch(True)
+    def __init__(self, precision: str | None) -> None:
+        self._precision = precision
+        self._before = _switch(precision)
 
     def __call__(self, function: Any) -> Any:
         _switch(self._before)  # as a decorator, it is to act while the function runs
         return super().__call__(function)
 
     def _recreate_cm(self) -> "Enabled":
-        return Enabled()
+        return Enabled(self._precision)
 
     def __enter__(self) -> "Enabled":
         return self
@@ -257,13 +269,22 @@ class Enabled(ContextDecorator):
         _switch(self._before)
 
 
-def enable() -> Enabled:
+def enable(precision: str | None = None) -> Enabled:
     """From now on, let tilewright multiply CUDA tensors of PyTorch where it is expected to be at least as fast.
 
     Matrix products are meant (mm, addmm, bmm, baddbmm, and what is made of them: matmul, @, linear, torch.nn.Linear),
     also backward, under autocast, and in what torch.compile made. What is expected comes from tables: see
     `tilewright.select.gain.expected_gain`. It is decided once for each combination of shapes, strides and element type,
-    for all GPUs of the process. All else stays with PyTorch, and so do float32 products while TF32 is allowed.
+    for all GPUs of the process. All else stays with PyTorch.
+
+    What PyTorch says of float32 products counts in every call: `torch.backends.cuda.matmul.fp32_precision`, which
+    `allow_tf32` and `torch.set_float32_matmul_precision` write too, and which follows that of `torch.backends.cudnn`
+    and `torch.backends` while it is "none", its default:
+
+    - "tf32": float32 products stay with PyTorch, whatever the precision given here.
+    - "ieee", which PyTorch has only where somebody set it, as by allow_tf32 = False: without a precision given here,
+      they are computed on CUDA cores alone, as `matmul` does with precision="ieee".
+    - "none": they keep float32's promise, by tensor cores where that is faster.
 
         tilewright.torch.enable()               # until disable()
 
@@ -273,14 +294,22 @@ def enable() -> Enabled:
         @tilewright.torch.enable()              # while the function runs
         def step(x): ...
 
-    It is one switch for the process, all threads included.
+    It is one switch for the process, all threads included; the last call's precision counts.
+
+    Args:
+        precision: what float32 products promise, as `tilewright.matmul` takes it. None follows PyTorch's settings.
+
+    Raises:
+        ProblemError: the precision is unknown.
+        LibraryError: this PyTorch is older than 2.9.
     """
-    return Enabled()
+    promise_of(precision)
+    return Enabled(precision)
 
 
 def disable() -> None:
     """Give PyTorch all of its products back."""
-    _switch(False)
+    _switch(_OFF)
 
 
 def report(*, reset: bool = False) -> Report:
@@ -291,12 +320,12 @@ def report(*, reset: bool = False) -> Report:
     Args:
         reset: whether to count from 0 again.
     """
-    if _routes is not None:
-        _routes.count()
-    decisions = {} if _routes is None else _routes.decisions
+    decisions: list[tuple[str, Decision]] = []
+    for routes in tuple(_routes.values()):
+        routes.count()
+        decisions += [(name, one) for name, kinds in routes.decisions.items() for one in tuple(kinds.values())]
     found = Report.of(decisions)
     if reset:
-        for kinds in decisions.values():
-            for decision in kinds.values():
-                decision.calls = decision.stock_calls = 0
+        for _, decision in decisions:
+            decision.calls = decision.stock_calls = 0
     return found

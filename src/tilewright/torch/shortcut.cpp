@@ -47,7 +47,7 @@ struct Decided {
     PyObject* decision;
     bool ours;      // whether the launcher computes them, else PyTorch
     Addend addend;
-    bool exact;     // whether they stay with PyTorch while that may round their factors
+    bool asks;      // whether the decision is asked in each call by which options they are launched, if at all
 };
 
 // The same of a kind that is kept, until the end, and how many calls took the shortcut.
@@ -55,10 +55,10 @@ struct Known {
     PyObject* const decision;
     std::atomic<bool> ours;
     const Addend addend;
-    const bool exact;
+    const bool asks;
     std::atomic<long long> calls = 0;
 
-    explicit Known(const Decided& of) : decision(of.decision), ours(of.ours), addend(of.addend), exact(of.exact) {}
+    explicit Known(const Decided& of) : decision(of.decision), ours(of.ours), addend(of.addend), asks(of.asks) {}
 };
 
 // What this thread's call was decided as; without a decision where it was not.
@@ -67,8 +67,10 @@ thread_local Decided just_decided = {};
 // How products are launched: set by `launch_by`, read with the GIL held. Objects are never released.
 struct {
     const LaunchApi* api = nullptr;
-    PyObject *launcher, *tensor_type, *rounds;
+    PyObject *launcher, *tensor_type;
 } launching;
+
+PyObject* asked_name;  // of the decision's method
 
 class Gil {
 public:
@@ -77,6 +79,14 @@ public:
 
 private:
     const PyGILState_STATE state;
+};
+
+// A reference of its own, or null.
+struct Owned {
+    PyObject* const object;
+    explicit Owned(PyObject* one) : object(one) {}
+    ~Owned() { Py_XDECREF(object); }
+    Owned(const Owned&) = delete;
 };
 
 // False where the launcher takes no such elements.
@@ -117,11 +127,8 @@ struct Result {
 bool launch(const Known& known, torch::jit::Stack* stack, size_t count) {
     const Gil gil;
     if (launching.api == nullptr) return false;
-    if (known.exact) {
-        PyObject* const rounds = PyObject_CallNoArgs(launching.rounds);
-        if (rounds != Py_False) return Py_XDECREF(rounds), PyErr_Clear(), false;
-        Py_DECREF(rounds);
-    }
+    const Owned options(known.asks ? PyObject_CallMethodNoArgs(known.decision, asked_name) : Py_NewRef(Py_None));
+    if (options.object == nullptr || options.object == Py_False) return PyErr_Clear(), false;
     const c10::IValue* const values = stack->data() + stack->size() - count;
     const bool adds = count > 3;  // addend, a, b, beta, alpha; else a, b; and perhaps out
     const bool into = count == 3 || count == 6;
@@ -141,7 +148,8 @@ bool launch(const Known& known, torch::jit::Stack* stack, size_t count) {
         if (known.addend == MATRIX) scalars[1] = values[3].toScalar().toDouble();
     }
     Result result{a, b, {}};
-    const int status = launching.api->launch(launching.launcher, launching.tensor_type, tensors, scalars, Result::make, &result);
+    const int status = launching.api->launch(launching.launcher, launching.tensor_type, tensors, options.object, scalars,
+                                             Result::make, &result);
     if (status != LAUNCHED) {
         PyErr_Clear();  // the long way says it again
         return false;
@@ -343,20 +351,19 @@ PyObject* leave(PyObject*, PyObject* decision) {
 
 PyObject* take(PyObject*, PyObject* positional) {
     PyObject* decision;
-    int addend, exact;
-    if (!PyArg_ParseTuple(positional, "Oip", &decision, &addend, &exact)) return nullptr;
-    decide({Py_NewRef(decision), true, static_cast<Addend>(addend), exact != 0});
+    int addend, asks;
+    if (!PyArg_ParseTuple(positional, "Oip", &decision, &addend, &asks)) return nullptr;
+    decide({Py_NewRef(decision), true, static_cast<Addend>(addend), asks != 0});
     Py_RETURN_NONE;
 }
 
 PyObject* launch_by(PyObject*, PyObject* positional) {
-    PyObject *launcher, *api, *tensor_type, *rounds;
-    if (!PyArg_ParseTuple(positional, "OOOO", &launcher, &api, &tensor_type, &rounds)) return nullptr;
+    PyObject *launcher, *api, *tensor_type;
+    if (!PyArg_ParseTuple(positional, "OOO", &launcher, &api, &tensor_type)) return nullptr;
     const auto found = static_cast<const LaunchApi*>(PyCapsule_GetPointer(api, LAUNCH_CAPSULE));
     if (found == nullptr) return nullptr;
     launching.launcher = Py_NewRef(launcher);
     launching.tensor_type = Py_NewRef(tensor_type);
-    launching.rounds = Py_NewRef(rounds);
     launching.api = found;
     Py_RETURN_NONE;
 }
@@ -389,7 +396,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_shortcut", "Products of PyTorch w
 }  // namespace
 
 PyMODINIT_FUNC PyInit__shortcut() {
-    PyObject* created = PyModule_Create(&module);
+    asked_name = PyUnicode_InternFromString("asked");
+    PyObject* created = asked_name == nullptr ? nullptr : PyModule_Create(&module);
     PyObject* type = PyType_FromSpec(&spec);
     if (created == nullptr || type == nullptr || PyModule_AddObject(created, "Shortcut", type) < 0) return nullptr;
     return created;

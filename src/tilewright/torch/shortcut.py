@@ -3,7 +3,6 @@
 It is built at first use with this machine's C++ compiler, against the headers of the PyTorch that is installed.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -49,22 +48,22 @@ class ShortcutModule(Protocol):
     def leave(self, decision: Any) -> None:
         """Have calls like the one that this thread is in left to PyTorch from now on; its kernel says so last."""
 
-    def take(self, decision: Any, addend: int, exact: bool) -> None:
+    def take(self, decision: Any, addend: int, asks: bool) -> None:
         """Have calls like the one that this thread is in launched from now on, by what `launch_by` was told.
 
         Args:
-            decision: what counts.
+            decision: what counts, and says how: see `decisions.Decision.asked`.
             addend: what is added to the product: `ADDENDS`.
-            exact: whether they stay with PyTorch while that may round their factors.
+            asks: whether each call asks decision.asked() for the launcher's options, False of which leaves it to
+                PyTorch; else they have none.
         """
 
-    def launch_by(self, launcher: Any, api: Any, tensor_type: type, rounds: Callable[[], bool]) -> None:
+    def launch_by(self, launcher: Any, api: Any, tensor_type: type) -> None:
         """Say how calls are launched.
 
         Args:
             launcher, api: a launcher, and its module's `API`.
             tensor_type: PyTorch's tensors.
-            rounds: whether PyTorch may round the factors of float32 products.
         """
 
 

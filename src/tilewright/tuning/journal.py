@@ -15,6 +15,7 @@ from tilewright.kernels import spec
 from tilewright.kernels.old_configs import completed
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
+from tilewright.tables.cases import timed_case
 
 FORMAT = 2
 """Version of the format of lines. Those of format 1, of row-major products, are read too."""
@@ -43,7 +44,7 @@ class Trial(BaseModel):
     k: int
     batch: int = 1
     case: str
-    """Orders, element types and epilogue, as `Problem.case` has them."""
+    """Orders, element types and epilogue, as `timed_case` has them."""
     outcome: Outcome
     time_us: float | None = None
     """Median of the samples; of one short sample where it was stopped."""
@@ -171,7 +172,7 @@ class Journal:
 
     def of(self, device: str, kernels: dict[str, str], problem: Problem) -> list[Trial]:
         """The trials of a problem on a device, of kernels by name whose sources still have these digests."""
-        wanted = (problem.m, problem.n, problem.k, problem.batch, problem.case)
+        wanted = (problem.m, problem.n, problem.k, problem.batch, timed_case(problem))
         return [
             trial
             for trial in self._trials

@@ -15,6 +15,8 @@ from tilewright.errors import KernelNotFoundError, RecordsError, TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels.spec import PROMISES
+from tilewright.tables.cases import timed_case
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import KIND, Entry, Table, file_name
 from tilewright.tuning.journal import Trial, read, source_digest
@@ -69,7 +71,7 @@ def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Tabl
 
 
 def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
-    """Entries of what a GPU ran right, alpha and beta aside; of kernels that round their operands there are none.
+    """Entries of what a GPU ran right, alpha and beta aside; of kernels that keep no promise there are none.
 
     Of records that are one problem and config in today's parameters, the fastest counts.
     """
@@ -77,7 +79,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
     for record in records:
         kernel = record.picked or record.kernel
         plain = record.engine == "cuda" and (record.alpha, record.beta) == (1.0, 0.0)
-        if not (record.verified and plain and record.gflops and _exact(kernel)):
+        if not (record.verified and plain and record.gflops and _promising(kernel)):
             continue
         config = upgraded(kernel, record.config)
         if config is None:
@@ -87,7 +89,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
             n=record.n,
             k=record.k,
             batch=record.batch,
-            case=record.case,
+            case=timed_case(record.problem),
             kernel=kernel,
             config=dict(config),
             gflops=record.gflops,
@@ -127,15 +129,15 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
     ]
 
 
-def _exact(kernel: str) -> bool:
+def _promising(kernel: str) -> bool:
     try:
-        return find(kernel).precision is None
+        return find(kernel).keeps(PROMISES[-1])
     except KernelNotFoundError:
         return False
 
 
 def _current(trial: Trial) -> bool:
-    return _exact(trial.kernel) and source_digest(find(trial.kernel)) == trial.digest
+    return _promising(trial.kernel) and source_digest(find(trial.kernel)) == trial.digest
 
 
 def _gpu(run: Run) -> tuple[str, tuple[int, int]]:

@@ -74,8 +74,9 @@ def known(problem: Problem, engine: Engine) -> list[Choice]:
     by_name = {kernel.name: kernel for kernel in kernels}
     found = {kernel: [kernel.config(capability=engine.capability)] for kernel in kernels}
     for table in store.load(engine.device_name):
-        fastest = {entry.problem: entry.gflops for entry in sorted(table.entries, key=lambda entry: entry.gflops)}
-        for entry in table.entries:
+        entries = [entry for entry in table.entries if entry.keeps(problem.arithmetic.precision)]
+        fastest = {entry.problem: entry.gflops for entry in sorted(entries, key=lambda entry: entry.gflops)}
+        for entry in entries:
             if entry.dtype == problem.dtype and entry.gflops * _NEARLY_BEST >= fastest[entry.problem]:
                 config = upgraded(entry.kernel, entry.config)
                 if entry.kernel in by_name and config is not None:

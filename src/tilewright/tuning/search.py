@@ -14,6 +14,7 @@ from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.problem import Problem
+from tilewright.tables.cases import timed_case
 from tilewright.tuning import space
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.journal import Journal, Outcome, Trial, source_digest
@@ -253,7 +254,7 @@ class Search:
             n=problem.n,
             k=problem.k,
             batch=problem.batch,
-            case=problem.case,
+            case=timed_case(problem),
             outcome=outcome,
             note=note[:2000],
             at_s=round(self._before_s + time.monotonic() - self._start, 4),
@@ -278,14 +279,16 @@ class Search:
 
 
 def searchable(kernels: Sequence[Kernel], problem: Problem, capability: tuple[int, int] | None) -> list[Kernel]:
-    """Those kernels that a search for the fastest goes through: they run on the GPU, take the problem, round nothing.
+    """Those kernels that a search for the fastest goes through: they run on the GPU, take the problem, and keep what it
+    promises.
 
     Of kernels with one source and one relayout, which have the same configs, only the first.
     """
     found: dict[object, Kernel] = {}
+    promise = problem.arithmetic.precision
     for kernel in kernels:
         with contextlib.suppress(TilewrightError):
             kernel.check(problem)
-            if kernel.precision is None and (capability is None or kernel.runs_on(capability, problem.dtype)):
+            if kernel.keeps(promise) and (capability is None or kernel.runs_on(capability, problem.dtype)):
                 found.setdefault((kernel.source, kernel.relayouts), kernel)
     return list(found.values())

@@ -51,9 +51,10 @@ def series_of(record: Record) -> Series:
 
 
 def kind_of(record: Record) -> str:
-    """Its case, without 'NN', and with what factors are rounded to in place of their type."""
+    """Its case, without 'NN'. Where no precision was asked for, that of a kernel is in place of the factors' type."""
     case = record.case.removeprefix("NN ")
-    return case.replace(record.dtype, record.precision, 1) if record.precision else case
+    own = record.precision if record.promise is None and record.picked is None else None
+    return case.replace(record.dtype, own, 1) if own else case
 
 
 @dataclass(frozen=True)
