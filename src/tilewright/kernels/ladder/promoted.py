@@ -11,7 +11,9 @@ from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import split
 from tilewright.kernels.spec import Constraint, Kernel, Parameter
 
-PROMOTE = Parameter("PROMOTE", 64, (16, 32, 64, 128, 256), "k after which threads take over what tensor cores have made")
+PROMOTE = Parameter(
+    "PROMOTE", 64, (16, 32, 64, 128, 256), "k after which threads take over what tensor cores have made"
+)
 
 IN_STEPS = Constraint(
     lambda c: c.PROMOTE in (16, 32) or c.PROMOTE % warpgroups.LINE == 0,

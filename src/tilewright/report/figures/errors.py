@@ -1,5 +1,6 @@
 """Errors of ways to multiply, as lines over logarithmic axes: a panel for each kind of inputs."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ def _panel(panel: Panel, scale: LogScale, caption: str) -> Drawing:
     drawing.text(_LEFT + _WIDTH / 2, bottom + 34, caption, 11, fill=SOFT, anchor="middle")
     for line in panel.lines:
         places = [(scale.x(x), scale.y(y)) for x, y in line.points]
-        for (x1, y1), (x2, y2) in zip(places, places[1:], strict=False):
+        for (x1, y1), (x2, y2) in itertools.pairwise(places):
             drawing.line(x1, y1, x2, y2, line.color, 1.8, line.dash)
         for (at_x, at_y), (x, error) in zip(places, line.points, strict=True):
             drawing.circle(at_x, at_y, 3, line.color, f"{line.name}, {x:g}: {error:.2e}")

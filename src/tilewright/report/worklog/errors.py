@@ -170,7 +170,8 @@ class Errors:
     def against_k(self, ways: Sequence[str]) -> Drawing:
         """Errors of these ways over k."""
         panels = [
-            Panel(f"error, {inputs}", [Line(way, _COLORS[way], self._over_k(way, inputs)) for way in ways]) for inputs in INPUTS
+            Panel(f"error, {inputs}", [Line(way, _COLORS[way], self._over_k(way, inputs)) for way in ways])
+            for inputs in INPUTS
         ]
         return error_panels(panels, "k")
 
