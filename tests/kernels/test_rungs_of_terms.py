@@ -12,7 +12,7 @@ from tilewright.problem import Problem
 ENGINE = EmulatorEngine()
 UNIT = 2.0**-24
 ONE_PRODUCT = {"log-normal, wide", "outliers of 2^50", "sparse", "Vandermonde"}
-"""Inputs of which one product makes up most of some elements: float32 rounds it once, tensor cores cut off more often."""
+"""Inputs of which one product makes up most of some elements: float32 rounds that, tensor cores cut off later too."""
 
 promoting = pytest.mark.parametrize(
     ("name", "overrides"),
@@ -69,8 +69,8 @@ def test_terms_are_exact_where_float32_is(name, inputs, k):
 
 
 def test_without_promotion_long_sums_of_one_sign_drift_toward_zero():
-    """A stage's sum is as exact as float32's. Of longer ones every element comes out too small, and the error grows with
-    k, where that of float32 grows with its square root."""
+    """A stage's sum is as exact as float32's. Of longer ones every element comes out too small, and the error grows
+    with k, where that of float32 grows with its square root."""
     found, usual = {}, {}
     for k in (64, 1024, 4096):
         a, b = one_sign(k)

@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import activations
+from tilewright.analysis.accuracy import LEFT
 from tilewright.errors import ProblemError
 from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
-
-_TF32_INPUTS = 2.0**-11 * math.sqrt(2 / 7)
-"""Relative error of a product of random operands that were rounded to TF32: see `limit`."""
-
-_TWO_TERMS = math.sqrt(3) * 2.0**-16 / 7
-"""What three products of two bfloat16 terms each leave of a product of random operands: see `limit`."""
-
-_LEFT = {"tf32": _TF32_INPUTS, "bf16x3": _TWO_TERMS, "fp16x3": _TWO_TERMS / 64}
-"""By what factors are rounded to: the relative error of a product of random operands."""
 
 _ACTIVATION_UNITS = 8
 """Units of 2**-23 of a sum that computing an activation of it may err by."""
@@ -167,7 +159,7 @@ def limit(problem: Problem, precision: str | None = None) -> float:
     allowed = unit * (0.5 * math.sqrt(problem.k) + 4)
     if precision is not None or problem.dtype != "float32":
         allowed += unit * problem.k / 16
-    allowed += 2 * _LEFT.get(precision or "", 0.0)
+    allowed += 2 * LEFT.get(precision or "", 0.0)
     if problem.epilogue.activation:
         allowed = _STEEPEST * allowed + _ACTIVATION_UNITS * unit
     return allowed + _ROUNDING[problem.result]

@@ -178,6 +178,15 @@ class Split(NamedTuple):
     column of B and each `SCALED_K` k. The second term is scaled once more, by 2^11."""
 
 
+class Sums(NamedTuple):
+    """How a kernel adds up products of terms in tensor cores, from which its error follows (`analysis.accuracy`)."""
+
+    promote: int | None
+    """k after which threads add what tensor cores have made to sums of their own; None: after all of it."""
+    apart: bool = False
+    """Whether products of first terms have sums of their own; else they come after the others in the same ones."""
+
+
 class Workspace(NamedTuple):
     """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""
 
@@ -241,6 +250,8 @@ class Kernel:
     the pair: nothing is copied."""
     split: Split | None = None
     """What the engine splits A and B into, by the kernel `relayout`; None: the kernel reads them as they are."""
+    sums: Callable[[Config], Sums] | None = None
+    """How it adds up products of terms; None where it makes no such products."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     cluster: Callable[[Config], int] = lambda config: 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import split
-from tilewright.kernels.spec import Constraint, Kernel, Parameter
+from tilewright.kernels.spec import Constraint, Kernel, Parameter, Sums
 
 PROMOTE = Parameter(
     "PROMOTE", 64, (16, 32, 64, 128, 256), "k after which threads take over what tensor cores have made"
@@ -35,4 +35,5 @@ KERNEL: Kernel = replace(
         *split.KERNEL.constraints[-2:],
         IN_STEPS,
     ),
+    sums=lambda config: Sums(config.PROMOTE),
 )

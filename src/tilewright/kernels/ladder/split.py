@@ -7,7 +7,7 @@ Heinecke, 2019.
 from pathlib import Path
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter, Split
+from tilewright.kernels.spec import TMA_RUNG_ARGUMENTS, Config, Constraint, Kernel, Parameter, Split, Sums
 
 SPLIT = Split("bfloat16", 3)
 
@@ -42,4 +42,5 @@ KERNEL = Kernel(
     tensor_maps=warpgroups.boxes,
     relayouts=lambda config: (None, None),
     split=SPLIT,
+    sums=lambda config: Sums(promote=None),
 )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import RecordsError, nearest
@@ -166,6 +167,21 @@ class Errors:
             found = [self.find(way, _SPLIT, k) for way in ways]
             rows.append((k, *(cell for one in found for cell in (f"{one.error:.1e}", f"{100 * one.toward_zero:.0f}%"))))
         return table((f"k, {_SPLIT}", *heads), rows, "r" * (1 + len(heads)))
+
+    def predicted(self, kernel: str) -> str:
+        """A table of errors on normal inputs, as predicted and as they are, of what is drawn on a rung's page."""
+        inputs, depths = INPUTS[0], (64, 1024, DEPTHS[-1])
+        rows = []
+        for way in WAYS_OF[kernel]:
+            cells = []
+            for k in depths:
+                name, overrides = _KERNELS[way]
+                one = find(name)
+                error = error_in_order(k) if way == FLOAT32 else predicted_error(one, one.config(overrides), k)
+                cells += ["" if error is None else f"{error:.1e}", f"{self.find(way, inputs, k).error:.1e}"]
+            rows.append((way, *cells))
+        heads = [f"k = {k}: {what}" for k in depths for what in ("predicted", "found")]
+        return table((f"error, {inputs}", *heads), rows, "l" + "r" * len(heads))
 
     def against_k(self, ways: Sequence[str]) -> Drawing:
         """Errors of these ways over k."""

@@ -122,6 +122,7 @@ class Worklog:
             "measured": partial(facts.measured, kernel.name),
             "limits": partial(facts.limits, kernel.name),
             "signs": self.errors.signs,
+            "predicted": partial(self.errors.predicted, kernel.name),
             "times_error": self.errors.times,
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
