@@ -1,15 +1,14 @@
 // Rung 27, interleaved: while the threads of one consumer add, the tensor cores multiply for the other.
 //
 // Over rung 26 the roles are those of rung 22: a producer loads, two consumers multiply, and a block computes tile after tile.
-// In rung 26 the tensor cores rest whenever threads take over what they have made. Here the consumers' products wait for one
-// barrier each, and for nothing of the other consumer: when one adds, and when it waits for its next products to start, those
-// of the other fill the time. What should move: the time that the tensor cores wait, and bytes asked of global memory, since
-// both consumers read the same tiles of B.
+// In rung 26 the tensor cores rest whenever threads take over what they have made. Here neither consumer waits for the other,
+// so that the products of one are made while the other adds. What should move: the time that the tensor cores wait, and bytes
+// asked of global memory, since both consumers read the same tiles of B.
 //
-//   producer       | load 0 | load 1 |        | load 2 |        | load 3 |    ...
-//   consumer 0          | made = .. | sums += made | made = .. | sums += made | ...
-//   consumer 1                  | made = ..  | sums += made | made = .. | sums += made | ...
-//   tensor cores        |  of 0   |   of 1   |   of 0   |   of 1   |   of 0   | ...
+//   producer       | load 0 | load 1 |               | load 2     | load 3     | ...
+//   consumer 0              | made = ... | sums += made | made = ... | sums += made | ...
+//   consumer 1                           | made = ...   | sums += made | made = ... | sums += made | ...
+//   tensor cores            |    of 0    |     of 1     |    of 0    |     of 1     | ...
 
 #include <dynamic_shared.cuh>
 #include <mbarrier.cuh>
@@ -24,7 +23,7 @@ using Term = __nv_bfloat16;
 
 constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
-constexpr int ROWS = BM / CONSUMERS;  // of a consumer
+constexpr int ROWS = BM / CONSUMERS;  // of a consumer: as many as one instruction multiplies
 constexpr int TERMS = 3;
 constexpr int BK = LINE;
 constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits
@@ -85,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     take_registers<232>();
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        float sums[ROWS / 64][BN / 2] = {}, made[ROWS / 64][BN / 2];
+        float sums[BN / 2] = {}, made[BN / 2];
         for (int step = 0; step < steps; ++step, turn.next()) {
             const Tiles& from = shared->stages[turn.stage];
             barrier_wait(&shared->full[turn.stage], turn.parity);
@@ -99,13 +98,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                     for (int term = 0; term <= order; ++term) {
 #pragma unroll
                         for (int k = first; k < first + PART; k += 16) {
+                            const int first_row = warpgroup * ROWS;
+                            const MatrixDescriptor a = matrix_descriptor(from.A[term]) + (first_row * LINE_BYTES + k * 2);
                             const MatrixDescriptor b = matrix_descriptor(from.B[order - term], BLOCK_BYTES) + k * LINE_BYTES;
-#pragma unroll
-                            for (int i = 0; i < ROWS / 64; ++i) {
-                                const int row = warpgroup * ROWS + i * 64;
-                                const MatrixDescriptor a = matrix_descriptor(from.A[term]) + (row * LINE_BYTES + k * 2);
-                                multiply_async<Major::along_k, Major::across_k, Term>(made[i], a, b, adds);
-                            }
+                            multiply_async<Major::along_k, Major::across_k, Term>(made, a, b, adds);
                             adds = true;
                         }
                     }
@@ -115,16 +111,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 if (first + PART == BK && threadIdx.x % 32 == 0) barrier_arrive(&shared->empty[turn.stage]);
                 if ((step * BK + first + PART) % PROMOTE != 0 && step + 1 < steps) continue;
 #pragma unroll
-                for (int i = 0; i < ROWS / 64; ++i) {
-#pragma unroll
-                    for (int j = 0; j < BN / 2; ++j) sums[i][j] += made[i][j];
-                }
+                for (int i = 0; i < BN / 2; ++i) sums[i] += made[i];
             }
         }
-#pragma unroll
-        for (int i = 0; i < ROWS / 64; ++i) {
-            const int row = tile / tiles_n * BM + warpgroup * ROWS + 64 * i;
-            store_sums(C, ldc, M, N, row, tile % tiles_n * BN, alpha, sums[i], beta);
-        }
+        const int row = tile / tiles_n * BM + warpgroup * ROWS;
+        store_sums(C, ldc, M, N, row, tile % tiles_n * BN, alpha, sums, beta);
     }
 }

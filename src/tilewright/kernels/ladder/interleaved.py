@@ -34,7 +34,7 @@ KERNEL: Kernel = replace(
             "BM must be 128: each of two consumers multiplies 64 rows, and STAGES tiles of more take too much memory",
         ),
         *warpgroups.WHOLE_INSTRUCTIONS[1:],
-        split.KERNEL.constraints[-2],
+        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
         warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"),
         promoted.IN_STEPS,
     ),
