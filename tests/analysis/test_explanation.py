@@ -10,6 +10,7 @@ from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
 from tilewright.gpus import GPUS, gpu_named
 from tilewright.kernels import find
 from tilewright.problem import Arithmetic, Problem, Scalars
+from tilewright.report.explain_tables import roofline_words
 
 H200 = gpu_named("H200")
 
@@ -117,6 +118,15 @@ def test_what_binds_products_of_warpgroups(name, overrides, words):
     assert facts["bytes"]["tensor_maps"] == one.bytes.tiles
     assert facts["product"]["bytes"] == 128 * facts["product"]["wavefronts"] == facts["bytes"]["shared"]
     assert "sectors" not in facts["product"]
+
+
+def test_the_error_of_products_of_terms_is_told():
+    split, promoted, naive = (explained(name) for name in ("split", "promoted", "naive"))
+    assert split.error > 10 * promoted.error
+    assert to_json(split)["predicted_error"] == split.error
+    assert f"it should err by {split.error:.1e}; float32 in order by" in roofline_words(split)
+    assert naive.error is None
+    assert "should err" not in roofline_words(naive)
 
 
 def test_waves():

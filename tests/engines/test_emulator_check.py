@@ -29,7 +29,7 @@ def findings_of(name, shape=(24, 39, 35)):
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 FLIGHT = re.compile(
-    r"(__syncthreads|cluster_sync|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\(sums\);|"
+    r"(__syncthreads|cluster_sync|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\((sums|made)\);|"
     r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
 )
 
@@ -401,6 +401,8 @@ ORDERED = [
     Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("clusters", "clusters.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("pingpong", "pingpong.cu", {"BN": 64, "STAGES": 2}, (260, 152, 205), STORES),
+    Ordered("promoted", "promoted.cu", {"BN": 64, "STAGES": 2}, orders=FLIGHT),
+    Ordered("interleaved", "interleaved.cu", {"BN": 64}, (260, 150, 205), FLIGHT),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 
@@ -467,7 +469,7 @@ def test_an_early_refill_is_named(tmp_path):
     assert any("starts a copy to byte" in str(one) for one in found)
 
 
-@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong", "gemm_sm90"])
+@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong", "interleaved", "gemm_sm90"])
 def test_a_producer_must_give_its_registers(name, tmp_path):
     kernel = find(name)
     (tmp_path / kernel.source.name).write_text(kernel.source.read_text().replace("give_registers<40>();", ""))

@@ -182,6 +182,26 @@ VIOLATIONS["pingpong"] = [
     ({"STAGES": 7}, "STAGES tiles of A and of B, results and barriers must take at most 232448 bytes"),
     ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8"),
 ]
+OF_TERMS = "STAGES tiles of A and of B of three terms, and their barriers, must take at most 232448 bytes"
+VIOLATIONS["split"] = [
+    *WARPGROUPS,
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 4}, OF_TERMS),
+]
+VIOLATIONS["promoted"] = [
+    *WARPGROUPS,
+    ({"BM": 128, "STAGES": 2}, "BM*BN must be at most 12288"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 4}, OF_TERMS),
+    ({"PROMOTE": 48}, "PROMOTE must be 16, 32 or a multiple of 64"),
+]
+VIOLATIONS["interleaved"] = [
+    ({"BM": 64}, "BM must be 128"),
+    *WARPGROUPS[1:],
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 3}, OF_TERMS),
+    ({"PROMOTE": 96}, "PROMOTE must be 16, 32 or a multiple of 64"),
+]
 VIOLATIONS["gemm_sm90"] = [
     ({"BM": 192}, "BM must be a multiple of 64, with PINGPONG=0 of 128, at most 256"),
     ({"BN": 100}, "BN must be a multiple of 8*CLUSTER, at most 256"),

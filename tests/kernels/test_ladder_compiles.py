@@ -19,7 +19,8 @@ CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9,
 
 
 PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4, "clusters": 4, "pingpong": 2 * 4}
-"""Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k."""
+PRODUCTS |= dict.fromkeys(("split", "promoted", "interleaved"), 6 * 4)
+"""Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k, and each product of terms."""
 
 CASES = [
     (kernel, dtype, arch)
@@ -89,7 +90,17 @@ def test_machine_code_has_the_clusters_that_the_spec_says(cluster):
     assert attribute in code
 
 
-@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong"])
+@pytest.mark.parametrize("overrides", [{"PROMOTE": 16}, {"PROMOTE": 128}], ids=str)
+@pytest.mark.parametrize("name", ["promoted", "interleaved"])
+def test_sums_that_begin_anew_do_not_serialise_products(name, overrides):
+    """Within a stage, and held over several."""
+    kernel = find(name)
+    compiled = nvrtc.compile(kernel, kernel.config(overrides), Variant(True, False), "sm_90a")
+    assert "serialized" not in compiled.log
+    assert compiled.report.spill_bytes == 0
+
+
+@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong", "interleaved"])
 def test_register_budgets_hold_where_a_thread_has_few_sums(name):
     """ptxas ignores them where it is not told how many registers a block starts with."""
     kernel = find(name)

@@ -45,6 +45,9 @@ CONFIGS = {
     "persistent": [{"BN": 64}],
     "clusters": [{"BN": 64}, {"BN": 192, "STAGES": 3, "CLUSTER": 4}],
     "pingpong": [{"BN": 64}, {"BM": 64, "BN": 192, "STAGES": 3, "CLUSTER": 1}],
+    "split": [{"BM": 128, "STAGES": 2}],
+    "promoted": [{"PROMOTE": 16}, {"BM": 128, "BN": 64, "PROMOTE": 128}],
+    "interleaved": [{}, {"BN": 64, "PROMOTE": 128}],
 }
 # A kernel that takes several element types is run with another one for each of its configs.
 CASES = [

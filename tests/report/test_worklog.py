@@ -10,7 +10,7 @@ from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
 from tilewright.kernels import LADDER, find
 from tilewright.report.worklog import __main__ as command
-from tilewright.report.worklog import counted, pages, template
+from tilewright.report.worklog import counted, errors, pages, template
 from tilewright.report.worklog.counted import Counted, Group
 from tilewright.report.worklog.facts import RECORDS, Facts, problem_of
 from tilewright.report.worklog.metrics import METRICS
@@ -194,6 +194,33 @@ def test_counts_are_saved_and_read_back(tmp_path):
         counted.load(tmp_path / "none.json")
 
 
+# Errors.
+
+
+def test_errors_are_compared_and_their_signs_told():
+    found = errors.Errors(
+        [
+            errors.Sample(way=way, inputs="uniform [0, 1)", k=k, error=error, toward_zero=share)
+            for k in errors.DEPTHS
+            for way, error, share in ((errors.FLOAT32, 1e-7, 0.5), (errors.NEVER, 2e-8 * k, 0.99))
+        ]
+    )
+    assert found.times(errors.NEVER, errors.FLOAT32, "uniform [0, 1)", "16") == "3.2"
+    assert found.signs().splitlines()[2] == "| 16 | 1.0e-07 | 50% | 3.2e-07 | 99% |"
+    with pytest.raises(RecordsError, match="no way to multiply is called 'TF3'; did you mean 'TF32'"):
+        found.find("TF3", "normal", 16)
+    with pytest.raises(RecordsError, match="needs the error of TF32 on normal inputs at k = 16"):
+        found.find("TF32", "normal", 16)
+
+
+def test_a_file_of_errors_that_is_none_is_an_error(tmp_path):
+    (tmp_path / "errors.json").write_text("[{}]")
+    with pytest.raises(RecordsError, match="is not a file of errors"):
+        errors.load(tmp_path / "errors.json")
+    with pytest.raises(RecordsError, match=r"cannot read the errors in .*none.json"):
+        errors.load(tmp_path / "none.json")
+
+
 # The committed pages.
 
 
@@ -201,7 +228,7 @@ def test_counts_are_saved_and_read_back(tmp_path):
 def checkout(tmp_path, monkeypatch, request):
     """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
     root = request.config.rootpath
-    for path in (pages.TEXTS, *RECORDS, command.COUNTS):
+    for path in (pages.TEXTS, *RECORDS, command.COUNTS, command.ERRORS):
         copy = tmp_path / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (root / path).is_dir() else shutil.copy)(root / path, copy)
@@ -211,7 +238,8 @@ def checkout(tmp_path, monkeypatch, request):
 
 @pytest.fixture
 def worklog(checkout):
-    return pages.Worklog(Facts(Facts.load_runs(), counted.load(command.COUNTS)))
+    samples = errors.Errors(errors.load(command.ERRORS))
+    return pages.Worklog(Facts(Facts.load_runs(), counted.load(command.COUNTS)), samples)
 
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
@@ -250,6 +278,28 @@ def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, nam
         committed.ffma,
         committed.requested_bytes,
     ), "results/emulator/counts.json is out of date: run make docs"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("split", "errors"), ("promoted", "errors"), ("promoted", "promotion")])
+def test_committed_pictures_of_errors_are_those_of_the_samples(checkout, worklog, name, kind):
+    path = pages.FIGURES / pages.figure_name(find(name), kind)
+    assert (checkout / path).read_text() == worklog.figure(find(name), kind), f"{path} is out of date: run make docs"
+
+
+SAMPLES = [
+    (errors.FLOAT32, "normal", 256),
+    (errors.TF32, "|normal|", 64),
+    (errors.NEVER, "uniform [0, 1)", 1024),
+    (errors.PROMOTED.format(64), "normal", 512),
+]
+
+
+@pytest.mark.parametrize(("way", "inputs", "k"), SAMPLES)
+def test_the_committed_errors_are_those_of_the_kernels(request, way, inputs, k):
+    committed = errors.Errors(errors.load(request.config.rootpath / command.ERRORS)).find(way, inputs, k)
+    now = errors.sampled(way, inputs, k)
+    assert now.error == pytest.approx(committed.error, rel=1e-3), f"{command.ERRORS} is out of date: run make docs"
+    assert now.toward_zero == pytest.approx(committed.toward_zero, abs=0.01)
 
 
 def test_no_link_of_the_committed_pages_leads_nowhere(request):
@@ -292,10 +342,13 @@ def test_metrics_that_pages_show_exist_and_all_are_shown(request):
 def test_the_command_writes_everything(checkout, monkeypatch):
     committed = counted.load(command.COUNTS)
     monkeypatch.setattr(command, "counted", lambda kernel, config, problem: committed[kernel.name])
+    samples = errors.load(command.ERRORS)
+    monkeypatch.setattr(errors, "all_sampled", lambda: iter(samples))
     monkeypatch.setattr(pages.Worklog, "figure", lambda self, kernel, kind: f"<svg>{kernel.name} {kind}</svg>")
     shutil.rmtree(pages.FOLDER / "figures", ignore_errors=True)
     assert command.main() == 0
     assert counted.load(command.COUNTS) == committed
+    assert errors.load(command.ERRORS) == samples
     assert (pages.FIGURES / "10_warptiled_tiling.svg").read_text() == "<svg>warptiled tiling</svg>"
     assert (pages.FOLDER / "17_skinny.md").read_text() == (checkout / pages.FOLDER / "17_skinny.md").read_text()
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.analysis import traffic as counting
+from tilewright.analysis.accuracy import predicted_error
 from tilewright.analysis.cost import Cost, predict
 from tilewright.analysis.issue import Issue, issue
 from tilewright.analysis.machine_code import MachineCode, machine_code
@@ -98,6 +99,11 @@ class Explanation:
     def arithmetic(self) -> str:
         """What products are made in."""
         return self.kernel.precision or self.problem.dtype
+
+    @property
+    def error(self) -> float | None:
+        """Predicted relative error on random operands, of kernels that make products of terms."""
+        return predicted_error(self.kernel, self.config, self.problem.k)
 
     @property
     def on_tensor_cores(self) -> bool:
@@ -299,6 +305,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "edges": one.variant.edges,
         "aligned": one.variant.aligned,
         **groups,
+        "predicted_error": one.error,
         "ffma": operations.ffma if operations else None,
         "fmul": operations.fmul if operations else None,
         "fadd": operations.fadd if operations else None,

@@ -11,17 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import activations
+from tilewright.analysis.accuracy import LEFT
 from tilewright.errors import ProblemError
 from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
-
-_TF32_INPUTS = 2.0**-11 * math.sqrt(2 / 7)
-"""Relative error of a product of random operands that were rounded to TF32: see `limit`."""
-
-_TWO_TERMS = math.sqrt(3) * 2.0**-16 / 7
-"""What three products of two bfloat16 terms each leave of a product of random operands: see `limit`."""
-
-_LEFT = {"tf32": _TF32_INPUTS, "bf16x3": _TWO_TERMS, "fp16x3": _TWO_TERMS / 64}
-"""By what factors are rounded to: the relative error of a product of random operands."""
 
 _ACTIVATION_UNITS = 8
 """Units of 2**-23 of a sum that computing an activation of it may err by."""
@@ -149,7 +141,8 @@ def limit(problem: Problem, precision: str | None = None) -> float:
       2**-10 / sqrt(12) * x; over all of [-1, 1) that is 2**-11 / sqrt(7) of an element, in the root mean square. Errors
       of two factors are independent, so a product errs by sqrt(2) times that, and a sum by as much, however long it is:
       2.6e-4. Twice that is allowed. Operands that are cut off, and not rounded, err by more.
-    - bf16x6: three terms have all bits of an element, and threads add what tensor cores make: float16's limit.
+    - bf16x6: three terms have all bits of an element: float16's limit. Where threads add what tensor cores make, far
+      less is reached; six products in one sum (rung 25) come to 0.8 of it.
     - bf16x3: the second term is 2**-8 / sqrt(7) of an element in the root mean square, by the same reasoning as for
       TF32, and so is what it leaves of itself. So the square of that is left of each factor, and as much is the product
       of both second terms, which is not made: 3.8e-6 together. Twice that is allowed.
@@ -166,7 +159,7 @@ def limit(problem: Problem, precision: str | None = None) -> float:
     allowed = unit * (0.5 * math.sqrt(problem.k) + 4)
     if precision not in (None, "ieee") or problem.dtype != "float32":
         allowed += unit * problem.k / 16
-    allowed += 2 * _LEFT.get(precision or "", 0.0)
+    allowed += 2 * LEFT.get(precision or "", 0.0)
     if problem.epilogue.activation:
         allowed = _STEEPEST * allowed + _ACTIVATION_UNITS * unit
     return allowed + _ROUNDING[problem.result]

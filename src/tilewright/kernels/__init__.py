@@ -10,12 +10,15 @@ from tilewright.kernels.ladder import (
     coalesced,
     conflict_free,
     double_buffered,
+    interleaved,
     naive,
     padded,
     persistent,
     pingpong,
+    promoted,
     shared_tiled,
     specialised,
+    split,
     thread_tiled_1d,
     thread_tiled_2d,
     vectorized,
@@ -63,6 +66,9 @@ LADDER: tuple[Kernel, ...] = (
     persistent.KERNEL,
     clusters.KERNEL,
     pingpong.KERNEL,
+    split.KERNEL,
+    promoted.KERNEL,
+    interleaved.KERNEL,
 )
 
 KERNELS: tuple[Kernel, ...] = (

@@ -190,6 +190,15 @@ class Split(NamedTuple):
     `SCALED_K` rows of A, or columns of B, and as many k. The second term is scaled once more, by 2^11."""
 
 
+class Sums(NamedTuple):
+    """How a kernel adds up products of terms in tensor cores, from which its error follows (`analysis.accuracy`)."""
+
+    promote: int | None
+    """k after which threads add what tensor cores have made to sums of their own; None: after all of it."""
+    apart: bool = False
+    """Whether products of first terms have sums of their own; else they come after the others in the same ones."""
+
+
 class Workspace(NamedTuple):
     """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""
 
@@ -252,6 +261,8 @@ class Kernel:
     the pair: nothing is copied."""
     split: Split | None = None
     """What the engine splits A and B into, by the kernel `relayout`; None: the kernel reads them as they are."""
+    sums: Callable[[Config], Sums] | None = None
+    """How it adds up products of terms; None where it makes no such products."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     cluster: Callable[[Config], int] = lambda config: 1
@@ -333,8 +344,11 @@ class Kernel:
         return x * y * z
 
     def keeps(self, promise: str | None) -> bool:
-        """Whether its products keep a promise: `Arithmetic.precision` of a problem."""
-        return self.precision in _KEPT_BY[promise]
+        """Whether its products keep a promise: `Arithmetic.precision` of a problem.
+
+        Those of terms do where it notices what the terms cannot hold.
+        """
+        return self.precision in _KEPT_BY[promise] and (self.split is None or self.checks_terms)
 
     def broken(self, promise: str | None) -> DtypeError:
         """That it does not keep a promise, as an error."""

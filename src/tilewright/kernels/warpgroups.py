@@ -8,7 +8,9 @@ from tilewright.kernels.spec import Config, Constraint, Parameter, TensorBox, Ti
 from tilewright.kernels.takes import Takes
 
 TAKES = Takes(factors=("bfloat16",), results=("bfloat16",), least_capability=(9, 0), architectures=("sm_90a",))
-"""Of the rungs."""
+"""Of the rungs for bfloat16."""
+TAKES_FLOAT32 = Takes(least_capability=(9, 0), architectures=("sm_90a",))
+"""Of those whose factors are split into terms."""
 
 ITEM_BYTES = 2
 THREADS = 128

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from tilewright.analysis.accuracy import error_in_order
 from tilewright.analysis.explanation import Explanation
 from tilewright.analysis.roofline import ARITHMETIC, MEMORY
 from tilewright.analysis.traffic import Group
@@ -113,7 +114,7 @@ def roofline_table(explanation: Explanation) -> FittedTable:
 
 
 def roofline_words(explanation: Explanation) -> str:
-    """Traffic against the least possible, operations, and predicted against measured time."""
+    """Traffic against the least possible, operations, predicted time and error, and measured time."""
     one, words = explanation, []
     if one.bytes.least:
         verb = "Requests and tensor maps move" if one.bytes.tiles else "Requests touch"
@@ -126,6 +127,9 @@ def roofline_words(explanation: Explanation) -> str:
     if one.predicted:
         gflops = one.problem.gflops(one.predicted.us)
         words.append(f"The cost model expects {_time(one.predicted.us)}, {gflops:,.0f} GFLOP/s.")
+    if one.error:
+        usual = error_in_order(one.problem.k)
+        words.append(f"On random operands it should err by {one.error:.1e}; float32 in order by {usual:.1e}.")
     if one.measured:
         took = _time(one.measured.time_us(one.problem))
         words.append(f"Measured: {took}, {one.measured.gflops:,.0f} GFLOP/s ({one.measured.source}).")

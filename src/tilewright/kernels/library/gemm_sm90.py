@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, TensorBox
+from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox
 from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import Problem
 
@@ -149,6 +149,7 @@ def of_terms(
         tensor_maps=_boxes,
         relayouts=lambda config: (None, None),
         split=split,
+        sums=None if split is None else lambda config: Sums(config.PROMOTE, apart=True),
         overlaps=True,
         blocks=_blocks,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tilewright.gpus import Gpu
 from tilewright.kernels.spec import numbered
+from tilewright.report.figures.axes import LogScale, decade_above, decade_below, decades
 from tilewright.report.figures.palette import ink_on, lane_color
 from tilewright.report.figures.svg import ALARM, FAINT, INK, PAPER, SOFT, Drawing
 
@@ -53,7 +54,8 @@ def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str 
     peak = gpu.tflops * 1e3
     xs = [least, peak / max(roofs.values()) / 2, *(point.intensity for point in points)]
     ys = [peak * 1.5, peak / 20, *(point.gflops for point in points)]
-    scale = _Scale(_decade_below(min(xs)), _decade_above(max(xs)), _decade_below(min(ys)), max(ys))
+    ends = (decade_below(min(xs)), decade_above(max(xs)), decade_below(min(ys)), max(ys))
+    scale = LogScale(*ends, _LEFT, _TOP, _WIDTH, _HEIGHT)
     drawing = Drawing()
     _draw_axes(drawing, scale)
     for number, (name, gbs) in enumerate(roofs.items()):
@@ -81,7 +83,7 @@ def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str 
     return drawing
 
 
-def _draw_points(drawing: Drawing, points: Sequence[Point], scale: "_Scale", marked: str, last: int) -> None:
+def _draw_points(drawing: Drawing, points: Sequence[Point], scale: LogScale, marked: str, last: int) -> None:
     for point in sorted(points, key=lambda one: (one.name == marked, one.rung)):
         color = lane_color(point.rung - 1, last)
         x, y = scale.x(point.intensity), scale.y(point.gflops)
@@ -93,20 +95,20 @@ def _draw_points(drawing: Drawing, points: Sequence[Point], scale: "_Scale", mar
         drawing.text(x, y + 2.8, str(point.rung or ""), 8, fill=ink_on(color), anchor="middle", bold=True)
 
 
-def _in_inset(scale: "_Scale", point: Point) -> bool:
+def _in_inset(scale: LogScale, point: Point) -> bool:
     """Whether the enlarged part would hide a point."""
     x = (scale.x(point.intensity) - _LEFT) / _WIDTH - _INSET[0]
     y = (scale.y(point.gflops) - _TOP) / _HEIGHT - _INSET[1]
     return -0.05 < x < _INSET[2] + 0.05 and -0.05 < y < _INSET[3] + 0.05
 
 
-def _draw_inset(drawing: Drawing, crowd: Sequence[Point], scale: "_Scale", marked: str, last: int) -> None:
+def _draw_inset(drawing: Drawing, crowd: Sequence[Point], scale: LogScale, marked: str, last: int) -> None:
     """The fastest points again, enlarged."""
     left, top = _LEFT + _INSET[0] * _WIDTH, _TOP + _INSET[1] * _HEIGHT
     width, height = _INSET[2] * _WIDTH, _INSET[3] * _HEIGHT
     xs, ys = [point.intensity for point in crowd], [point.gflops for point in crowd]
     low_x, high_x, low_y, high_y = min(xs) / 1.2, max(xs) * 1.2, min(ys) / 1.1, max(ys) * 1.1
-    inset = _Scale(low_x, high_x, low_y, high_y, left, top, width, height)
+    inset = LogScale(low_x, high_x, low_y, high_y, left, top, width, height)
     x, y = scale.x(low_x), scale.y(high_y)
     drawing.rect(x, y, scale.x(high_x) - x, scale.y(low_y) - y, stroke=SOFT, stroke_width=0.7)
     drawing.line(x, scale.y(low_y), left, top, SOFT, 0.7, "3 3")
@@ -131,47 +133,15 @@ def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: i
     drawing.width = max(drawing.width, left + _COLUMNS[-1])
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """Logarithmic axes: their ends, and where a value lies."""
-
-    low_x: float
-    high_x: float
-    low_y: float
-    high_y: float
-    left: float = _LEFT
-    top: float = _TOP
-    width: float = _WIDTH
-    height: float = _HEIGHT
-
-    def x(self, value: float) -> float:
-        return self.left + self.width * math.log(value / self.low_x) / math.log(self.high_x / self.low_x)
-
-    def y(self, value: float) -> float:
-        return self.top + self.height * (1 - math.log(value / self.low_y) / math.log(self.high_y / self.low_y))
-
-
-def _draw_axes(drawing: Drawing, scale: _Scale) -> None:
+def _draw_axes(drawing: Drawing, scale: LogScale) -> None:
     bottom = _TOP + _HEIGHT
-    for value in _decades(scale.low_x, scale.high_x):
+    for value in decades(scale.low_x, scale.high_x):
         drawing.line(scale.x(value), _TOP, scale.x(value), bottom, "#eceff3", 1)
         drawing.text(scale.x(value), bottom + 15, f"{value:g}", 10, fill=SOFT, anchor="middle")
-    for value in _decades(scale.low_y, scale.high_y):
+    for value in decades(scale.low_y, scale.high_y):
         drawing.line(_LEFT, scale.y(value), _LEFT + _WIDTH, scale.y(value), "#eceff3", 1)
         drawing.text(_LEFT - 6, scale.y(value) + 4, f"{value:,.0f}", 10, fill=SOFT, anchor="end")
     drawing.rect(_LEFT, _TOP, _WIDTH, _HEIGHT, stroke=FAINT)
     caption = "FLOP for each byte that loads and stores ask of global memory"
     drawing.text(_LEFT + _WIDTH / 2, bottom + 34, caption, 11, fill=SOFT, anchor="middle")
     drawing.text(12, _TOP + _HEIGHT / 2, "GFLOP/s", 11, fill=SOFT, anchor="middle", rotate=-90)
-
-
-def _decades(low: float, high: float) -> list[float]:
-    return [10.0**power for power in range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)]
-
-
-def _decade_below(value: float) -> float:
-    return 10.0 ** math.floor(math.log10(value))
-
-
-def _decade_above(value: float) -> float:
-    return 10.0 ** math.ceil(math.log10(value))

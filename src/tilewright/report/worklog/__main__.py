@@ -1,4 +1,4 @@
-"""Makes the worklog anew: counts on the emulator, figures, pages.
+"""Makes the worklog anew: counts and errors on the emulator, figures, pages.
 
 Run as `python -m tilewright.report.worklog` from the root of a checkout (`make docs` does).
 """
@@ -9,11 +9,13 @@ from pathlib import Path
 from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
 from tilewright.kernels import LADDER
+from tilewright.report.worklog import errors
 from tilewright.report.worklog.counted import counted, save
 from tilewright.report.worklog.facts import Facts, problem_of
 from tilewright.report.worklog.pages import Worklog
 
 COUNTS = Path("results/emulator/counts.json")
+ERRORS = Path("results/emulator/errors.json")
 
 
 def main() -> int:
@@ -23,7 +25,9 @@ def main() -> int:
         facts = Facts(runs, {})
         counts = [counted(kernel, facts.config(kernel), problem_of(kernel)) for kernel in LADDER]
         save(COUNTS, counts)
-        worklog = Worklog(Facts(runs, {one.kernel: one for one in counts}))
+        samples = list(errors.all_sampled())
+        errors.save(ERRORS, samples)
+        worklog = Worklog(Facts(runs, {one.kernel: one for one in counts}), errors.Errors(samples))
         for path, text in (*worklog.figures(), *worklog.pages()):
             write_whole(path, text.encode())
     except (TilewrightError, OSError) as error:

@@ -15,6 +15,7 @@ from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.roofline import roofline_panel
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, share, speed
+from tilewright.report.worklog.errors import WAYS_OF, Errors
 from tilewright.report.worklog.facts import Facts, problem_of, shape_of
 from tilewright.report.worklog.template import Fill, excerpt, fill
 
@@ -29,14 +30,21 @@ _CAPTIONS = {
     "banks": "which bank of shared memory each lane asks, wavefront by wavefront",
     "tiling": "which block, warp and lane writes each element of C",
     "roofline": "the rungs under the roofs of the GPU",
+    "errors": "relative error of ways to multiply float32 matrices over k",
+    "promotion": "relative error over PROMOTE",
 }
 
 
 class Worklog:
-    """The pages and figures, each made when it is asked for."""
+    """The pages and figures, each made when it is asked for.
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
+    Args:
+        facts: what was counted and measured of rungs.
+        errors: what was sampled of ways to multiply float32 matrices.
+    """
+
+    def __init__(self, facts: Facts, errors: Errors) -> None:
+        self.facts, self.errors = facts, errors
         self._figure = cache(self._make_figure)
 
     def pages(self) -> Iterator[tuple[Path, str]]:
@@ -77,7 +85,12 @@ class Worklog:
 
     def figure(self, kernel: Kernel, kind: str) -> str:
         """One figure of a rung."""
-        return self.roofline(kernel.name) if kind == "roofline" else self._figure(kernel).single(kind)
+        if kind == "roofline":
+            return self.roofline(kernel.name)
+        if kind in ("errors", "promotion"):
+            drawn = self.errors.against_k(WAYS_OF[kernel.name]) if kind == "errors" else self.errors.against_promote()
+            return drawn.render(f"{kernel.name}: {_CAPTIONS[kind]}")
+        return self._figure(kernel).single(kind)
 
     def _make_figure(self, kernel: Kernel) -> KernelFigure:
         return KernelFigure(kernel, self.facts.config(kernel), problem_of(kernel))
@@ -108,6 +121,9 @@ class Worklog:
             "counters": partial(facts.counters, kernel.name),
             "measured": partial(facts.measured, kernel.name),
             "limits": partial(facts.limits, kernel.name),
+            "signs": self.errors.signs,
+            "predicted": partial(self.errors.predicted, kernel.name),
+            "times_error": self.errors.times,
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
 

@@ -1,0 +1,45 @@
+"""Rung 27, interleaved: two consumers, one of which adds sums up while the other multiplies.
+
+Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, for the roles; rung 26's for the sums.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.kernels import warpgroups
+from tilewright.kernels.ladder import persistent, promoted, split
+from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter
+
+
+def _shared_bytes(config: Config) -> int:
+    """Of a block: its stages, each with two barriers."""
+    return split.shared_bytes(config, barriers=2)
+
+
+KERNEL: Kernel = replace(
+    promoted.KERNEL,
+    rung=27,
+    name="interleaved",
+    idea="one consumer's products fill the time in which the other adds sums up",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        Parameter("BM", 128, (128,), "rows of C that a block computes, half of them each consumer"),
+        Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
+        Parameter("STAGES", 2, (2, 3), "tiles of A and of B in shared memory or on their way, of each term"),
+        promoted.PROMOTE,
+    ),
+    constraints=(
+        Constraint(
+            lambda c: c.BM == 128,
+            "BM must be 128: each of two consumers multiplies 64 rows, and STAGES tiles of more take too much memory",
+        ),
+        *warpgroups.WHOLE_INSTRUCTIONS[1:],
+        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
+        warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B of three terms, and their barriers,"),
+        promoted.IN_STEPS,
+    ),
+    block=persistent.KERNEL.block,
+    blocks=persistent.KERNEL.blocks,
+    cost=persistent.KERNEL.cost,
+    shared_bytes=lambda config, layout: _shared_bytes(config),
+)

@@ -1,0 +1,39 @@
+"""Rung 26, promoted: threads take over the sums that tensor cores make of terms, every so many k.
+
+Source: "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance",
+Ootomo and Yokota, 2022.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.kernels import warpgroups
+from tilewright.kernels.ladder import split
+from tilewright.kernels.spec import Constraint, Kernel, Parameter, Sums
+
+PROMOTE = Parameter(
+    "PROMOTE", 64, (16, 32, 64, 128, 256), "k after which threads take over what tensor cores have made"
+)
+
+IN_STEPS = Constraint(
+    lambda c: c.PROMOTE in (16, 32) or c.PROMOTE % warpgroups.LINE == 0,
+    "PROMOTE must be 16, 32 or a multiple of 64, the k of a stage",
+)
+
+KERNEL: Kernel = replace(
+    split.KERNEL,
+    rung=26,
+    name="promoted",
+    idea="sums begin anew every so many k, and threads add them up in float32",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(*split.KERNEL.parameters, PROMOTE),
+    constraints=(
+        *warpgroups.WHOLE_INSTRUCTIONS,
+        Constraint(
+            lambda c: c.BM * c.BN <= 64 * 192, "BM*BN must be at most 12288: a thread has 96 sums, and 96 begun anew"
+        ),
+        *split.KERNEL.constraints[-2:],
+        IN_STEPS,
+    ),
+    sums=lambda config: Sums(config.PROMOTE),
+)
