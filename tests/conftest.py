@@ -1,17 +1,27 @@
 """What tests of several modules share."""
 
+import contextlib
 import os
 import signal
 
 import pytest
 
 from tilewright.bench.records import Baseline, Error, Record, Times
+from tilewright.engines.emulator.compiler import compile_runtime
+from tilewright.errors import EngineUnavailableError
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jobs are born so, and tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Problems are small here: compiling takes longer than running.
 os.environ.setdefault("TILEWRIGHT_EMULATOR_OPTIMIZE", "1")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes():
+    """Before there are several processes, each of which would compile the emulator's runtime if it is in no cache."""
+    with contextlib.suppress(EngineUnavailableError):
+        compile_runtime()
 
 
 @pytest.fixture(scope="session")

@@ -69,6 +69,31 @@ def test_the_first_call_in_a_context_is_not_timed():
     assert gpu.stopwatch.wall_us([one], [switched], samples=5) == pytest.approx([1e5])
 
 
+def test_blocks_in_random_order_are_timed_when_a_switch_has_faded():
+    gpu = Gpu()
+    entered, since = [], 0
+
+    def within(name):
+        @contextmanager
+        def switched():
+            nonlocal since
+            since = 0
+            entered.append(name)
+            yield
+
+        return switched
+
+    def one():
+        nonlocal since
+        since += 1
+        gpu.time += (0.3 if since <= 4 else 0.1) + (0.05 if entered[-1] == "slow" else 0)
+
+    slow, alone = gpu.stopwatch.blocks_us(one, [within("slow"), within("alone")], turns=20, untimed=4, timed=2)
+    assert (slow, alone) == (pytest.approx([1.5e5] * 20), pytest.approx([1e5] * 20))
+    pairs = list(zip(entered[::2], entered[1::2], strict=True))
+    assert set(pairs) == {("slow", "alone"), ("alone", "slow")}
+
+
 def test_a_few_slow_calls_do_not_count():
     gpu = Gpu()
     slow_at_first = itertools.chain([5.0], itertools.repeat(4e-6))

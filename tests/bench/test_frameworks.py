@@ -42,7 +42,8 @@ def test_results_that_differ_are_an_error(monkeypatch):
 
 
 def test_files_keep_comparisons(tmp_path):
-    one = Comparison(framework="F 1", kind=kinds.CALL, what="16", us=PerCall(ours=2.0, baseline=3.0))
+    us = PerCall(ours=2.0, baseline=3.0)
+    one = Comparison(framework="F 1", kind=kinds.CALL, what="16", us=us, control_us=(2.5, 3.5))
     run = Comparisons(environment={"gpu": {"name": "G"}}, comparisons=[one])
     run.save(tmp_path / "run.json")
     assert Comparisons.load(tmp_path / "run.json") == run

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.engines.emulator import compiler
 from tilewright.engines.emulator.compiler import compile_kernel, compile_runtime
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import worker_count
@@ -28,6 +29,19 @@ def run(value, **options):
 
 
 @pytest.fixture
+def other_compiler(monkeypatch, tmp_path):
+    """Another compiler in CXX, with options, which writes down its calls; returns them as a list of lines.
+
+    All tests have the same one, since it takes a runtime of its own, and code that is not optimized compiles faster.
+    """
+    log = tmp_path / "calls"
+    monkeypatch.setenv("COMPILER_LOG", str(log))
+    commands = 'echo "$@" >> "$COMPILER_LOG"; exec g++ "$@" -O0'
+    monkeypatch.setenv("CXX", f"sh -c {shlex.quote(commands)} sh -DSIMT_PORTABLE_FIBERS=7")
+    return lambda: log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.fixture
 def fresh_cache(monkeypatch, tmp_path):
     """A cache folder that holds nothing but the runtime."""
     folder, library = tmp_path / "cache", Path(compile_runtime().library)
@@ -36,20 +50,6 @@ def fresh_cache(monkeypatch, tmp_path):
     shutil.copy(library, shelf)
     monkeypatch.setenv("TILEWRIGHT_CACHE", str(folder))
     return folder
-
-
-@pytest.fixture
-def wrapped(monkeypatch, tmp_path):
-    """Makes CXX a program that writes down its calls, then does as told; returns them as a list of lines."""
-
-    def wrap(commands='exec g++ "$@"'):
-        log, script = tmp_path / "log", tmp_path / "my compiler"
-        script.write_text(f'#!/bin/sh\necho "$@" >> {shlex.quote(str(log))}\n{commands}\n')
-        script.chmod(0o755)
-        monkeypatch.setenv("CXX", shlex.quote(str(script)))
-        return lambda: log.read_text().splitlines() if log.exists() else []
-
-    return wrap
 
 
 def test_a_compile_error_shows_the_compilers_words():
@@ -100,27 +100,25 @@ def test_headers_beside_a_source_are_found(tmp_path):
     assert out[0] == 42
 
 
-@pytest.mark.usefixtures("fresh_cache")
-def test_cxx_names_the_compiler_and_its_code_is_compiled_once(wrapped):
-    calls = wrapped()
+def test_cxx_names_the_compiler_and_its_code_is_compiled_once(other_compiler, fresh_cache):
     run(5)
-    first = calls()
+    first = other_compiler()
     assert any("-DVALUE=5" in call for call in first)
     run(5)
-    assert calls() == first
+    assert other_compiler() == first
     run(6)
-    assert len(calls()) > len(first)
+    assert len(other_compiler()) > len(first)
 
 
-def test_cxx_may_have_options(monkeypatch):
-    monkeypatch.setenv("CXX", "g++ -DSIMT_PORTABLE_FIBERS=7")
+@pytest.mark.usefixtures("other_compiler")
+def test_cxx_may_have_options():
     out = np.zeros(1, dtype=np.int32)
     launch(SOURCE, out, defines={"VALUE": "SIMT_PORTABLE_FIBERS"})
     assert out[0] == 7
 
 
+@pytest.mark.usefixtures("other_compiler")
 def test_fibers_that_switch_without_assembly(monkeypatch):
-    monkeypatch.setenv("CXX", "g++ -DSIMT_PORTABLE_FIBERS=7")
     source = """
     extern "C" __global__ void kernel(int* out) {
         __shared__ int cells[256];
@@ -183,20 +181,33 @@ def test_without_gxx_another_compiler_is_found(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("fresh_cache")
-def test_a_compiler_that_cannot_compile_the_runtime(wrapped):
-    wrapped('case "$*" in *-E*) exec g++ "$@";; esac; echo no standard library >&2; exit 1')
+def test_a_compiler_that_cannot_compile_the_runtime(monkeypatch, tmp_path):
+    script = tmp_path / "my compiler"
+    script.write_text('#!/bin/sh\ncase "$*" in *-E*) exec g++ "$@";; esac; echo no standard library >&2; exit 1\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", shlex.quote(str(script)))
     with pytest.raises(EngineUnavailableError, match=r"(?s)runtime does not compile: .*no standard library"):
         run(1)
 
 
-def test_a_damaged_cache_is_repaired(fresh_cache):
-    compile_kernel(SOURCE, "kernel", {"VALUE": 3})
-    whole = {entry: entry.read_bytes() for entry in fresh_cache.rglob("*.so")}
-    assert len(whole) == 2  # the runtime and the kernel
-    for entry, data in whole.items():
-        entry.write_bytes(data[: len(data) // 2])
+def test_a_damaged_kernel_is_compiled_anew(fresh_cache):
+    kernel = compile_kernel(SOURCE, "kernel", {"VALUE": 3})
+    assert fresh_cache in kernel.parents
+    whole = kernel.read_bytes()
+    kernel.write_bytes(whole[: len(whole) // 2])
     run(3)
-    assert {entry: entry.read_bytes() for entry in fresh_cache.rglob("*.so")} == whole
+    assert kernel.read_bytes() == whole
+
+
+def test_a_damaged_runtime_is_compiled_anew(monkeypatch, tmp_path):
+    """One of a line: that of the emulator takes seconds."""
+    (tmp_path / "runtime.cpp").write_text("int one() { return 1; }\n")
+    monkeypatch.setattr(compiler, "_RUNTIME", tmp_path)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "cache"))
+    library = compile_runtime().library
+    whole = library.read_bytes()
+    library.write_bytes(whole[: len(whole) // 2])
+    assert compile_runtime().library.read_bytes() == whole
 
 
 def test_another_cache_folder_in_the_same_process(fresh_cache, monkeypatch, tmp_path):

@@ -133,6 +133,7 @@ def test_bands_of_tiles_cover_the_result():
 @drawing(8)
 def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, seed):
     among = [kind for kind in kinds(kernel, overrides) if kind.epilogue == Epilogue()]
+    among = among[:2]  # each is compiled, and other configs of the kernel have others
     case = data.draw(cases(kernel, among, sizes=(1, 31, 32, 33, 64, 65), depths=(1, 7, 31, 32, 33, 64)))
     alone = replace(case, scalars=Scalars(), separate_c=False, problem=replace(case.problem, c=None))
     check_specials(ENGINE, kernel, kernel.config(overrides), alone, seed)

@@ -22,6 +22,9 @@ SMALL = of_torch.Scale(
     steps=3,
     models=("MLP",),
     left="LoRA",
+    turns=3,
+    untimed=1,
+    timed=2,
     backend="aot_eager",
 )
 
@@ -48,6 +51,9 @@ def test_everything_is_compared_with_pytorch_alone(quick, monkeypatch):
         (kinds.NOTHING_GAINS, "LoRA in float64"),
     }
     assert all(one.us.ours > 0 and one.us.baseline > 0 for one in found)
+    (nothing,) = (one for one in found if one.kind == kinds.NOTHING_GAINS)
+    fastest, slowest = nothing.control_us
+    assert 0 < fastest <= nothing.us.baseline <= slowest
     trainings = [one for one in found if one.kind in (kinds.EAGER, kinds.COMPILED)]
     assert all(one.loss_difference < 1e-4 and one.peak_mib is not None for one in trainings)
 

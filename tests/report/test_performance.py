@@ -78,6 +78,26 @@ def test_a_rung_in_another_arithmetic_stands_next_to_cublas_in_it(records, make_
     assert "| 4096x4096x4096 | 500.0 (20.3%) | 6,000 (243.0%) | 2,469 |" in text
 
 
+def test_results_of_another_type_have_a_table_of_their_own(records, make_record):
+    types = {"dtype": "bfloat16", "m": 4096, "n": 4096, "k": 4096}
+    run = Run(
+        environment=ENVIRONMENT,
+        records=[
+            make_record(kernel=kernel, baseline=None, ratio=None, out_dtype=result, **types)
+            for kernel, result in (("naive", "float32"), ("wgmma", "bfloat16"))
+        ],
+    )
+    heads = [line.partition(",")[0] for line in performance.sizes([run]).splitlines() if line.startswith("In")]
+    assert heads == ["In bfloat16", "In bfloat16 with results of bfloat16"]
+
+
+def test_a_rung_that_a_later_run_has_for_comparison_is_that_of_its_own_run(records, make_record):
+    first, again = (make_record(kernel="wmma_f16", rung=14, gflops=gflops) for gflops in (1.0, 2.0))
+    later = make_record(kernel="wgmma", rung=19)
+    runs = [Run(environment=ENVIRONMENT, records=of) for of in ([*records, first], [again, later])]
+    assert performance.own(runs) == [*records, first, later]
+
+
 def test_a_plot_has_a_line_for_each_arithmetic_of_cublas(tmp_path, records, make_record):
     wmma = [make_record(kernel="half", rung=14, m=4096, n=4096, k=4096, dtype="float16")]
     plot_ladder([*records, *wmma], records[:1], {}, tmp_path / "plot.svg", "title")

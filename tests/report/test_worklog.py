@@ -160,6 +160,20 @@ def test_a_rung_that_makes_16_bits_is_told_of_by_records_of_that(make_record):
     assert facts.gflops("wgmma", "4096x4096x4096") == "2,000"
 
 
+def test_a_rung_is_compared_with_one_of_its_own_run_where_that_has_it(make_record):
+    def record(kernel, gflops, m=4096):
+        return make_record(kernel=kernel, gflops=gflops, m=m, n=m, k=m, baseline=None, ratio=None)
+
+    first = Run(environment={}, records=[record("naive", 500.0)])
+    later = Run(environment={}, records=[record("naive", n, m) for n, m in ((400.0, 4096), (90.0, 1024))])
+    later.records.append(record("coalesced", 1000.0))
+    facts = Facts([first, later], {})
+    assert facts.measured("coalesced", "naive").splitlines()[2] == "| 4096x4096x4096 | 400.0 | 1,000 | 2.50 |  |  |"
+    assert [line.split(" | ")[:2] for line in facts.measured("naive", "-").splitlines()[2:]] == [
+        ["| 4096x4096x4096", "500.0"]
+    ]
+
+
 def test_speeds_of_two_runs_are_not_divided(facts):
     lines = facts.measured("shared_tiled", "coalesced").splitlines()
     cublas = "cuBLAS, same run | of cuBLAS"

@@ -9,6 +9,7 @@ both alike.
 import importlib
 import itertools
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -97,6 +98,30 @@ class Stopwatch:
                         call()
                     taken.append(self._ended(call, count) / count)
         return [1e6 * statistics.median(taken) for taken in sampled]
+
+    def blocks_us(
+        self, call: Call, within: Sequence[Callable[[], Context]], turns: int, untimed: int, timed: int
+    ) -> list[list[float]]:
+        """In each kind of context, the microseconds that a call takes among others back to back, block by block.
+
+        A switch from one context to another may slow down the calls that follow it, in a way that fades. Blocks are for
+        the time of a call that stays in one context.
+
+        Args:
+            call: one to be repeated.
+            within: make the contexts; each turn has one block in each of them, in random order.
+            turns: blocks of each kind.
+            untimed: calls at the start of a block.
+            timed: calls in the rest of it.
+        """
+        blocks: list[list[float]] = [[] for _ in within]
+        order = random.Random(0)  # the same in every run
+        for _ in range(turns):
+            for kind in order.sample(range(len(within)), len(within)):
+                with within[kind]():
+                    self._ended(call, untimed)
+                    blocks[kind].append(1e6 * self._ended(call, timed) / timed)
+        return blocks
 
     def _enough(self, call: Call) -> int:
         """Calls that last `WALL_S`."""

@@ -52,7 +52,13 @@ def sections(run: Comparisons) -> dict[str, str]:
                     {"step": kinds.SHORT, "step, compiled": kinds.SHORT_COMPILED},
                     "model, one short sequence",
                 ),
-                _table(found, "ms", {"step": kinds.NOTHING_GAINS}, "enable() where nothing gains"),
+                _table(
+                    found,
+                    "ms",
+                    {"step": kinds.NOTHING_GAINS},
+                    "enable() where nothing gains",
+                    {"alone: fastest, slowest block, ms": _control},
+                ),
             )
         ),
         "jax": _table(found, "microseconds", {"one product": kinds.CALL, "in a program": kinds.PROGRAM}, "size"),
@@ -97,6 +103,10 @@ def _cells(one: Comparison | None, unit: str) -> Sequence[str]:
 
 def _losses(one: Comparison) -> str:
     return "" if one.loss_difference is None else f"{one.loss_difference:.0e}"
+
+
+def _control(one: Comparison) -> str:
+    return "" if one.control_us is None else ", ".join(f"{us / _MS:,.2f}" for us in one.control_us)
 
 
 def _memory(one: Comparison) -> str:

@@ -23,7 +23,9 @@ from tilewright.report.ratios import baseline_speed, ratio, share, speed
 from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
-LATER_RUNGS = tuple(Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16", "rungs_bf16"))
+LATER_RUNGS = tuple(
+    Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_split")
+)
 BEST = Path("results/h200/best.json")
 BEST_16 = Path("results/h200/best_bf16.json")
 CASES = tuple(
@@ -55,7 +57,7 @@ def main() -> int:
     try:
         runs, emulated = load((RECORDS, *LATER_RUNGS)), Run.load(EMULATED)
         run, picked = runs[0], Run.load(BEST).records
-        records = [record for one in runs for record in one.records]
+        records = own(runs)
         title = f"The ladder on one {run.environment['gpu']['name']}, fp32"
         plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
         sections = {
@@ -88,6 +90,15 @@ def load(paths: Iterable[Path]) -> list[Run]:
         RecordsError: a file is missing or is none of records.
     """
     return [Run.load(path) for path in paths]
+
+
+def own(runs: Sequence[Run]) -> list[Record]:
+    """Of each rung, the records of the first run that has it: a later one has it for others to be compared with."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        for record in run.records:
+            first.setdefault(record.kernel, run)
+    return [record for run in runs for record in run.records if first[record.kernel] is run]
 
 
 def fill(page: str, sections: dict[str, str]) -> str:
@@ -178,18 +189,19 @@ def terminal(records: Sequence[Record]) -> str:
 
 
 def sizes(runs: Iterable[Run]) -> str:
-    """Every problem against every rung, a table for each run and arithmetic: GFLOP/s and percent of cuBLAS.
+    """GFLOP/s and percent of cuBLAS of every rung and problem, a table for each run, arithmetic and type of results.
 
     Raises:
         RecordsError: rungs of one table were measured next to different runs of cuBLAS.
     """
     texts = []
     for run in runs:
-        kinds = dict.fromkeys(record.arithmetic for record in run.records)
+        kinds = dict.fromkeys((record.arithmetic, record.out_dtype) for record in run.records)
         for kind in kinds:
-            records = [record for record in run.records if record.arithmetic == kind]
+            records = [record for record in run.records if (record.arithmetic, record.out_dtype) == kind]
+            types = kind[0] if kind[1] == "float32" else f"{kind[0]} with results of {kind[1]}"
             date = run.environment["date"][:10]
-            texts += [f"In {kind}, run of {date}, revision {run.environment['revision']}:", _sizes(records)]
+            texts += [f"In {types}, run of {date}, revision {run.environment['revision']}:", _sizes(records)]
     return "\n\n".join(texts)
 
 

@@ -50,6 +50,8 @@ def _compared(name: str) -> list[Comparison]:
     for one in module.comparisons():
         found.append(one)
         us = f"{one.us.ours:,.1f} us, {one.us.baseline:,.1f} alone"
+        if one.control_us:
+            us += " ({:,.1f} to {:,.1f})".format(*one.control_us)
         print(f"{one.framework}  {one.kind}: {one.what}  {us}  {one.ratio:.3f}x", flush=True)
     return found
 

@@ -37,6 +37,9 @@ class Comparison(Facts):
     """Of a training: the largest difference of two losses at a step, over the loss."""
     peak_mib: PerCall | None = None
     """Of a training: the most memory of the GPU that was in use, in MiB."""
+    control_us: tuple[float, float] | None = None
+    """Of what was timed in blocks: microseconds of the fastest and of the slowest by the framework alone. A time of
+    ours between them shows no difference."""
 
     @property
     def ratio(self) -> float:

@@ -1,6 +1,7 @@
 """PyTorch with tilewright next to PyTorch alone: compiled calls, linear layers, training steps."""
 
 import gc
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -51,7 +52,13 @@ class Scale(NamedTuple):
     models: tuple[str, ...] = tuple(TASKS)
     """Names of what is trained."""
     left: str = "GPT-2"
-    """What is trained in float64, which is left to PyTorch."""
+    """What is trained in float64, which is left to PyTorch: ..."""
+    turns: int = 9
+    """... this many blocks with enable() and as many without, ..."""
+    untimed: int = 100
+    """... each of this many steps until the switch has no effect of its own any more, ..."""
+    timed: int = 150
+    """... and this many that are timed."""
     backend: str = "inductor"
 
 
@@ -174,11 +181,18 @@ def _step(
 
 
 def _nothing_gains(scale: Scale, stopwatch: Stopwatch) -> Comparison:
-    """A short sequence keeps the host busy."""
+    """A short sequence keeps the host busy. The control is of the blocks that switch nothing."""
     short = scale.sizes._replace(batch=1, length=scale.short)
     step = _step(scale, scale.left, False, short, torch.float64)
-    us = _routed_and_alone(stopwatch, step, HOST_BOUND_SAMPLES)
-    return Comparison(framework=NAME, kind=NOTHING_GAINS, what=f"{scale.left} in float64", us=us)
+    within: list[Callable[[], Context]] = [tilewright.torch.enable, nullcontext]
+    enabled, alone = stopwatch.blocks_us(step, within, scale.turns, scale.untimed, scale.timed)
+    return Comparison(
+        framework=NAME,
+        kind=NOTHING_GAINS,
+        what=f"{scale.left} in float64",
+        us=PerCall.of(map(statistics.median, (enabled, alone))),
+        control_us=(min(alone), max(alone)),
+    )
 
 
 def _check(what: str, ours: Any, expected: Any) -> None:

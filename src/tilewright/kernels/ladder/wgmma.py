@@ -13,7 +13,7 @@ from tilewright.kernels.spec import Constraint, Kernel, Parameter
 KERNEL = Kernel(
     rung=19,
     name="wgmma",
-    idea="a warpgroup multiplies tiles in shared memory by one instruction, and loads the next ones meanwhile",
+    idea="a warpgroup multiplies tiles straight from shared memory, by one instruction",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         *warpgroups.tile_parameters(bm=128, bn=128),

@@ -61,8 +61,10 @@ class Facts:
         found = self._find(kernel, shape)
         return found[1] if found else None
 
-    def _find(self, kernel: str, shape: str) -> _Measured | None:
-        """The same with the run that it is of."""
+    def _find(self, kernel: str, shape: str, beside: Run | None = None) -> _Measured | None:
+        """The same with the run that it is of: the first that has the rung, or `beside` where that has it too."""
+        having = [run for run in self.runs if any(record.kernel == kernel for record in run.records)]
+        chosen = beside if any(run is beside for run in having) else next(iter(having), None)
         at_shape = [
             (run, record)
             for run in self.runs
@@ -71,7 +73,7 @@ class Facts:
             and kernel in (record.kernel, record.picked)
             and record.case == f"NN {find(kernel).takes.arithmetic(record.dtype)}"
         ]
-        own = [found for found in at_shape if found[1].kernel == kernel]
+        own = [found for found in at_shape if found[1].kernel == kernel and found[0] is chosen]
         picked = [found for found in at_shape if found[1].picked == kernel]
         return next(iter((*own, *picked)), None)
 
@@ -152,7 +154,7 @@ class Facts:
         own = any(record.kernel == kernel for run in self.runs for record in run.records)
         picked = dict.fromkeys(record.shape for run in self.runs for record in run.records if record.picked == kernel)
         shapes = MEASURED_SHAPES if own else picked
-        found = [(ours, self._find(before, shape)) for shape in shapes if (ours := self._find(kernel, shape))]
+        found = [(ours, self._find(before, shape, ours[0])) for shape in shapes if (ours := self._find(kernel, shape))]
         if not found:
             return (
                 f"No run of this rung is among the records; `tilewright bench {kernel}` makes one where there is a GPU."

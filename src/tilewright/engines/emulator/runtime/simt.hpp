@@ -5,9 +5,11 @@
 // what lies beyond a shuffle's width, the PTX manual's shfl.sync.
 #pragma once
 
+#include <cstdint>
+
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS  // no GPU has them, and libstdc++'s take longer to parse than all else here
 #include <math.h>
 
-#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
