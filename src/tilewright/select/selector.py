@@ -114,21 +114,17 @@ def _fastest(
     case = Case.of(problem)
     tables = measured(device, capability, problem.arithmetic.precision)
     known = tables.get(case) or _nearest(tables, case)
-    guessed: list[_Expected] = []
-    if (asked := problem.arithmetic.precision) and not _has(known, asked):
-        found = _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c, may)
-        guessed = [one for one in found if one[3].precision == asked]
-    expected = guessed
+    expected: list[_Expected] = []
     distance = math.inf
     if known is not None:
         takes = _Takes(problem, capability, addresses, may)
-        if not guessed and case in tables and (row := known.rows.get(identity(sizes))) is not None:
+        if case in tables and (row := known.rows.get(identity(sizes))) is not None:
             ranked = [known.choices[number][:2] for number in known.ranked(row)]
             taking = [choice for choice in ranked if takes[choice[0]]]
-            if taking:
+            asked = problem.arithmetic.precision
+            if taking and (asked in (None, "ieee") or any(kernel.precision == asked for kernel, _ in taking)):
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
-        found, distance = _between(known, sizes, takes, adds_c)
-        expected += found
+        expected, distance = _between(known, sizes, takes, adds_c)
     if distance > FAR or all(one[1] for one in expected):  # the kernels' own configs are candidates too
         expected += _untabled(problem, sizes, find_gpu(device, capability), addresses, adds_c, may)
     if not expected:
@@ -185,22 +181,15 @@ def _untabled(
     takers = [one for one in KERNELS if may(one) and _refusal(one, problem, gpu.capability, addresses) is None]
     factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
-    # win over them, unless its precision is asked for.
+    # win over them.
     names = factors.keys() or {name for dtype in DTYPES for name in shipped_factors(dtype)}
     found: list[_Expected] = []
-    asked = problem.arithmetic.precision
-    tried = [kernel for kernel in takers if kernel.name in names or (asked and kernel.precision == asked)]
-    for kernel in tried or takers:
+    for kernel in [kernel for kernel in takers if kernel.name in names] or takers:
         factor, copies = factors.get(kernel.name, 1.0), adds_c and not kernel.takes.separate_c
         for config, model in _own(kernel, gpu):
             if cost := model.predict(sizes):
                 found.append((False, copies, cost.us * factor * _CAUTION, kernel, config))
     return found
-
-
-def _has(known: Measured | None, precision: str) -> bool:
-    """Whether kernels of a precision were measured."""
-    return known is not None and any(choice.kernel.precision == precision for choice in known.choices)
 
 
 @lru_cache
