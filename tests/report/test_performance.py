@@ -24,8 +24,8 @@ ENVIRONMENT = {"date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
 
 def test_the_headline_stands_next_to_cublas_and_the_worklog(records):
     lines = performance.headline(records).splitlines()
-    assert lines[2] == "| 1 | `rung1` | BM=64 | 500.0 | 2,469 | 20.3% | 502 |"
-    assert lines[-1] == "|  | cuBLAS |  |  |  |  | 50,058 |"
+    assert lines[2] == "| 1 | `rung1` | float32 | BM=64 | 500.0 | 2,469 | 20.3% | 502 |"
+    assert lines[-1] == "|  | cuBLAS |  |  |  |  |  | 50,058 |"
 
 
 def test_each_row_of_the_headline_has_cublas_of_its_own_run(records, make_record):
@@ -34,7 +34,7 @@ def test_each_row_of_the_headline_has_cublas_of_its_own_run(records, make_record
     other = make_record(kernel="rung3", rung=3, config={}, baseline=slower, **sizes)
     rows = performance.headline([*records, other]).splitlines()[2:]
     assert "| 2,469 | 243.0% |" in rows[1]
-    assert rows[2] == "| 3 | `rung3` |  | 2,568 | 2,400 | 107.0% | 9,174 |"
+    assert rows[2] == "| 3 | `rung3` | float32 |  | 2,568 | 2,400 | 107.0% | 9,174 |"
 
 
 def test_a_ratio_of_another_run_is_refused(records, make_record):
@@ -71,8 +71,8 @@ def test_a_rung_in_another_arithmetic_stands_next_to_cublas_in_it(records, make_
 
     wmma = [other(13, "tf32", 400000.0, precision="tf32"), other(14, "half", 700000.0, dtype="float16")]
     lines = performance.headline([*wmma, *records]).splitlines()
-    assert lines[4] == "| 13 | `tf32` |  | 100,000 | 400,000 (tf32) | 25.0% |  |"
-    assert lines[5] == "| 14 | `half` |  | 175,000 | 700,000 (float16) | 25.0% |  |"
+    assert lines[4] == "| 13 | `tf32` | tf32 |  | 100,000 | 400,000 (tf32) | 25.0% |  |"
+    assert lines[5] == "| 14 | `half` | float16 |  | 175,000 | 700,000 (float16) | 25.0% |  |"
     text = performance.sizes([Run(environment=ENVIRONMENT, records=[*wmma, *records])])
     assert "| 4096x4096x4096 | 100,000 (25.0%) | 400,000 (tf32) |" in text
     assert "| 4096x4096x4096 | 500.0 (20.3%) | 6,000 (243.0%) | 2,469 |" in text
@@ -102,8 +102,23 @@ def test_a_plot_has_a_line_for_each_arithmetic_of_cublas(tmp_path, records, make
     wmma = [make_record(kernel="half", rung=14, m=4096, n=4096, k=4096, dtype="float16")]
     plot_ladder([*records, *wmma], records[:1], {}, tmp_path / "plot.svg", "title")
     text = (tmp_path / "plot.svg").read_text()
-    assert "<!-- cuBLAS -->" in text and "<!-- cuBLAS float16 -->" in text
-    assert "<!-- best, as picked -->" in text
+    assert "<!-- cuBLAS -->" in text and "<!-- cuBLAS (float16) -->" in text
+    assert "<!-- 1 rung1 -->" in text and "<!-- 14 half (float16) -->" in text
+    assert "<!-- best, as picked -->" in text and "on tensor cores" not in text
+
+
+def test_a_kernel_of_terms_stands_next_to_cublas_in_float32(records, make_record, tmp_path):
+    """No library has products of terms, so the baseline is the product of the factors as they are."""
+    terms = make_record(kernel="terms", rung=25, config={}, m=4096, n=4096, k=4096, precision="bf16x6")
+    assert terms.baseline_arithmetic == "float32"
+    lines = performance.headline([*records, terms]).splitlines()
+    assert lines[4].startswith("| 25 | `terms` | bf16x6 |  | 1,234 | 2,469 | 50.0% |")
+    picked = make_record(kernel="best", picked="gemm_bf16x6", config={}, precision="bf16x6")
+    assert "| `gemm_bf16x6` | bf16x6 |  | 1,234 | 2,469 |" in performance.best([picked])
+    plot_ladder([*records, terms], [picked], {}, tmp_path / "plot.svg", "title")
+    text = (tmp_path / "plot.svg").read_text()
+    assert "<!-- 25 terms (bf16x6) -->" in text and "<!-- the same on tensor cores -->" in text
+    assert "<!-- cuBLAS -->" in text and "<!-- cuBLAS (" not in text
 
 
 def test_records_without_the_headline_size_are_refused(records):
@@ -159,7 +174,7 @@ def test_what_matmul_picks_has_a_table_for_each_case(make_record):
     text = performance.best(records)
     assert text.startswith("NN float32:\n\n| m x n x k |")
     assert "\n\nNT float32:\n\n| m x n x k |" in text
-    assert "| 8 of 64x64x64 | `split_k` |" in text
+    assert "| 8 of 64x64x64 | `split_k` | float32 |" in text
 
 
 def test_a_missing_records_file_is_an_error(tmp_path, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tilewright.errors import RecordsError
 from tilewright.files import Kind, json_kind, save_json
+from tilewright.kernels.spec import TERM_PRECISIONS
 from tilewright.problem import Arithmetic, Epilogue, Problem, Side, orders
 
 if TYPE_CHECKING:
@@ -146,8 +147,8 @@ class Record(Facts):
     picked: str | None = None
     """The kernel that the selector picked, where `kernel` is 'best'."""
     precision: str | None = None
-    """The kernel's: what it and its baseline round factors to, as 'tf32', or what its products are made of, as
-    'fp16x3'; None where factors are taken as they come."""
+    """The kernel's: what it rounds factors to, as 'tf32', or what its products are made of, as 'fp16x3'; None where
+    factors are taken as they come."""
     layout: str = "NN"
     """Orders of A and B, N for row-major and T for column-major."""
     batch: int = 1
@@ -194,6 +195,11 @@ class Record(Facts):
     def arithmetic(self) -> str:
         """What factors are multiplied in: the kernel's precision, or their element type."""
         return self.precision or self.dtype
+
+    @property
+    def baseline_arithmetic(self) -> str:
+        """The same of the baseline: it rounds factors as the kernel does, but makes no products of terms."""
+        return self.dtype if self.precision in TERM_PRECISIONS else self.arithmetic
 
 
 class Run(RunFile):

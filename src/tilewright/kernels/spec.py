@@ -42,6 +42,9 @@ _KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
 """By what a product promises, the precisions of the kernels that keep it: each promise is kept by what keeps the one
 before."""
 
+TERM_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
+"""The precisions of kernels that multiply terms of float32 factors (`Kernel.split`)."""
+
 PROMISES = tuple(_KEPT_BY)
 """What problems may promise, from the strictest to the weakest."""
 

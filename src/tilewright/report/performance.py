@@ -58,7 +58,7 @@ def main() -> int:
         runs, emulated = load((RECORDS, *LATER_RUNGS)), Run.load(EMULATED)
         run, picked = runs[0], Run.load(BEST).records
         records = own(runs)
-        title = f"The ladder on one {run.environment['gpu']['name']}, fp32"
+        title = f"The ladder on one {run.environment['gpu']['name']}, float32 but where brackets say another type"
         plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
         sections = {
             "device": device(run),
@@ -127,6 +127,7 @@ def headline(records: Sequence[Record]) -> str:
             (
                 record.rung,
                 f"`{record.kernel}`",
+                record.arithmetic,
                 ", ".join(f"{name}={value}" for name, value in record.config.items()),
                 speed(record.gflops),
                 baseline_speed(record),
@@ -134,9 +135,9 @@ def headline(records: Sequence[Record]) -> str:
                 f"{theirs:,.0f}" if theirs else "",
             )
         )
-    rows.append(("", "cuBLAS", "", "", "", "", f"{published.GH200[0]:,.0f}"))
-    heads = ("rung", "kernel", "config", "GFLOP/s", "cuBLAS, same run", "of cuBLAS", "worklog, GH200")
-    return table(heads, rows, "rllrrrr")
+    rows.append(("", "cuBLAS", "", "", "", "", "", f"{published.GH200[0]:,.0f}"))
+    heads = ("rung", "kernel", "in", "config", "GFLOP/s", "cuBLAS, same run", "of cuBLAS", "worklog, GH200")
+    return table(heads, rows, "rlllrrrr")
 
 
 def best(records: Sequence[Record]) -> str:
@@ -157,6 +158,7 @@ def _best(records: Sequence[Record]) -> str:
         (
             record.shape,
             f"`{record.picked}`",
+            record.arithmetic,
             ", ".join(f"{name}={value}" for name, value in record.config.items()),
             speed(record.gflops),
             baseline_speed(record),
@@ -166,7 +168,7 @@ def _best(records: Sequence[Record]) -> str:
         for record in sorted(records, key=lambda one: places.get(_shape(one), len(places)))
     ]
     return table(
-        ("m x n x k", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error over cuBLAS's"), rows, "lllrrrr"
+        ("m x n x k", "kernel", "in", "config", "GFLOP/s", "cuBLAS", "ratio", "error over cuBLAS's"), rows, "llllrrrr"
     )
 
 

@@ -58,7 +58,7 @@ def baseline_speed(record: Record) -> str:
     """The speed of a record's baseline, and what it computed in where that is not float32, as in '402,263 (tf32)'."""
     if record.baseline is None:
         return ""
-    kind = "" if record.arithmetic == "float32" else f" ({record.arithmetic})"
+    kind = "" if record.baseline_arithmetic == "float32" else f" ({record.baseline_arithmetic})"
     return f"{speed(record.baseline.gflops)}{kind}"
 
 
