@@ -16,7 +16,7 @@ from rich.console import Console
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.report import calls, published, validation
+from tilewright.report import calls, published, term_products, validation
 from tilewright.report.markdown import table
 from tilewright.report.plots import plot_ladder
 from tilewright.report.ratios import baseline_speed, ratio, share, speed
@@ -27,7 +27,6 @@ LATER_RUNGS = tuple(
     Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_split")
 )
 BEST = Path("results/h200/best.json")
-BEST_16 = Path("results/h200/best_bf16.json")
 CASES = tuple(
     Path(f"results/h200/{name}.json")
     for name in ("orders", "batched", "decode", "epilogues", "best_bf16", "best_bf16_nt")
@@ -37,7 +36,7 @@ END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", 
 """Runs with --end-to-end, of which there may be some."""
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
-PAGES = (Path("README.md"), Path("docs/performance.md"), Path("docs/counters.md"))
+PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/tools.md", "docs/counters.md")))
 PLOT = Path("docs/ladder.svg")
 HEADLINE = "4096x4096x4096"
 
@@ -61,10 +60,10 @@ def main() -> int:
         title = f"The ladder on one {run.environment['gpu']['name']}, float32 but where brackets say another type"
         plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
         sections = {
-            "device": device(run),
+            "chart": f"![GFLOP/s of every rung, of what matmul picks and of cuBLAS against size]({PLOT})",
+            "device": device(Run.load(BEST)),
             "headline": headline(records),
             "best": best(picked),
-            "best_16": best(Run.load(BEST_16).records),
             "cases": "\n\n".join(best(one.records) for one in load(filter(Path.exists, CASES))),
             "end_to_end": calls.markdown(
                 [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
@@ -74,6 +73,7 @@ def main() -> int:
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
             "counters": counters(sorted(COUNTERS.glob("*.csv"))),
             "environment": environment(run),
+            **term_products.sections(term_products.load()),
         }
         for page in PAGES:
             page.write_text(fill(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
@@ -173,11 +173,11 @@ def _best(records: Sequence[Record]) -> str:
 
 
 def device(run: Run) -> str:
-    """What the headline was measured on, in a sentence."""
+    """What a run was measured on, and when, as the beginning of a sentence."""
     gpu, libraries = run.environment["gpu"], run.environment["libraries"]
     return (
-        f"GFLOP/s in fp32 at {HEADLINE} on one {gpu['name']} ({gpu['multiprocessors']} multiprocessors, driver "
-        f"{gpu['driver']}, NVRTC {gpu['nvrtc']}, cuBLAS {libraries['nvidia-cublas']}), {run.environment['date'][:10]}:"
+        f"Measured on one {gpu['name']} (driver {gpu['driver']}, NVRTC {gpu['nvrtc']}, cuBLAS "
+        f"{libraries['nvidia-cublas']}), {run.environment['date'][:10]}."
     )
 
 

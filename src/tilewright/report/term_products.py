@@ -1,0 +1,161 @@
+"""Float32 products in each precision that `matmul` takes, next to cuBLAS's float32, from the records in results/.
+
+Each cell's ratio is of its own record: precisions were measured in runs of their own.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from tilewright.bench.records import Record, Run
+from tilewright.bench.suites import Shape, shapes
+from tilewright.gpus import Gpu, find_gpu
+from tilewright.problem import ITEM_BYTES
+from tilewright.report.markdown import table
+from tilewright.report.ratios import ratio, speed
+
+_FOLDER = Path("results/h200")
+RUNS = {
+    "float32": (_FOLDER / "best.json", _FOLDER / "best_float32.json"),
+    "fp16x3": (_FOLDER / "best_fp16x3.json",),
+    "bf16x3": (_FOLDER / "best_bf16x3.json",),
+}
+"""By precision, the runs of `tilewright bench best` that have it, of which there may be some. Of a shape that several
+have, the first counts."""
+
+FILES = tuple(chain.from_iterable(RUNS.values()))
+
+RESULTS = (
+    "256x256x256",
+    "1024x1024x1024",
+    "4096x4096x4096",
+    "8192x8192x8192",
+    "4095x4095x4095",
+    "8192x50257x768",
+)
+"""Problems of the short table."""
+
+LARGE = 2048
+"""Rows and columns of a result from which on a product counts as large."""
+
+THIN = "128x4096x14336"
+"""A problem whose factors take too long to split."""
+
+_TERMS = 3
+_TERM_BYTES = 2
+_GIGA, _MEGA, _MICRO = 1e9, 1e6, 1e-6
+
+Measured = Mapping[str, Mapping[str, Record]]
+"""By precision and sizes."""
+
+
+class Found(NamedTuple):
+    """What was measured."""
+
+    records: Measured
+    gpu: Gpu | None
+    """The GPU of the runs; None where there are none."""
+
+
+def load() -> Found:
+    """The records of all runs that there are: row-major, without batch or epilogue.
+
+    Raises:
+        RecordsError: a file is none of records.
+    """
+    records: dict[str, dict[str, Record]] = {}
+    gpu = None
+    for precision, paths in RUNS.items():
+        for run in map(Run.load, filter(Path.exists, paths)):
+            facts = run.environment["gpu"]
+            major, minor = map(int, facts["compute_capability"].split("."))
+            gpu = gpu or find_gpu(facts["name"], (major, minor))
+            for record in run.records:
+                records.setdefault(precision, {}).setdefault(record.shape, record)
+    return Found(records, gpu)
+
+
+def sections(found: Found) -> dict[str, str]:
+    """Parts of pages, by name; empty where nothing was measured.
+
+    Raises:
+        RecordsError: a ratio is of another run.
+    """
+    measured = found.records
+    split = {shape for name in measured if name != "float32" for shape in measured[name]}
+    return {
+        "claim": claim(found),
+        "results": _table(measured, RESULTS, [name for name in measured if name != "bf16x3"]) if measured else "",
+        "terms": _table(measured, _ordered(split, measured), list(measured)) if split else "",
+        "thin": thin(found),
+    }
+
+
+def claim(found: Found) -> str:
+    """How fast and how exact large products are, in a sentence or two; empty where none was measured."""
+    ours, fast = (_ratios(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
+    if not ours or found.gpu is None:
+        return ""
+    text = (
+        f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger are "
+        f"{min(ours):.2f} to {max(ours):.2f} times as fast as cuBLAS's, at float32's own exactness on every input: "
+        "they are made of products of bfloat16 on tensor cores."
+    )
+    if fast:
+        text += (
+            f' With `precision="fp16x3"` they are {min(fast):.2f} to {max(fast):.2f} times as fast, and each element '
+            "errs by at most 2^-21 of (|a| @ |b|)."
+        )
+    return text
+
+
+def thin(found: Found) -> str:
+    """Why a product of few rows is no faster by terms; empty where its time is not known."""
+    record = found.records.get("float32", {}).get(THIN)
+    if record is None or found.gpu is None or record.precision:
+        return ""
+    size = record.k * record.n * (ITEM_BYTES["float32"] + _TERMS * _TERM_BYTES)
+    least = size / (found.gpu.dram_gbs * _GIGA) / _MICRO
+    return (
+        f"{THIN} stays on CUDA cores: b is split for a product that uses each of its elements {record.m} times. "
+        f"Splitting it moves {size / _MEGA:,.0f} MB, which takes {least:,.0f} us at least at the memory's "
+        f"{found.gpu.dram_gbs:,.0f} GB/s, of the {record.time_us.median:,.0f} us that the whole product takes on CUDA "
+        f"cores. And {record.m}x{record.n} is {record.n // 128} tiles of 128x128, for {found.gpu.multiprocessors} "
+        "multiprocessors."
+    )
+
+
+def _ratios(records: Iterable[Record]) -> list[float]:
+    """Of large products on tensor cores, the speed over cuBLAS's."""
+    large = [one for one in records if one.precision and min(one.m, one.n) >= LARGE]
+    return [value for one in large if (value := ratio(one)) is not None]
+
+
+def _ordered(names: Iterable[str], measured: Measured) -> list[str]:
+    """Sizes in the order of the suites."""
+    places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
+    records = {one.shape: one for of_precision in measured.values() for one in of_precision.values()}
+
+    def place(name: str) -> int:
+        one = records[name]
+        return places.get(Shape(one.m, one.n, one.k), len(places))
+
+    return sorted(names, key=place)
+
+
+def _table(measured: Measured, rows: Iterable[str], precisions: list[str]) -> str:
+    heads = ["m x n x k"]
+    for name in precisions:
+        heads += [f"{name}: GFLOP/s / cuBLAS's", "error"]
+    lines = [(shape, *(cell for name in precisions for cell in _cells(measured[name].get(shape)))) for shape in rows]
+    return table(heads, lines, "l" + "rr" * len(precisions))
+
+
+def _cells(record: Record | None) -> tuple[str, str]:
+    """Speed over cuBLAS's with the quotient, and the error over cuBLAS's."""
+    if record is None or record.baseline is None:
+        return "", ""
+    on_cuda_cores = "" if record.precision else "*"
+    error = f"{record.error_ratio:.2f}" if record.error_ratio else ""
+    return f"{speed(record.gflops)} / {speed(record.baseline.gflops)} = {ratio(record):.2f}{on_cuda_cores}", error

@@ -1,0 +1,97 @@
+"""Tables of float32 products on tensor cores, next to cuBLAS's float32."""
+
+import re
+
+import pytest
+
+from tilewright.bench.records import Baseline, Run, Times
+from tilewright.errors import RecordsError
+from tilewright.gpus import find_gpu
+from tilewright.report import term_products
+from tilewright.report.term_products import Found
+
+H200 = find_gpu("NVIDIA H200", (9, 0))
+TIME = Times(min=1.0, median=1.0)
+
+
+@pytest.fixture
+def record(make_record):
+    """Of what was picked for a problem: a speed, next to cuBLAS of its own run."""
+
+    def make(m, n, k, gflops, cublas, **changes):
+        baseline = Baseline(name="cuBLAS", version="13", time_us=TIME, gflops=cublas, error=4e-7)
+        sizes = {"m": m, "n": n, "k": k, "gflops": gflops, "baseline": baseline, "ratio": gflops / cublas}
+        return make_record(kernel="best", picked="gemm", config={}, **sizes, **changes)
+
+    return make
+
+
+@pytest.fixture
+def found(record):
+    exact = [
+        record(4096, 4096, 4096, 115672.0, 51235.0, precision="bf16x6"),
+        record(2048, 2048, 2048, 106247.0, 50592.0, precision="bf16x6"),
+        record(256, 256, 256, 11072.0, 5021.0),
+        record(128, 4096, 14336, 51594.0, 48624.0, time_us=Times(min=290.0, median=291.4)),
+    ]
+    fast = [record(4096, 4096, 4096, 187783.0, 51400.0, precision="fp16x3", promise="fp16x3")]
+    by_shape = {name: {one.shape: one for one in records} for name, records in (("float32", exact), ("fp16x3", fast))}
+    return Found(by_shape, H200)
+
+
+def test_each_cell_has_the_baseline_of_its_own_run(found):
+    heads, _, row = term_products.sections(found)["terms"].splitlines()
+    assert heads == "| m x n x k | float32: GFLOP/s / cuBLAS's | error | fp16x3: GFLOP/s / cuBLAS's | error |"
+    assert row == "| 4096x4096x4096 | 115,672 / 51,235 = 2.26 | 0.25 | 187,783 / 51,400 = 3.65 | 0.25 |"
+
+
+def test_products_on_cuda_cores_have_a_star_and_what_was_not_measured_a_gap(found):
+    rows = term_products.sections(found)["results"].splitlines()
+    assert rows[2] == "| 256x256x256 | 11,072 / 5,021 = 2.21* | 0.25 |  |  |"
+    assert rows[3] == "| 1024x1024x1024 |  |  |  |  |"
+
+
+def test_a_ratio_of_another_run_is_refused(record):
+    mixed = record(4096, 4096, 4096, 115672.0, 51235.0, precision="fp16x3").model_copy(update={"ratio": 2.4})
+    with pytest.raises(RecordsError, match="must come from one run"):
+        term_products.sections(Found({"fp16x3": {mixed.shape: mixed}}, H200))
+
+
+def test_the_claim_is_the_range_of_large_products_on_tensor_cores(found):
+    text = term_products.claim(found)
+    assert "float32 products with results of 2048 x 2048 or larger are 2.10 to 2.26 times as fast as cuBLAS's" in text
+    assert 'With `precision="fp16x3"` they are 3.65 to 3.65 times as fast' in text
+    assert "fp16x3" not in term_products.claim(found._replace(records={"float32": found.records["float32"]}))
+
+
+def test_why_few_rows_gain_nothing_is_said_in_bytes_and_microseconds(found):
+    text = term_products.thin(found)
+    assert "uses each of its elements 128 times" in text
+    assert "moves 587 MB, which takes 122 us at least at the memory's 4,800 GB/s, of the 291 us" in text
+    on_tensor_cores = found.records["float32"][term_products.THIN].model_copy(update={"precision": "bf16x6"})
+    assert term_products.thin(Found({"float32": {term_products.THIN: on_tensor_cores}}, H200)) == ""
+
+
+def test_without_records_every_part_is_empty(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert set(term_products.sections(term_products.load()).values()) == {""}
+
+
+def test_of_a_shape_that_two_runs_have_the_first_counts(tmp_path, monkeypatch, record):
+    monkeypatch.chdir(tmp_path)
+    environment = {"gpu": {"name": "NVIDIA H200", "compute_capability": "9.0"}}
+    for path, gflops in zip(term_products.RUNS["float32"], (1000.0, 2000.0), strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Run(environment=environment, records=[record(64, 64, 64, gflops, 500.0)]).save(path)
+    found = term_products.load()
+    assert found.gpu == H200
+    assert found.records["float32"]["64x64x64"].gflops == 1000.0
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/performance.md"])
+def test_every_printed_quotient_divides(request, page):
+    text = (request.config.rootpath / page).read_text()
+    quotients = re.findall(r"([\d.,]+) / ([\d.,]+) = ([\d.]+)", text)
+    assert len(quotients) > 8
+    for ours, baseline, printed in quotients:
+        assert f"{float(ours.replace(',', '')) / float(baseline.replace(',', '')):.2f}" == printed
