@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hostile import EXACT, ORDINARY
+from tilewright.bench.hostile import EXACT, ORDINARY
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 
 import tilewright
-from hostile import EXACT, ORDINARY
 from library_cases import cases, check, findings, kinds
+from tilewright.bench.hostile import EXACT, ORDINARY
 from tilewright.kernels import find
 from tilewright.problem import LAYOUTS
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.report import calls, published, term_products, validation
+from tilewright.report import calls, precisions, published, term_products, validation
 from tilewright.report.markdown import table
 from tilewright.report.plots import plot_ladder
 from tilewright.report.ratios import baseline_speed, ratio, share, speed
@@ -60,7 +60,7 @@ def main() -> int:
         title = f"The ladder on one {run.environment['gpu']['name']}, float32 but where brackets say another type"
         plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
         sections = {
-            "chart": f"![GFLOP/s of every rung, of what matmul picks and of cuBLAS against size]({PLOT})",
+            "chart": chart(),
             "device": device(Run.load(BEST)),
             "headline": headline(records),
             "best": best(picked),
@@ -74,6 +74,7 @@ def main() -> int:
             "counters": counters(sorted(COUNTERS.glob("*.csv"))),
             "environment": environment(run),
             **term_products.sections(term_products.load()),
+            **precisions.sections(),
         }
         for page in PAGES:
             page.write_text(fill(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
@@ -81,6 +82,13 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def chart() -> str:
+    """The picture that the README opens with: speed over error, or that of the ladder where this was not measured."""
+    if precisions.draw():
+        return f"![TFLOP/s over error of what float32 products may be computed in]({precisions.CHART})"
+    return f"![GFLOP/s of every rung, of what matmul picks and of cuBLAS against size]({PLOT})"
 
 
 def load(paths: Iterable[Path]) -> list[Run]:

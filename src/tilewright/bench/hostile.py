@@ -42,6 +42,16 @@ def _outlier(power: int) -> Drawn:
     return draw
 
 
+def _both_by(left: float, right: float) -> Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]:
+    """Normal elements times a factor for each matrix."""
+
+    def pair(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
+        a, b = _normal(random, (m, k)) * left, _normal(random, (k, n)) * right
+        return a.astype(np.float32), b.astype(np.float32)
+
+    return pair
+
+
 def _cancelling(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
     """Sums whose second half takes away what the first has made, but for the last bits."""
     half = k // 2
@@ -103,3 +113,10 @@ EXACT = {
     "integers": _integers,
 }
 """Inputs whose products are exact in float32, whatever the order of additions. Some make k x k of B, whatever n is."""
+
+EXTREME = {
+    "subnormals": _both_by(2.0**-130, 2.0**20),
+    "near overflow": _both_by(2.0**58, 2.0**58),
+    "near underflow": _both_by(2.0**-60, 2.0**-45),
+}
+"""Inputs near the ends of float32's range, which 16-bit terms do not hold; their products are in range."""

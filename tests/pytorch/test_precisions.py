@@ -1,0 +1,119 @@
+"""Speed against error of what a float32 product may be computed in: PyTorch on the CPU stands in for a GPU."""
+
+import math
+import sys
+
+import pytest
+import torch
+
+from tilewright.bench import end_to_end, hostile
+from tilewright.bench.precisions import measuring, ways
+from tilewright.bench.precisions.measurements import Precisions
+from tilewright.bench.precisions.measuring import Scale
+from tilewright.bench.suites import Shape
+from tilewright.engines.emulator import EmulatorEngine
+
+SMALL = Scale("cpu", (Shape(48, 40, 32), Shape(24, 16, 64)), side=24, depths=(16,))
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(end_to_end, "WALL_S", 1e-4)
+
+
+def every(say=pytest.fail, scale=SMALL, among=None):
+    among = among or [*ways.of_torch(), *ways.of_tilewright()]
+    return {one.way: one for one in measuring.choices(scale, among, scale.shapes[0], say)}
+
+
+def test_each_way_is_next_to_the_baseline_of_its_run():
+    found = every()
+    baseline = found[ways.BASELINE]
+    assert (baseline.us, baseline.error) == (baseline.baseline_us, baseline.baseline_error)
+    assert len(found) == 10
+    for one in found.values():
+        assert (one.baseline_us, one.baseline_error, one.shape) == (baseline.us, baseline.error, "48x40x32")
+        assert one.tflops == pytest.approx(2 * 48 * 40 * 32 / one.us / 1e6)
+    assert found["PyTorch bf16"].error > 100 * baseline.error
+    assert found["PyTorch fp16"].error < found["PyTorch bf16"].error
+    assert found["tilewright float32"].error < 1e-6
+
+
+def test_a_way_that_is_refused_is_left_out_and_said():
+    def refuse(a, b):
+        raise ValueError("no such algorithm\nand more")
+
+    said = []
+    found = every(said.append, among=[next(ways.of_torch()), ways.of_products("new", "New 1", refuse)])
+    assert list(found) == [ways.BASELINE]
+    assert said == [f"new at {SMALL.shapes[0]}: ValueError: no such algorithm"]
+
+
+def test_pytorchs_setting_is_what_it_was():
+    settings = torch.backends.cuda.matmul
+    before = settings.fp32_precision
+    with ways.multiplying("tf32"):
+        assert settings.fp32_precision == "tf32"
+    assert settings.fp32_precision == before
+
+
+def test_a_library_that_is_missing_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tilewright.bench.precisions.of_jax", None)
+    monkeypatch.setitem(sys.modules, "tilewright.bench.precisions.of_triton", None)
+    said = []
+    assert {way.library.split()[0] for way in measuring.all_ways(said.append)} == {"PyTorch", "tilewright"}
+    assert [text.partition(":")[0] for text in said] == ["without jax", "without triton"]
+
+
+def test_jax():
+    pytest.importorskip("jax")
+    from tilewright.bench.precisions import of_jax  # noqa: PLC0415
+
+    said = []
+    found = every(said.append, among=[next(ways.of_torch()), *of_jax.ways()])
+    assert found["JAX highest"].error < 1e-6
+    assert len(found) + len(said) == 4, "what XLA lacks on a CPU is said"
+
+
+def test_hostile_inputs_of_every_class_have_errors_next_to_pytorchs():
+    cases = list(measuring.hostile_cases(SMALL, 16))
+    names = [*hostile.ORDINARY, *hostile.EXACT, *hostile.EXTREME]
+    assert [(case.inputs, case.way) for case in cases] == [
+        (name, f"tilewright {precision}") for name in names for precision in ("float32", "ieee", "fp16x3", "bf16x3")
+    ]
+    for case in cases:
+        assert case.errors.element < 2e-6, case
+        assert case.inputs not in hostile.EXACT or case.errors.element == case.baseline.element == 0
+
+
+def test_errors_of_what_is_not_finite_are_none():
+    a, b = torch.full((2, 2), math.inf), torch.eye(2)
+    way = next(ways.of_torch())
+    errors = measuring._errors(way, a, b, a.double() @ b.double(), a.double() @ b.double())
+    assert (errors.element, errors.frobenius) == (None, None)
+
+
+@pytest.fixture
+def command(monkeypatch):
+    from tilewright.bench.precisions import __main__ as command  # noqa: PLC0415
+
+    monkeypatch.setattr(command, "resolve_engine", lambda name: EmulatorEngine())
+    monkeypatch.setattr(measuring, "H200", SMALL)
+    monkeypatch.setattr(measuring, "_OTHERS", {})
+    return command
+
+
+def test_the_command_writes_both_parts(command, tmp_path, capsys):
+    file = tmp_path / "precisions.json"
+    assert command.main(["--json", str(file)]) == 0
+    run = Precisions.load(file)
+    assert len(run.choices) == 2 * 10
+    assert len(run.hostile) == 4 * len(hostile.ORDINARY | hostile.EXACT | hostile.EXTREME)
+    assert run.environment["engine"] == "emulator"
+    assert "24x16x64  tilewright fp16x3: " in capsys.readouterr().out
+
+
+def test_a_part_of_the_command(command, tmp_path):
+    file = tmp_path / "precisions.json"
+    assert command.main(["--part", "speeds", "--json", str(file)]) == 0
+    assert Precisions.load(file).hostile == []
