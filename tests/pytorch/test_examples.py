@@ -1,5 +1,6 @@
 """The examples for PyTorch run to their ends."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ PRINTED = {
         "['tilewright.matmul.default']",
         "the Jacobian of three rows: (3, 1, 16)",
     ],
+    "torch_cholesky.py": ["PyTorch", "tilewright", "s  residual"],
+    "torch_conjugate_gradients.py": ["PyTorch", "tilewright", "steps  residual"],
     "torch_model.py": ["step 4: loss", "ms saved, as tables expect"],
 }
 
@@ -28,3 +31,13 @@ def test_example(name):
     assert result.returncode == 0, result.stderr
     for words in PRINTED[name]:
         assert words in result.stdout
+
+
+@pytest.mark.parametrize(("name", "within"), [("torch_cholesky.py", 1e-6), ("torch_conjugate_gradients.py", 1e-5)])
+def test_solvers_are_as_exact_with_either_product(name, within):
+    """Sizes that blocks do not divide."""
+    command = [sys.executable, str(EXAMPLES / name), "150", "40", "--precision", "fp16x3"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    stock, ours = map(float, re.findall(r"residual (\S+)", result.stdout))
+    assert stock < within and ours < within
