@@ -93,19 +93,20 @@ def sections(found: Found) -> dict[str, str]:
 
 
 def claim(found: Found) -> str:
-    """How fast and how exact large products are, in a sentence or two; empty where none was measured."""
-    ours, fast = (_ratios(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
+    """How fast and how exact large products were, in a sentence or two; empty where none was measured."""
+    ours, fast = (_large(found.records.get(name, {}).values()) for name in ("float32", "fp16x3"))
     if not ours or found.gpu is None:
         return ""
     text = (
         f"On an NVIDIA {found.gpu.name}, float32 products with results of {LARGE} x {LARGE} or larger are "
-        f"{min(ours):.2f} to {max(ours):.2f} times as fast as cuBLAS's, at float32's own exactness on every input: "
-        "they are made of products of bfloat16 on tensor cores."
+        f"{_range(map(ratio, ours))} times as fast as cuBLAS's, with {_range(one.error_ratio for one in ours)} times "
+        "its error on random inputs: they are made of products of bfloat16 on tensor cores, and inputs that bfloat16 "
+        "cannot hold are noticed on the device and computed in float32."
     )
     if fast:
         text += (
-            f' With `precision="fp16x3"` they are {min(fast):.2f} to {max(fast):.2f} times as fast, and each element '
-            "errs by at most 2^-21 of (|a| @ |b|)."
+            f' With `precision="fp16x3"` they are {_range(map(ratio, fast))} times as fast, with '
+            f"{_range(one.error_ratio for one in fast)} times cuBLAS's error."
         )
     return text
 
@@ -126,10 +127,15 @@ def thin(found: Found) -> str:
     )
 
 
-def _ratios(records: Iterable[Record]) -> list[float]:
-    """Of large products on tensor cores, the speed over cuBLAS's."""
-    large = [one for one in records if one.precision and min(one.m, one.n) >= LARGE]
-    return [value for one in large if (value := ratio(one)) is not None]
+def _large(records: Iterable[Record]) -> list[Record]:
+    """Large products on tensor cores."""
+    return [one for one in records if one.precision and min(one.m, one.n) >= LARGE]
+
+
+def _range(values: Iterable[float | None]) -> str:
+    """The least and the largest of what is known."""
+    known = [value for value in values if value is not None]
+    return f"{min(known):.2f} to {max(known):.2f}"
 
 
 def _ordered(names: Iterable[str], measured: Measured) -> list[str]:
