@@ -186,8 +186,8 @@ def reference(case, operands, left=0.0):
 def check(engine, kernel, config, case, seed=0, left=0.0, wide=None, change=lambda operands: None):
     """Raise AssertionError unless a kernel, with this wide form, computes a case as float64 does.
 
-    left: the part of each product that it leaves out at most, besides what float32 sums round away. change: what is done
-    to the operands' values first.
+    left: the part of each product that it leaves out at most, besides what float32 sums round away. change: what is
+    done to the operands' values first.
     """
     operands = Operands.draw(case, seed)
     change(operands)
@@ -220,8 +220,8 @@ def check_specials(engine, kernel, config, case, seed):
 
 
 def findings(kernel, config, case, **named):
-    """What the checker finds in the launches of a case, in the order of the threads' numbers and backwards. named: as in
-    `check`."""
+    """What the checker finds in the launches of a case, in the order of the threads' numbers and backwards. named: as
+    in `check`."""
     checkers = []
     for schedule in (0, 1):
 

@@ -1,7 +1,7 @@
 """Float32 products of terms with their wide form behind them, on the emulator.
 
-Whatever the factors hold, the result is that of one of two kernels, bit for bit: of the terms alone where these hold the
-factors, else of the float32 kernel alone.
+Whatever the factors hold, the result is that of one of two kernels, bit for bit: of the terms alone where these hold
+the factors, else of the float32 kernel alone.
 """
 
 import re
@@ -237,7 +237,7 @@ def test_a_plan_serves_inputs_of_either_kind_in_turns(name, overrides):
     kernel = find(name)
     config, case = kernel.config(overrides), usual(130)
     operands = Operands.draw(case)
-    plan, pointers, (a, b, d) = planned(kernel, config, case, operands, SPLIT_K)
+    plan, pointers, (a, *_, d) = planned(kernel, config, case, operands, SPLIT_K)
     element = a.owner.owner.view(np.float32)[7:8]
     for value in (1.0, np.nan, 1.0, -np.inf, MOST, 1.0):
         element[:] = operands.a[0, 0, 7] = value
