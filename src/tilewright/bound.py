@@ -17,6 +17,9 @@ from tilewright.shapes import Formulation, formulate
 _MOST_PLANS = 4096
 """Calls of different kinds whose plans are kept; all are dropped when there are more."""
 
+_LARGE = 2**26
+"""Bytes of terms up to which a GPU is taken to have room for them."""
+
 
 class Bound(NamedTuple):
     """A plan, and how the arrays of a call become its operands."""
@@ -115,6 +118,9 @@ def _bind(call: Call) -> Bound:
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
     wide = wide_form(kernel, problem, engine.capability, engine.device_name, addresses)
     plan = engine.plan(kernel, config, problem, addresses, wide=wide, capturing=capturing)
+    if wide and plan.needs.relayout_bytes > _LARGE and not engine.has_room(plan, call.stream):
+        why = f"there is no room for the terms of {kernel.name}, {plan.needs.relayout_bytes} bytes"
+        plan = engine.plan(*wide, problem, addresses, capturing=capturing)
     return Bound(plan, form, engine, c_in_place, why)
 
 

@@ -214,6 +214,11 @@ class CudaEngine:
         """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
         return self._launchers_workspaces.memory(stream, needs)
 
+    def has_room(self, plan: Plan, stream: Any) -> bool:
+        """Whether the compiled launcher would get what a plan needs besides its operands, on a stream."""
+        on = self.stream if stream is None else _as_stream(stream)
+        return self._launchers_workspaces.has_room(int(on.handle), plan.needs)
+
     def capturing(self, stream: Any) -> bool:
         """Whether launches on a stream are being captured into a graph."""
         on = self.stream if stream is None else _as_stream(stream)

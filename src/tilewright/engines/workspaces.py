@@ -14,6 +14,7 @@ from cuda.bindings.driver import (
     CUuserObject_flags,
     CUuserObjectRetain_flags,
     cuGraphRetainUserObject,
+    cuMemGetInfo,
     cuMemsetD32Async,
     cuStreamGetCaptureInfo,
     cuThreadExchangeStreamCaptureMode,
@@ -68,9 +69,18 @@ class Workspaces:
             status, capture, graph, *_ = _capture(stream)
             if status == CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
                 return self._of_graph(graph, (int(capture), stream), needs).memory
-            owner = (stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0)
+            owner = _owner(stream)
             parts = self._of_streams[owner] = self._grown(self._of_streams.get(owner, _Parts()), needs)
             return parts.memory
+
+    def has_room(self, stream: int, needs: Needs) -> bool:
+        """Whether a launch on a stream, by its handle, would get its memory now: as far as the GPU's is free."""
+        with self._lock, self._current:
+            if self._of_streams.get(_owner(stream), _Parts()).cover(needs):
+                return True
+            result, free, _ = cuMemGetInfo()
+            check((result,))
+            return bool(needs.workspace_bytes + needs.relayout_bytes <= free)
 
     def _of_graph(self, graph: Any, capture: tuple[int, int], needs: Needs) -> "_Parts":
         """Memory of a stream's in a capture; the graph keeps what the stream had in it before."""
@@ -186,6 +196,10 @@ def _c_library() -> Any:
     library.sem_init.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_uint)
     library.sem_trywait.argtypes = (ctypes.c_void_p,)
     return library
+
+
+def _owner(stream: int) -> tuple[int, int]:
+    return stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0
 
 
 def _capture(stream: int) -> tuple[Any, ...]:

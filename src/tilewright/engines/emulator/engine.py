@@ -194,6 +194,10 @@ class EmulatorEngine:
             launch, grid, block, shared_bytes, kernel.overlaps, arguments, shape_of(kernel.arguments).offsets, slots
         )
 
+    def has_room(self, plan: Plan, stream: Any) -> bool:
+        """Always: the host's memory is large."""
+        return True
+
     def capturing(self, stream: Any) -> bool:
         """Never: a launch has ended when it returns."""
         return False

@@ -88,14 +88,15 @@ struct TermCheck {
 
     // Sums of this size have lost less than 2^-22 of themselves: an element that is lost, 2^-50 of its square's largest.
     __device__ __forceinline__ float least_sum() const {
-        if (!SCALED || seen == nullptr) return 0.0f;
+        if (seen == nullptr) return 0.0f;
         const float lost = seen->a.lost + seen->b.lost;
         return lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(seen->a.largest) * __uint_as_float(seen->b.largest);
     }
 
     // Looks at a warpgroup's sums, as they lie from an element of D on that has `rows` and `cols` up to the last.
     template <int COUNT>
-    __device__ __forceinline__ void see(const float (&sums)[COUNT], int rows, int cols, float least) const {
+    __device__ __forceinline__ void see(const float (&sums)[COUNT], int rows, int cols) const {
+        const float least = least_sum();
         if (least == 0.0f) return;
         const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4, col = lane % 4 * 2;
         bool small = false;
@@ -107,9 +108,11 @@ struct TermCheck {
         if (small) atomicMax(&seen->small, 1);
     }
 
-    // Called by `warps` warps of the grid when they are done: the last one tells the launch behind.
-    __device__ __forceinline__ void finish(bool held, unsigned warps) const {
+    // Called by WARPS warps of each block when they are done: the last one of all tells the launch behind.
+    template <int WARPS>
+    __device__ __forceinline__ void finish(bool held) const {
         if (seen == nullptr) return;
+        const unsigned warps = gridDim.x * WARPS;
         __syncwarp();
         if (threadIdx.x % 32 != 0) return;
         __threadfence();

@@ -85,9 +85,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
     if (is_skipped(sizes.skip)) return;
-    const unsigned warps = gridDim.x * 4 * CONSUMERS;  // that finish
-    const float least_sum = TERMS > 1 ? term_check.least_sum() : 0.0f;
-    if (TERMS > 1 && !term_check.holds(depth)) return warpgroup < CONSUMERS ? term_check.finish(false, warps) : void();
+    if (TERMS > 1 && !term_check.holds(depth)) return warpgroup < CONSUMERS ? term_check.finish<4 * CONSUMERS>(false) : void();
 
     TileOrder<BM, BN, BAND, CLUSTER> tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
     StageTurn<STAGES> turn;
@@ -151,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if constexpr (SPLITS == 1) {
 #pragma unroll
             for (int i = 0; i < ROWS / 64; ++i) {
-                if (SCALED) term_check.see(sums[i], sizes.m - row - 64 * i, sizes.n - tile.col, least_sum);
+                if (SCALED) term_check.see(sums[i], sizes.m - row - 64 * i, sizes.n - tile.col);
                 store_warpgroup(result, row + 64 * i, tile.col, sums[i]);
             }
         } else {
@@ -163,10 +161,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             cluster_sync();
             all.take(totals);
             const int col = tile.col + rank * (BN / SPLITS);
-            if (SCALED) term_check.see(totals, sizes.m - row, sizes.n - col, least_sum);
+            if (SCALED) term_check.see(totals, sizes.m - row, sizes.n - col);
             store_warpgroup(result, row, col, totals);
         }
     }
     if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
-    if (TERMS > 1) term_check.finish(true, warps);
+    if (TERMS > 1) term_check.finish<4 * CONSUMERS>(true);
 }
