@@ -87,6 +87,9 @@ class NumPyEngine:
     def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Any:
         return lambda: np.copyto(into, self.download(matrix).reshape(into.shape))
 
+    def has_room(self, plan: Plan, stream: Any) -> bool:
+        return True
+
     def capturing(self, stream: Any) -> bool:
         return False
 
