@@ -148,8 +148,8 @@ def place(engine, values, layout, offset, between=np.nan):
     return Matrix(start, *values.shape[1:], layout.ld, whole.dtype, whole, layout.order, batch)
 
 
-def multiply(engine, kernel, config, case, operands):
-    """Run a kernel; D, once nothing between its rows has changed."""
+def multiply(engine, kernel, config, case, operands, wide=None):
+    """Run a kernel, and the wide form behind it if there is one; D, once nothing between its rows has changed."""
     problem = case.problem
     a = place(engine, operands.a, problem.a, case.offset)
     b = place(engine, operands.b, problem.b, case.offset)
@@ -157,7 +157,7 @@ def multiply(engine, kernel, config, case, operands):
     d = place(engine, start, problem.d, case.offset, between=_UNTOUCHED)
     c = place(engine, operands.c, problem.addend, case.offset) if case.separate_c else None
     bias = engine.upload(operands.bias[None]) if problem.epilogue.bias else None
-    run(engine, kernel, config, problem, a, b, d, case.scalars, c=c, bias=bias)
+    run(engine, kernel, config, problem, a, b, d, case.scalars, c=c, bias=bias, wide=wide)
     memory = engine.download(d.owner)[0]
     whole = memory[case.offset :].reshape(*start.shape[:2], d.ld)
     assert (memory[: case.offset] == _UNTOUCHED).all(), "what lies before D has changed"
@@ -183,13 +183,15 @@ def reference(case, operands, left=0.0):
     return result, summed + _UNIT[problem.result] * abs(result) + _SMALLEST[problem.result]
 
 
-def check(engine, kernel, config, case, seed=0, left=0.0):
-    """Raise AssertionError unless a kernel computes a case as float64 does.
+def check(engine, kernel, config, case, seed=0, left=0.0, wide=None, change=lambda operands: None):
+    """Raise AssertionError unless a kernel, with this wide form, computes a case as float64 does.
 
-    left: the part of each product that it leaves out at most, besides what float32 sums round away.
+    left: the part of each product that it leaves out at most, besides what float32 sums round away. change: what is
+    done to the operands' values first.
     """
     operands = Operands.draw(case, seed)
-    result = multiply(engine, kernel, config, case, operands).astype(np.float64)
+    change(operands)
+    result = multiply(engine, kernel, config, case, operands, wide).astype(np.float64)
     expected, allowed = reference(case, operands, left)
     assert (abs(result - expected) <= allowed).all(), (
         f"{case}: {np.argwhere(~(abs(result - expected) <= allowed))[:3].tolist()} differ"
@@ -217,9 +219,9 @@ def check_specials(engine, kernel, config, case, seed):
         assert (abs(result.astype(np.float64) - exact) <= allowed)[finite].all()
 
 
-def findings(kernel, config, case, left=0.0):
-    """What the checker finds in the launches of a case, in the order of the threads' numbers and backwards. left: as in
-    `check`."""
+def findings(kernel, config, case, **named):
+    """What the checker finds in the launches of a case, in the order of the threads' numbers and backwards. named: as
+    in `check`."""
     checkers = []
     for schedule in (0, 1):
 
@@ -228,5 +230,5 @@ def findings(kernel, config, case, left=0.0):
             checkers.append(Checker(executable.program.library, arrays_of(facts), executable.kernel.overlaps))
             return Watch(checkers[-1], schedule=schedule)
 
-        check(EmulatorEngine(CHECKED, watch), kernel, config, case, left=left)
+        check(EmulatorEngine(CHECKED, watch), kernel, config, case, **named)
     return [str(finding) for checker in checkers for finding in checker.findings()]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright import activations
 from tilewright.engines.base import Matrix, matrix_at, memory_lines
 from tilewright.engines.plan import Needs, Plan, Pointers, Step
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem, Scalars
 
@@ -46,13 +46,14 @@ class NumPyEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
+        wide: Choice | None = None,
         capturing: Any = None,
     ) -> Plan:
         assert capturing is None or not capturing()
         kernel.check(problem, addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
         steps = () if problem.is_empty else (_STEP,)
-        plan = Plan(problem, kernel, config, executable, steps, Needs())
+        plan = Plan(problem, kernel, config, executable, steps, Needs(), wide=wide)
         self.planned.append(plan)
         return plan
 
@@ -85,6 +86,9 @@ class NumPyEngine:
 
     def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Any:
         return lambda: np.copyto(into, self.download(matrix).reshape(into.shape))
+
+    def has_room(self, plan: Plan, stream: Any) -> bool:
+        return True
 
     def capturing(self, stream: Any) -> bool:
         return False

@@ -410,17 +410,33 @@ def test_a_large_product_of_the_host_is_made_in_panels_of_rows(monkeypatch, side
     assert heights[0] * (len(engine.streams) - 1) < 1000 <= heights[0] * len(engine.streams)
 
 
-def test_a_new_shape_is_planned_quickly():
-    """By the calls it makes, as in test_selector.py. Not counted: the engine's part, which is a stand-in's here."""
+@pytest.mark.parametrize(("precision", "most"), [("ieee", 380), ("float32", 500)])
+def test_a_new_shape_is_planned_quickly(precision, most):
+    """By the calls it makes, as in test_selector.py. Not counted: the engine's part, which is a stand-in's here.
+
+    Where tensor cores multiply, a kernel is picked twice.
+    """
     engine = NumPyEngine((9, 0))
     engine.device_name = "NVIDIA H200"
     profile = cProfile.Profile()
     for m, n, k in ((1012, 1004, 1020), (1000, 1004, 1008)):  # the first reads the table
         a, b = draw(m, k), draw(k, n)
         profile.clear()
-        profile.runcall(tilewright.plan, a, b, engine=engine)
-    assert len(engine.planned) == 2
-    assert 200 < pstats.Stats(profile).total_calls < 380
+        profile.runcall(tilewright.plan, a, b, engine=engine, precision=precision)
+    assert [plan.wide is not None for plan in engine.planned] == [precision == "float32"] * 2
+    assert 200 < pstats.Stats(profile).total_calls < most
+
+
+def test_where_there_is_no_room_for_terms_the_wide_form_is_planned_alone(monkeypatch):
+    a, b = np.ones((4096, 2048), np.float32), np.ones((2048, 1024), np.float32)
+    for has_room in (True, False):
+        engine = NumPyEngine((9, 0))
+        monkeypatch.setattr(engine, "has_room", lambda plan, stream, answer=has_room: answer)
+        monkeypatch.setattr(sys.modules["tilewright.bound"], "_LARGE", -1)  # a stand-in's plan needs nothing
+        words = tilewright.plan(a, b, engine=engine).describe()
+        assert ("there is no room for the terms of gemm_bf16x6" in words) != has_room
+        assert (engine.planned[-1].wide is not None) == has_room
+        assert engine.planned[-1].kernel.keeps("ieee") != has_room
 
 
 def test_calls_of_two_precisions_have_two_plans():
@@ -444,7 +460,14 @@ def test_a_plan_says_what_is_promised_and_what_makes_the_products():
 
     on_cuda_cores = "by float32 multiply-adds on CUDA cores"
     by_two = "by products of 2 float16 terms of each factor on tensor cores"
-    assert f"precision: float32, {on_cuda_cores}" in words()
+    by_three = "by products of 3 bfloat16 terms of each factor on tensor cores"
+    assert f"precision: float32, {by_three}" in words()
+    assert f"precision: ieee, {on_cuda_cores}" in words(precision="ieee")
+    behind = "where they cannot hold an element of a or b, which the GPU finds out"
+    assert behind in words()
+    assert behind in words(precision="fp16x3")
+    assert behind not in words(precision="ieee")
+    assert behind not in words((8, 0))
     assert f"precision: fp16x3, {by_two}" in words(precision="fp16x3")
     assert f"precision: fp16x3, {on_cuda_cores}" in words((8, 0), precision="fp16x3")
     assert f"precision: fp16x3, since the kernel was named, {by_two}" in words(kernel="gemm_fp16x3")

@@ -1,7 +1,5 @@
 """The machine code of the rungs, compiled and disassembled for real."""
 
-from dataclasses import astuple
-
 import pytest
 
 from tilewright.analysis.instruction_mix import (
@@ -24,8 +22,8 @@ HOPPER = "sm_90a"
 
 def code_of(name, arch=HOPPER, edges=False, **overrides):
     kernel = find(name)
-    arithmetic = astuple(kernel.takes.arithmetic())
-    specialization = Variant(edges, kernel.vectorized and not edges, *arithmetic)
+    arithmetic = kernel.takes.arithmetic()
+    specialization = Variant(edges, kernel.vectorized and not edges, arithmetic.factors, arithmetic.result)
     return machine_code(kernel, kernel.config(overrides), specialization, arch)
 
 

@@ -218,7 +218,8 @@ VIOLATIONS["gemm_sm90"] = [
 VIOLATIONS["gemm_fp16x3"] = [
     ({"BM": 192}, "BM must be a multiple of 64, with PINGPONG=0 of 128, at most 256"),
     ({"BN": 100}, "BN must be a multiple of 8*CLUSTER, at most 256"),
-    ({"BM": 256, "STAGES": 2}, "BM*BN/256, with PINGPONG=1 BM*BN/128, and 3*BN/4 together must be at most 192"),
+    ({"BN": 96}, "BN must be a multiple of 64: columns of a scale"),
+    ({"BN": 256, "STAGES": 2}, "BM*BN/256, with PINGPONG=1 BM*BN/128, and BN/2 together must be at most 192"),
     ({"CLUSTER": 4}, "CLUSTER must be 1 or 2"),
     ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with BM=128, PINGPONG=0 and CLUSTER=1"),
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),

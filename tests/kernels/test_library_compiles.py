@@ -120,7 +120,8 @@ WHOLE = Variant(False, False, "float16", "float16", "NT")
         ("gemm_sm90", {"BM": 128, "BN": 256, "SPLITS": 2}, NARROW),
         ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW),
         ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}, WIDE),
-        ("gemm_fp16x3", {"BN": 144, "STAGES": 2}, WHOLE),
+        ("gemm_fp16x3", {"BN": 192, "STAGES": 2}, WHOLE),
+        ("gemm_fp16x3", {"BM": 256, "STAGES": 2}, NARROW._replace(factors="float16")),
     ],
     ids=lambda value: value.result if isinstance(value, Variant) else str(value),
 )

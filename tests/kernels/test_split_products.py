@@ -57,7 +57,8 @@ def errors(result, a, b):
 
 
 ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
-"""Inputs of which one product makes up most of an element: its rounding is all the error that float32 shows."""
+"""Inputs of which one product makes up most of an element: its rounding is all the error that float32 shows, and tensor
+cores truncate it once for each sum of its terms."""
 UNIT = 2.0**-24
 
 
@@ -76,28 +77,24 @@ def test_six_products_err_no_more_than_sums_in_float32(name, k):
     of_elements, of_all = errors(product(a, b), a, b)
     usual, usual_of_all = errors(one_after_the_other(a, b), a, b)
     assert of_elements <= 1.5 * usual
-    assert of_all <= (3 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
+    assert of_all <= (4 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
 
 
 @pytest.mark.parametrize("k", [1, 7, 30])
 @pytest.mark.parametrize("name", ORDINARY)
 def test_short_sums_of_six_products_err_by_a_few_units(name, k):
-    """Sums of float32 err by less there, one by no more than one unit."""
+    """Sums of float32 err by less there, one by no more than one unit: they round, tensor cores truncate."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
-    assert errors(product(a, b), a, b)[0] <= 6 * UNIT
+    assert errors(product(a, b), a, b)[0] <= 8 * UNIT
 
 
-TOO_SMALL = {"log-normal, wide", "outliers of 2^50", "Vandermonde"}
-"""Inputs with elements further below the largest of 64 neighbours along k than two float16 terms reach."""
-
-
-@pytest.mark.parametrize("k", [64, 1024])
-@pytest.mark.parametrize("name", [name for name in ORDINARY if name not in TOO_SMALL])
+@pytest.mark.parametrize("k", [1, 64, 200, 1024])
+@pytest.mark.parametrize("name", ORDINARY)
 def test_three_products_of_scaled_terms_keep_21_bits(name, k):
-    """But in long sums of one sign, which float32 itself does not add up so exactly."""
+    """But in long sums of one sign, or of one large product, which float32 itself does not add up so exactly."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     usual, _ = errors(one_after_the_other(a, b), a, b)
-    assert errors(product(a, b, "gemm_fp16x3"), a, b)[0] <= max(2.0**-21, usual / 2 if k > 64 else 0.0)
+    assert errors(product(a, b, "gemm_fp16x3"), a, b)[0] <= max(2.0**-21, 0.6 * usual if k > 64 else 0.0)
 
 
 @pytest.mark.parametrize("powers", [(100, -100), (-80, 10), (-100, 90)])

@@ -8,7 +8,8 @@ with a tile of their own still run; where operands are copied into another layou
 
 The model is there to rank. On an H200 its mean error is 14% for rungs 2 to 10 from 64 to 8192; on the problems of the
 tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, and 23% for rung 17;
-7% for gemm_sm90 (`models.warpgroups`). What it does not know of a kernel is for a calibration by measured times.
+7% for gemm_sm90 (`models.warpgroups`), 14% for products of terms. What it does not know of a kernel is for a
+calibration by measured times.
 """
 
 import math
@@ -36,6 +37,8 @@ _NARROW_BYTES = 2
 """Of the elements that warpgroups multiply."""
 _RELAYOUT_US = 1.85
 """What it takes, the traffic aside, to copy operands into another layout and to start the kernel after that."""
+_WIDE_FORM_US = 4.0
+"""What it takes to find out whether terms hold the factors, and to start the kernel behind, which then does nothing."""
 _GATHER_US = 4.6
 """What it takes the last block to add the partial sums of all others."""
 _LEVEL_US = 1.03
@@ -174,8 +177,9 @@ class CostModel:
         self._l2_bytes_per_us = l2_bytes_per_clock * gpu.clock_mhz
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
         self._cluster = self._rows * self._splits_k
-        self._copied_bytes_per_us = 1e3 * gpu.dram_gbs
-        self._dram_bytes_per_us = dram_share * self._copied_bytes_per_us
+        self._dram_bytes_per_us = dram_share * 1e3 * gpu.dram_gbs
+        self._copied_bytes_per_us = self._dram_bytes_per_us if kernel.split else 1e3 * gpu.dram_gbs
+        self._copying_us = _RELAYOUT_US + (_WIDE_FORM_US if kernel.checks_terms else 0.0)
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
         self._copies, self._shares = kernel.relayouts(config) is not None, self._workers > 0 or self._splits
         split = kernel.split
@@ -243,7 +247,7 @@ class CostModel:
             else:
                 us += _GATHER_US
         if copied:
-            us += _RELAYOUT_US + copied / self._copied_bytes_per_us
+            us += self._copying_us + copied / self._copied_bytes_per_us
         blocks = (whole + workers) / multiprocessors
         return us, blocks_us, traffic_us, blocks / held, blocks, parts
 

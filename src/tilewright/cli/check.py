@@ -20,6 +20,7 @@ from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
+from tilewright.select.selector import wide_form
 
 DEFAULT_SHAPES = ("256x256x128", "131x77x45")
 DEFAULT_BETAS = (0.0, 0.5)
@@ -125,7 +126,8 @@ def _run(
 
 def _check(kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> _Outcome:
     operands = Operands.draw(problem, scalars)
-    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars, operands.bias)
+    wide = wide_form(kernel, problem, None)
+    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars, operands.bias, wide)
     error = operands.error(checked.result)
     return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))
 

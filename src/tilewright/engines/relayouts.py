@@ -1,6 +1,7 @@
 """Copies of A and B in the order and with the alignment that a kernel wants (`Kernel.relayouts`)."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.engines.arguments import Source
@@ -163,10 +164,15 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
         sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source("relayout", copy.shift)}
         if copy.split.scaled:
             sources[f"scales_{side}"] = Source("relayout", copy.scales)
-    dtype, terms, scaled = copies[0].split
-    config = _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K} if scaled else {"TERMS": terms})
-    variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=dtype)
-    return Job(_KERNEL, config, problem, variant, sources, tuple(made))
+    split = copies[0].split
+    variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=split.dtype)
+    return Job(_KERNEL, _config(split.terms, split.scaled), problem, variant, sources, tuple(made))
+
+
+@lru_cache
+def _config(terms: int, scaled: bool) -> Config:
+    """That `relayout` splits by."""
+    return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K} if scaled else {"TERMS": terms})
 
 
 def numbers(copies: Sequence[Copy]) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from operator import itemgetter
 
@@ -14,7 +13,7 @@ from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import DTYPES, Arithmetic, Problem
+from tilewright.problem import DTYPES, Problem
 from tilewright.select.measured import FAR, LENGTH, Case, Measured, identity, measured, shipped_factors
 
 _NEIGHBOURS = 16
@@ -75,7 +74,7 @@ def select(
         DtypeError: no kernel multiplies this element type on this GPU.
         ProblemError: none takes the problem otherwise; the message says why the last one does not.
     """
-    return _fastest(problem, capability, device, addresses, adds_c, _any)
+    return _fastest(problem, problem.arithmetic.precision, capability, device, addresses, adds_c, _any)
 
 
 def wide_form(
@@ -91,28 +90,32 @@ def wide_form(
     """
     if not kernel.checks_terms or problem.k == 0:
         return None
-    plain = replace(problem, arithmetic=Arithmetic(problem.dtype, problem.result, "ieee"))
-    return Choice(*_fastest(plain, capability, device, addresses, False, lambda one: one.may_be_skipped))
+    return Choice(*_fastest(problem, "ieee", capability, device, addresses, False, _may_be_wide))
 
 
 def _any(kernel: Kernel) -> bool:
     return True
 
 
+def _may_be_wide(kernel: Kernel) -> bool:
+    return kernel.may_be_skipped and kernel.keeps("ieee")
+
+
 def _fastest(
     problem: Problem,
+    promise: str | None,
     capability: tuple[int, int] | None,
     device: str,
     addresses: Addresses,
     adds_c: bool,
     may: Callable[[Kernel], bool],
 ) -> tuple[Kernel, Config]:
-    """`select`, among kernels that `may` says yes to."""
+    """`select`, among kernels that `may` says yes to, by what tables say of those that keep `promise`."""
     if capability is None:
         return _for_emulator(problem, addresses, may)
     sizes = Sizes.of(problem, addresses)
     case = Case.of(problem)
-    tables = measured(device, capability, problem.arithmetic.precision)
+    tables = measured(device, capability, promise)
     known = tables.get(case) or _nearest(tables, case)
     expected: list[_Expected] = []
     distance = math.inf
@@ -121,8 +124,7 @@ def _fastest(
         if case in tables and (row := known.rows.get(identity(sizes))) is not None:
             ranked = [known.choices[number][:2] for number in known.ranked(row)]
             taking = [choice for choice in ranked if takes[choice[0]]]
-            asked = problem.arithmetic.precision
-            if taking and (asked in (None, "ieee") or any(kernel.precision == asked for kernel, _ in taking)):
+            if taking and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in taking)):
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
         expected, distance = _between(known, sizes, takes, adds_c)
     if distance > FAR or all(one[1] for one in expected):  # the kernels' own configs are candidates too

@@ -30,8 +30,10 @@ struct Range {
         if (bits != 0) smallest = max(smallest, NONE - bits);
     }
 
-    // An element after it was scaled: a float16 keeps 11 bits from 2^-14 on.
-    __device__ __forceinline__ void see_scaled(unsigned bits) { lost += (bits & NONE) - 1 < 0x38800000u - 1; }
+    // An element before it was scaled, and after: a float16 keeps 11 bits from 2^-14 on.
+    __device__ __forceinline__ void see_scaled(unsigned before, unsigned after) {
+        lost += (before & NONE) != 0 && (after & NONE) < 0x38800000u;
+    }
 
     __device__ __forceinline__ Range of_warp() const {
         Range all = *this;

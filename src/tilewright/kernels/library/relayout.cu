@@ -95,8 +95,9 @@ __device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIM
     for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
         for (int j = 0; j < WIDTH; ++j) {
-            moved[i][j] = __float_as_uint(__uint_as_float(moved[i][j]) * by);
-            if (inside(i, j)) range.see_scaled(moved[i][j]);
+            const unsigned scaled = __float_as_uint(__uint_as_float(moved[i][j]) * by);
+            if (inside(i, j)) range.see_scaled(moved[i][j], scaled);
+            moved[i][j] = scaled;
         }
     }
 }

@@ -1,0 +1,213 @@
+"""Float32 products of 16-bit terms on a real GPU: what they promise on hostile inputs, and what terms cannot hold."""
+
+import numpy as np
+import pytest
+
+import tilewright
+from this_gpu import CAPABILITY
+from tilewright.bench.hostile import EXACT, ORDINARY
+from tilewright.kernels import find
+from tilewright.problem import LAYOUTS, Problem, orders
+from tilewright.select.selector import wide_form
+
+pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
+
+TERMS = ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")
+ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
+"""Inputs of which one product makes up most of an element, whose rounding is all that a float32 sum errs."""
+UNIT = 2.0**-24
+M, N, K = 264, 200, 392
+UNFIT = [np.nan, np.inf, -np.inf, float(np.finfo(np.float32).max), 2.0**127]
+
+
+@pytest.fixture
+def torch():
+    torch = pytest.importorskip("torch")
+    if torch.backends.cuda.matmul.allow_tf32:
+        pytest.skip("PyTorch's float32 products are not float32's here")
+    return torch
+
+
+@pytest.fixture
+def wide(engine):
+    """What `matmul` is told to run a kernel's wide form alone."""
+
+    def of(name, m=M, n=N, k=K, layout="NN"):
+        a, b = orders(layout)
+        kernel, config = wide_form(find(name), Problem(m, n, k, a=a, b=b), engine.capability, engine.device_name)
+        return {"kernel": kernel, "config": dict(config)}
+
+    return of
+
+
+def drawn(torch, make, m, n, k, seed=0):
+    return [torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in make(np.random.default_rng([seed, k]), m, n, k)]
+
+
+def errors(torch, result, a, b):
+    """The largest error of an element over (|A| @ |B|), and the relative Frobenius error."""
+    a, b = a.double(), b.double()
+    exact, size = a @ b, a.abs() @ b.abs()
+    difference = (result.double() - exact).abs()
+    return (difference / size.where(size > 0, 1)).max().item(), (difference.norm() / exact.norm()).item()
+
+
+def same(torch, one, other):
+    """Whether two results have the same bits."""
+    return torch.equal(one.contiguous().view(torch.int32), other.contiguous().view(torch.int32))
+
+
+# What is promised.
+
+
+@pytest.mark.parametrize("k", [1, 30, 64, 1000, 4096])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_six_products_err_no_more_than_cublas(torch, name, k):
+    """Or hardly: cuBLAS may divide k among blocks, so that its sums are shorter ones."""
+    a, b = drawn(torch, ORDINARY[name], 256, 256, k)
+    usual, usual_of_all = errors(torch, a @ b, a, b)
+    of_elements, of_all = errors(torch, tilewright.matmul(a, b, kernel="gemm_bf16x6"), a, b)
+    assert of_elements <= max(1.5 * usual, 8 * UNIT)
+    assert of_all <= (4 if name in ONE_PRODUCT else 1.5) * max(usual_of_all, UNIT)
+
+
+@pytest.mark.parametrize("k", [1, 64, 1000, 4096])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_three_products_of_scaled_terms_keep_21_bits(torch, name, k):
+    """But in long sums of one sign, or of one large product, which float32 itself does not add up so exactly."""
+    a, b = drawn(torch, ORDINARY[name], 256, 256, k)
+    usual, _ = errors(torch, a @ b, a, b)
+    of_elements, _ = errors(torch, tilewright.matmul(a, b, kernel="gemm_fp16x3"), a, b)
+    assert of_elements <= max(2.0**-21, 1.5 * usual if k > 64 else 0.0)
+
+
+@pytest.mark.parametrize("k", [5, 64, 500])
+@pytest.mark.parametrize("name", EXACT)
+def test_what_float32_computes_exactly_is_exact(torch, name, k):
+    a, b = drawn(torch, EXACT[name], 300, 300, k)
+    assert torch.equal(tilewright.matmul(a, b, kernel="gemm_bf16x6").double(), a.double() @ b.double())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("value", UNFIT[:3])
+def test_nan_and_infinity_are_where_float32_has_them(torch, layout, value):
+    """Wherever in the factors they are, by whatever is picked."""
+    a, b = drawn(torch, ORDINARY["normal"], 1024, 1024, 1024)
+    for place in ((0, 0), (1023, 5), (77, 1023)):
+        a[place] = value
+        ours = [x.T.contiguous().T if order == "T" else x for x, order in zip((a, b), layout, strict=True)]
+        result, expected = tilewright.matmul(*ours), a @ b
+        assert torch.equal(result.isnan(), expected.isnan())
+        assert torch.equal(result.isposinf(), expected.isposinf())
+        assert torch.equal(result.isneginf(), expected.isneginf())
+        finite = expected.isfinite()
+        assert ((result - expected).abs() <= 1e-3)[finite].all()
+
+
+# Which kernel computes it.
+
+
+@pytest.mark.parametrize("value", [*UNFIT, 2.0**-140])
+@pytest.mark.parametrize("name", TERMS)
+def test_what_terms_cannot_hold_is_the_wide_form_s(torch, wide, name, value):
+    a, b = drawn(torch, ORDINARY["normal"], M, N, K)
+    if abs(value) < 1 and name == "gemm_fp16x3":
+        a[:64, :64] = 0  # found where it is the largest of its square
+    for factor, place in ((a, (0, 0)), (b, (K - 1, N - 1)), (a, (M - 1, 3))):
+        before = factor[place].clone()
+        factor[place] = value
+        if abs(value) >= 1 or name != "gemm_fp16x3" or place == (0, 0):
+            assert same(torch, tilewright.matmul(a, b, kernel=name), tilewright.matmul(a, b, **wide(name)))
+        factor[place] = before
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_what_terms_hold_is_not(torch, wide, name):
+    a, b = drawn(torch, ORDINARY["normal"], M, N, K)
+    result = tilewright.matmul(a, b, kernel=name)
+    assert not same(torch, result, tilewright.matmul(a, b, **wide(name)))
+    b[3, 3] = 2.0**-40  # that scales lose where the sums do not show it
+    assert not same(torch, tilewright.matmul(a, b, kernel=name), tilewright.matmul(a, b, **wide(name)))
+
+
+@pytest.mark.parametrize("power", [-29, -60, -180])
+def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(torch, wide, power):
+    a, b = drawn(torch, ORDINARY["normal"], M, N, K)
+    a[65] = 0
+    a[65, 130:135], b[130:135, 77] = 2.0**60, 0
+    a[65, 140] = 1.2345 * 2.0 ** (60 + power)
+    assert same(torch, tilewright.matmul(a, b, kernel="gemm_fp16x3"), tilewright.matmul(a, b, **wide("gemm_fp16x3")))
+
+
+# Again and again, at the same time, and in graphs.
+
+
+@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("sizes", [(M, N, K), (1024, 1152, 4096), (128, 64, 8192)])
+def test_the_bits_are_the_same_from_run_to_run(torch, name, sizes):
+    a, b = drawn(torch, ORDINARY["normal"], *sizes)
+    config = {"SPLITS": 4, "BN": 64} if sizes[0] == 128 else None
+    first = tilewright.matmul(a, b, kernel=name, config=config)
+    assert all(same(torch, tilewright.matmul(a, b, kernel=name, config=config), first) for _ in range(50))
+
+
+def fit_and_unfit(torch, name, wide):
+    """Factors that terms hold, and that they do not; each with its result, made without what else is under test."""
+    a, b = drawn(torch, ORDINARY["normal"], M, N, K)
+    other = a.clone()
+    other[M // 2, 1] = np.inf
+    fit, unfit = tilewright.matmul(a, b, kernel=name), tilewright.matmul(other, b, **wide(name))
+    torch.cuda.synchronize()
+    return (a, other), b, (fit, unfit)
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_inputs_of_either_kind_in_turns(torch, wide, name):
+    factors, b, expected = fit_and_unfit(torch, name, wide)
+    results = [tilewright.matmul(factors[turn % 3 == 1], b, kernel=name) for turn in range(60)]
+    assert all(same(torch, result, expected[turn % 3 == 1]) for turn, result in enumerate(results))
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_two_streams_at_once(torch, wide, name):
+    """One with factors that terms hold, one with others: each has words of its own."""
+    factors, b, expected = fit_and_unfit(torch, name, wide)
+    streams, results = (torch.cuda.Stream(), torch.cuda.Stream()), ([], [])
+    for _ in range(100):
+        for a, stream, of_stream in zip(factors, streams, results, strict=True):
+            with torch.cuda.stream(stream):
+                of_stream.append(tilewright.matmul(a, b, kernel=name))
+    torch.cuda.synchronize()
+    for of_stream, right in zip(results, expected, strict=True):
+        assert all(same(torch, result, right) for result in of_stream)
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_a_graph_serves_whatever_its_arrays_hold(torch, wide, name):
+    factors, b, expected = fit_and_unfit(torch, name, wide)
+    a, graph = factors[0].clone(), torch.cuda.CUDAGraph()
+    tilewright.matmul(a, b, kernel=name)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        result = tilewright.matmul(a, b, kernel=name)
+    for turn in range(30):
+        kind = turn % 3 == 1
+        a.copy_(factors[kind])
+        graph.replay()
+        assert same(torch, result, expected[kind])
+    same_again = tilewright.matmul(factors[0], b, kernel=name)
+    assert same(torch, same_again, expected[0]), "after the graph, on the stream"
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_batches_scalars_and_bias(torch, wide, name):
+    a, b = torch.randn(3, M, K, device="cuda"), torch.randn(3, K, N, device="cuda")
+    c, bias = torch.randn(3, M, N, device="cuda"), torch.randn(N, device="cuda")
+    for value in (None, np.nan):
+        if value is not None:
+            a[2, 7, 9] = value
+        result = tilewright.matmul(a, b, c=c, alpha=0.5, beta=-2.0, bias=bias, activation="relu", kernel=name)
+        sums = 0.5 * (a.double() @ b.double()) - 2.0 * c.double() + bias.double()
+        right = torch.relu(sums).float()
+        torch.testing.assert_close(result, right, rtol=2e-3, atol=2e-2, equal_nan=True)
+    assert torch.equal(tilewright.matmul(a, b, c=c, alpha=0.0, beta=1.0, kernel=name), c)
