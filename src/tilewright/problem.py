@@ -42,8 +42,8 @@ class Arithmetic:
     precision: what a product of float32 factors promises. None, or 'float32', which becomes None: what float32 does, on
         every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3':
         three products of two scaled float16 terms, an error of each element of at most 2^-21 of (|A| @ |B|), or
-        float32's own in long sums, where that is more. 'bf16x3': three products of two bfloat16 terms, an error of about
-        2^-16 of it. `Kernel.keeps` says what keeps a promise.
+        float32's own in long sums, where that is more. 'bf16x3': three products of two bfloat16 terms, an error of
+        about 2^-16 of it. `Kernel.keeps` says what keeps a promise.
 
     Raises:
         DtypeError: a type is none of `DTYPES`, or a precision is asked for of factors that are not float32.
