@@ -59,8 +59,8 @@ def select(
     corrected by what each measured there. Far from all of them, and on GPUs without tables, the kernels' own configs
     are candidates too, corrected by what their kernels measured in the shipped tables.
     A case that is in no table takes the candidates of the nearest that is. Never a kernel that does not keep the
-    precision that the problem promises, or does not take its operands. The kernel of a precision that tables do not
-    have yet is picked where the cost model expects it to be faster than what they have.
+    precision that the problem promises, or does not take its operands. Where a weaker precision than float32's is asked
+    for, what tables have for the problem counts only if a kernel of that precision is among it.
 
     Args:
         problem: the product to compute.
