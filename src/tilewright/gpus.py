@@ -41,6 +41,16 @@ COMPUTE_CAPABILITIES: dict[tuple[int, int], Limits] = {
 }
 
 
+def capability_of(text: str) -> tuple[int, int]:
+    """A compute capability from text, as records have it: '9.0'.
+
+    Raises:
+        ValueError: the text is none.
+    """
+    major, minor = map(int, text.split("."))
+    return major, minor
+
+
 def limits(capability: tuple[int, int]) -> Limits:
     """Limits of a compute capability; of the nearest older one that is known where it is not listed.
 

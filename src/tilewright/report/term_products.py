@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.gpus import Gpu, find_gpu
+from tilewright.gpus import Gpu, capability_of, find_gpu
+from tilewright.kernels.library import gemm_bf16x6
 from tilewright.problem import ITEM_BYTES
 from tilewright.report.markdown import table
 from tilewright.report.ratios import ratio, speed
@@ -42,8 +43,6 @@ LARGE = 2048
 THIN = "128x4096x14336"
 """A problem whose factors take too long to split."""
 
-_TERMS = 3
-_TERM_BYTES = 2
 _GIGA, _MEGA, _MICRO = 1e9, 1e6, 1e-6
 
 Measured = Mapping[str, Mapping[str, Record]]
@@ -69,8 +68,7 @@ def load() -> Found:
     for precision, paths in RUNS.items():
         for run in map(Run.load, filter(Path.exists, paths)):
             facts = run.environment["gpu"]
-            major, minor = map(int, facts["compute_capability"].split("."))
-            gpu = gpu or find_gpu(facts["name"], (major, minor))
+            gpu = gpu or find_gpu(facts["name"], capability_of(facts["compute_capability"]))
             for record in run.records:
                 records.setdefault(precision, {}).setdefault(record.shape, record)
     return Found(records, gpu)
@@ -116,7 +114,8 @@ def thin(found: Found) -> str:
     record = found.records.get("float32", {}).get(THIN)
     if record is None or found.gpu is None or record.precision:
         return ""
-    size = record.k * record.n * (ITEM_BYTES["float32"] + _TERMS * _TERM_BYTES)
+    split = gemm_bf16x6.SPLIT
+    size = record.k * record.n * (ITEM_BYTES["float32"] + split.terms * ITEM_BYTES[split.dtype])
     least = size / (found.gpu.dram_gbs * _GIGA) / _MICRO
     return (
         f"{THIN} stays on CUDA cores: b is split for a product that uses each of its elements {record.m} times. "

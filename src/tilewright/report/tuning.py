@@ -13,6 +13,7 @@ from typing import Any
 
 from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
+from tilewright.gpus import capability_of
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem
 from tilewright.report.markdown import table
@@ -173,8 +174,8 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
 
 def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
-    major, minor = map(int, gpu["compute_capability"].split("."))
-    pick = words(Choice(*select(Problem.parse(one.shape), (major, minor), gpu["name"])))
+    capability = capability_of(gpu["compute_capability"])
+    pick = words(Choice(*select(Problem.parse(one.shape), capability, gpu["name"])))
     times_us: dict[str, float] = {}
     for named, time_us in (one.times_us or {}).items():
         if now := words_now(named):

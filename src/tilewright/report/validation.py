@@ -19,7 +19,7 @@ from tilewright.bench.environment import environment
 from tilewright.engines.registry import resolve_engine
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import Output, check_outputs, json_kind, save_json
-from tilewright.gpus import Gpu, find_gpu
+from tilewright.gpus import Gpu, capability_of, find_gpu
 from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
 from tilewright.report.explain_tables import difference
@@ -82,8 +82,7 @@ def compare(path: Path, shapes: Sequence[str], explain_only: bool = False) -> di
         facts = {"environment": environment(engine), "rows": rows}
         _save(path, facts)
     device = facts["environment"]["gpu"]
-    major, _, minor = device["compute_capability"].partition(".")
-    gpu = find_gpu(device["name"], (int(major), int(minor)))
+    gpu = find_gpu(device["name"], capability_of(device["compute_capability"]))
     for row in facts["rows"]:
         row["explained"] = explained(ncu.Launch(**row["launch"]), gpu)
         _save(path, facts)

@@ -13,6 +13,7 @@ from typing import Any
 from tilewright.bench.records import Record, Run
 from tilewright.errors import KernelNotFoundError, RecordsError, TilewrightError
 from tilewright.files import Output, check_outputs
+from tilewright.gpus import capability_of
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import PROMISES
@@ -143,8 +144,7 @@ def _current(trial: Trial) -> bool:
 def _gpu(run: Run) -> tuple[str, tuple[int, int]]:
     gpu: Any = run.environment.get("gpu")
     try:
-        major, minor = map(int, gpu["compute_capability"].split("."))
-        return gpu["name"], (major, minor)
+        return gpu["name"], capability_of(gpu["compute_capability"])
     except (TypeError, KeyError, ValueError):
         raise RecordsError("the records are not of a GPU: their environment names none") from None
 

@@ -8,10 +8,11 @@ theoretical peak performance", Ootomo and Yokota, 2022, for sums that threads ta
 from tilewright.kernels.library import gemm_sm90
 from tilewright.kernels.spec import Split
 
+SPLIT = Split("bfloat16", 3)
 KERNEL = gemm_sm90.of_terms(
     "gemm_bf16x6",
     "float32 factors as three bfloat16 terms each: six products on Hopper's tensor cores",
-    split=Split("bfloat16", 3),
+    split=SPLIT,
     bn=128,
     stages=2,
     promote=32,
