@@ -10,7 +10,7 @@ from tilewright.errors import TilewrightError
 from tilewright.problem import DTYPES, Arithmetic, Problem, Side
 from tilewright.select.gain import Gain, expected_gain
 from tilewright.shapes import View, formulate
-from tilewright.torch.library import PRECISION
+from tilewright.torch.library import precision_of
 
 Asked = Callable[[], Any]
 """Gives the options by which the launcher knows a float32 product now; False where PyTorch is to compute it."""
@@ -106,7 +106,7 @@ def decide(product: Product, expected: Expect, asked: Asked) -> Decision:
         if c is None and (side is None or not addend.is_contiguous()):
             return Decision("what is added is neither a matrix nor a bias without gaps")
     options = asked() if name == "float32" else None
-    arithmetic = Arithmetic(name, name, options[PRECISION] if options else None)
+    arithmetic = Arithmetic(name, name, precision_of(options))
     try:
         target, third = (None if one is None else _view(one) for one in (out, c))
         form = formulate(_view(a), _view(b), target, third, side, arithmetic, None)

@@ -70,10 +70,11 @@ def launched(
     return None if result is on_gpu.miss else result
 
 
-PRECISION = 2
-"""Where the precision is among the launcher's options."""
-
-
 def options_of(activation: str | None = None, out_dtype: Any = None, precision: str | None = None) -> Any:
     """What the launcher is to know calls by, as `tilewright.matmul` has it."""
     return None if activation is out_dtype is precision is None else (out_dtype, activation, precision, None, None)
+
+
+def precision_of(options: Any) -> str | None:
+    """The precision among options that `options_of` made."""
+    return options[2] if options else None

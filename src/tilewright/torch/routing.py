@@ -27,7 +27,7 @@ from tilewright.engines.launcher import Launcher
 from tilewright.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.problem import Scalars, promise_of
 from tilewright.torch.decisions import Asked, Decision, Expect, Product, decide, expect
-from tilewright.torch.library import PRECISION, options_of
+from tilewright.torch.library import options_of, precision_of
 from tilewright.torch.report import Report
 from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.torch.shortcut import load as load_shortcut
@@ -219,7 +219,7 @@ def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, op
         return None  # its code may not be loaded yet, which cannot be done into a graph
     decision.miss()
     try:
-        request = Request.of(None, None, options[PRECISION] if options else None, None, None, None)
+        request = Request.of(None, None, precision_of(options), None, None, None)
         return front.multiply(request, arrays, Scalars.checked(alpha, beta), options)
     except ProblemError:
         return None  # a scalar that is no number
