@@ -16,9 +16,9 @@ _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
 _NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "along_k")
 """Fields of a `Copy` that parameters of `relayout` are named after."""
-
-
 _RANGE_BYTES = 12
+"""Of what is seen of one factor: `Range` in term_range.cuh."""
+
 SEEN_WORDS = 8
 """Counters that a product of terms and its wide form need: `Seen` in term_range.cuh."""
 

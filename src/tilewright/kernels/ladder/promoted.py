@@ -1,4 +1,4 @@
-"""Rung 26, promoted: threads take over the sums that tensor cores make of terms, every so many k.
+"""Rung 26, promoted: threads take over the sums that tensor cores make of terms, every PROMOTE of k.
 
 Source: "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance",
 Ootomo and Yokota, 2022.
@@ -24,7 +24,7 @@ KERNEL: Kernel = replace(
     split.KERNEL,
     rung=26,
     name="promoted",
-    idea="sums begin anew every so many k, and threads add them up in float32",
+    idea="sums begin anew every PROMOTE of k, and threads add them up in float32",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(*split.KERNEL.parameters, PROMOTE),
     constraints=(

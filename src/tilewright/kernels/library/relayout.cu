@@ -3,7 +3,8 @@
 //
 // With TERMS above 1 an element x of FACTOR is copied as terms of RESULT, a matrix each: x0 is x rounded, x1 what is left of
 // x rounded, and so on. The matrices of a batch lie in the copy behind each other, each with its terms behind each other.
-// Where SCALED is 1, SIDE is 64, and elements are scaled before (term_scales.cuh).
+// Where SCALED is 1, SIDE is 64, and elements are scaled before (term_scales.cuh). What a product has to know of them is added
+// to `range` (term_range.cuh).
 //
 // A block moves a square of one matrix. Neighbouring threads load neighbours in memory, and store neighbours in the copy;
 // four elements together where memory's lines are aligned. A square of a transposed copy goes through shared memory:
@@ -162,7 +163,8 @@ __device__ __forceinline__ Range move(const Square& square, Element (&staged)[SI
 
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none. A multiprocessor is to be full of
 // threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers.
-extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1) relayout(Copy first, Copy second, const unsigned* skip) {
+extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1)
+    relayout(Copy first, Copy second, const unsigned* skip) {
     __shared__ Element staged[SIDE][SIDE + 1];
     __shared__ unsigned largest[THREADS / 32];
     __shared__ Range of_warps[THREADS / 32];
@@ -199,9 +201,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
     const bool has_quads = apart % 4 == 0;  // all lines in memory are aligned
     Range known = {};
     if (TERMS > 1 && copy.range != nullptr && threadIdx.x == 0) known = known_of(copy.range);  // along with the elements
-    const Range range = copy.across ? has_quads ? move<true, 4>(square, staged, largest) : move<true, 1>(square, staged, largest)
-                        : has_quads ? move<false, 4>(square, staged, largest)
-                                    : move<false, 1>(square, staged, largest);
+    Range range;
+    if (copy.across) {
+        range = has_quads ? move<true, 4>(square, staged, largest) : move<true, 1>(square, staged, largest);
+    } else {
+        range = has_quads ? move<false, 4>(square, staged, largest) : move<false, 1>(square, staged, largest);
+    }
     if (TERMS == 1 || copy.range == nullptr) return;
     const Range of_warp = range.of_warp();
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = of_warp;

@@ -61,10 +61,10 @@ class Facts:
         found = self._find(kernel, shape)
         return found[1] if found else None
 
-    def _find(self, kernel: str, shape: str, beside: Run | None = None) -> _Measured | None:
-        """The same with the run that it is of: the first that has the rung, or `beside` where that has it too."""
+    def _find(self, kernel: str, shape: str, preferred: Run | None = None) -> _Measured | None:
+        """The same with the run that it is of: the first that has the rung, or `preferred` where that has it too."""
         having = [run for run in self.runs if any(record.kernel == kernel for record in run.records)]
-        chosen = beside if any(run is beside for run in having) else next(iter(having), None)
+        chosen = preferred if any(run is preferred for run in having) else next(iter(having), None)
         at_shape = [
             (run, record)
             for run in self.runs
