@@ -139,7 +139,8 @@ BOXES = [
     (64, 32, 128),
     (7, 32, 128),
 ]
-STARTS = [(0, 0), (1, 4), (40, 32), (-2, -8), (50, 0), (-300, 44)]
+STARTS = [(0, 0), (1, 4), (40, 32), (50, 0), (50, 44)]
+LOAD_STARTS = [*STARTS, (-2, -8), (-300, 44)]
 
 # Each block sums its part of k for a tile of 16 x 16; the last of a tile adds the parts in their order.
 SPLIT_K = """

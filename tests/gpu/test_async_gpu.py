@@ -8,6 +8,7 @@ from cuda.core import Device
 
 from async_kernels import (
     BOXES,
+    LOAD_STARTS,
     STARTS,
     box_as_it_lies,
     dump,
@@ -135,7 +136,7 @@ def test_a_box_is_stored_as_the_model_does(engine, tmp_path, box, _):
 def test_a_box_lies_as_the_model_puts_it(engine, tmp_path, box, _):
     kernel = dump_kernel(tmp_path)
     matrix = np.arange(1, 50 * 44 + 1, dtype=np.float32).reshape(50, 44)
-    for corner in STARTS:
+    for corner in LOAD_STARTS:
         expected = box_as_it_lies(matrix, *corner, *box)
         np.testing.assert_array_equal(dump(engine, kernel, matrix, corner, box), expected, err_msg=str(corner))
 
