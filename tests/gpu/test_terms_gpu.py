@@ -63,7 +63,7 @@ def same(torch, one, other):
 @pytest.mark.parametrize("k", [64, 200, 1024, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
 def test_what_is_picked_errs_no_more_than_cublas(torch, name, k):
-    """By elements. By the norm hardly more: where few products make up a result, cuBLAS rounds each sum of theirs once."""
+    """By elements. By the norm hardly more: of sums of few products, cuBLAS rounds each once."""
     a, b = drawn(torch, ORDINARY[name], 1024, 1024, k)
     usual, usual_of_all = errors(torch, a @ b, a, b)
     of_elements, of_all = errors(torch, tilewright.matmul(a, b), a, b)
