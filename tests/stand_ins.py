@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from tilewright import activations
 from tilewright.engines.base import Matrix, matrix_at, memory_lines
-from tilewright.engines.plan import Needs, Plan, Pointers, Step
+from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
+from tilewright.engines.relayouts import jobs, kept_as
 from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem, Scalars
@@ -37,6 +38,7 @@ class NumPyEngine:
         self.capability = capability
         self.planned: list[Plan] = []
         self.streams: list[Any] = []
+        self.kept: list[tuple[Kept, Any]] = []
         self.uploads = self.synchronized = 0
 
     def plan(
@@ -47,21 +49,28 @@ class NumPyEngine:
         addresses: Addresses = Addresses(),
         *,
         wide: Choice | None = None,
+        kept: str | None = None,
         capturing: Any = None,
     ) -> Plan:
         assert capturing is None or not capturing()
         kernel.check(problem, addresses)
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
         steps = () if problem.is_empty else (_STEP,)
-        plan = Plan(problem, kernel, config, executable, steps, Needs(), wide=wide)
+        copy = None
+        if steps and kept and (keeping := jobs(kernel, config, problem, addresses, wide, kept).keeping):
+            copy = kept_as(keeping, _STEP._replace(function=(kept, problem)))
+        plan = Plan(problem, kernel, config, executable, steps, Needs(), wide=wide, kept=copy)
         self.planned.append(plan)
         return plan
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         problem = plan.problem
         self.streams.append(stream)
-        a = _at(pointers.a, problem.a, problem.m, problem.k, problem.batch, problem.dtype)
-        b = _at(pointers.b, problem.b, problem.k, problem.n, problem.batch, problem.dtype)
+        of = {"A": pointers.a, "B": pointers.b}
+        if plan.kept:
+            of[plan.kept.step.function[0]] = pointers.kept
+        a = _at(of["A"], problem.a, problem.m, problem.k, problem.batch, problem.dtype)
+        b = _at(of["B"], problem.b, problem.k, problem.n, problem.batch, problem.dtype)
         d = _at(pointers.d, problem.d, problem.m, problem.n, problem.batch, problem.result)
         result = scalars.alpha * np.matmul(a.astype(np.float32), b.astype(np.float32))
         if scalars.beta:
@@ -71,6 +80,14 @@ class NumPyEngine:
             shape = (1, problem.n) if problem.epilogue.bias == "row" else (problem.m, 1)
             result = result + _at(pointers.bias, Layout(ld=shape[1]), *shape, 1, problem.result)[0].astype(np.float32)
         d[...] = activations.apply(problem.epilogue.activation, result)
+
+    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+        """A copy of the operand as it is."""
+        name, p = kept.step.function
+        elements = p.a.extent(p.m, p.k, p.batch) if name == "A" else p.b.extent(p.k, p.n, p.batch)
+        memory = np.frombuffer(ctypes.string_at(pointer, elements * np.dtype(p.dtype).itemsize), np.uint8)
+        self.kept.append((kept, stream))
+        return Matrix(memory.ctypes.data, 1, kept.bytes, kept.bytes, "uint8", memory)
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: str = "row") -> Matrix:
         self.uploads += 1

@@ -14,9 +14,10 @@ from tilewright.errors import (
     ProblemError,
     TilewrightError,
 )
-from tilewright.front import ProductPlan, matmul, plan
+from tilewright.front import ProductPlan, matmul, plan, prepare
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
+from tilewright.prepared import Prepared
 from tilewright.problem import Problem
 from tilewright.version import __version__
 
@@ -30,6 +31,7 @@ __all__ = [
     "Kernel",
     "KernelNotFoundError",
     "LaunchError",
+    "Prepared",
     "Problem",
     "ProblemError",
     "ProductPlan",
@@ -38,6 +40,7 @@ __all__ = [
     "list_kernels",
     "matmul",
     "plan",
+    "prepare",
 ]
 
 

@@ -30,6 +30,14 @@ class Bound(NamedTuple):
     c_in_place: bool
     """Whether the kernel adds C where the result goes, so that c is copied there first."""
     why: str
+    prepared: bool
+    """Whether copies of b are kept."""
+
+    def kept(self, call: Call) -> int:
+        """Address of the copy of b that a call of this kind reads, made if it is the first; 0 where it reads none."""
+        if call.prepared is None or self.plan.kept is None:
+            return 0
+        return call.prepared.address(self.plan.kept, call.b.pointer, call.stream)
 
     def describe(self) -> str:
         problem, kernel = self.plan.problem, self.plan.kernel
@@ -45,6 +53,10 @@ class Bound(NamedTuple):
             lines.append("the batch is one tall product, since all of it meets the same b")
         lines += [f"{name} is copied first: no layout describes how it lies" for name in sorted(self.form.copied)]
         lines += [f"{name} is copied to the order and alignment that the kernel wants" for name in self.plan.relaid]
+        if kept := self.plan.kept:
+            lines.append(f"b is prepared: {kept.bytes} bytes of it are kept as the kernel wants them, and made once")
+        elif self.prepared:
+            lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
         if wide := self.plan.wide:
             lines.append(
                 f"{kernel.precision}: products of terms; where they cannot hold an element of a or b, which the GPU "
@@ -105,8 +117,13 @@ def _bind(call: Call) -> Bound:
     )
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
+    kept = None
+    if call.prepared is not None and "b" not in form.copied:
+        kept = "A" if form.swapped else "B"
     if rung is None:
-        kernel, config = select(problem, engine.capability, engine.device_name, addresses, adds_c=c is not None)
+        kernel, config = select(
+            problem, engine.capability, engine.device_name, addresses, adds_c=c is not None, kept=kept
+        )
         why = "the fastest known for the problem, from tables and the cost model"
     else:
         kernel = rung[0]
@@ -117,11 +134,11 @@ def _bind(call: Call) -> Bound:
         problem = _with_c_in_d(problem)
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
     wide = wide_form(kernel, problem, engine.capability, engine.device_name, addresses)
-    plan = engine.plan(kernel, config, problem, addresses, wide=wide, capturing=capturing)
+    plan = engine.plan(kernel, config, problem, addresses, wide=wide, kept=kept, capturing=capturing)
     if wide and plan.needs.relayout_bytes > _LARGE and not engine.has_room(plan, call.stream):
         why = f"there is no room for the terms of {kernel.name}, {plan.needs.relayout_bytes} bytes"
         plan = engine.plan(*wide, problem, addresses, capturing=capturing)
-    return Bound(plan, form, engine, c_in_place, why)
+    return Bound(plan, form, engine, c_in_place, why, call.prepared is not None)
 
 
 def _with_c_in_d(problem: Problem) -> Problem:

@@ -13,6 +13,7 @@ from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
+from tilewright.prepared import Prepared
 from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side, promise_of
 from tilewright.shapes import check_shapes
 
@@ -65,9 +66,13 @@ class Call(NamedTuple):
     out: Operand | None
     bias: Operand | None
     scalars: Scalars
+    prepared: Prepared | None = None
+    """What keeps copies of b."""
 
     @classmethod
-    def read(cls, request: Request, arrays: Mapping[str, Any], scalars: Scalars) -> "Call":
+    def read(
+        cls, request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None = None
+    ) -> "Call":
         """Read and check the arrays of a call.
 
         Raises:
@@ -88,7 +93,7 @@ class Call(NamedTuple):
         out = None if arrays["out"] is None else read("out")
         bias = None if arrays["bias"] is None else read("bias")
         engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
-        call = cls(request, library, engine, stream, first, second, c, out, bias, scalars)
+        call = cls(request, library, engine, stream, first, second, c, out, bias, scalars, prepared)
         call.check()
         return call
 
@@ -130,11 +135,18 @@ class Call(NamedTuple):
             self.request,
             self.scalars.alpha == 0,
             type(self.library),
+            self.prepared is not None,
         )
 
     def check(self) -> None:
         """Raise where the operands do not fit each other, or the result must not be written to `out`."""
         a, b, c, out, bias = self.a, self.b, self.c, self.out, self.bias
+        if self.prepared is not None and self.prepared.engine is not self.engine:
+            name = self.prepared.engine.name
+            raise ArrayError(
+                f"b is prepared for the {name} engine of {self.prepared.engine.device_name}: "
+                + ("a must lie on that GPU" if name == "cuda" else f"pass engine={name!r}")
+            )
         more = [operand for operand in (c, out, bias) if operand is not None]
         for operand in (b, *more):
             if operand.device != a.device:
@@ -241,6 +253,8 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
                     return f"{name} has {what} {text(other[place])}, the plan's has {text(one[place])}"
     if expected[6] != got[6]:
         return f"alpha is {'0' if got[6] else 'not 0'}, the plan's is {'0' if expected[6] else 'not 0'}"
+    if expected[8] != got[8]:
+        return f"b is {'' if got[8] else 'not '}prepared, the plan's is{' not' if got[8] else ''}"
     return "the arrays are of another library"
 
 

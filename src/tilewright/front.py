@@ -1,4 +1,4 @@
-"""The front door: matmul() and plan() on arrays of any library, where the data lies."""
+"""The front door: matmul(), prepare() and plan() on arrays of any library, where the data lies."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -7,11 +7,14 @@ from tilewright import on_gpu, on_host
 from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import HOST
 from tilewright.bound import Bound, bound_of
-from tilewright.calls import Call, Request, difference
+from tilewright.calls import Call, Request, difference, gpu_engine
 from tilewright.engines.base import Engine
+from tilewright.engines.registry import resolve_engine
 from tilewright.errors import ArrayError
 from tilewright.kernels.spec import Kernel
+from tilewright.prepared import Prepared
 from tilewright.problem import Problem, Scalars
+from tilewright.shapes import described, size
 
 
 def matmul(
@@ -51,7 +54,7 @@ def matmul(
 
     Args:
         a: ... x m x k elements, or a vector of k; float32, float16 or bfloat16.
-        b: ... x k x n elements, or a vector of k; of the same type.
+        b: ... x k x n elements, or a vector of k; of the same type. Or what `prepare` made of such an array.
         out: array of the result's shape and type, to write the result to. It may be the same array as c, but share no
             element with a, b or bias, nor some with c. Not for JAX, whose arrays cannot be written.
         out_dtype: element type of the result, as text or the library's own: 'float32', 'float16' or 'bfloat16'. None
@@ -76,7 +79,8 @@ def matmul(
     Raises:
         ArrayError: an array does not fit the others, lies on another device, or is an `out` that cannot be written or
             overlaps an input.
-        ArrayError: PyTorch records the call, and it names a kernel, a config or an engine, or an out for a gradient.
+        ArrayError: PyTorch records the call, and it names a kernel, a config or an engine, or an out for a gradient, or
+            b is prepared.
         DtypeError: an element type that is not supported, arrays of different ones, a kernel that does not take it, a
             precision of factors that are not float32, or one that the kernel does not keep.
         ProblemError: alpha or beta is not a number, the activation or the precision is unknown, or the kernel does not
@@ -86,19 +90,72 @@ def matmul(
         EngineUnavailableError: this machine lacks what the engine needs.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
-    options = None
+    options: Hashable | None = None
+    if not (out_dtype is activation is precision is kernel is config is None):
+        options = (out_dtype, activation, precision, kernel, config)
+    prepared = None
+    if type(b) is Prepared:
+        prepared, b = b, b.array
+        options = (prepared.key, options)
     if engine is None and on_gpu.fast is not None:
-        if not (out_dtype is activation is precision is kernel is config is None):
-            options = (out_dtype, activation, precision, kernel, config)
         result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
         if result is not on_gpu.miss:
             return result
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     if (recorded := library_of("a", a).recorder(arrays)) is not None:
+        if prepared is not None:
+            raise _prepared_and_recorded()
         settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
         return recorded(**arrays, **settings, precision=precision, kernel=kernel, config=config, engine=engine)
     request = Request.of(out_dtype, activation, precision, kernel, config, engine)
-    return multiply(request, arrays, Scalars.checked(alpha, beta), options)
+    return multiply(request, arrays, Scalars.checked(alpha, beta), options, prepared)
+
+
+def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
+    """A factor to pass to `matmul` and `plan` for b, many times: what kernels want of it first is then made once.
+
+    Float32 products on tensor cores multiply 16-bit terms, into which each call splits both factors; other kernels copy
+    factors whose rows are not aligned. Of a prepared b that copy is made by the first product, or the first `plan`,
+    that needs it, and kept in memory of its own. Which copy that is follows from the kernel, and so from a as well: so
+    nothing is copied here, and products of several shapes share a copy where their kernels want the same one. Where a
+    kernel wants none, b is used as it is. What is picked takes into account that b need not be split.
+
+    b is kept alive, and must not be written any more: a product may see what it held at first, or what it holds now.
+    The copies take up to 6 bytes for each float32 element, and are freed with this object; a CUDA graph that captured a
+    product needs it as long as it is replayed. A product that would have to make a copy cannot be captured: multiply or
+    call `plan` once before.
+
+    Args:
+        b: ... x k x n elements, a matrix or a batch, on a GPU, of PyTorch, CuPy or another library but JAX; float32,
+            float16 or bfloat16. Its rows or columns are neighbours in memory.
+        engine: 'cuda', 'emulator' or an Engine, as `matmul` takes it; for the emulator, b lies on the host.
+
+    Raises:
+        ArrayError: b is a vector, does not lie where the engine's kernels read it, wants a gradient, or has elements
+            that no layout describes.
+        DtypeError: an element type that is not supported.
+        EngineUnavailableError: this machine lacks what the engine needs.
+    """
+    library = library_of("b", b)
+    if library.recorder({"b": b}) is not None:
+        raise ArrayError(
+            "b wants a gradient, is traced, or is run by XLA, and what is kept of it would not follow: pass an array "
+            "that is not recorded, as b.detach()"
+        )
+    operand = library.read("b", b, library.stream(b))
+    if len(operand.shape) < 2:
+        raise ArrayError(f"b must be a matrix or a batch of matrices to be prepared, got {size(operand.shape)}")
+    if not described(operand.view):
+        raise ArrayError(
+            "b must have rows or columns whose elements are neighbours, and matrices of a batch at one distance, to be "
+            f"prepared; got strides of {operand.strides} bytes"
+        )
+    if operand.device != HOST:
+        return Prepared(b, gpu_engine(engine, operand.device))
+    where = None if engine is None else resolve_engine(engine)
+    if where is None or where.capability is not None:
+        raise ArrayError("b must lie on a GPU to be prepared, or be for engine='emulator': it lies on the host")
+    return Prepared(b, where)
 
 
 def plan(
@@ -120,30 +177,54 @@ def plan(
     """What `matmul` would do with these arrays, decided and compiled: to look at, and to call again.
 
     Takes the arguments of `matmul`, and raises what it raises. No element of an array is read or written, and the plan
-    keeps no array.
+    keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if no product has needed it yet.
     """
     request = Request.of(out_dtype, activation, precision, kernel, config, engine)
-    call = _read_unrecorded(request, {"a": a, "b": b, "c": c, "out": out, "bias": bias}, Scalars.checked(alpha, beta))
-    return ProductPlan(request, call.signature, bound_of(call) if call.engine else None)
+    prepared, b = _prepared(b)
+    arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
+    call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared)
+    bound = bound_of(call) if call.engine else None
+    if bound is not None and call.a.device != HOST:
+        bound.kept(call)
+    return ProductPlan(request, call.signature, bound)
 
 
-def multiply(request: Request, arrays: Mapping[str, Any], scalars: Scalars, key: Hashable | None) -> Any:
+def multiply(
+    request: Request,
+    arrays: Mapping[str, Any],
+    scalars: Scalars,
+    key: Hashable | None,
+    prepared: Prepared | None = None,
+) -> Any:
     """The product of arrays that the compiled launcher did not know, and that no library records.
 
     Args:
         request, arrays, scalars: what to compute, and of what.
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
+        prepared: what keeps copies of b.
     """
-    return _multiply(Call.read(request, arrays, scalars), arrays, key, launches=request.engine is None)
+    return _multiply(Call.read(request, arrays, scalars, prepared), arrays, key, launches=request.engine is None)
 
 
-def _read_unrecorded(request: Request, arrays: Mapping[str, Any], scalars: Scalars) -> Call:
+def _prepared(b: Any) -> tuple[Prepared | None, Any]:
+    """What keeps copies of b, where it is prepared, and the array."""
+    return (b, b.array) if type(b) is Prepared else (None, b)
+
+
+def _prepared_and_recorded() -> ArrayError:
+    return ArrayError(
+        "b is prepared, and a product with it cannot be recorded for a gradient, traced, or run by XLA: "
+        "pass arrays that are not recorded, or the array that was prepared"
+    )
+
+
+def _read_unrecorded(request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None) -> Call:
     if library_of("a", arrays["a"]).recorder(arrays) is not None:
         raise ArrayError(
             "a plan cannot be recorded for a gradient, traced, or run by XLA: "
             "pass arrays that are not recorded, or call matmul instead"
         )
-    return Call.read(request, arrays, scalars)
+    return Call.read(request, arrays, scalars, prepared)
 
 
 def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool) -> Any:
@@ -164,6 +245,8 @@ def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launc
 
 def _recorded(*operands: Any, **arguments: Any) -> Any:
     """matmul, as torch.compile traces it."""
+    if any(type(one) is Prepared for one in (*operands, arguments.get("b"))):
+        raise _prepared_and_recorded()
     from tilewright.torch.op import matmul as recorded  # noqa: PLC0415 - imports PyTorch, which a caller here has
 
     return recorded(*operands, **arguments)
@@ -196,16 +279,18 @@ class ProductPlan:
         Raises:
             ArrayError: an array is of another kind; the message says what differs.
         """
+        prepared, b = _prepared(b)
+        key = self._key if prepared is None else (self._key, prepared.key)
         launches = self._request.engine is None and alpha != 0  # alpha = 0 is a kind of its own
         if launches and on_gpu.fast is not None:
-            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, self._key)
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key)
             if result is not on_gpu.miss:
                 return result
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-        call = _read_unrecorded(self._request, arrays, Scalars.checked(alpha, beta))
+        call = _read_unrecorded(self._request, arrays, Scalars.checked(alpha, beta), prepared)
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return _multiply(call, arrays, self._key, launches)
+        return _multiply(call, arrays, key, launches)
 
     @property
     def problem(self) -> Problem | None:

@@ -46,6 +46,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     new = call.library.maker(call.a, bound.form.shape, bound.plan.problem.result) if call.out is None else None
     if new is None and call.out is None:
         return None
+    kept = bound.kept(call)
     a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
     try:
         fast.remember(
@@ -62,6 +63,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             new=new,
             scaled=call.scalars.beta != 0,
             swapped=bound.form.swapped,
+            kept=kept,
         )
     except TypeError:  # options that are no key
         return None
@@ -84,7 +86,12 @@ def multiply(call: Call, bound: Bound) -> Any:
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
     first, second = (b, a) if form.swapped else (a, b)
     pointers = Pointers(
-        first.pointer, second.pointer, target.pointer, c.pointer if c else target.pointer, bias.pointer if bias else 0
+        first.pointer,
+        second.pointer,
+        target.pointer,
+        c.pointer if c else target.pointer,
+        bias.pointer if bias else 0,
+        bound.kept(call),
     )
     bound.engine.start(bound.plan, pointers, call.scalars, call.stream)
     if out is not None:

@@ -120,7 +120,8 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
         bound = bound_of(there)
         first, second = (b, there.a) if bound.form.swapped else (there.a, b)
         bias = there.bias.pointer if there.bias else 0
-        engine.start(bound.plan, Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias), call.scalars)
+        pointers = Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias, bound.kept(there))
+        engine.start(bound.plan, pointers, call.scalars)
         assert result.host is not None
         into = result.host if result.host.flags.c_contiguous else np.empty_like(result.host, order="C")
         fetched = engine.fetch(out.array, into)

@@ -114,6 +114,12 @@ def check_shapes(
     return shape
 
 
+def described(view: View) -> bool:
+    """Whether a layout describes how a matrix, or a batch of matrices, lies in memory, so that it is not copied."""
+    *batch, rows, cols = view.shape
+    return not _matrices(view, rows, cols, tuple(batch), ("row", "column"))[1]
+
+
 def formulate(
     a: View,
     b: View,

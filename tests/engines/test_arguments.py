@@ -175,8 +175,8 @@ def test_a_blank_map_stays_blank():
 
 def test_a_copy_says_where_from_and_with_which_strides():
     copies = (
-        Copy("A", 0, Split("float32", 1), 3, 7, 2, False, 8, 2**35, 8, True),
-        Copy("B", 256, Split("float32", 1), 5, 7, 1, True, 9, 0, 12, False),
+        Copy("A", "relayout", 0, Split("float32", 1), 3, 7, 2, False, 8, 2**35, 8, True, 256),
+        Copy("B", "relayout", 256, Split("float32", 1), 5, 7, 1, True, 9, 0, 12, False, 512),
     )
     job = copying(PROBLEM, copies)
     bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
@@ -194,8 +194,8 @@ def test_a_copy_says_where_from_and_with_which_strides():
 def test_a_scaled_copy_says_where_its_scales_go():
     split = Split("float16", 2, scaled=True)
     copies = (
-        Copy("A", 0, split, 3, 7, 2, False, 8, 2**35, 64, True, 4096),
-        Copy("B", 256, split, 5, 7, 1, False, 9, 0, 64, False, 8192),
+        Copy("A", "relayout", 0, split, 3, 7, 2, False, 8, 2**35, 64, True, 4096),
+        Copy("B", "relayout", 256, split, 5, 7, 1, False, 9, 0, 64, False, 8192),
     )
     job = copying(PROBLEM, copies)
     assert (job.config.TERMS, job.config.SCALED, job.variant.result) == (2, 1, "float16")

@@ -79,7 +79,6 @@ def driver(monkeypatch):
     for name, function in {
         "Allocation": driver.allocate,
         "check": check,
-        "cuThreadExchangeStreamCaptureMode": driver.exchange,
         "cuMemGetInfo": lambda: (0, driver.largest, 1 << 41),
         "cuMemsetD32Async": lambda pointer, value, count, stream: driver.zeroed.append((pointer, value, count)) or (0,),
         "cuStreamGetCaptureInfo": driver.capture,
@@ -88,6 +87,8 @@ def driver(monkeypatch):
         "cuGraphRetainUserObject": driver.retain,
     }.items():
         monkeypatch.setattr(workspaces, name, function)
+    monkeypatch.setattr("cuda.bindings.driver.cuThreadExchangeStreamCaptureMode", driver.exchange)
+    monkeypatch.setattr("tilewright.engines.driver.check", check)
     return driver
 
 

@@ -172,7 +172,7 @@ def test_far_from_all_tabled_shapes_the_ladders_own_configs_are_candidates_too()
 
 
 def test_another_gpu_of_the_same_capability_lends_its_table():
-    known = measured("NVIDIA H100 80GB HBM3", (9, 0), None)[NN]
+    known = measured("NVIDIA H100 80GB HBM3", (9, 0), None, None)[NN]
     kernel, config = select(Problem.parse("4096"), (9, 0), "NVIDIA H100 80GB HBM3")
     assert (kernel, config) == known.choices[known.ranked(known.rows[4096, 4096, 4096, 1, True])[0]][:2]
 
@@ -225,7 +225,7 @@ def test_a_corrupt_user_table_is_no_obstacle(own_tables):
 @pytest.mark.parametrize(("device", "capability"), GPUS)
 def test_it_is_quick(device, capability):
     """By the calls it makes, a fifth of a microsecond each where it was written: a time depends on who else runs."""
-    measured(device, capability, None)
+    measured(device, capability, None, None)
     if device != "NVIDIA H200":  # the first pick finds what each kernel's own configs need
         select(Problem(1012, 1004, 1012), capability, device)
     profile = cProfile.Profile()
@@ -271,7 +271,7 @@ class Regrets(NamedTuple):
 
 def regrets_of(case, monkeypatch, promise=None):
     gpu, capability = GPUS[0]
-    known = measured(gpu, capability, promise)[case]
+    known = measured(gpu, capability, promise, None)[case]
     numbers = {(kernel, config): number for number, (kernel, config, _) in enumerate(known.choices)}
     precisions = [kernel.precision for kernel, _, _ in known.choices]
     a, b = orders(case.layout)
@@ -328,7 +328,7 @@ def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most
 def test_a_case_that_is_in_no_table_takes_the_candidates_of_the_nearest():
     a, b = orders("TT")
     problem = Problem(1024, 1024, 1024, Arithmetic("float16", "float16"), a=a, b=b)
-    tables = measured("NVIDIA H200", (9, 0), None)
+    tables = measured("NVIDIA H200", (9, 0), None, None)
     assert Case.of(problem) not in tables
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
     of_nearest = tables[Case("NN", "bfloat16", "bfloat16")]
@@ -351,7 +351,7 @@ def test_a_batch_is_another_problem_than_one_product():
 
 
 def test_problems_are_near_whose_tiles_are_as_many():
-    known = measured("NVIDIA H200", (9, 0), None)[NN]
+    known = measured("NVIDIA H200", (9, 0), None, None)[NN]
     row = known.rows[4096, 4096, 4096, 1, True]
     batched, deeper, smaller = (
         known.distances(Sizes.of(problem))[row]

@@ -79,6 +79,8 @@ class Sizes(NamedTuple):
     a_bytes: int
     """Of A, each matrix once."""
     b_bytes: int
+    copied_bytes: tuple[int, int]
+    """The same of A and B, 0 for one whose copy is kept, so that no call makes it."""
     a_gaps: bool
     """Whether distances between lines of A, or between its matrices, are no multiples of 16 bytes."""
     b_gaps: bool
@@ -90,10 +92,11 @@ class Sizes(NamedTuple):
     not start at multiples of 16 bytes. It matters to warpgroups alone: factors that they do not take count as whole."""
 
     @classmethod
-    def of(cls, problem: Problem, addresses: Addresses = Addresses()) -> "Sizes":
-        """The sizes of a problem with operands at these addresses."""
+    def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "Sizes":
+        """The sizes of a problem with operands at these addresses, and a copy of A or of B kept: see `Engine.plan`."""
         m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
         item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
+        a_bytes, b_bytes = item * k * m * _matrices(a, batch), item * k * n * _matrices(b, batch)
         return cls(
             problem,
             m,
@@ -102,8 +105,9 @@ class Sizes(NamedTuple):
             batch,
             item,
             result * batch * m * n,
-            item * k * m * _matrices(a, batch),
-            item * k * n * _matrices(b, batch),
+            a_bytes,
+            b_bytes,
+            (0 if kept == "A" else a_bytes, 0 if kept == "B" else b_bytes),
             not a.aligned(item, VECTOR_BYTES),
             not b.aligned(item, VECTOR_BYTES),
             problem.layout,
@@ -195,7 +199,9 @@ class CostModel:
 
     def terms(self, sizes: Sizes) -> _Terms | None:
         """What `predict` finds, as a plain tuple."""
-        _, m, n, k, batch, item_bytes, result_bytes, a_bytes, b_bytes, a_gaps, b_gaps, layout, aligned, starts = sizes
+        _, m, n, k, batch, item_bytes, result_bytes, a_bytes, b_bytes, _, a_gaps, b_gaps, layout, aligned, starts = (
+            sizes
+        )
         tile_m, tile_n, tile_k = self._tile
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
@@ -204,10 +210,11 @@ class CostModel:
         if not held:
             return None
         multiprocessors, tiles, copied = self._multiprocessors, batch * down * across, 0.0
+        copied_a, copied_b = sizes.copied_bytes
         if self._split:
-            copied = (1 + self._read) * (a_bytes + b_bytes)
+            copied = (1 + self._read) * (copied_a + copied_b)
         elif self._copies:
-            copied = 2 * ((copies_a or a_gaps) * a_bytes + (copies_b or b_gaps) * b_bytes)
+            copied = 2 * ((copies_a or a_gaps) * copied_a + (copies_b or b_gaps) * copied_b)
             if item_bytes == _NARROW_BYTES:
                 copied *= 2  # a thread moves one element or four at a time, so that narrow ones take as long
         if self._cluster > 1:

@@ -42,7 +42,7 @@ _PARAMETERS = {
     "sums": "p:workspace",
     "tickets": "p:tickets",
     "scales": "p:scales_a p:scales_b",
-    "term_check": "p:seen p:fits",
+    "term_check": "p:range_a p:range_b p:seen p:fits",
     "skip": "p:skip",
     **{
         f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} "

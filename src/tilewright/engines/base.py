@@ -8,7 +8,7 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.engines.plan import Plan, Pointers
+from tilewright.engines.plan import Kept, Plan, Pointers
 from tilewright.errors import ArrayError, ProblemError
 from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
@@ -96,6 +96,7 @@ class Engine(Protocol):
         addresses: Addresses = Addresses(),
         *,
         wide: Choice | None = None,
+        kept: str | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
@@ -106,6 +107,7 @@ class Engine(Protocol):
             addresses: of the operands, or what they leave when divided by 16.
             wide: what computes the product where the kernel's terms cannot hold the factors: found on the device, and
                 launched behind it in any case. None: terms are taken to hold them.
+            kept: the operand, A or B, whose copy outlives the calls, where the kernel wants one: see `Plan.kept`.
             capturing: says whether the stream that the plan is for is being captured into a graph. It is only asked if
                 code must be loaded.
 
@@ -121,6 +123,14 @@ class Engine(Protocol):
         Raises:
             LaunchError: the driver refuses a launch, or the kernel failed.
             MemoryError: the plan needs a workspace, and the memory is full.
+        """
+
+    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+        """Memory with a copy of the operand at this address, made on a stream; the work has ended on return.
+
+        Raises:
+            LaunchError: the driver refuses a launch, or the stream is being captured.
+            MemoryError: the memory is full.
         """
 
     def has_room(self, plan: Plan, stream: Any) -> bool:

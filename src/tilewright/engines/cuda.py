@@ -16,6 +16,7 @@ from cuda.bindings.driver import (
     cuCtxSynchronize,
     cuMemcpyDtoHAsync,
     cuMemcpyHtoDAsync,
+    cuMemsetD8Async,
     cuStreamIsCapturing,
 )
 from cuda.core import LEGACY_DEFAULT_STREAM, Device, Event, EventOptions, Stream
@@ -28,10 +29,10 @@ from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.base import Matrix, Work, array_of, matrix_at, memory_lines
 from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.cuda_launch import launch
-from tilewright.engines.driver import Allocation, Current, check, unavailable
+from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, unavailable
 from tilewright.engines.launch_arguments import encode
-from tilewright.engines.plan import Memory, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Job, blocks, jobs, needs, numbers
+from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
+from tilewright.engines.relayouts import Job, blocks, jobs, kept_as, needs, numbers
 from tilewright.engines.staging import Staging
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
@@ -117,12 +118,13 @@ class CudaEngine:
         addresses: Addresses = Addresses(),
         *,
         wide: Choice | None = None,
+        kept: str | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
         Args:
-            kernel, config, problem, addresses, wide, capturing: see `Engine.plan`.
+            kernel, config, problem, addresses, wide, kept, capturing: see `Engine.plan`.
 
         Raises:
             DtypeError, ProblemError: the kernel does not take the problem.
@@ -133,8 +135,9 @@ class CudaEngine:
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, wide)
-        executables = [self._executables.get((job.kernel, job.config, job.variant)) for job in found.jobs]
+        found = jobs(kernel, config, problem, addresses, wide, kept)
+        needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
+        executables = [self._executables.get((job.kernel, job.config, job.variant)) for job in needed]
         if None in executables and capturing is not None and capturing():
             raise LaunchError(
                 "the stream is being captured, and the code of this product is not compiled: multiply arrays of this "
@@ -142,11 +145,12 @@ class CudaEngine:
             )
         compiled = [
             known or self.compile(job.kernel, job.config, job.variant)
-            for job, known in zip(found.jobs, executables, strict=True)
+            for job, known in zip(needed, executables, strict=True)
         ]
-        steps = tuple([self._step(job, executable) for job, executable in zip(found.jobs, compiled, strict=True)])
-        memory = needs(found, self.multiprocessors)
-        return Plan(problem, kernel, config, compiled[found.product], steps, memory, found.relaid, wide)
+        steps = tuple([self._step(job, executable) for job, executable in zip(needed, compiled, strict=True)])
+        copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
+        steps, memory = steps[: len(found.jobs)], needs(found, self.multiprocessors)
+        return Plan(problem, kernel, config, compiled[found.product], steps, memory, found.relaid, wide, copy)
 
     def _step(self, job: Job, executable: CudaExecutable) -> Step:
         kernel, config, problem = job.kernel, job.config, job.problem
@@ -196,9 +200,31 @@ class CudaEngine:
                 "workspace": memory.workspace if needs.workspace_bytes else 0,
                 "tickets": memory.tickets if needs.tickets else 0,
                 "relayout": memory.relayout,
+                "kept": pointers.kept,
             }
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))
+
+    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+        """Memory with a copy of the operand at this address, made on a stream; the work has ended on return.
+
+        Raises:
+            LaunchError: the driver refuses a launch, or the stream is being captured.
+            MemoryError: the GPU's memory is full.
+        """
+        if self.capturing(stream):
+            raise LaunchError(
+                "the stream is being captured, and what is kept of a prepared array for this product is not made: "
+                "multiply arrays of this kind once before the capture, or call tilewright.plan with them"
+            )
+        on = self.stream if stream is None else _as_stream(stream)
+        with self.current, outside_of_captures():
+            memory = Allocation(self.current, kept.bytes)
+            check(cuMemsetD8Async(memory.pointer, 0, kept.bytes, on.handle))
+            addresses = {"A": pointer, "B": pointer, "kept": memory.pointer}
+            launch(kept.step, addresses, Scalars(), int(on.handle))
+            on.sync()
+        return Matrix(memory.pointer, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
 
     @cached_property
     def staging(self) -> Staging:

@@ -1,7 +1,8 @@
 """What the cuda engine asks of the CUDA driver besides cuda.core: a usable GPU, its context, its memory, its errors."""
 
+import contextlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -58,6 +59,16 @@ class Current:
             raise LaunchError(f"the GPU reports {error}") from error
 
 
+@contextlib.contextmanager
+def outside_of_captures() -> Iterator[None]:
+    """In a `with` block, this thread may allocate memory and wait while one of its streams is captured."""
+    before = check(driver.cuThreadExchangeStreamCaptureMode(driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+    try:
+        yield
+    finally:
+        check(driver.cuThreadExchangeStreamCaptureMode(before))
+
+
 class Allocation:
     """Bytes of device memory.
 
@@ -88,7 +99,7 @@ def check(result: tuple[Any, ...]) -> Any:
 
 
 def _free(current: Current, pointer: int) -> None:
-    with current:
+    with current, outside_of_captures():
         driver.cuMemFree(pointer)
 
 

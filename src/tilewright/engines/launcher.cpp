@@ -308,6 +308,7 @@ struct Plan {
     Ref memory;  // called for memory: memory(stream, needs)
     Ref make, make_arguments, make_keywords;  // called for a new result
     bool swapped = false;                     // whether the plan's A is the call's b
+    uint64_t kept = 0;                        // address of a copy that outlives the calls
 };
 
 // ---- The launcher ---------------------------------------------------------------------------------------------------
@@ -368,16 +369,17 @@ public:
 
     PyObject* remember(PyObject* positional, PyObject* named) {
         static const char* names[] = {"a",      "b",       "c",      "out", "bias",   "options", "steps",
-                                      "needs", "context", "memory", "new", "scaled", "swapped", nullptr};
+                                      "needs", "context", "memory", "new", "scaled", "swapped", "kept",
+                                      nullptr};
         PyObject* objects[ARGUMENTS];
         PyObject *options, *steps, *needs, *memory, *result;
-        unsigned long long context;
+        unsigned long long context, kept = 0;
         int scaled, swapped = 0;
         auto plan = std::make_shared<Plan>();
-        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|p", const_cast<char**>(names),
+        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pK", const_cast<char**>(names),
                                          &objects[A], &objects[B], &objects[C], &objects[OUT], &objects[BIAS], &options,
                                          &PyTuple_Type, &steps, &PyTuple_Type, &needs, &context, &memory, &result,
-                                         &scaled, &swapped)) {
+                                         &scaled, &swapped, &kept)) {
             return nullptr;
         }
         Memory& needed = plan->needed;
@@ -403,6 +405,7 @@ public:
         plan->needs = Ref::to(needs);
         plan->memory = Ref::to(memory);
         plan->swapped = swapped != 0;
+        plan->kept = kept;
         if (plans_.size() >= MOST_PLANS) forget();
         Arrays arrays;
         if (!read(objects, arrays) || !intern(options) || !make_key(arrays, options, scaled != 0, plan->key)) {
@@ -471,6 +474,7 @@ private:
         values.scalars[1] = float(scalars[1]);
         values.addresses[FROM_A] = address(arrays.tensors[plan->swapped ? B : A]);
         values.addresses[FROM_B] = address(arrays.tensors[plan->swapped ? A : B]);
+        values.addresses[FROM_KEPT] = plan->kept;
         if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
         if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = address(arrays.tensors[BIAS]);
         if (!arrays.get(OUT)) {

@@ -56,6 +56,7 @@ class Launcher(Protocol):
         new: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None,
         scaled: bool,
         swapped: bool = False,
+        kept: int = 0,
     ) -> bool:
         """Keep a plan for calls with arrays like these: their types, shapes, strides, device, addresses modulo 16.
 
@@ -70,6 +71,7 @@ class Launcher(Protocol):
             new: makes a result, as new[0](*new[1], **new[2]) while the context is current; None where `out` is given.
             scaled: whether beta is not 0.
             swapped: whether the plan's A is b and its B is a.
+            kept: address of a copy that outlives the calls (`Plan.kept`), of an operand that the options stand for.
 
         Returns:
             whether the plan was kept; False where `call` would not find it, as for arrays of other libraries.

@@ -1,5 +1,6 @@
 """Plan: everything that is decided of a product before its pointers are known."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ class Slot(NamedTuple):
     kind: str
     """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, whose address is replaced. 'scalar': a float."""
     source: str
-    """A, B, C, D, bias, workspace, tickets or relayout, whose address it is; or alpha or beta."""
+    """A, B, C, D, bias, workspace, tickets, relayout or kept, whose address it is; or alpha or beta."""
     shift: int = 0
     """Bytes that are added to the address."""
 
@@ -38,6 +39,16 @@ class Step(NamedTuple):
     offsets: tuple[int, ...]
     """Byte of each parameter in it. The driver's own layout differs: it begins at an address that is not aligned."""
     slots: tuple[Slot, ...]
+
+
+class Kept(NamedTuple):
+    """A copy of A or B that outlives the calls that read it: of an operand that comes again and again."""
+
+    copy: Hashable
+    """What is copied and how: the same for all plans that one copy of an operand serves."""
+    step: Step
+    """What makes it, of memory that is 0, and of the operand at its address."""
+    bytes: int
 
 
 class Needs(NamedTuple):
@@ -67,6 +78,8 @@ class Plan:
     """Operands, A or B, that are copied into another layout first."""
     wide: Choice | None = None
     """What computes the product where terms cannot hold the factors; None where nothing else can be needed."""
+    kept: Kept | None = None
+    """The copy of an operand that is kept, where one may be and the kernel wants one."""
 
 
 class Pointers(NamedTuple):
@@ -77,6 +90,8 @@ class Pointers(NamedTuple):
     d: int
     c: int = 0
     bias: int = 0
+    kept: int = 0
+    """Of the copy that the plan wants kept (`Plan.kept`)."""
 
 
 class Memory(NamedTuple):

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.engines.arguments import Source
-from tilewright.engines.plan import Needs
+from tilewright.engines.plan import Kept, Needs, Step
 from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import SCALED_K, Choice, Config, Kernel, Split, scale_count
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
@@ -16,7 +16,7 @@ _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
 _NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "along_k")
 """Fields of a `Copy` that parameters of `relayout` are named after."""
-_RANGE_BYTES = 12
+RANGE_WORDS = 3
 """Of what is seen of one factor: `Range` in term_range.cuh."""
 
 SEEN_WORDS = 8
@@ -28,8 +28,10 @@ class Copy(NamedTuple):
 
     name: str
     """Of the operand."""
+    memory: str
+    """'relayout', the memory for copies of a launch, or 'kept', that of this copy alone, which outlives the launch."""
     shift: int
-    """Where the copy begins in the memory for copies, in bytes: a multiple of 16."""
+    """Where the copy begins in that memory, in bytes: a multiple of 16."""
     split: Split
     """Element type of the copy, and how many terms a matrix becomes: 1 where it is copied as it is."""
     lines: int
@@ -45,8 +47,8 @@ class Copy(NamedTuple):
     """Elements from one line of the copy to the next. Its matrices are right behind each other, as are terms of one."""
     along_k: bool
     """Whether its lines run along k."""
-    scales: int = 0
-    """Where its scales begin in the memory for copies, in bytes, where it has some."""
+    scales: int
+    """Where its scales begin in that memory, in bytes, where it has some."""
 
     @property
     def matrix(self) -> int:
@@ -60,6 +62,18 @@ class Copy(NamedTuple):
             return 0
         sides, k = (self.lines, self.length) if self.along_k else (self.length, self.lines)
         return 4 * self.matrices * scale_count(sides, k)
+
+    @property
+    def end(self) -> int:
+        """Where the copy ends in that memory, with its scales."""
+        return self.scales + self.scale_bytes
+
+    @property
+    def seen(self) -> Source:
+        """Where `relayout` adds what it sees of the elements."""
+        if self.memory == "kept":
+            return Source("kept", self.end)
+        return Source("tickets", 0 if self.name == "A" else 4 * RANGE_WORDS)
 
 
 class Job(NamedTuple):
@@ -83,6 +97,8 @@ class Jobs(NamedTuple):
     """Memory that the copies take."""
     relaid: tuple[str, ...]
     """Operands that are copied."""
+    keeping: Job | None = None
+    """What makes the copy that is kept, of memory that is 0."""
 
     @property
     def product(self) -> int:
@@ -90,25 +106,36 @@ class Jobs(NamedTuple):
         return next(number for number, job in enumerate(self.jobs) if not job.copies)
 
 
-def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, wide: Choice | None = None) -> Jobs:
+def jobs(
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    addresses: Addresses,
+    wide: Choice | None = None,
+    kept: str | None = None,
+) -> Jobs:
     """The launches that a problem takes: of `relayout`, where the kernel wants copies, and of the kernel itself; then
     those of the wide form, where there is one, which do nothing where terms hold the factors.
+
+    Args:
+        kernel, config, problem, addresses, wide: as of `Engine.plan`.
+        kept: the operand, A or B, whose copy is kept, so that no launch here makes it. The wide form, which is seldom
+            needed, makes its own.
 
     Raises:
         DtypeError, LaunchError, ProblemError: the kernel, or that of the wide form, does not take the problem.
     """
-    found = _alone(kernel, config, problem, addresses, 0)
-    if wide is None or kernel.split is None or problem.k == 0:
+    checks = wide is not None and kernel.split is not None and problem.k != 0
+    found = _alone(kernel, config, problem, addresses, 0, kept, checks)
+    if wide is None or not checks:
         return found
     splitting, product = found.jobs
     fits = found.relayout_bytes
     others = _alone(wide.kernel, wide.config, problem, addresses, fits + VECTOR_BYTES)
-    ranges = {"range_a": Source("tickets"), "range_b": Source("tickets", _RANGE_BYTES)}
-    splitting = splitting._replace(sources=splitting.sources | ranges)
     product = product._replace(sources=product.sources | {"seen": Source("tickets"), "fits": Source("relayout", fits)})
     skip = {"skip": Source("relayout", fits)}
     instead = [job._replace(sources=job.sources | skip) for job in others.jobs]
-    return Jobs((splitting, product, *instead), others.relayout_bytes, found.relaid)
+    return Jobs((splitting, product, *instead), others.relayout_bytes, found.relaid, found.keeping)
 
 
 def needs(found: Jobs, multiprocessors: int) -> Needs:
@@ -120,29 +147,47 @@ def needs(found: Jobs, multiprocessors: int) -> Needs:
     return Needs(max(space.bytes for space in spaces), tickets, found.relayout_bytes)
 
 
-def _alone(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, start: int) -> Jobs:
-    """The launches of a kernel and of what copies for it, to `start` and on in the memory for copies."""
+def _alone(
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    addresses: Addresses,
+    start: int,
+    kept: str | None = None,
+    checks: bool = False,
+) -> Jobs:
+    """The launches of a kernel and of what copies for it, to `start` and on in the memory for copies.
+
+    checks: whether what is seen of elements is looked at.
+    """
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
     if not wanted and kernel.split is None:
         return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), start, ())
     split = kernel.split or Split(problem.dtype, 1)
-    p, layouts, copies, end = problem, {"A": problem.a, "B": problem.b}, [], start
+    p, layouts, ends = problem, {"A": problem.a, "B": problem.b}, {"relayout": start, "kept": 0}
+    copies = []
     for name, order in wanted.items():
-        copy = _copy(problem, name, order, end, split)
+        memory = "kept" if name == kept else "relayout"
+        copy = _copy(problem, name, order, memory, ends[memory], split)
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
-        end += ITEM_BYTES[split.dtype] * copy.matrices * copy.matrix
-        copies.append(copy._replace(scales=end))
-        end += copy.scale_bytes
-    sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
+        copies.append(copy)
+        ends[memory] = copy.end
+    sources = {copy.name: Source(copy.memory, copy.shift) for copy in copies}
     if split.scaled:
-        sources |= {f"scales_{copy.name.lower()}": Source("relayout", copy.scales) for copy in copies}
+        sources |= {f"scales_{copy.name.lower()}": Source(copy.memory, copy.scales) for copy in copies}
+    if checks:
+        sources |= {f"range_{copy.name.lower()}": copy.seen for copy in copies}
     arithmetic = Arithmetic(split.dtype, problem.result)
     inner = Problem(p.m, p.n, p.k, arithmetic, p.batch, layouts["A"], layouts["B"], p.d, p.c, p.epilogue)
     a, b, d, c = addresses
     after = Addresses(0 if "A" in wanted else a, 0 if "B" in wanted else b, d, c)
     last = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
-    return Jobs((copying(problem, copies), last) if copies else (last,), end, tuple(wanted))
+    made = [copy for copy in copies if copy.memory == "relayout"]
+    # What is seen of a copy that is kept is kept too, whether or not this product looks at it.
+    keeping = next((copying(problem, [copy], split.terms > 1) for copy in copies if copy.memory == "kept"), None)
+    relaid = tuple([copy.name for copy in made])
+    return Jobs((copying(problem, made, checks), last) if made else (last,), ends["relayout"], relaid, keeping)
 
 
 def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
@@ -156,14 +201,19 @@ def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
     return jobs(kernel, config, problem, Addresses()).jobs[-1].problem
 
 
-def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
-    """The launch of `relayout` that makes one copy or two of operands of the problem's element type, split alike."""
+def copying(problem: Problem, copies: Sequence[Copy], looks: bool = False) -> Job:
+    """The launch of `relayout` that makes one copy or two of operands of the problem's element type, split alike.
+
+    looks: whether what it sees of the elements is kept.
+    """
     made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))
     sources: dict[str, Source] = {}
     for side, copy in zip("ab", made, strict=True):
-        sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source("relayout", copy.shift)}
+        sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source(copy.memory, copy.shift)}
         if copy.split.scaled:
-            sources[f"scales_{side}"] = Source("relayout", copy.scales)
+            sources[f"scales_{side}"] = Source(copy.memory, copy.scales)
+        if looks:
+            sources[f"range_{side}"] = copy.seen
     split = copies[0].split
     variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=split.dtype)
     return Job(_KERNEL, _config(split.terms, split.scaled), problem, variant, sources, tuple(made))
@@ -192,7 +242,13 @@ def blocks(config: Config, copies: Sequence[Copy]) -> int | None:
     return sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies) or None
 
 
-def _copy(problem: Problem, name: str, order: Order, shift: int, split: Split) -> Copy:
+def kept_as(keeping: Job, step: Step) -> Kept:
+    """What a plan says of a copy that is kept, by what makes it. It is the same whether the operand is A or B."""
+    copy, _ = keeping.copies
+    return Kept(copy._replace(name=""), step, copy.end + 4 * RANGE_WORDS)
+
+
+def _copy(problem: Problem, name: str, order: Order, memory: str, shift: int, split: Split) -> Copy:
     """The copy of an operand in this order, its rows (or columns) as long as keeps the next one aligned."""
     layout, rows, cols = (problem.a, problem.m, problem.k) if name == "A" else (problem.b, problem.k, problem.n)
     lines, length = Layout(order).lines(rows, cols)
@@ -201,7 +257,9 @@ def _copy(problem: Problem, name: str, order: Order, shift: int, split: Split) -
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     along_k = (order == "row") == (name == "A")
-    return Copy(name, shift, split, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld, along_k)
+    scales = shift + ITEM_BYTES[split.dtype] * matrices * split.terms * lines * ld
+    stride = layout.batch_stride or 0
+    return Copy(name, memory, shift, split, lines, length, matrices, across, layout.ld, stride, ld, along_k, scales)
 
 
 def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> dict[str, Order]:

@@ -114,8 +114,9 @@ private:
 // ---- Steps ----------------------------------------------------------------------------------------------------------
 
 // Where the value of a slot comes from: an address, or a scalar.
-enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_WORKSPACE, FROM_TICKETS, FROM_RELAYOUT, ADDRESSES };
-const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "workspace", "tickets", "relayout"};
+enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_WORKSPACE, FROM_TICKETS, FROM_RELAYOUT, FROM_KEPT,
+              ADDRESSES };
+const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "workspace", "tickets", "relayout", "kept"};
 const char* const SCALAR_NAMES[] = {"alpha", "beta"};
 
 struct Values {

@@ -1,15 +1,12 @@
 """Memory on a GPU that launches need besides their operands: a stream's, whose launches take turns, or a graph's."""
 
-import contextlib
 import ctypes
 import threading
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cuda.bindings.driver import (
     CUhostFn,
-    CUstreamCaptureMode,
     CUstreamCaptureStatus,
     CUuserObject_flags,
     CUuserObjectRetain_flags,
@@ -17,13 +14,12 @@ from cuda.bindings.driver import (
     cuMemGetInfo,
     cuMemsetD32Async,
     cuStreamGetCaptureInfo,
-    cuThreadExchangeStreamCaptureMode,
     cuUserObjectCreate,
     cuUserObjectRelease,
 )
 from cuda.core import Device, Stream
 
-from tilewright.engines.driver import Allocation, Current, check
+from tilewright.engines.driver import Allocation, Current, check, outside_of_captures
 from tilewright.engines.plan import Memory, Needs
 from tilewright.errors import LaunchError
 
@@ -107,7 +103,7 @@ class Workspaces:
     def _grown(self, parts: "_Parts", needs: Needs) -> "_Parts":
         if parts.cover(needs):
             return parts
-        with _outside_of_captures():
+        with outside_of_captures():
             workspace = self._grown_part(parts.workspace, needs.workspace_bytes)
             tickets = self._grown_part(parts.tickets, needs.tickets * _TICKET_BYTES)
             relayout = self._grown_part(parts.relayout, needs.relayout_bytes)
@@ -218,13 +214,3 @@ def _give(graph: Any, released: _Released) -> None:
     except LaunchError:
         check(cuUserObjectRelease(holder, 1))
         raise
-
-
-@contextlib.contextmanager
-def _outside_of_captures() -> Iterator[None]:
-    """In a `with` block, this thread may allocate memory and wait while one of its streams is captured."""
-    before = check(cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
-    try:
-        yield
-    finally:
-        check(cuThreadExchangeStreamCaptureMode(before))

@@ -89,14 +89,18 @@ class Places:
 class Measured(Places):
     """What tables say of one case. Arrays are problems x choices; the time of what was not measured is NaN."""
 
-    def __init__(self, gpu: Gpu, measured: Iterable[tuple[Gpu, Problem, list["Entry"]]]) -> None:
+    def __init__(
+        self, gpu: Gpu, measured: Iterable[tuple[Gpu, Problem, list["Entry"]]], kept: str | None = None
+    ) -> None:
         """Arrange measurements.
 
         Args:
             gpu: what is selected for.
             measured: the GPU, problem and entries of each tabled problem, none of them twice.
+            kept: the operand, A or B, whose copy is to count as kept: times are made shorter by as much as the cost
+                model says.
         """
-        rows = [(Sizes.of(problem), of, entries) for of, problem, entries in measured]
+        rows = [(Sizes.of(problem, kept=kept), of, entries) for of, problem, entries in measured]
         super().__init__([sizes for sizes, _, _ in rows])
         numbers: dict[tuple[str, Config], int] = {}
         cells: list[tuple[int, int, float, bool]] = []
@@ -112,12 +116,25 @@ class Measured(Places):
         for row, number, time_us, is_accurate in cells:
             if not times[row, number] <= time_us:
                 times[row, number], accurate[row, number] = time_us, is_accurate
+        if kept:
+            times = times * self._shortened(rows, ~np.isnan(times))
         self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
         self._errors, self.usual = self._compared(rows, gpu)
         votes, few = self._votes()
         others = [number for number in range(len(numbers)) if number not in few]
         facts = (votes, self._errors, self.known, self.inaccurate)
         self._groups = tuple((group, _beside(facts, group)) for group in (few, others))
+
+    def _shortened(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]], known: NDArray[np.bool_]) -> _Floats:
+        """Predicted times over those with all copies made."""
+        shares = np.ones(known.shape)
+        for row, number in np.argwhere(known):
+            sizes, _, _ = rows[row]
+            whole = sizes._replace(copied_bytes=(sizes.a_bytes, sizes.b_bytes))
+            model = self.choices[number].model
+            if (less := model.predict(sizes)) and (more := model.predict(whole)):
+                shares[row, number] = less.us / more.us
+        return shares
 
     def _compared(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]], gpu: Gpu) -> tuple[_Floats, float]:
         """Logarithms of measured over predicted times, less their median, and this; 0 where nothing was measured."""
@@ -217,12 +234,12 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
 
 
 @lru_cache
-def measured(device: str, capability: tuple[int, int], promise: str | None) -> dict[Case, Measured]:
-    """What `tables_of` a GPU say of kernels that keep a promise, by case.
+def measured(device: str, capability: tuple[int, int], promise: str | None, kept: str | None) -> dict[Case, Measured]:
+    """What `tables_of` a GPU say of kernels that keep a promise, by case; with a copy of A or of B kept.
 
     On a problem that the user measured, only what the user did counts.
     """
-    return by_case(tables_of(device, capability), find_gpu(device, capability), promise)
+    return by_case(tables_of(device, capability), find_gpu(device, capability), promise, kept)
 
 
 @lru_cache
@@ -238,8 +255,13 @@ def shipped_factors(dtype: str) -> dict[str, float]:
     return found
 
 
-def by_case(tables: Iterable["Table"], gpu: Gpu, promise: str | None = None) -> dict[Case, Measured]:
-    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says."""
+def by_case(
+    tables: Iterable["Table"], gpu: Gpu, promise: str | None = None, kept: str | None = None
+) -> dict[Case, Measured]:
+    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says.
+
+    kept: see `Measured`.
+    """
     from tilewright.tables.cases import posed  # noqa: PLC0415
 
     found: dict[Case, dict[object, tuple[Gpu, Problem, list[Entry]]]] = {}
@@ -255,4 +277,4 @@ def by_case(tables: Iterable["Table"], gpu: Gpu, promise: str | None = None) -> 
             sizes = entry.m, entry.n, entry.k, entry.batch
             found.setdefault(Case.of(problem), {}).setdefault(sizes, (of, problem, []))[2].append(entry)
         seen |= in_table
-    return {case: Measured(gpu, problems.values()) for case, problems in found.items()}
+    return {case: Measured(gpu, problems.values(), kept) for case, problems in found.items()}

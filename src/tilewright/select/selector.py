@@ -51,6 +51,7 @@ def select(
     addresses: Addresses = Addresses(),
     *,
     adds_c: bool = False,
+    kept: str | None = None,
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
@@ -69,12 +70,14 @@ def select(
         addresses: of the operands, or what they leave when divided by 16: kernels differ in the alignment they need.
         adds_c: whether C is read. Kernels that add it where the result goes, the course's, then come last: they cost a
             copy of C, which not every library can make.
+        kept: the operand, A or B, whose copy is kept where a kernel wants one. What was measured made the copy in every
+            run: the cost model says how much less time a run takes without.
 
     Raises:
         DtypeError: no kernel multiplies this element type on this GPU.
         ProblemError: none takes the problem otherwise; the message says why the last one does not.
     """
-    return _fastest(problem, problem.arithmetic.precision, capability, device, addresses, adds_c, _any)
+    return _fastest(problem, problem.arithmetic.precision, capability, device, addresses, adds_c, _any, kept)
 
 
 def wide_form(
@@ -109,13 +112,14 @@ def _fastest(
     addresses: Addresses,
     adds_c: bool,
     may: Callable[[Kernel], bool],
+    kept: str | None = None,
 ) -> tuple[Kernel, Config]:
     """`select`, among kernels that `may` says yes to, by what tables say of those that keep `promise`."""
     if capability is None:
         return _for_emulator(problem, addresses, may)
-    sizes = Sizes.of(problem, addresses)
+    sizes = Sizes.of(problem, addresses, kept)
     case = Case.of(problem)
-    tables = measured(device, capability, promise)
+    tables = measured(device, capability, promise, kept)
     known = tables.get(case) or _nearest(tables, case)
     expected: list[_Expected] = []
     distance = math.inf

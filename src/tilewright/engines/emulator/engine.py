@@ -20,8 +20,8 @@ from tilewright.engines.emulator import host
 from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
 from tilewright.engines.host_compiler import find_compiler
-from tilewright.engines.plan import Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import SEEN_WORDS, Copy, Job, blocks, jobs, needs, numbers
+from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
+from tilewright.engines.relayouts import RANGE_WORDS, SEEN_WORDS, Copy, Job, blocks, jobs, kept_as, needs, numbers
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import Choice, Config, Kernel, Workspace, scale_count
@@ -148,6 +148,7 @@ class EmulatorEngine:
         addresses: Addresses = Addresses(),
         *,
         wide: Choice | None = None,
+        kept: str | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
@@ -158,10 +159,11 @@ class EmulatorEngine:
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, wide)
+        found = jobs(kernel, config, problem, addresses, wide, kept)
         steps = tuple(self._step(job) for job in found.jobs)
         executable, memory = steps[found.product].function.executable, needs(found, self.multiprocessors)
-        return Plan(problem, kernel, config, executable, steps, memory, found.relaid, wide)
+        copy = kept_as(found.keeping, self._step(found.keeping)) if found.keeping else None
+        return Plan(problem, kernel, config, executable, steps, memory, found.relaid, wide, copy)
 
     def _step(self, job: Job) -> Step:
         executable = self.compile(job.kernel, job.config, job.variant)
@@ -193,6 +195,17 @@ class EmulatorEngine:
         return Step(
             launch, grid, block, shared_bytes, kernel.overlaps, arguments, shape_of(kernel.arguments).offsets, slots
         )
+
+    def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
+        """Memory with a copy of the operand at this address.
+
+        Raises:
+            LaunchError: as `start`.
+        """
+        memory = _memory(kept.bytes)
+        memory[:] = 0
+        self.launch(kept.step, Pointers(pointer, pointer, 0, kept=memory.ctypes.data))
+        return Matrix(memory.ctypes.data, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
 
     def has_room(self, plan: Plan, stream: Any) -> bool:
         """Always: the host's memory is large."""
@@ -244,6 +257,7 @@ class EmulatorEngine:
             "D": pointers.d,
             "bias": pointers.bias,
             "relayout": relayout,
+            "kept": pointers.kept,
             "workspace": memory.ctypes.data if workspace.bytes else 0,
             "tickets": tickets.ctypes.data if tickets.size else 0,
         }
@@ -265,7 +279,7 @@ class EmulatorEngine:
         watch = self.watcher(facts)
         cluster = kernel.cluster(launch.executable.config)
         launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch, cluster)
-        if tickets.any() and watch.blocks is None and "range_a" not in launch.sources:
+        if tickets.any() and watch.blocks is None and not launch.copies:
             raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
@@ -353,19 +367,26 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
         if launch.copies and name not in (copy.name for copy in launch.copies):
             continue
         source, shift = launch.sources.get(name, (name, 0))
-        terms = kernel.terms if source == "relayout" else 1
+        terms = 1 if source == name else kernel.terms
         found += [
             Array(name, matrix, written)
             for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, terms)
         ]
     for copy in launch.copies:
-        where, lines = addresses["relayout"] + copy.shift, copy.matrices * copy.split.terms * copy.lines
+        where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
         found.append(Array(f"copy of {copy.name}", Matrix(where, lines, copy.length, copy.ld, copy.split.dtype), False))
+        if count := copy.scale_bytes // 4:
+            scales = Matrix(addresses[copy.memory] + copy.scales, 1, count, count, "float32")
+            found.append(Array(f"scales of {copy.name}", scales, False))
     for name, sides, layout in (("A", m, problem.a), ("B", n, problem.b)):
-        if (of_scales := launch.sources.get(f"scales_{name.lower()}")) is not None:
+        if (of_scales := launch.sources.get(f"scales_{name.lower()}")) is not None and not launch.copies:
             count = (problem.batch if layout.batch_stride else 1) * scale_count(sides, k)
-            scales = Matrix(addresses["relayout"] + of_scales.shift, 1, count, count, "float32")
-            found.append(Array(f"scales of {name}", scales, not launch.copies))
+            scales = Matrix(addresses[of_scales.name] + of_scales.shift, 1, count, count, "float32")
+            found.append(Array(f"scales of {name}", scales, True))
+    for name in ("range_a", "range_b"):
+        if (of_range := launch.sources.get(name)) is not None and of_range.name == "kept":
+            words = Matrix(addresses["kept"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
+            found.append(Array("what was seen of a copy that is kept", words, True))
     for name, written in (("fits", False), ("skip", True)):
         if (of_word := launch.sources.get(name)) is not None:
             word = Matrix(addresses[of_word.name] + of_word.shift, 1, 1, 1, "uint32")

@@ -74,6 +74,7 @@ struct Seen {
 
 // Of a product's launch. seen: null where terms are taken to hold the factors.
 struct TermCheck {
+    const Range *of_a, *of_b;  // in `seen`, or next to a copy that is kept for other products too
     Seen* seen;
     unsigned* fits;  // for the launch behind: 1 where they do
 
@@ -81,7 +82,7 @@ struct TermCheck {
     // call it: they have read what they need when it returns.
     __device__ __forceinline__ bool holds(int k) const {
         if (seen == nullptr) return true;
-        const Range a = seen->a, b = seen->b;
+        const Range a = *of_a, b = *of_b;
         const bool sums_fit = a.most() + b.most() + 2 + (32 - __clz(k)) < 127;
         return __syncthreads_and(a.fits() && b.fits() && sums_fit && a.least() + b.least() >= Range::FIRST_PRODUCT);
     }
@@ -89,8 +90,8 @@ struct TermCheck {
     // Sums of this size have lost less than 2^-22 of themselves: an element that is lost, 2^-50 of its square's largest.
     __device__ __forceinline__ float least_sum() const {
         if (seen == nullptr) return 0.0f;
-        const float lost = seen->a.lost + seen->b.lost;
-        return lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(seen->a.largest) * __uint_as_float(seen->b.largest);
+        const float lost = of_a->lost + of_b->lost;
+        return lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(of_a->largest) * __uint_as_float(of_b->largest);
     }
 
     // Looks at a warpgroup's sums, as they lie from an element of D on that has `rows` and `cols` up to the last.

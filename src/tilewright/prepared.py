@@ -1,0 +1,48 @@
+"""Prepared: a factor whose copies, as kernels want them, are kept for all products that it is part of."""
+
+import threading
+from collections.abc import Hashable
+from typing import Any
+
+from tilewright.engines.base import Engine, Matrix
+from tilewright.engines.plan import Kept
+
+
+class Prepared:
+    """A b of `matmul` whose copies are kept: see `prepare`, which makes it."""
+
+    def __init__(self, array: Any, engine: Engine) -> None:
+        self.array = array
+        """What was prepared. It is kept alive, for kernels that read it as it is."""
+        self.engine = engine
+        self.key = object()
+        """What the compiled launcher knows it by."""
+        self._copies: dict[Hashable, Matrix] = {}
+        self._lock = threading.Lock()
+
+    def address(self, kept: Kept, pointer: int, stream: Any) -> int:
+        """Address of a copy that a plan wants kept; the first plan that wants it has it made.
+
+        Args:
+            kept: what the plan wants.
+            pointer: address of the array's elements.
+            stream: where these can be read; the copy is made on it, and has been made on return.
+
+        Raises:
+            LaunchError: it is to be made, and the stream is being captured.
+            MemoryError: it is to be made, and the memory is full.
+        """
+        with self._lock:
+            memory = self._copies.get(kept.copy)
+            if memory is None:
+                memory = self._copies[kept.copy] = self.engine.keep(kept, pointer, stream)
+        return memory.pointer
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the copies made so far take, in bytes."""
+        with self._lock:
+            return sum(memory.cols for memory in self._copies.values())
+
+    def __repr__(self) -> str:
+        return f"<Prepared: {self.nbytes} bytes of copies on {self.engine.device_name}>"
