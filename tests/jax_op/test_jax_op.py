@@ -234,6 +234,7 @@ REFUSED = {
         ArrayError,
         "batches must be equal or 1",
     ),
+    "prepared": (tilewright.prepare, ArrayError, "b wants a gradient, is traced, or is run by XLA"),
     "scalar": (lambda a: tilewright.matmul(a, a[0, 0]), ArrayError, "b must be a vector, a matrix or a batch"),
     "library": (lambda a: tilewright.matmul(a, np.asarray(B)), ArrayError, "b must be of the same library as a"),
     "other library": (lambda a: tilewright.matmul(np.asarray(A), a.T), ArrayError, "b must be of the same library"),

@@ -191,13 +191,18 @@ def run(
     bias: Matrix | None = None,
     stream: Any = None,
     wide: Choice | None = None,
+    kept: str | None = None,
 ) -> Plan:
-    """Plan a problem for these operands and start it; returns the plan. C is D, updated in place, if left out."""
+    """Plan a problem for these operands and start it; returns the plan. C is D, updated in place, if left out.
+
+    kept: the operand, A or B, whose copy is made apart from the product, where the kernel wants one.
+    """
     if scalars.alpha == 0:
         problem = problem.without_products
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
-    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), wide=wide)
-    engine.start(plan, pointers, scalars, stream)
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), wide=wide, kept=kept)
+    copy = engine.keep(plan.kept, (a if kept == "A" else b).pointer, stream) if plan.kept else None
+    engine.start(plan, pointers._replace(kept=copy.pointer if copy else 0), scalars, stream)
     return plan
 
 

@@ -1,0 +1,141 @@
+"""Products with a copy of A or B that was made before and is kept, on the emulator.
+
+Whatever the factors hold, their bits are those of the product that makes all its copies.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
+from test_split_products import FORMS, LEFT, forms
+from test_wide_form import RELAID, SPLIT_K, UNFIT, bits, make_unfit
+
+import tilewright
+from library_cases import Operands, cases, findings, kinds, multiply
+from tilewright.kernels import find
+from tilewright.kernels.takes import Addresses
+from tilewright.problem import LAYOUTS, Problem
+
+UNTIDY = [*UNFIT, 2.0**-140, 2.0**-60, 0.0, 1.0]
+
+
+@forms
+@given(data=st.data())
+@drawing(12)
+def test_a_product_of_terms_has_the_same_bits(name, overrides, data):
+    """In every order, in batches, with any element anywhere, whichever factor is kept."""
+    kernel = find(name)
+    case = data.draw(cases(kernel, kinds(kernel, overrides)[::2]))  # each is compiled
+    operands = Operands.draw(case)
+    for values, layout in ((operands.a, case.problem.a), (operands.b, case.problem.b)):
+        if values.size and data.draw(st.booleans()):
+            matrix, row, col = (data.draw(st.integers(0, extent - 1)) for extent in values.shape)
+            values[slice(None) if layout.batch_stride == 0 else matrix, row, col] = data.draw(st.sampled_from(UNTIDY))
+    wide, config = data.draw(st.sampled_from([None, SPLIT_K, RELAID])), kernel.config(overrides)
+    with np.errstate(all="ignore"):
+        alone, kept = (
+            multiply(ENGINE, kernel, config, case, operands, wide, kept)
+            for kept in (None, data.draw(st.sampled_from("AB")))
+        )
+    np.testing.assert_array_equal(bits(kept), bits(alone))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kept", "AB")
+@pytest.mark.parametrize("name", ["gemm_sm90", "tma_packed", "tma_transposed", "gemm_wmma"])
+def test_a_product_that_copies_unaligned_or_in_another_order_has_the_same_bits(name, kept, layout):
+    kernel = find(name)
+    config, case = kernel.config(), of_size(kernel, layout, 70, 90, 67)
+    operands = Operands.draw(case)
+    alone, with_kept = (multiply(ENGINE, kernel, config, case, operands, kept=one) for one in (None, kept))
+    np.testing.assert_array_equal(bits(with_kept), bits(alone))
+
+
+@pytest.mark.parametrize("kept", "AB")
+@pytest.mark.parametrize("change", [lambda operands: None, make_unfit], ids=["fit", "unfit"])
+@pytest.mark.parametrize(("name", "overrides"), FORMS[::2], ids=str)
+def test_the_checker_finds_nothing(name, overrides, change, kept):
+    kernel = find(name)
+    config, (extra, gap) = kernel.config(overrides), WAYS["unaligned rows"]
+    tile = kernel.tile(config)
+    case = of_size(kernel, "NN", tile.m + extra, tile.n + extra, tile.k + extra, gap)
+    assert findings(kernel, config, case, left=LEFT[name], wide=RELAID, change=change, kept=kept) == []
+
+
+def copied(step):
+    return {copy.name for copy in step.function.copies if copy.lines}
+
+
+def test_launches_that_a_kept_copy_leaves():
+    """Of a kernel of terms, splitting of the other factor; of one that copies, none where it copies that factor alone.
+    The wide form copies what it wants."""
+    kernel = find("gemm_bf16x6")
+    plans = [ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), wide=RELAID, kept=kept) for kept in (None, "B")]
+    assert [len(plan.steps) for plan in plans] == [4, 4]
+    assert [copied(plan.steps[0]) for plan in plans] == [{"A", "B"}, {"A"}]
+    assert [copied(plan.steps[2]) for plan in plans] == [{"A", "B"}] * 2
+    assert copied(plans[1].kept.step) == {"B"}
+    assert plans[1].relaid == ("A",)
+    assert plans[1].needs.relayout_bytes < plans[0].needs.relayout_bytes
+    kernel = find("gemm_sm90")
+    problem = Problem(64, 67, 64, tilewright.problem.Arithmetic("float16", "float16"))
+    plan = ENGINE.plan(kernel, kernel.config(), problem, Addresses(), kept="B")
+    assert len(plan.steps) == 1
+    assert plan.kept is not None
+    assert plan.needs.relayout_bytes == 0
+
+
+# Through the front door.
+
+
+def drawn(rows, cols, seed=0):
+    return np.random.default_rng([seed, rows, cols]).standard_normal((rows, cols), np.float32)
+
+
+@forms
+def test_one_prepared_factor_serves_products_of_any_kind_in_turns(name, overrides):
+    """What is seen of it is looked at in each product, and that of one a is not left to the next."""
+    named = {"kernel": name, "config": overrides, "engine": "emulator"}
+    b = drawn(130, 90)
+    whole, holed = tilewright.prepare(b, engine="emulator"), b.copy()
+    holed[129, 3] = np.inf
+    of_holed = tilewright.prepare(holed, engine="emulator")
+    for m, value in ((70, 1.0), (70, np.inf), (3, 1.0), (70, 2.0**-149), (70, 1.0), (300, -np.inf), (3, 1.0)):
+        a = drawn(m, 130)
+        a[1, 2] = value
+        for array, prepared in ((b, whole), (holed, of_holed)):
+            with np.errstate(all="ignore"):
+                expected, found = (tilewright.matmul(a, one, **named) for one in (array, prepared))
+            np.testing.assert_array_equal(bits(found), bits(expected))
+    assert whole.nbytes == of_holed.nbytes
+    assert len(whole._copies) == 1
+
+
+def test_kernels_that_split_alike_share_a_copy_and_others_do_not():
+    b = drawn(130, 90)
+    prepared = tilewright.prepare(b, engine="emulator")
+    kinds_of = []
+    for kernel, config in (
+        ("gemm_bf16x6", {}),
+        ("gemm_bf16x6", {"BN": 32}),
+        ("gemm_fp16x3", {}),
+        ("gemm_bf16x3", {}),
+        ("naive", {}),
+    ):
+        for m in (70, 7):
+            a = drawn(m, 130)
+            found, expected = (
+                tilewright.matmul(a, one, kernel=kernel, config=config, engine="emulator") for one in (prepared, b)
+            )
+            np.testing.assert_array_equal(found, expected)
+        kinds_of.append(len(prepared._copies))
+    assert kinds_of == [1, 1, 2, 3, 3]
+
+
+def test_elements_that_change_later_are_not_seen_by_products_of_the_copy():
+    a, b = drawn(70, 130), drawn(130, 90)
+    prepared = tilewright.prepare(b, engine="emulator")
+    before = tilewright.matmul(a, prepared, kernel="gemm_bf16x6", engine="emulator")
+    b[:] = 0
+    np.testing.assert_array_equal(tilewright.matmul(a, prepared, kernel="gemm_bf16x6", engine="emulator"), before)
