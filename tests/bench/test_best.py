@@ -93,3 +93,22 @@ def test_with_a_precision_and_no_name_it_is_the_kernels_that_keep_it(monkeypatch
     keeping = {kernel.name for kernel in KERNELS if kernel.keeps("fp16x3") and "float32" in kernel.takes.factors}
     assert {record.kernel for record in records} == keeping
     assert {record.promise for record in records} == {"fp16x3"}
+
+
+def test_with_b_prepared_each_choice_is_measured_twice_in_one_run(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "run.json"
+    arguments = ["bench", "best", "gemm_bf16x6", "--prepared", "--shape", "130x90x70", "--engine", "emulator"]
+    monkeypatch.setattr(sys, "argv", ["tilewright", *arguments, "--json", str(path)])
+    with pytest.raises(SystemExit) as stop:
+        main.main()
+    assert not stop.value.code
+    records = Run.load(path).records
+    assert [(record.kernel, record.prepared) for record in records] == [
+        ("best", False),
+        ("best", True),
+        ("gemm_bf16x6", False),
+        ("gemm_bf16x6", True),
+    ]
+    assert records[2].error == records[3].error
+    assert all(record.verified for record in records)
+    assert capsys.readouterr().out.count("prepared") == 2

@@ -133,7 +133,7 @@ def test_records_have_the_times_of_what_matmul_was_told_to_take():
     times = [EndToEnd(framework="X 1", host_us=PerCall(ours=n, baseline=2), wall_us=PerCall(ours=3, baseline=4))
              for n in (1, 5)]  # fmt: skip
 
-    def measure(problem, scalars, choice):
+    def measure(problem, scalars, choice, prepared):
         asked.append((problem, scalars, choice))
         return times
 

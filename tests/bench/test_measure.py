@@ -148,7 +148,7 @@ def test_operands_are_uploaded_as_the_problem_says_they_lie(layout, batch):
             if name != "c":
                 assert (matrix.order, matrix.ld) == (getattr(problem, name).order, getattr(problem, name).ld)
         np.testing.assert_array_equal(ENGINE.download(chosen.bias)[0], operands.bias)
-        assert chosen.pointers == (chosen.a.pointer, chosen.b.pointer, chosen.c.pointer, 0, chosen.bias.pointer)
+        assert chosen.pointers == (chosen.a.pointer, chosen.b.pointer, chosen.c.pointer, 0, chosen.bias.pointer, 0)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -1,5 +1,6 @@
 """Which plan the launcher finds for a call, and which calls it leaves to Python."""
 
+import struct
 import sys
 from types import SimpleNamespace
 
@@ -7,6 +8,7 @@ import pytest
 from exchange import BFLOAT16, FLOAT16, Array, capsule, older_api
 from launcher_products import STEP, factors
 
+from tilewright.engines.plan import Slot
 from tilewright.errors import LaunchError
 
 # Which plan.
@@ -56,6 +58,16 @@ def test_all_devices_have_their_own_plans(driver, product):
     for device in range(8):
         assert not product.misses(*factors(device=device))
         assert (driver.launches[-1].function, driver.launches[-1].context) == (device, device + 1)
+
+
+def test_a_copy_that_is_kept_is_the_plan_s(driver, product):
+    a, b = factors()
+    step = STEP._replace(slots=(Slot(0, "pointer", "A"), Slot(8, "pointer", "kept", 64)))
+    for name, address in (("x", 0x7000), ("y", 0x9000)):
+        product.remember(a, b, options=name, steps=(step,), kept=address)
+    for name, address in (("y", 0x9000), ("x", 0x7000)):
+        assert not product.misses(a, b, options=name)
+        assert struct.unpack_from("2Q", driver.launches[-1].parameters) == (0x10000000, address + 64)
 
 
 def test_a_plan_is_replaced(driver, product):

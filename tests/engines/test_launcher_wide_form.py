@@ -68,6 +68,7 @@ def check(jobs, launches, memory):
     assert memory.relayout < fits < memory.relayout + memory.relayout_bytes
     assert (splitting["range_a"], splitting["range_b"]) == (memory.tickets, memory.tickets + 12)
     assert product["seen"] == memory.tickets
+    assert (product["range_a"], product["range_b"]) == (memory.tickets, memory.tickets + 12)
     assert copying["skip"] == behind["skip"] == fits
     assert splitting["skip"] == product["skip"] == 0
     assert (copying["range_a"], copying["range_b"]) == (0, 0)

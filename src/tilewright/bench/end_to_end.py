@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from tilewright.bench.records import EndToEnd, PerCall
 from tilewright.bench.verify import limit
 from tilewright.errors import DtypeError, EngineUnavailableError, LaunchError
-from tilewright.front import matmul
+from tilewright.front import matmul, prepare
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Layout, Problem, Scalars
 
@@ -192,28 +192,31 @@ class TorchCalls:
             raise EngineUnavailableError(f"--end-to-end needs a GPU, and PyTorch {torch.__version__} sees none")
         return cls(torch, "cuda", torch.cuda.get_device_properties(0).L2_cache_size)
 
-    def measure(self, problem: Problem, scalars: Scalars, choice: Choice | None) -> tuple[EndToEnd, EndToEnd]:
+    def measure(
+        self, problem: Problem, scalars: Scalars, choice: Choice | None, prepared: bool = False
+    ) -> tuple[EndToEnd, EndToEnd]:
         """Times of calls that return a new result, and of calls with out=.
 
         Args:
             problem: what is computed; its matrices have no gaps, and its bias is a row.
             scalars: alpha and beta.
             choice: the kernel and config that matmul is told to take; None for what it picks.
+            prepared: whether matmul is given b prepared.
 
         Raises:
             DtypeError: PyTorch has no product of these element types.
             LaunchError: the two results differ by more than the arithmetic explains.
         """
         with exact(self._torch):
-            new, out = self._measure(problem, scalars, choice)
+            new, out = self._measure(problem, scalars, choice, prepared)
         if self._device == "cuda":
             self._torch.cuda.empty_cache()
         return new, out
 
-    def _measure(self, problem: Problem, scalars: Scalars, choice: Choice | None) -> list[EndToEnd]:
+    def _measure(self, problem: Problem, scalars: Scalars, choice: Choice | None, prepared: bool) -> list[EndToEnd]:
         stopwatch = Stopwatch(self._torch.cuda.synchronize if self._device == "cuda" else lambda: None)
         sets = self.tensors(problem, scalars)
-        binds = self.ours(problem, scalars, choice), self.own(problem, scalars)
+        binds = self.ours(problem, scalars, choice, prepared), self.own(problem, scalars)
         self._compare(problem, sets[0], *binds, choice)
         found = []
         for into in (False, True):
@@ -244,8 +247,9 @@ class TorchCalls:
         size = sum(tensor.nbytes for tensor in first[:3])
         return [first, *(one() for _ in range(min(2 * self._cache_bytes // max(size, 1), _MOST_SETS - 1)))]
 
-    def ours(self, problem: Problem, scalars: Scalars, choice: Choice | None) -> Bind:
+    def ours(self, problem: Problem, scalars: Scalars, choice: Choice | None, prepared: bool = False) -> Bind:
         """`matmul` as a caller writes it: with the arguments that it needs, and no others."""
+        factors: dict[int, Any] = {}  # by a tensor's identity, so that calls with and without out= share a copy
         asked: dict[str, Any] = {"activation": problem.epilogue.activation} if problem.epilogue.activation else {}
         if scalars != Scalars():
             asked |= scalars._asdict()
@@ -258,7 +262,8 @@ class TorchCalls:
 
         def bind(one: Tensors, out: Any) -> Call:
             arrays = {"out": out, "c": one.c, "bias": one.bias}
-            return partial(matmul, one.a, one.b, **{k: v for k, v in arrays.items() if v is not None}, **asked)
+            b = factors.setdefault(id(one.b), prepare(one.b)) if prepared else one.b
+            return partial(matmul, one.a, b, **{k: v for k, v in arrays.items() if v is not None}, **asked)
 
         return bind
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -70,6 +70,7 @@ def measure(
     samples: int,
     library: BaselineLibrary | None,
     scalars: Scalars = Scalars(),
+    prepared: Collection[int] = (),
     name_kernels: bool = False,
     on_step: OnStep = lambda what, done, total: None,
 ) -> list[Record]:
@@ -86,6 +87,7 @@ def measure(
         samples: timed samples of each choice and baseline.
         library: what to compare with.
         scalars: alpha and beta.
+        prepared: numbers of the choices for which B's copy is made beforehand, and not timed.
         name_kernels: whether the records name the kernels that the baseline launches.
         on_step: called after every verification and every sample.
 
@@ -103,8 +105,8 @@ def measure(
     done = itertools.count(1)
 
     plans, errors = [], []
-    for kernel, config in choices:
-        plan, error = verify(engine, kernel, config, operands)
+    for number, (kernel, config) in enumerate(choices):
+        plan, error = verify(engine, kernel, config, operands, "B" if number in prepared else None)
         plans.append(plan)
         errors.append(error)
         on_step(f"{problem.shape}: verified {kernel.name}", next(done), total)
@@ -125,8 +127,8 @@ def measure(
         for precision, named in rivals_by_precision.items()
     }
     return [
-        _record(engine, choice, operands, time, error, baselines[_rounding(choice.kernel)])
-        for choice, time, error in zip(choices, times[: len(works)], errors, strict=True)
+        _record(engine, choice, operands, time, error, baselines[_rounding(choice.kernel)], number in prepared)
+        for number, (choice, time, error) in enumerate(zip(choices, times[: len(works)], errors, strict=True))
     ]
 
 
@@ -163,21 +165,24 @@ def _baseline(
     )
 
 
-def verify(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> tuple[Plan, float]:
-    """Run a kernel once; its plan, and its relative error."""
+def verify(
+    engine: Engine, kernel: Kernel, config: Config, operands: Operands, kept: str | None = None
+) -> tuple[Plan, float]:
+    """Run a kernel once; its plan, and its relative error. kept: see `Engine.plan`."""
     (one,) = operand_sets(engine, operands, count=1)
     problem, scalars = operands.problem, operands.scalars
     wide = wide_form(kernel, problem, engine.capability, engine.device_name)
-    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, wide=wide)
+    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, wide=wide, kept=kept)
     return plan, operands.error(engine.download(one.c))
 
 
 def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Scalars = Scalars()) -> Work:
-    """Runs of a plan, each on the next set of operands."""
-    pointers = [operands.pointers for operands in sets]
+    """Runs of a plan, each on the next set of operands; of copies of B that are kept, each set has its own."""
+    copies = [engine.keep(plan.kept, one.b.pointer, None) if plan.kept else None for one in sets]
 
     def work(index: int, stream: object) -> None:
-        engine.start(plan, pointers[index % len(sets)], scalars, stream)
+        pointers, copy = sets[index % len(sets)].pointers, copies[index % len(sets)]
+        engine.start(plan, pointers._replace(kept=copy.pointer) if copy else pointers, scalars, stream)
 
     return work
 
@@ -208,7 +213,13 @@ def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row
 
 
 def _record(
-    engine: Engine, choice: Choice, operands: Operands, time: Times, error: float, baseline: Baseline | None
+    engine: Engine,
+    choice: Choice,
+    operands: Operands,
+    time: Times,
+    error: float,
+    baseline: Baseline | None,
+    prepared: bool,
 ) -> Record:
     problem, scalars = operands.problem, operands.scalars
     allowed = limit(problem, choice.kernel.precision)
@@ -230,6 +241,7 @@ def _record(
         ratio=baseline.time_us.median / time.median if baseline and time.median > 0 else None,
         error=Error(relative_frobenius=error if math.isfinite(error) else None, limit=allowed),
         verified=bool(error <= allowed),
+        prepared=prepared,
         precision=choice.kernel.precision,
         layout=problem.layout,
         batch=problem.batch,

@@ -146,6 +146,8 @@ class Record(Facts):
     verified: bool
     picked: str | None = None
     """The kernel that the selector picked, where `kernel` is 'best'."""
+    prepared: bool = False
+    """Whether the copy of B that the kernel wants had been made before: see `tilewright.prepare`."""
     precision: str | None = None
     """The kernel's: what it rounds factors to, as 'tf32', or what its products are made of, as 'fp16x3'; None where
     factors are taken as they come."""
@@ -167,6 +169,12 @@ class Record(Facts):
         """The kernel's error over the baseline's on the same operands; None where one of them is not known."""
         ours, theirs = self.error.relative_frobenius, self.baseline and self.baseline.error
         return ours / theirs if ours is not None and theirs else None
+
+    @property
+    def title(self) -> str:
+        """What was run, as text: 'best: gemm_bf16x6, b prepared'."""
+        kernel = f"{self.kernel}: {self.picked}" if self.picked else self.kernel
+        return f"{kernel}, b prepared" if self.prepared else kernel
 
     @property
     def problem(self) -> Problem:

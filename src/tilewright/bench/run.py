@@ -39,6 +39,7 @@ def bench(
     samples: int,
     library: BaselineLibrary | None,
     scalars: Scalars = Scalars(),
+    prepared: bool = False,
     name_kernels: bool = False,
     framework: TorchCalls | None = None,
     on_step: OnStep = lambda what, done, total: None,
@@ -52,13 +53,15 @@ def bench(
         engine, samples, library, scalars, name_kernels, on_step: see `measure.measure`.
         choices: what to run on each problem.
         problems: what to compute; their matrices have no gaps.
+        prepared: whether each choice is measured with b prepared too, in the same run; its record is the next.
         framework: whose own calls matmul is timed next to, end to end; None leaves that out.
 
     Raises:
         DtypeError, ProblemError: a kernel does not take a problem; raised before anything runs.
         CompileError, LaunchError: a kernel cannot be run.
     """
-    picked = [[_pick(engine, choice, problem) for choice in choices] for problem in problems]
+    asked = [(choice, kept) for choice in choices for kept in ((None, "B") if prepared else (None,))]
+    picked = [[_pick(engine, choice, problem, kept) for choice, kept in asked] for problem in problems]
     for problem, chosen in zip(problems, picked, strict=True):
         for choice in chosen:
             choice.kernel.check(problem)
@@ -70,28 +73,29 @@ def bench(
             samples=samples,
             library=library,
             scalars=scalars,
+            prepared=[number for number, (_, kept) in enumerate(asked) if kept],
             name_kernels=name_kernels,
             on_step=on_step,
         )
         if framework:
             records = [
-                _end_to_end(record, framework, problem, scalars, None if asked == BEST else choice)
-                for asked, choice, record in zip(choices, chosen, records, strict=True)
+                _end_to_end(record, framework, problem, scalars, None if one == BEST else choice)
+                for (one, _), choice, record in zip(asked, chosen, records, strict=True)
             ]
         yield [
             record.model_copy(update={"kernel": BEST, "picked": record.kernel}) if choice == BEST else record
-            for choice, record in zip(choices, records, strict=True)
+            for (choice, _), record in zip(asked, records, strict=True)
         ]
 
 
 def _end_to_end(
     record: Record, framework: TorchCalls, problem: Problem, scalars: Scalars, choice: Choice | None
 ) -> Record:
-    new, out = framework.measure(problem, scalars, choice)
+    new, out = framework.measure(problem, scalars, choice, record.prepared)
     return record.model_copy(update={"end_to_end": new, "end_to_end_out": out})
 
 
-def _pick(engine: Engine, choice: Choice | str, problem: Problem) -> Choice:
+def _pick(engine: Engine, choice: Choice | str, problem: Problem, kept: str | None) -> Choice:
     if isinstance(choice, str):
-        return Choice(*select(problem, engine.capability, engine.device_name))
+        return Choice(*select(problem, engine.capability, engine.device_name, kept=kept))
     return choice

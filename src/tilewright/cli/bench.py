@@ -79,6 +79,9 @@ def run_bench(
     activation: Annotated[
         str | None, typer.Option(metavar="|".join(ACTIVATIONS), help="Apply it to each element, last.")
     ] = None,
+    prepared: Annotated[
+        bool, typer.Option("--prepared", help="Measure each kernel with B prepared too, as tilewright.prepare does.")
+    ] = False,
     engine: EngineName = CHOICES[0],
     config: Annotated[
         str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
@@ -175,6 +178,7 @@ def run_bench(
         samples=samples,
         library=_library(where),
         scalars=scalars,
+        prepared=prepared,
         name_kernels=show_baseline_kernel,
         framework=framework,
     )

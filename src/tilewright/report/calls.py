@@ -52,7 +52,8 @@ def calls_table(records: Iterable[Record]) -> FittedTable | None:
         names=2,
     )
     for row in found:
-        table.add_row(row.record.picked or row.record.kernel, row.form, *row.cells)
+        prepared = ", b prepared" if row.record.prepared else ""
+        table.add_row(f"{row.record.picked or row.record.kernel}{prepared}", row.form, *row.cells)
     return table
 
 

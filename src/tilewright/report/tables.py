@@ -70,7 +70,7 @@ def bench_table(records: Sequence[Record]) -> FittedTable:
     for record in records:
         cells: list[str | Text] = [
             str(record.rung or ""),
-            f"{record.kernel}: {record.picked}" if record.picked else record.kernel,
+            record.title,
             pairs(record.config),
             _verdict(record),
             duration(record.time_us.median),

@@ -72,7 +72,8 @@ def merge(files: Sequence[Path], output: Path | None = None) -> tuple[Path, Tabl
 
 
 def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
-    """Entries of what a GPU ran right, alpha and beta aside; of kernels that keep no promise there are none.
+    """Entries of what a GPU ran right, alpha and beta aside; of kernels that keep no promise there are none, nor of
+    products with b prepared.
 
     Of records that are one problem and config in today's parameters, the fastest counts.
     """
@@ -80,7 +81,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
     for record in records:
         kernel = record.picked or record.kernel
         plain = record.engine == "cuda" and (record.alpha, record.beta) == (1.0, 0.0)
-        if not (record.verified and plain and record.gflops and _promising(kernel)):
+        if record.prepared or not (record.verified and plain and record.gflops and _promising(kernel)):
             continue
         config = upgraded(kernel, record.config)
         if config is None:

@@ -49,7 +49,6 @@ def records(sources: Sequence[Source]) -> Table:
         for record in source.run.records:
             emulated = record.engine == "emulator"
             baseline, error = record.baseline, record.error.relative_frobenius
-            kernel = f"{record.kernel}: {record.picked}" if record.picked else record.kernel
             rounded = [record.precision] if record.precision else []
             case = record.case.removeprefix("NN ")
             kind = ", ".join([case, *rounded, *scalars(record.alpha, record.beta)])
@@ -61,7 +60,7 @@ def records(sources: Sequence[Source]) -> Table:
             rows.append(
                 [
                     Cell(str(record.rung or ""), record.rung),
-                    Cell(kernel, kernel, "name"),
+                    Cell(record.title, record.title, "name"),
                     *[Cell(source.label, source.label)] * several,
                     Cell(record.shape, work(record)[0]),
                     Cell(kind, kind),

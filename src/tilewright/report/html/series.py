@@ -88,7 +88,8 @@ class Point:
 
 
 def points(sources: Iterable[Source]) -> list[Point]:
-    """A point for every file, series and shape; of wrong results, and of products without work, there is none.
+    """A point for every file, series and shape; of wrong results, of products without work, and of those with b
+    prepared, which leave a part out, there is none.
 
     They come in the order of files, then of the legend, then of the work.
     """
@@ -98,7 +99,7 @@ def points(sources: Iterable[Source]) -> list[Point]:
         for record in source.run.records:
             point = Point(source, series_of(record), record)
             before = fastest.get((point.series, point.shape))
-            if not (record.verified and record.gflops > 0 and record.time_us.median > 0):
+            if record.prepared or not (record.verified and record.gflops > 0 and record.time_us.median > 0):
                 continue
             if before is None or record.time_us.median < before.record.time_us.median:
                 fastest[point.series, point.shape] = point
