@@ -88,7 +88,7 @@ class Multiprocessor:
     registers_per_thread: int = 255
     half_products: int = 0
     """Multiply-adds a clock that its tensor cores make of half or bfloat16 factors, summed in FP32. GeForce products
-    make half as many."""
+    make half as many: `Gpu.multiprocessor` has them."""
     tf32_products: int = 0
     """The same of TF32 factors."""
 
@@ -103,6 +103,13 @@ MULTIPROCESSORS: dict[tuple[int, int], Multiprocessor] = {
     (10, 0): Multiprocessor(2048, 32, 228 * 1024, 128, half_products=4096, tf32_products=2048),
     (12, 0): Multiprocessor(1536, 24, 100 * 1024, 128, half_products=512, tf32_products=256),
 }
+
+
+@lru_cache
+def _multiprocessor(capability: tuple[int, int], geforce: bool) -> Multiprocessor:
+    """Of a product: those of GeForce products sum up in FP32 at half the rate."""
+    sm = MULTIPROCESSORS[capability]
+    return replace(sm, half_products=sm.half_products // 2, tf32_products=sm.tf32_products // 2) if geforce else sm
 
 
 @dataclass(frozen=True)
@@ -125,7 +132,7 @@ class Gpu:
     @property
     def multiprocessor(self) -> Multiprocessor:
         """What each of its multiprocessors holds and does."""
-        return MULTIPROCESSORS[_nearest(self.capability)]
+        return _multiprocessor(_nearest(self.capability), "GeForce" in self.names)
 
     @property
     def tflops(self) -> float:
@@ -142,8 +149,6 @@ class Gpu:
         products = {"float32": 0, "tf32": sm.tf32_products}.get(arithmetic, sm.half_products)
         if made_of := re.fullmatch(r"(?:bf|fp)16x(\d)", arithmetic):
             products //= int(made_of[1])
-        if "GeForce" in self.names:
-            products //= 2
         return self.tflops * max(products, sm.lanes) / sm.lanes
 
 

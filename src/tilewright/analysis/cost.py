@@ -20,7 +20,7 @@ from tilewright.analysis.models import warpgroups
 from tilewright.analysis.models.block import Footprint, join
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu
-from tilewright.kernels.families import Copying, Streaming, Warpgroups
+from tilewright.kernels.families import Copying, Streaming, Warpgroups, Warps
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
@@ -178,6 +178,8 @@ class CostModel:
         if isinstance(family, Warpgroups):
             l2_bytes_per_clock, dram_share = warpgroups.PORT_BYTES * gpu.multiprocessors, warpgroups.DRAM_SHARE
             self._rows, self._splits_k = family.cluster(config), family.splits(config)
+        # Rows of tiles that are computed column by column.
+        self._band = self._rows * family.band(config) if isinstance(family, Warpgroups | Warps) else 1
         self._l2_bytes_per_us = l2_bytes_per_clock * gpu.clock_mhz
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
         self._cluster = self._rows * self._splits_k
@@ -320,15 +322,15 @@ class CostModel:
 
     def _side_bytes(self, layout: str, item_bytes: int, starts: tuple[int, int]) -> int:
         """What a block loads of A and of B through the L2 cache for one k; of a line's bytes all or none."""
+        if self._split:
+            item_bytes, starts = self._item_bytes, warpgroups.WHOLE_LINES
         family, tile, line = self._kernel.cost, self._tile, _LINE_BYTES // item_bytes
         if isinstance(family, Warpgroups):
-            if self._split:
-                item_bytes, starts = self._item_bytes, warpgroups.WHOLE_LINES
             side_bytes = warpgroups.side_bytes(self._kernel, family, self._config, layout, item_bytes, starts)
             return self._kernel.terms * side_bytes
         rows = tile.m if layout[0] == "N" else max(tile.m, line)
         cols = tile.n if layout[1] == "T" else max(tile.n, line)
-        return item_bytes * (rows + cols)
+        return self._kernel.terms * item_bytes * (rows + cols)
 
     def _from_dram(self, sizes: Sizes, held: int, tiles: int, across: int, parts: float, through_l2: int) -> float:
         """Bytes of A and B that come from DRAM where they do not fit into the L2 cache.
@@ -338,8 +340,8 @@ class CostModel:
         tile = self._tile
         running = max(min(int(held * self._multiprocessors / parts), tiles), 1)
         high, wide = -(-running // max(across, 1)), min(running, across)
-        if (band := warpgroups.band(self._kernel, self._config)) > 1:
-            high = min(band, -(-sizes.m // tile.m), running)
+        if self._band > 1:
+            high = min(self._band, -(-sizes.m // tile.m), running)
             wide = -(-running // high)
         a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
         return max(

@@ -1,11 +1,11 @@
 """What a block of a kernel asks of a multiprocessor: room, and cycles for one step along k, whatever the problem."""
 
-from tilewright.analysis.models import copying, staging, streaming, warpgroups
+from tilewright.analysis.models import copying, staging, streaming, warpgroups, warps
 from tilewright.analysis.models.block import Footprint, Needs
 from tilewright.analysis.occupancy import occupancy
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu, Multiprocessor
-from tilewright.kernels.families import Copying, Streaming, Warpgroups
+from tilewright.kernels.families import Copying, Streaming, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
 
@@ -35,6 +35,8 @@ def footprint(
         return copying.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
     if isinstance(family, Warpgroups):
         return warpgroups.footprint(kernel, family, config, sm, variant, room, starts)
+    if isinstance(family, Warps):
+        return warps.footprint(kernel, family, config, sm, room)
     return staging.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
 
 
@@ -46,4 +48,6 @@ def _estimate(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -
         return copying.needs(kernel, family, config, sm)
     if isinstance(family, Warpgroups):
         return warpgroups.needs(kernel, family, config, sm)
+    if isinstance(family, Warps):
+        return warps.needs(kernel, family, config, sm)
     return staging.needs(kernel, config, sm, layout)

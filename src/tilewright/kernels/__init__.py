@@ -32,6 +32,7 @@ from tilewright.kernels.library import (
     gemm_bf16x3,
     gemm_bf16x6,
     gemm_fp16x3,
+    gemm_mma,
     gemm_sm90,
     gemm_wmma,
     skinny,
@@ -78,6 +79,9 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_bf16x6.KERNEL,
     gemm_bf16x3.KERNEL,
     gemm_fp16x3.KERNEL,
+    gemm_mma.BF16X6,
+    gemm_mma.BF16X3,
+    gemm_mma.FP16X3,
 )
 """The ladder, and what of the library is no rung of it: those have the number 0."""
 

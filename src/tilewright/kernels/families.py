@@ -113,7 +113,23 @@ class Warpgroups:
     realigns: bool = False
 
 
-CostFamily = Staging | Copying | Streaming | Warpgroups
+@dataclass(frozen=True, kw_only=True)
+class Warps:
+    """Warps multiply tiles in shared memory by tensor cores (mma.sync), while asynchronous copies load the next ones.
+
+    part: rows and columns of D that a warp computes.
+    stages: tiles of each operand in shared memory or under way.
+    band: rows of tiles that are computed column by column.
+    min_blocks: as in `Staging`.
+    """
+
+    part: Callable[["Config"], tuple[int, int]]
+    stages: Count = lambda config: config.STAGES
+    band: Count = lambda config: config.BAND
+    min_blocks: Count = lambda config: 1
+
+
+CostFamily = Staging | Copying | Streaming | Warpgroups | Warps
 
 PLAIN = Staging()
 """Of kernels that declare nothing."""

@@ -31,6 +31,9 @@ _UNKNOWN = 0.1
 _CAUTION = 1.05
 """How many times longer than the model says a config is assumed to take that was not measured on such a GPU."""
 
+_UNMEASURED = 1.25
+"""The same of a kernel that was measured on no GPU: the model's mean error is less than this for every one that was."""
+
 _EMULATED = ("warptiled", "vectorized:fastcuda_v3")
 """For the emulator, the first whose tile fits into the matrix: large tiles are emulated in the fewest steps."""
 
@@ -187,14 +190,18 @@ def _untabled(
     takers = [one for one in KERNELS if may(one) and _refusal(one, problem, gpu.capability, addresses) is None]
     factors = shipped_factors(problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
-    # win over them.
+    # win over them, unless none of them makes such products.
     names = factors.keys() or {name for dtype in DTYPES for name in shipped_factors(dtype)}
+    precisions = {kernel.precision for kernel in takers if kernel.name in names}
     found: list[_Expected] = []
-    for kernel in [kernel for kernel in takers if kernel.name in names] or takers:
-        factor, copies = factors.get(kernel.name, 1.0), adds_c and not kernel.takes.separate_c
+    for kernel in takers:
+        if kernel.name not in names and kernel.precision in precisions:
+            continue
+        factor = factors.get(kernel.name, 1.0) * (_CAUTION if kernel.name in names else _UNMEASURED)
+        copies = adds_c and not kernel.takes.separate_c
         for config, model in _own(kernel, gpu):
             if cost := model.predict(sizes):
-                found.append((False, copies, cost.us * factor * _CAUTION, kernel, config))
+                found.append((False, copies, cost.us * factor, kernel, config))
     return found
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tilewright.analysis.occupancy import Occupancy
 from tilewright.gpus import Multiprocessor
-from tilewright.kernels.families import Fragment, Warpgroups
+from tilewright.kernels.families import Fragment, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel, Tile
 
 WARP = 32
@@ -49,7 +49,7 @@ class Needs(NamedTuple):
 
 def fragment(kernel: Kernel, config: Config) -> Fragment:
     """What a thread of a kernel computes."""
-    if not isinstance(kernel.cost, Warpgroups) and kernel.cost.fragment is not None:
+    if not isinstance(kernel.cost, Warpgroups | Warps) and kernel.cost.fragment is not None:
         return kernel.cost.fragment(config)
     tile = kernel.tile(config)
     side = math.sqrt(tile.m * tile.n / kernel.threads(config))

@@ -150,12 +150,6 @@ def _single(family: Warpgroups, config: Config, tile: Tile, variant: Variant) ->
     return _ENDS * parts if family.realigns and ITEM_BYTES[variant.result] == 2 else tile.m * tile.n
 
 
-def band(kernel: Kernel, config: Config) -> int:
-    """Rows of tiles that are computed column by column; 1 where tiles are computed row by row."""
-    family = kernel.cost
-    return family.band(config) * family.cluster(config) if isinstance(family, Warpgroups) else 1
-
-
 class Lines(NamedTuple):
     """Rows of A, or columns of B, that the lines come to which a block loads of them for one k."""
 

@@ -3,3 +3,8 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+template <typename T>
+constexpr bool IS_BFLOAT16 = false;
+template <>
+constexpr bool IS_BFLOAT16<__nv_bfloat16> = true;

@@ -94,12 +94,12 @@ struct TermCheck {
         return lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(of_a->largest) * __uint_as_float(of_b->largest);
     }
 
-    // Looks at a warpgroup's sums, as they lie from an element of D on that has `rows` and `cols` up to the last.
+    // Looks at a warp's sums (mma.cuh), as they lie from an element of D on that has `rows` and `cols` up to the last.
     template <int COUNT>
     __device__ __forceinline__ void see(const float (&sums)[COUNT], int rows, int cols) const {
         const float least = least_sum();
         if (least == 0.0f) return;
-        const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4, col = lane % 4 * 2;
+        const int lane = threadIdx.x % 32, row = lane / 4, col = lane % 4 * 2;
         bool small = false;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {

@@ -11,11 +11,6 @@ __device__ __forceinline__ void pin(T (&sums)[COUNT]) {
     for (int i = 0; i < COUNT; ++i) pin(sums[i]);
 }
 
-template <typename T>
-constexpr bool IS_BFLOAT16 = false;
-template <>
-constexpr bool IS_BFLOAT16<__nv_bfloat16> = true;
-
 // The instructions for N columns of B.
 template <int N>
 struct WgmmaColumns;

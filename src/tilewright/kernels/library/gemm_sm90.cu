@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
 
     take_registers<232>();
-    const int lane = threadIdx.x % 32;
+    const int lane = threadIdx.x % 32, of_warp = threadIdx.x % 128 / 32 * 16;  // the first of its rows
     const auto release = [&](int stage) {
         Barrier* const empty = &shared->empty[stage];
         if (lane < CLUSTER) CLUSTER == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, lane);
@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if constexpr (SPLITS == 1) {
 #pragma unroll
             for (int i = 0; i < ROWS / 64; ++i) {
-                if (SCALED) term_check.see(sums[i], sizes.m - row - 64 * i, sizes.n - tile.col);
+                if (SCALED) term_check.see(sums[i], sizes.m - row - of_warp - 64 * i, sizes.n - tile.col);
                 store_warpgroup(result, row + 64 * i, tile.col, sums[i]);
             }
         } else {
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             cluster_sync();
             all.take(totals);
             const int col = tile.col + rank * (BN / SPLITS);
-            if (SCALED) term_check.see(totals, sizes.m - row, sizes.n - col);
+            if (SCALED) term_check.see(totals, sizes.m - row - of_warp, sizes.n - col);
             store_warpgroup(result, row, col, totals);
         }
     }

@@ -72,6 +72,11 @@ struct alignas(4) __nv_bfloat162 {
     __nv_bfloat16 x, y;
 };
 
+template <typename T>
+constexpr bool IS_BFLOAT16 = false;
+template <>
+constexpr bool IS_BFLOAT16<__nv_bfloat16> = true;
+
 using half = __half;
 using half2 = __half2;
 using nv_bfloat16 = __nv_bfloat16;

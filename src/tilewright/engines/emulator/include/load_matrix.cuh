@@ -2,21 +2,24 @@
 // has read.
 #pragma once
 
-__forceinline__ void load_matrices(float (&elements)[4], const float* row, SIMT_PLACE) {
+template <typename Word>
+__forceinline__ void load_matrices(Word (&words)[4], const Word* row, SIMT_PLACE) {
+    static_assert(sizeof(Word) == 4, "a row has four words");
+    struct alignas(16) Row {
+        Word words[4];
+    };
     struct Lane {
-        float4 row;
-        float* elements;
+        Row row;
+        Word* words;
     };
     const simt::Call call = {simt::Operation::load_matrices, file, line};
     simt_check_shared(simt_thread(), call, row, 16, 16);
-    Lane own{*reinterpret_cast<const float4*>(row), elements};
+    Lane own{*reinterpret_cast<const Row*>(row), words};
     simt_warp_together(simt_thread(), call, &own, [](void* const* lanes) SIMT_UNSEEN {
         const auto of = [&](unsigned lane) SIMT_UNSEEN { return static_cast<const Lane*>(lanes[lane]); };
         for (unsigned lane = 0; lane < warpSize; ++lane) {
             for (unsigned matrix = 0; matrix < 4; ++matrix) {
-                const float4& four = of(8 * matrix + lane / 4)->row;
-                const float floats[] = {four.x, four.y, four.z, four.w};
-                of(lane)->elements[matrix] = floats[lane % 4];
+                of(lane)->words[matrix] = of(8 * matrix + lane / 4)->row.words[lane % 4];
             }
         }
         return static_cast<const char*>(nullptr);

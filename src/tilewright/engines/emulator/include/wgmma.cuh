@@ -5,11 +5,6 @@
 #include "half.cuh"
 #include "matrix_descriptor.cuh"
 
-template <typename T>
-constexpr bool IS_BFLOAT16 = false;
-template <>
-constexpr bool IS_BFLOAT16<__nv_bfloat16> = true;
-
 template <typename Sums>
 __forceinline__ void fence_sums(Sums&) {
     simt_fence_sums(simt_thread());

@@ -62,6 +62,7 @@ enum class Operation : int {
     load_tile_to,
     store_tile_async,
     load_matrices,
+    multiply_fragments,
     multiply_async,
     commit_products,
     wait_products,
@@ -89,6 +90,14 @@ struct alignas(64) TensorMap {
     unsigned char unused[76];
 };
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
+
+// What a lane gives to multiply_fragments: of `rows` fragments of A, `columns` of B and their products.
+struct Fragments {
+    float* sums;
+    const unsigned *a, *b;
+    unsigned rows, columns;
+    bool bfloat16;  // else half
+};
 
 // A factor of a warpgroup's product: its matrix descriptor, and whether its lines lie across k.
 struct WgmmaFactor {
@@ -131,6 +140,9 @@ SIMT_EXPORT std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Cal
 // it has done for all of them at once what they came for. It returns a reason why it cannot, or a null pointer.
 using SimtWarpWork = const char* (*)(void* const* arguments);
 SIMT_EXPORT void simt_warp_together(const simt::Thread* self, simt::Call call, void* argument, SimtWarpWork work);
+
+// The work of the stand-in of mma.cuh: the arguments are Fragments.
+SIMT_EXPORT const char* simt_multiply_fragments(void* const* arguments);
 
 // What the stand-in of dependent_launch.cuh calls.
 SIMT_EXPORT void simt_wait_for_grid(const simt::Thread* self);

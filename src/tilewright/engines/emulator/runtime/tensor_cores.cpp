@@ -7,7 +7,6 @@
 namespace simt {
 namespace {
 
-constexpr int KEPT = 25;                        // bits behind the point
 constexpr int ALWAYS = -126;                    // the largest exponent is at least this
 constexpr std::int16_t OF_ZERO = -10000;        // with it, a product's exponent is less than any other
 constexpr std::int64_t LOST = (1ll << 29) - 1;  // bits of a double that are behind a float's 24
@@ -16,6 +15,18 @@ constexpr unsigned LANES = 8;
 // With exponents of terms in this range, floats hold every product exactly, and the factor 2^(KEPT - exponent) that aligns
 // terms.
 constexpr int LEAST = -102, LARGEST = 126;
+
+// What is added at once: products of this many k, from `first` on, of which so many bits behind the point are kept.
+template <TensorCores>
+struct Addition {
+    static constexpr unsigned PRODUCTS = 16;
+    static constexpr int KEPT = 25;
+};
+template <>
+struct Addition<TensorCores::ampere> {
+    static constexpr unsigned PRODUCTS = 8;
+    static constexpr int KEPT = 24;
+};
 
 template <typename To, typename From>
 To bits_as(const From& from) {
@@ -26,13 +37,17 @@ To bits_as(const From& from) {
 }
 
 // One sum, of whatever terms.
-float sum_of_any(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, float c) {
-    double products[TENSOR_DEPTH], sum = c;
+template <TensorCores BY>
+float sum_of_any(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first, float c) {
+    constexpr unsigned PRODUCTS = Addition<BY>::PRODUCTS;
+    constexpr int KEPT = Addition<BY>::KEPT;
+    double products[PRODUCTS], sum = c;
     int largest = ALWAYS;
     if (c != 0 && std::isfinite(c)) largest = std::max(largest, std::ilogb(c));
-    for (unsigned k = 0; k < TENSOR_DEPTH; ++k) {
-        products[k] = double(a.values[k][row]) * b.values[k][column];
-        sum += products[k];
+    for (unsigned i = 0; i < PRODUCTS; ++i) {
+        const unsigned k = first + i;
+        products[i] = double(a.values[k][row]) * b.values[k][column];
+        sum += products[i];
         largest = std::max(largest, a.exponents[k][row] + b.exponents[k][column]);
     }
     if (std::isnan(sum)) return bits_as<float>(0x7fffffffu);
@@ -59,9 +74,12 @@ Vector load(const From* from) {
 }
 
 // The sums of LANES columns, where the exponents of all terms but zeros are in the range. The same as above, in vectors.
-void add_to_lanes(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, float* sums) {
+template <TensorCores BY>
+void add_to_lanes(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first, float* sums) {
+    constexpr unsigned PRODUCTS = Addition<BY>::PRODUCTS;
+    constexpr int KEPT = Addition<BY>::KEPT;
     Short of_products = Short{} + std::int16_t(LEAST);
-    for (unsigned k = 0; k < TENSOR_DEPTH; ++k) {
+    for (unsigned k = first; k < first + PRODUCTS; ++k) {
         const Short exponents = a.exponents[k][row] + load<Short>(&b.exponents[k][column]);
         of_products = exponents > of_products ? exponents : of_products;
     }
@@ -72,7 +90,7 @@ void add_to_lanes(const TensorFactor& a, unsigned row, const TensorFactor& b, un
     const Float scale = bits_as<Float>((127 + KEPT - largest) << 23);
 
     Int total = {};  // of the products: below 2^31
-    for (unsigned k = 0; k < TENSOR_DEPTH; ++k) {
+    for (unsigned k = first; k < first + PRODUCTS; ++k) {
         total += __builtin_convertvector(a.values[k][row] * load<Float>(&b.values[k][column]) * scale, Int);
     }
     const Int last = __builtin_convertvector(c * scale, Int);
@@ -99,6 +117,20 @@ bool is_plain(float sum) {
     return magnitude == 0 || (magnitude - (std::uint32_t(127 + LEAST) << 23) < std::uint32_t(128 - LEAST) << 23);
 }
 
+template <TensorCores BY>
+void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
+    const bool plain = a.finite && b.finite && a.least + b.least >= LEAST && a.largest + b.largest <= LARGEST;
+    for (unsigned first = 0; first < TENSOR_DEPTH; first += Addition<BY>::PRODUCTS) {
+        bool all_plain = plain;
+        for (unsigned col = 0; col < columns; ++col) all_plain &= is_plain(sums[col]);
+        if (all_plain) {
+            for (unsigned col = 0; col < columns; col += LANES) add_to_lanes<BY>(a, row, b, col, first, sums + col);
+        } else {
+            for (unsigned col = 0; col < columns; ++col) sums[col] = sum_of_any<BY>(a, row, b, col, first, sums[col]);
+        }
+    }
+}
+
 }  // namespace
 
 void TensorFactor::decode(unsigned sides, bool bfloat16) {
@@ -117,14 +149,9 @@ void TensorFactor::decode(unsigned sides, bool bfloat16) {
     finite = largest <= bias;
 }
 
-void add_products(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
-    bool plain = a.finite && b.finite && a.least + b.least >= LEAST && a.largest + b.largest <= LARGEST;
-    for (unsigned col = 0; col < columns; ++col) plain &= is_plain(sums[col]);
-    if (!plain) {
-        for (unsigned col = 0; col < columns; ++col) sums[col] = sum_of_any(a, row, b, col, sums[col]);
-        return;
-    }
-    for (unsigned col = 0; col < columns; col += LANES) add_to_lanes(a, row, b, col, sums + col);
+void add_products(TensorCores by, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
+    const auto add = by == TensorCores::hopper ? add_all<TensorCores::hopper> : add_all<TensorCores::ampere>;
+    add(a, row, b, columns, sums);
 }
 
 }  // namespace simt

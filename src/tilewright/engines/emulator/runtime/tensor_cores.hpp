@@ -1,12 +1,15 @@
-// Sums of products of 16-bit elements as Hopper's tensor cores make them.
+// Sums of products of 16-bit elements as tensor cores make them.
 //
-// Sixteen products and the sum so far are added at once, as fixed-point numbers: all 17 terms are aligned to the largest
-// exponent and truncated to 25 bits behind the point; their exact sum is truncated to float32. Products are not normalised
-// before: the exponent of one is the sum of its factors' exponents, where a subnormal has the least exponent of its type.
+// On Hopper sixteen products and the sum so far are added at once, as fixed-point numbers: all 17 terms are aligned to the
+// largest exponent and truncated to 25 bits behind the point; their exact sum is truncated to float32. Products are not
+// normalised before: the exponent of one is the sum of its factors' exponents, where a subnormal has the least exponent of its
+// type.
 //
 //     the largest term   x x.x x x ... x x x        a product has two bits before the point
 //     another term       0 0.0 0 x ... x x x|x x    the bits right of the line are lost
 //                            1 2 3     23 24 25
+//
+// On Ampere and Ada eight products are added at once, and 24 bits are kept.
 //
 // NaN and infinity come out as in IEEE arithmetic, but every NaN has the same bits. A sum of 0 is +0, and one too large for
 // float32 is infinity.
@@ -33,7 +36,9 @@ struct alignas(64) TensorFactor {
     void decode(unsigned sides, bool bfloat16);
 };
 
+enum class TensorCores { ampere, hopper };
+
 // Adds to the sums of a row the products of A's row and B's columns, of which there are a multiple of 8.
-void add_products(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums);
+void add_products(TensorCores by, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums);
 
 }  // namespace simt

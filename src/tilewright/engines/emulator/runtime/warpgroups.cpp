@@ -231,7 +231,7 @@ void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
     for (unsigned row = 0; row < ROWS; ++row) {
         float* const sums = &to.sums[std::size_t(row) * columns];
         if (!product.adds) std::fill_n(sums, columns, 0.0f);
-        add_products(of_a_, row, of_b_, columns, sums);
+        add_products(TensorCores::hopper, of_a_, row, of_b_, columns, sums);
     }
     if (--to.under_way == 0) {
         to.store();

@@ -133,14 +133,20 @@ __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, in
     }
 }
 
-// The 64 rows that a warpgroup has sums of, with element (row, col) of the result at their corner.
+// The 16 rows that a warp has sums of (mma.cuh, or its part of wgmma.cuh), with element (row, col) of the result at their corner.
 template <typename T, int COUNT>
-__device__ __forceinline__ void store_warpgroup(const Result<T>& result, int row, int col, const float (&sums)[COUNT]) {
-    row += threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+__device__ __forceinline__ void store_warp(const Result<T>& result, int row, int col, const float (&sums)[COUNT]) {
+    row += threadIdx.x % 32 / 4;
     const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
     if constexpr (sizeof(T) == 2) {
         store_pieces(result, row, col, sums, of_rows);
     } else {
         store_pairs(result, row, col, sums, of_rows);
     }
+}
+
+// The 64 rows that a warpgroup has sums of, in the same way.
+template <typename T, int COUNT>
+__device__ __forceinline__ void store_warpgroup(const Result<T>& result, int row, int col, const float (&sums)[COUNT]) {
+    store_warp(result, row + threadIdx.x % 128 / 32 * 16, col, sums);
 }

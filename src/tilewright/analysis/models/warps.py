@@ -1,0 +1,57 @@
+"""Kernels whose warps multiply terms in tensor cores (mma.sync) from tiles that asynchronous copies load.
+
+A step takes the longer of the tensor cores' products and the reads of fragments from shared memory; and what threads add to
+their own sums after it, since all warps of a block meet at every step and so come to that at the same time. The next tiles
+come meanwhile.
+
+No such kernel has been measured: the rates are those of `gpus`, the rest is taken over from kernels alike.
+"""
+
+from tilewright.analysis.models.block import Footprint, Needs, join
+from tilewright.analysis.models.block import registers_given as given
+from tilewright.analysis.occupancy import Occupancy
+from tilewright.gpus import Multiprocessor
+from tilewright.kernels.families import Warps
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import ITEM_BYTES
+
+_PRODUCTS = 1024
+"""Multiply-adds a clock that warps' own instructions get of a multiprocessor's tensor cores at most: what fragments came to on
+an H200, half of what warpgroups get there."""
+_BANKS_BYTES = 128
+"""What shared memory delivers in a clock."""
+_WAITS = 1.13
+"""How many times longer a step takes than the longest part of it, as of warpgroups."""
+_COPY_LATENCY = 1030.0
+"""Cycles from a copy into shared memory to its use, as of `copying`."""
+_BLOCK_ENDS = 1700.0
+"""Cycles of a block before its first step and after its last, as of `staging`."""
+_STORE = 0.23
+"""Cycles of a multiprocessor to store an element of D, as of `copying`."""
+_REGISTERS = 60
+"""Registers of a thread besides sums."""
+
+
+def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor) -> Needs:
+    """Estimates without a compiler's report: sums, and as many that tensor cores begin anew."""
+    tile = kernel.tile(config)
+    wanted = 2 * tile.m * tile.n // kernel.threads(config) + _REGISTERS
+    return Needs(given(wanted, kernel, config, sm), 0, 0)
+
+
+def footprint(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, room: Occupancy) -> Footprint:
+    """What a block asks for, with room for these."""
+    tile, terms, item = kernel.tile(config), kernel.terms, ITEM_BYTES[kernel.split.dtype if kernel.split else "float16"]
+    elements = tile.m * tile.n
+    tensor = terms * (terms + 1) / 2 * elements * tile.k / min(sm.half_products, _PRODUCTS)
+    # Fragments of all terms are loaded once, and those of the first for the largest products again.
+    reads = room.warps_per_block * (terms + 1) * sum(family.part(config)) * tile.k * item / _BANKS_BYTES
+    added = 2 * elements / sm.lanes
+    return Footprint(
+        tile=tile,
+        occupancy=room,
+        busy=_WAITS * join(tensor, reads) + added,
+        alone=_COPY_LATENCY / (family.stages(config) - 1),
+        ends=_BLOCK_ENDS,
+        store=_STORE * elements,
+    )
