@@ -80,6 +80,14 @@ USES = {
         "sm_75",
         ["float four[4]; load_matrices(four, reinterpret_cast<float*>(shared)); *shared = four[1];"],
     ),
+    "mma.cuh": (
+        "sm_80",
+        [
+            f"float sums[2][4] = {{}}; unsigned a[2][4] = {{{{*global}}}}, b[1][2] = {{{{*global}}}};"
+            f"multiply_fragments<{element}>(sums, a, b); *out = sums[1][3] > 1;"
+            for element in ("__half", "__nv_bfloat16")
+        ],
+    ),
     "wgmma.cuh": (
         "sm_90a alone",
         [

@@ -397,6 +397,7 @@ ORDERED = [
         (190, 61, 205),  # some workers have parts of two tiles
         re.compile(r"(?<=^ {12})fence_async_shared\(\);"),
     ),
+    Ordered("gemm_mma_bf16x3", "gemm_mma.cu", {"BM": 64, "BN": 64, "WM": 32}),
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
     Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("clusters", "clusters.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),

@@ -1,4 +1,4 @@
-"""Sums as Hopper's tensor cores make them, on the emulator: compared with integers of any size."""
+"""Sums as tensor cores make them, Hopper's and Ampere's, on the emulator: compared with integers of any size."""
 
 import math
 from dataclasses import replace
@@ -36,30 +36,44 @@ extern "C" __global__ void kernel(const unsigned short* a, const unsigned short*
     for (int i = 0; i < 4; ++i) c[i / 2 * 64 + i % 2] = sums[i];
 }
 """
+OF_WARPS = """
+#include "mma.cuh"
+extern "C" __global__ void kernel(const unsigned* a, const unsigned* b, float* c) {
+    const int line = threadIdx.x / 4, pair = threadIdx.x % 4;  // 64 rows of A, 8 pairs each
+    unsigned as[4][4], bs[1][2] = {{b[line * 8 + pair], b[line * 8 + pair + 4]}};
+    float sums[4][4];
+    for (int i = 0; i < 16; ++i) {
+        as[i / 4][i % 4] = a[(i / 4 * 16 + i % 2 * 8 + line) * 8 + i % 4 / 2 * 4 + pair];
+        sums[i / 4][i % 4] = c[(i / 4 * 16 + i % 4 / 2 * 8 + line) * 8 + pair * 2 + i % 2];
+    }
+    multiply_fragments<ELEMENT>(sums, as, bs);
+    for (int i = 0; i < 16; ++i) c[(i / 4 * 16 + i % 4 / 2 * 8 + line) * 8 + pair * 2 + i % 2] = sums[i / 4][i % 4];
+}
+"""
 HALF, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 LEAST = {HALF: (-14, 10), BFLOAT16: (-126, 7), np.dtype(np.float32): (-126, 23)}
 """Exponent of subnormals, and bits behind the point."""
 
 
-def multiply(a, b, c, adds=True):
+def multiply(a, b, c, adds=True, source=SOURCE):
     """c + a @ b.T of arrays of 64 x 16, 8 x 16 and 64 x 8."""
     sums = np.array(c, np.float32)
     defines = {"ELEMENT": "__half" if a.dtype == HALF else "__nv_bfloat16", "ADDS": int(adds)}
     bits = (np.ascontiguousarray(one).view(np.uint16) for one in (a, b))
-    launch(SOURCE, *bits, sums, block=(128, 1, 1), defines=defines)
+    launch(source, *bits, sums, block=(128 if source is SOURCE else 32, 1, 1), defines=defines)
     return sums
 
 
-def sum_of(a, b, c):
+def sum_of(a, b, c, kept=25):
     """What one sum of 16-bit elements becomes, in float32, of rows a and b and the sum so far."""
     dtype = a.dtype
     terms = [_product(_parts(float(x), dtype), _parts(float(y), dtype)) for x, y in zip(a, b, strict=True)]
     terms.append(_parts(c, np.dtype(np.float32)))
     largest = max([exponent for significand, exponent, _ in terms if significand] + [-126])
-    total = sum(_scaled(significand, 25 - behind + exponent - largest) for significand, exponent, behind in terms)
-    unit = max(abs(total).bit_length() - 24, -149 - (largest - 25), 0)
+    total = sum(_scaled(significand, kept - behind + exponent - largest) for significand, exponent, behind in terms)
+    unit = max(abs(total).bit_length() - 24, -149 - (largest - kept), 0)
     magnitude = abs(total) >> unit
-    exponent = largest - 25 + unit
+    exponent = largest - kept + unit
     if magnitude.bit_length() + exponent > 128:
         return math.copysign(math.inf, total)
     return math.copysign(math.ldexp(magnitude, exponent), total) if magnitude else 0.0
@@ -145,6 +159,14 @@ def test_a_product_that_does_not_add_forgets_the_sum():
     np.testing.assert_array_equal(result, 16)
 
 
+def sum_by_eights(a, b, c):
+    """The same of Ampere's tensor cores."""
+    for half in (slice(8), slice(8, 16)):
+        c = c if math.isinf(c) else sum_of(a[half], b[half], c, kept=24)
+    return c
+
+
+@pytest.mark.parametrize(("source", "sum_of"), [(SOURCE, sum_of), (OF_WARPS, sum_by_eights)], ids=["hopper", "ampere"])
 @settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -154,7 +176,7 @@ def test_a_product_that_does_not_add_forgets_the_sum():
     zeros=st.sampled_from([0.0, 0.5, 0.95]),
 )
 @example(seed=0, dtype=BFLOAT16, spread=250, of_sums=-140, zeros=0.95)
-def test_sums_are_those_of_integers(seed, dtype, spread, of_sums, zeros):
+def test_sums_are_those_of_integers(source, sum_of, seed, dtype, spread, of_sums, zeros):
     """Factors whose exponents are at most spread/2 from 0 (250: any bits), some zeros; sums near 1 and 2^of_sums."""
     random = np.random.default_rng(seed)
 
@@ -173,7 +195,7 @@ def test_sums_are_those_of_integers(seed, dtype, spread, of_sums, zeros):
     a, b = drawn(64), drawn(COLUMNS)
     scales = np.where(random.random((64, COLUMNS)) < 0.5, 1.0, 2.0**of_sums)
     c = (random.uniform(-1.99, 1.99, (64, COLUMNS)) * scales).astype(np.float32)
-    result = multiply(a, b, c)
+    result = multiply(a, b, c, source=source)
     some = random.choice(64, 12, replace=False)
     expected = [[sum_of(a[row], b[col], float(c[row, col])) for col in range(COLUMNS)] for row in some]
     np.testing.assert_array_equal(result[some].view(np.uint32), np.array(expected, np.float32).view(np.uint32))

@@ -13,6 +13,8 @@ from tilewright.select.selector import wide_form
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 
 TERMS = ("gemm_bf16x6", "gemm_bf16x3", "gemm_fp16x3")
+ALL_TERMS = (*TERMS, "gemm_mma_bf16x6", "gemm_mma_bf16x3", "gemm_mma_fp16x3")
+"""With those for GPUs that lack wgmma, which run here too where they are named."""
 ONE_PRODUCT = {"log-normal, wide", "outliers of 2^20", "outliers of 2^50"}
 """Inputs of which one product makes up most of an element, whose rounding is all that a float32 sum errs."""
 UNIT = 2.0**-24
@@ -73,22 +75,24 @@ def test_what_is_picked_errs_no_more_than_cublas(torch, name, k):
 
 @pytest.mark.parametrize("k", [1, 30, 64, 1000, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
-def test_six_products_hardly_err_more_than_cublas_where_it_divides_k(torch, name, k):
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6"])
+def test_six_products_hardly_err_more_than_cublas_where_it_divides_k(torch, kernel, name, k):
     """Its sums are shorter ones then: with few tiles, for which six products are not picked."""
     a, b = drawn(torch, ORDINARY[name], 256, 256, k)
     usual, usual_of_all = errors(torch, a @ b, a, b)
-    of_elements, of_all = errors(torch, tilewright.matmul(a, b, kernel="gemm_bf16x6"), a, b)
+    of_elements, of_all = errors(torch, tilewright.matmul(a, b, kernel=kernel), a, b)
     assert of_elements <= max(2 * usual, 8 * UNIT)
     assert of_all <= (4 if name in ONE_PRODUCT else 2) * max(usual_of_all, UNIT)
 
 
 @pytest.mark.parametrize("k", [1, 64, 1000, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
-def test_three_products_of_scaled_terms_keep_21_bits(torch, name, k):
+@pytest.mark.parametrize("kernel", ["gemm_fp16x3", "gemm_mma_fp16x3"])
+def test_three_products_of_scaled_terms_keep_21_bits(torch, kernel, name, k):
     """But in long sums of one sign, or of one large product, which float32 itself does not add up so exactly."""
     a, b = drawn(torch, ORDINARY[name], 256, 256, k)
     usual, _ = errors(torch, a @ b, a, b)
-    of_elements, _ = errors(torch, tilewright.matmul(a, b, kernel="gemm_fp16x3"), a, b)
+    of_elements, _ = errors(torch, tilewright.matmul(a, b, kernel=kernel), a, b)
     assert of_elements <= max(2.0**-21, 1.5 * usual if k > 64 else 0.0)
 
 
@@ -119,20 +123,20 @@ def test_nan_and_infinity_are_where_float32_has_them(torch, layout, value):
 
 
 @pytest.mark.parametrize("value", [*UNFIT, 2.0**-140])
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", ALL_TERMS)
 def test_what_terms_cannot_hold_is_the_wide_form_s(torch, wide, name, value):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
-    if abs(value) < 1 and name == "gemm_fp16x3":
+    if abs(value) < 1 and find(name).split.scaled:
         a[:64, :64] = 0  # found where it is the largest of its square
     for factor, place in ((a, (0, 0)), (b, (K - 1, N - 1)), (a, (M - 1, 3))):
         before = factor[place].clone()
         factor[place] = value
-        if abs(value) >= 1 or name != "gemm_fp16x3" or place == (0, 0):
+        if abs(value) >= 1 or not find(name).split.scaled or place == (0, 0):
             assert same(torch, tilewright.matmul(a, b, kernel=name), tilewright.matmul(a, b, **wide(name)))
         factor[place] = before
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", ALL_TERMS)
 def test_what_terms_hold_is_not(torch, wide, name):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     result = tilewright.matmul(a, b, kernel=name)

@@ -227,6 +227,19 @@ VIOLATIONS["gemm_fp16x3"] = [
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"STAGES": 4}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
+VIOLATIONS["gemm_mma_bf16x6"] = [
+    ({"WM": 48}, "WM must be 16, 32 or 64"),
+    ({"WN": 128, "WM": 16}, "WN must be 16, 32 or 64"),
+    ({"BM": 96}, "BM must be a multiple of WM"),
+    ({"BN": 48}, "BN must be a multiple of WN"),
+    ({"BK": 48}, "BK must be 16, 32 or 64"),
+    ({"WN": 64}, "WM*WN/32 must be at most 64"),
+    ({"PROMOTE": 64}, "PROMOTE must be 16, 32 or 64, and divide BK"),
+    ({"WM": 32}, "(BM/WM)*(BN/WN)*32 must be at most 256"),
+    ({"BM": 16, "BN": 128, "WM": 16, "WN": 16, "BK": 16}, "BM*BK and BN*BK must be multiples of 8*threads"),
+    ({"STAGES": 1}, "STAGES must be at least 2"),
+    ({"STAGES": 5}, "STAGES*3 tiles of A and of B must take at most"),
+]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),
@@ -245,7 +258,9 @@ def test_a_broken_constraint_is_named_with_its_reason(name, overrides, words):
     assert name in str(caught.value)
 
 
-@pytest.mark.parametrize("kernel", [*LADDER, find("gemm_sm90"), find("gemm_fp16x3")], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize(
+    "kernel", [*LADDER, *map(find, ("gemm_sm90", "gemm_fp16x3", "gemm_mma_bf16x6"))], ids=lambda kernel: kernel.name
+)
 def test_no_constraint_is_left_out_above(kernel):
     broken = set()
     for overrides, words in VIOLATIONS[kernel.name]:

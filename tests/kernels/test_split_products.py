@@ -18,8 +18,13 @@ FORMS = [
     ("gemm_bf16x3", {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2}),
     ("gemm_fp16x3", {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER": 2, "PROMOTE": 64}),
     ("gemm_fp16x3", {"BN": 64, "SPLITS": 2}),
+    ("gemm_mma_fp16x3", {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "STAGES": 3, "BAND": 2}),
 ]
-LEFT = {"gemm_bf16x6": 0.0, "gemm_bf16x3": 2.0**-15, "gemm_fp16x3": 2.0**-21}
+LEFT = {
+    name: left
+    for precision, left in (("bf16x6", 0.0), ("bf16x3", 2.0**-15), ("fp16x3", 2.0**-21))
+    for name in (f"gemm_{precision}", f"gemm_mma_{precision}")
+}
 """What products of the terms leave of a product at most, as a part of it, but for float32's own rounding."""
 
 forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
@@ -80,6 +85,17 @@ def test_six_products_err_no_more_than_sums_in_float32(name, k):
     assert of_all <= (4 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
 
 
+@pytest.mark.parametrize("name", ORDINARY)
+def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
+    """They keep a bit less than Hopper's, and add eight products at a time."""
+    a, b = ORDINARY[name](np.random.default_rng(0), 64, 64, 200)
+    usual, usual_of_all = errors(one_after_the_other(a, b), a, b)
+    of_elements, of_all = errors(product(a, b, "gemm_mma_bf16x6"), a, b)
+    assert of_elements <= 1.5 * usual
+    assert of_all <= (4 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
+    assert errors(product(a, b, "gemm_mma_fp16x3"), a, b)[0] <= max(2.0**-21, 0.6 * usual)
+
+
 @pytest.mark.parametrize("k", [1, 7, 30])
 @pytest.mark.parametrize("name", ORDINARY)
 def test_short_sums_of_six_products_err_by_a_few_units(name, k):
@@ -107,9 +123,10 @@ def test_scales_hold_what_float16_does_not(powers):
 
 @pytest.mark.parametrize("k", [5, 64, 130])
 @pytest.mark.parametrize("name", EXACT)
-def test_six_products_are_exact_where_float32_is(name, k):
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6"])
+def test_six_products_are_exact_where_float32_is(kernel, name, k):
     a, b = EXACT[name](np.random.default_rng(k), 48, 40, k)
-    np.testing.assert_array_equal(product(a, b), a.astype(np.float64) @ b.astype(np.float64))
+    np.testing.assert_array_equal(product(a, b, kernel), a.astype(np.float64) @ b.astype(np.float64))
 
 
 def test_errors_do_not_grow_with_k_as_those_of_tensor_cores():

@@ -398,6 +398,11 @@ def test_the_librarys_kernel_of_warpgroups_is_picked_on_a_hopper_alone(layout, d
 
 
 TERMS = {"fp16x3": "gemm_fp16x3", "bf16x3": "gemm_bf16x3"}
+BF16X6 = {
+    "NVIDIA H200": ("gemm_bf16x6", {"1012", "4096", "8193x2501x5008"}),
+    "NVIDIA A100-SXM4-80GB": ("gemm_mma_bf16x6", {"4096", "8193x2501x5008"}),
+}
+"""By GPU, the kernel of six products, and what it is picked for."""
 
 
 @pytest.mark.parametrize("precision", TERMS)
@@ -407,9 +412,29 @@ def test_terms_are_picked_where_they_are_expected_to_be_faster(precision):
 
     assert picked("4096") == picked("8193x2501x5008") == TERMS[precision]  # of the first, float32 is in the table
     assert picked("4096", device="") == TERMS[precision]
-    for other in (picked("64"), picked("1x4096x4096"), picked("4096", (8, 0), ""), picked("4096", (12, 0), "")):
+    for other in (picked("64"), picked("1x4096x4096"), picked("64", (8, 0), ""), picked("4096", (12, 0), "")):
         assert find(other).precision is None
     assert find(picked("4096x4096x0")).precision is None
+
+
+@pytest.mark.parametrize(
+    ("device", "capability", "expected"),
+    [
+        ("NVIDIA A100-SXM4-80GB", (8, 0), "gemm_mma"),
+        ("NVIDIA GeForce RTX 3090", (8, 6), None),
+        ("NVIDIA GeForce RTX 4090", (8, 9), None),
+        ("NVIDIA H200", (9, 0), "gemm_sm90"),
+        ("NVIDIA GeForce RTX 5090", (12, 0), None),
+    ],
+)
+@pytest.mark.parametrize("precision", [None, *TERMS])
+def test_large_products_are_made_of_terms_where_tensor_cores_are_so_much_faster(
+    precision, device, capability, expected
+):
+    problem = Problem(4096, 4096, 4096, Arithmetic(precision=precision))
+    kernel, _ = select(problem, capability, device)
+    assert (kernel.source.stem if kernel.split else None) == expected
+    assert kernel.precision == ((precision or "bf16x6") if expected else None)
 
 
 @pytest.mark.parametrize("shape", ["64", "1000x1x1000", "1012", "4096", "8193x2501x5008"])
@@ -418,8 +443,9 @@ def test_ieee_is_float32_on_cuda_cores_alone(device, capability, shape):
     plain = select(Problem.parse(shape), capability, device)
     alone = select(Problem.parse(shape, arithmetic=Arithmetic(precision="ieee")), capability, device)
     assert alone[0].precision is None
-    if device == "NVIDIA H200" and shape in ("1012", "4096", "8193x2501x5008"):
-        assert plain[0] is find("gemm_bf16x6")
+    name, shapes = BF16X6.get(device, ("", set()))
+    if shape in shapes:
+        assert plain[0] is find(name)
     else:
         assert plain == alone
 

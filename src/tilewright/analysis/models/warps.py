@@ -1,8 +1,8 @@
 """Kernels whose warps multiply terms in tensor cores (mma.sync) from tiles that asynchronous copies load.
 
-A step takes the longer of the tensor cores' products and the reads of fragments from shared memory; and what threads add to
-their own sums after it, since all warps of a block meet at every step and so come to that at the same time. The next tiles
-come meanwhile.
+A step takes the longer of the tensor cores' products and the reads of fragments from shared memory; and then what
+threads add to sums of their own, since all warps of a block begin a step together, and so come to that together. The
+next tiles come meanwhile.
 
 No such kernel has been measured: the rates are those of `gpus`, the rest is taken over from kernels alike.
 """
@@ -16,8 +16,8 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import ITEM_BYTES
 
 _PRODUCTS = 1024
-"""Multiply-adds a clock that warps' own instructions get of a multiprocessor's tensor cores at most: what fragments came to on
-an H200, half of what warpgroups get there."""
+"""Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps: what fragments
+were found to get on an H200, half of what warpgroups do."""
 _BANKS_BYTES = 128
 """What shared memory delivers in a clock."""
 _WAITS = 1.13
@@ -46,7 +46,8 @@ def footprint(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor,
     tensor = terms * (terms + 1) / 2 * elements * tile.k / min(sm.half_products, _PRODUCTS)
     # Fragments of all terms are loaded once, and those of the first for the largest products again.
     reads = room.warps_per_block * (terms + 1) * sum(family.part(config)) * tile.k * item / _BANKS_BYTES
-    added = 2 * elements / sm.lanes
+    promote = kernel.sums(config).promote if kernel.sums else None
+    added = (1 + tile.k / (promote or tile.k)) * elements / sm.lanes
     return Footprint(
         tile=tile,
         occupancy=room,

@@ -18,13 +18,15 @@ __device__ __forceinline__ void multiply_fragments(float (&sums)[ROWS][COUNT], c
     static_assert(COUNT == 4 * COLS, "a lane has four sums of a product");
 #define MMA(TYPE)                                                                                                        \
     asm("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 "                                                   \
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                                \
-        : "+f"(sums[r][4 * c]), "+f"(sums[r][4 * c + 1]), "+f"(sums[r][4 * c + 2]), "+f"(sums[r][4 * c + 3])             \
-        : "r"(a[r][0]), "r"(a[r][1]), "r"(a[r][2]), "r"(a[r][3]), "r"(b[c][0]), "r"(b[c][1]))
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"                                            \
+        : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])                                                         \
+        : "r"(a[r][0]), "r"(a[r][1]), "r"(a[r][2]), "r"(a[r][3]), "r"(b[c][0]), "r"(b[c][1]), "f"(sum[0]), "f"(sum[1]),  \
+          "f"(sum[2]), "f"(sum[3]))  /* sums that are 0 take no registers so */
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
         for (int c = 0; c < COLS; ++c) {
+            float* const sum = &sums[r][4 * c];
             if constexpr (IS_BFLOAT16<T>) {
                 MMA("bf16");
             } else {

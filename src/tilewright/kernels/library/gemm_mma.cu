@@ -9,7 +9,7 @@
 //   copies        | 0 | 1 |   2   |   3   |   4   | ...     STAGES = 3
 //   multiply          |   |   0   |   1   |   2   | ...
 //
-// Which products of terms are made, and why sums begin anew with every step, says stage_products.cuh. Here all products but the
+// Which products of terms are made, and why sums of tensor cores begin anew, says stage_products.cuh. Here all products but the
 // largest are made fragment of A by fragment of A, so that each is loaded once: what they add is so small that their order does
 // not matter.
 #include <dynamic_shared.cuh>
@@ -35,7 +35,14 @@ struct Shared {
 
 // sums += the products of a step's terms, for the warp's part of the tile, whose scale this is.
 __device__ __forceinline__ void multiply_step(const Tiles& from, int row, int col, float scale, float (&sums)[ROWS][4 * COLS]) {
-    float made[ROWS][4 * COLS] = {};
+    float made[ROWS][4 * COLS];
+    const auto begin = [&]() {
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+#pragma unroll
+            for (int j = 0; j < 4 * COLS; ++j) made[i][j] = 0.0f;
+        }
+    };
     const auto promote = [&](float by) {
 #pragma unroll
         for (int i = 0; i < ROWS; ++i) {
@@ -44,6 +51,7 @@ __device__ __forceinline__ void multiply_step(const Tiles& from, int row, int co
         }
     };
     unsigned a[ROWS][4], b[TERMS][COLS][2];
+    begin();
 #pragma unroll 1  // unrolled, the next fragments come earlier than the registers have room for them
     for (int k = 0; k < BK; k += 16) {
 #pragma unroll
@@ -56,18 +64,17 @@ __device__ __forceinline__ void multiply_step(const Tiles& from, int row, int co
         }
     }
     promote(scale / TERM_STEP);
+#pragma unroll 1
+    for (int first = 0; first < BK; first += PROMOTE) {
+        begin();
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4 * COLS; ++j) made[i][j] = 0.0f;
+        for (int k = first; k < first + PROMOTE; k += 16) {
+            from.A[0].load_rows(a, row, k);
+            from.B[0].load_columns(b[0], col, k);
+            multiply_fragments<FACTOR>(made, a, b[0]);
+        }
+        promote(scale);
     }
-#pragma unroll
-    for (int k = 0; k < BK; k += 16) {
-        from.A[0].load_rows(a, row, k);
-        from.B[0].load_columns(b[0], col, k);
-        multiply_fragments<FACTOR>(made, a, b[0]);
-    }
-    promote(scale);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

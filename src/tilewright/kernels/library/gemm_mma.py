@@ -1,4 +1,4 @@
-"""gemm_mma_bf16x6, gemm_mma_bf16x3, gemm_mma_fp16x3: float32 factors as 16-bit terms, by warps' own tensor-core instructions.
+"""gemm_mma_bf16x6, gemm_mma_bf16x3, gemm_mma_fp16x3: float32 factors as 16-bit terms, by tensor cores through mma.sync.
 
 What `gemm_bf16x6` and its kin are on Hopper, for GPUs that lack wgmma. Sources: theirs.
 """
@@ -18,7 +18,8 @@ _SOURCE = Path(__file__).with_suffix(".cu")
 _PIECE = 8
 """Elements that a thread copies together: 16 bytes."""
 _SUMS = 64
-"""Of a thread, and as many that tensor cores begin anew: with the fragments of both factors they leave room in 255 registers."""
+"""Of a thread, and as many that tensor cores begin anew: 255 registers have room for them and for fragments of both
+factors."""
 _SHARED_BYTES = COMPUTE_CAPABILITIES[9, 0].shared_per_block
 
 
@@ -31,8 +32,8 @@ def _shared_bytes(config: Config, split: Split) -> int:
     return config.STAGES * split.terms * ITEM_BYTES[split.dtype] * config.BK * (config.BM + config.BN)
 
 
-def _of_terms(idea: str, like: Kernel, stages: int) -> Kernel:
-    """The kernel of the terms that another has. stages: what STAGES is by default."""
+def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:
+    """The kernel of the terms that another has. stages, promote: what STAGES and PROMOTE are by default."""
     split = like.split
     assert split is not None
     constants = {"TERMS": split.terms, "SCALED": int(split.scaled)}
@@ -44,10 +45,11 @@ def _of_terms(idea: str, like: Kernel, stages: int) -> Kernel:
         parameters=(
             Parameter("BM", 128, (64, 128), "rows of D that a block computes"),
             Parameter("BN", 128, (64, 128), "its columns"),
-            Parameter("BK", 32, (16, 32, 64), "how far tiles reach along k: sums of tensor cores begin anew after it"),
+            Parameter("BK", 32, (16, 32, 64), "how far a block's tiles of A and B reach along k"),
             Parameter("WM", 64, (32, 64), "rows of D that a warp computes"),
             Parameter("WN", 32, (32, 64), "its columns"),
             Parameter("STAGES", stages, (2, 3, 4), "tiles of A and of B in shared memory or on their way"),
+            Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),
             Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
         ),
         constraints=(
@@ -65,7 +67,13 @@ def _of_terms(idea: str, like: Kernel, stages: int) -> Kernel:
             Constraint(
                 lambda c: c.WM * c.WN // 32 <= _SUMS, f"WM*WN/32 must be at most {_SUMS}, a thread's registers for sums"
             ),
-            Constraint(lambda c: _threads(c) <= 256, "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers"),
+            Constraint(
+                lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
+                "PROMOTE must be 16, 32 or 64, and divide BK",
+            ),
+            Constraint(
+                lambda c: _threads(c) <= 256, "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each"
+            ),
             Constraint(
                 lambda c: all(side * c.BK % (_PIECE * max(_threads(c), 1)) == 0 for side in (c.BM, c.BN)),
                 "BM*BK and BN*BK must be multiples of 8*threads: every thread copies whole pieces of 8 elements",
@@ -73,7 +81,7 @@ def _of_terms(idea: str, like: Kernel, stages: int) -> Kernel:
             Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is copied while another is multiplied"),
             Constraint(
                 lambda c: _shared_bytes(c, split) <= _SHARED_BYTES,
-                f"{split.terms}*STAGES tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's shared memory",
+                f"STAGES*{split.terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory",
             ),
         ),
         constants=lambda config: constants,
@@ -87,18 +95,26 @@ def _of_terms(idea: str, like: Kernel, stages: int) -> Kernel:
         shared_bytes=lambda config, layout: _shared_bytes(config, split),
         relayouts=lambda config: ("row", "column"),
         split=split,
-        sums=lambda config: Sums(config.BK, apart=True),
+        sums=lambda config: Sums(config.PROMOTE, apart=True),
     )
 
 
+# Two additions of Ampere's tensor cores are 16 k, of Hopper's 32: so much has a sum there for the same error.
 BF16X6 = _of_terms(
-    "float32 factors as three bfloat16 terms each: six products on tensor cores, by warps", gemm_bf16x6.KERNEL, stages=2
+    "float32 factors as three bfloat16 terms each: six products on tensor cores by mma.sync",
+    gemm_bf16x6.KERNEL,
+    stages=2,
+    promote=16,
 )
 BF16X3 = _of_terms(
-    "float32 factors as two bfloat16 terms each: three products on tensor cores, by warps", gemm_bf16x3.KERNEL, stages=3
+    "float32 factors as two bfloat16 terms each: three products on tensor cores by mma.sync",
+    gemm_bf16x3.KERNEL,
+    stages=3,
+    promote=32,
 )
 FP16X3 = _of_terms(
-    "float32 factors as two scaled float16 terms each: three products on tensor cores, by warps",
+    "float32 factors as two scaled float16 terms each: three products on tensor cores by mma.sync",
     gemm_fp16x3.KERNEL,
     stages=3,
+    promote=16,
 )
