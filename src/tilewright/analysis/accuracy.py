@@ -7,7 +7,8 @@ that they keep besides, any value is as likely. An addition by threads rounds, b
 A cut stays with the sum. So what all cuts of one walk come to depends on how long each of its steps was part of the
 sum: the error is the sum of its steps, each weighted with the number of additions since.
 
-On the emulator predictions are within 20% from k = 1024 on. Shorter sums err by a fifth more than predicted up to half
+The tensor cores are Hopper's: Ampere's, which add 8 k at a time, err by more in as much of k. On the emulator
+predictions are within 20% from k = 1024 on. Shorter sums err by a fifth more than predicted up to half
 less: their products have few bits, not all of which are lost.
 """
 

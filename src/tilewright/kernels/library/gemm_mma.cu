@@ -12,6 +12,7 @@
 // Which products of terms are made, and why sums of tensor cores begin anew, says stage_products.cuh. Here all products but the
 // largest are made fragment of A by fragment of A, so that each is loaded once: what they add is so small that their order does
 // not matter.
+#include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <mma.cuh>
 
@@ -81,6 +82,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     gemm_mma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output, TermScales scales, TermCheck term_check) {
     DYNAMIC_SHARED(Shared, shared);
 
+    wait_for_grid_before();
     if (is_skipped(sizes.skip)) return;
     const int depth = depth_of(sizes, output);
     if (!term_check.holds(depth)) return term_check.finish<WARPS>(false);

@@ -96,6 +96,7 @@ def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:
         relayouts=lambda config: ("row", "column"),
         split=split,
         sums=lambda config: Sums(config.PROMOTE, apart=True),
+        overlaps=True,
     )
 
 
