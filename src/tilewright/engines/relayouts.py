@@ -92,23 +92,21 @@ class Jobs(NamedTuple):
 
 def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, wide: Choice | None = None) -> Jobs:
     """The launches that a problem takes: of `relayout`, where the kernel wants copies, and of the kernel itself; then
-    those of the wide form, where there is one, which do nothing where terms hold the factors.
+    that of the wide form, where there is one, which does nothing where terms hold the factors.
 
     Raises:
         DtypeError, LaunchError, ProblemError: the kernel, or that of the wide form, does not take the problem.
     """
-    found = _alone(kernel, config, problem, addresses, 0)
+    found = _alone(kernel, config, problem, addresses)
     if wide is None or kernel.split is None or problem.k == 0:
         return found
     splitting, product = found.jobs
-    fits = found.relayout_bytes
-    others = _alone(wide.kernel, wide.config, problem, addresses, fits + VECTOR_BYTES)
-    ranges = {"range_a": Source("tickets"), "range_b": Source("tickets", _RANGE_BYTES)}
-    splitting = splitting._replace(sources=splitting.sources | ranges)
-    product = product._replace(sources=product.sources | {"seen": Source("tickets"), "fits": Source("relayout", fits)})
-    skip = {"skip": Source("relayout", fits)}
-    instead = [job._replace(sources=job.sources | skip) for job in others.jobs]
-    return Jobs((splitting, product, *instead), others.relayout_bytes, found.relaid)
+    (instead,) = _alone(*wide, problem, addresses).jobs
+    fits = Source("relayout", found.relayout_bytes)
+    splitting.sources.update(range_a=Source("tickets"), range_b=Source("tickets", _RANGE_BYTES))
+    product.sources.update(seen=Source("tickets"), fits=fits)
+    instead.sources.update(skip=fits)
+    return Jobs((*found.jobs, instead), found.relayout_bytes + VECTOR_BYTES, found.relaid)
 
 
 def needs(found: Jobs, multiprocessors: int) -> Needs:
@@ -120,14 +118,14 @@ def needs(found: Jobs, multiprocessors: int) -> Needs:
     return Needs(max(space.bytes for space in spaces), tickets, found.relayout_bytes)
 
 
-def _alone(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, start: int) -> Jobs:
-    """The launches of a kernel and of what copies for it, to `start` and on in the memory for copies."""
+def _alone(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> Jobs:
+    """The launches of a kernel and of what copies for it."""
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
     if not wanted and kernel.split is None:
-        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), start, ())
+        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
     split = kernel.split or Split(problem.dtype, 1)
-    p, layouts, copies, end = problem, {"A": problem.a, "B": problem.b}, [], start
+    p, layouts, copies, end = problem, {"A": problem.a, "B": problem.b}, [], 0
     for name, order in wanted.items():
         copy = _copy(problem, name, order, end, split)
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)

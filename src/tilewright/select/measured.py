@@ -114,6 +114,8 @@ class Measured(Places):
                 times[row, number], accurate[row, number] = time_us, is_accurate
         self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
         self._errors, self.usual = self._compared(rows, gpu)
+        self._ranking = np.lexsort((times, self.inaccurate, ~self.known))
+        self._counts = self.known.sum(axis=1).tolist()
         votes, few = self._votes()
         others = [number for number in range(len(numbers)) if number not in few]
         facts = (votes, self._errors, self.known, self.inaccurate)
@@ -166,9 +168,8 @@ class Measured(Places):
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""
-        numbers = np.flatnonzero(self.known[row])
-        order = np.lexsort((self.times[row, numbers], self.inaccurate[row, numbers]))
-        return [int(number) for number in numbers[order]]
+        ranked: list[int] = self._ranking[row, : self._counts[row]].tolist()
+        return ranked
 
     def factors(self) -> dict[str, float]:
         """By kernel, the median of its measured over its predicted times."""
