@@ -14,8 +14,11 @@ from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
-_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "along_k")
-"""Fields of a `Copy` that parameters of `relayout` are named after."""
+_NUMBERS = [
+    [f"{name}_{x}" for name in ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "ld_copy", "along_k")]
+    for x in "ab"
+]
+"""Names that `arguments` has for the fields of two copies from `lines` to `along_k`."""
 _RANGE_BYTES = 12
 """Of what is seen of one factor: `Range` in term_range.cuh."""
 
@@ -46,7 +49,7 @@ class Copy(NamedTuple):
     along_k: bool
     """Whether its lines run along k."""
     scales: int = 0
-    """Where its scales begin in the memory for copies, in bytes, where it has some."""
+    """Where its scales begin in the memory for copies, in bytes, where it has some: right behind its matrices."""
 
     @property
     def matrix(self) -> int:
@@ -60,6 +63,9 @@ class Copy(NamedTuple):
             return 0
         sides, k = (self.lines, self.length) if self.along_k else (self.length, self.lines)
         return 4 * self.matrices * scale_count(sides, k)
+
+
+_LINES, _SCALES = (Copy._fields.index(name) for name in ("lines", "scales"))
 
 
 class Job(NamedTuple):
@@ -111,11 +117,11 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
 
 def needs(found: Jobs, multiprocessors: int) -> Needs:
     """Memory that the launches take besides the operands."""
-    spaces = [job.kernel.workspace(job.problem, job.config, multiprocessors) for job in found.jobs]
-    tickets = max(space.tickets for space in spaces)
-    if any("seen" in job.sources for job in found.jobs):
-        tickets = max(tickets, SEEN_WORDS)
-    return Needs(max(space.bytes for space in spaces), tickets, found.relayout_bytes)
+    size = tickets = 0
+    for job in found.jobs:
+        space = job.kernel.workspace(job.problem, job.config, multiprocessors)
+        size, tickets = max(size, space.bytes), max(tickets, space.tickets, SEEN_WORDS if "seen" in job.sources else 0)
+    return Needs(size, tickets, found.relayout_bytes)
 
 
 def _alone(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> Jobs:
@@ -129,9 +135,8 @@ def _alone(kernel: Kernel, config: Config, problem: Problem, addresses: Addresse
     for name, order in wanted.items():
         copy = _copy(problem, name, order, end, split)
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
-        end += ITEM_BYTES[split.dtype] * copy.matrices * copy.matrix
-        copies.append(copy._replace(scales=end))
-        end += copy.scale_bytes
+        copies.append(copy)
+        end = copy.scales + copy.scale_bytes
     sources = {copy.name: Source("relayout", copy.shift) for copy in copies}
     if split.scaled:
         sources |= {f"scales_{copy.name.lower()}": Source("relayout", copy.scales) for copy in copies}
@@ -159,7 +164,8 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))
     sources: dict[str, Source] = {}
     for side, copy in zip("ab", made, strict=True):
-        sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source("relayout", copy.shift)}
+        sources[f"from_{side}"] = Source(copy.name)
+        sources[f"to_{side}"] = Source("relayout", copy.shift)
         if copy.split.scaled:
             sources[f"scales_{side}"] = Source("relayout", copy.scales)
     split = copies[0].split
@@ -176,10 +182,8 @@ def _config(terms: int, scaled: bool) -> Config:
 def numbers(copies: Sequence[Copy]) -> dict[str, int]:
     """What the parameters of `relayout` say of copies, by the names that `arguments` has for it."""
     found: dict[str, int] = {}
-    for side, copy in zip("ab", copies, strict=False):
-        values = copy._asdict()
-        found |= {f"{name}_{side}": int(values[name]) for name in _NUMBERS}
-        found[f"ld_copy_{side}"] = copy.ld
+    for names, copy in zip(_NUMBERS, copies, strict=False):
+        found.update(zip(names, copy[_LINES:_SCALES], strict=True))
     return found
 
 
@@ -199,7 +203,9 @@ def _copy(problem: Problem, name: str, order: Order, shift: int, split: Split) -
     matrices = problem.batch if layout.batch_stride else 1
     across = layout.order != order
     along_k = (order == "row") == (name == "A")
-    return Copy(name, shift, split, lines, length, matrices, across, layout.ld, layout.batch_stride or 0, ld, along_k)
+    stride = layout.batch_stride or 0
+    scales = shift + ITEM_BYTES[split.dtype] * matrices * split.terms * lines * ld
+    return Copy(name, shift, split, lines, length, matrices, across, layout.ld, stride, ld, along_k, scales)
 
 
 def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses) -> dict[str, Order]:

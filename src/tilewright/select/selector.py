@@ -169,10 +169,9 @@ def _behind(asked: _Asked) -> Choice:
         aligned = factors_aligned(asked.problem, asked.addresses)
         for row in asked.near[0].tolist():
             for number in known.ranked(row):
-                kernel, config, _ = known.choices[number]
+                kernel, config, model = known.choices[number]
                 if _may_be_wide(kernel) and takes[kernel]:
-                    in_place = kernel.relayouts(config) is None
-                    if in_place or (aligned and kernel.layout_read(config, layout) == layout):
+                    if not model.relays or (aligned and kernel.layout_read(config, layout) == layout):
                         return Choice(kernel, config)
     return _choice("split_k")
 
