@@ -251,7 +251,7 @@ class Without:
     def __init__(self, known, row):
         self.__dict__ |= known.__dict__
         self.places = known.places.copy()
-        self.places[row] = 1e6
+        self.places[:, row] = 1e6
         self.rows = {one: other for one, other in known.rows.items() if other != row}
 
     distances = Measured.distances

@@ -72,16 +72,17 @@ class Places:
     """Where tabled problems lie among others."""
 
     def __init__(self, problems: list[Sizes]) -> None:
-        self.places = np.array([place(sizes) for sizes in problems])
+        self.places = np.array([place(sizes) for sizes in problems]).T.copy()
+        """Axes x problems: the arithmetic of a pick is along the problems."""
         aligned = np.array([sizes.aligned for sizes in problems])
         self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, sizes in enumerate(problems)}
 
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
-        apart = self.places - place(sizes)
+        apart = self.places - np.array(place(sizes))[:, None]
         apart *= apart
-        found: _Floats = np.sqrt(apart.dot(_ONES))
+        found: _Floats = np.sqrt(_ONES.dot(apart))
         found += self.apart[sizes.aligned]
         return found
 
