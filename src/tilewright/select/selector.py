@@ -166,7 +166,7 @@ def _behind(asked: _Asked) -> Choice:
     """`wide_form` for a GPU, where there is one."""
     known, takes, layout = asked.known, asked.takes, asked.problem.layout
     if known is not None:
-        aligned = factors_aligned(asked.problem, asked.addresses)
+        aligned = asked.sizes.aligned or factors_aligned(asked.problem, asked.addresses)
         for row in asked.near[0].tolist():
             for number in known.ranked(row):
                 kernel, config, model = known.choices[number]
