@@ -80,8 +80,6 @@ class Shape(NamedTuple):
     """What the numbers among the members are."""
     slots: tuple[Slot, ...]
     """What only a call knows, where addresses are those of the operands."""
-    usual: tuple[Slot, ...]
-    """The same without the addresses that most launches leave null."""
     maps: tuple[Slot, ...]
     """The tensor maps among these."""
 
@@ -112,25 +110,37 @@ def pack(
     shape = shape_of(kernel.arguments)
     numbers = {**_described(problem), **more} if "m" in shape.names else more
     template = shape.numbers.pack(*map(numbers.__getitem__, shape.names))
-    slots = shape.usual if sources.keys().isdisjoint(_OFTEN_NULL) else shape.slots
-    if shape.maps:
+    if maps:
         filled = bytearray(template)
         for slot in shape.maps:
             if slot.source in maps:
                 filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
         template = bytes(filled)
-        if len(maps) < len(shape.maps):
-            # Blank ones: the kernel uses those of A and B only where k > 0, that of D where ALIGNED.
-            slots = tuple([slot for slot in slots if slot.kind != "map" or slot.source in maps])
-    if sources:
-        slots = tuple(
-            [
-                Slot(slot.offset, slot.kind, *sources[name]) if name in sources else slot
-                for slot in slots
-                if (name := slot.source) in sources or name not in _OFTEN_NULL
-            ]
-        )
-    return template, slots
+    usual, elsewhere = _slots(kernel.arguments, tuple(sources), tuple(maps))
+    if not elsewhere:
+        return template, usual
+    slots = list(usual)
+    for number, slot in elsewhere:
+        slots[number] = Slot(slot.offset, slot.kind, *sources[slot.source])
+    return template, tuple(slots)
+
+
+@lru_cache
+def _slots(
+    arguments: tuple[str, ...], sources: tuple[str, ...], maps: tuple[str, ...]
+) -> tuple[tuple[Slot, ...], tuple[tuple[int, Slot], ...]]:
+    """What only a call knows of a launch with these tensor maps, as if addresses were those of the operands; and those
+    slots, numbered, whose addresses come from elsewhere.
+
+    Left out are null addresses and blank maps: the kernel uses those of A and B only where k > 0, that of D where
+    ALIGNED.
+    """
+    slots = tuple(
+        slot
+        for slot in shape_of(arguments).slots
+        if (slot.source in maps if slot.kind == "map" else slot.source in sources or slot.source not in _OFTEN_NULL)
+    )
+    return slots, tuple((number, slot) for number, slot in enumerate(slots) if slot.source in sources)
 
 
 def _described(problem: Problem) -> dict[str, int]:
@@ -188,7 +198,6 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         _with_gaps(numbers, end),
         tuple(member.what for member in numbers),
         slots,
-        tuple(slot for slot in slots if slot.source not in _OFTEN_NULL),
         tuple(slot for slot in slots if slot.kind == "map"),
     )
 

@@ -14,11 +14,9 @@ from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
-_NUMBERS = [
-    [f"{name}_{x}" for name in ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "ld_copy", "along_k")]
-    for x in "ab"
-]
-"""Names that `arguments` has for the fields of two copies from `lines` to `along_k`."""
+_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "ld_copy", "along_k")
+_NAMES = [[f"{name}_{x}" for name in _NUMBERS] for x in "ab"]
+"""Of a first copy and a second one, the names that `arguments` has for what `numbers` says of them."""
 _RANGE_BYTES = 12
 """Of what is seen of one factor: `Range` in term_range.cuh."""
 
@@ -63,9 +61,6 @@ class Copy(NamedTuple):
             return 0
         sides, k = (self.lines, self.length) if self.along_k else (self.length, self.lines)
         return 4 * self.matrices * scale_count(sides, k)
-
-
-_LINES, _SCALES = (Copy._fields.index(name) for name in ("lines", "scales"))
 
 
 class Job(NamedTuple):
@@ -162,13 +157,16 @@ def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
 def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     """The launch of `relayout` that makes one copy or two of operands of the problem's element type, split alike."""
     made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))
-    sources: dict[str, Source] = {}
-    for side, copy in zip("ab", made, strict=True):
-        sources[f"from_{side}"] = Source(copy.name)
-        sources[f"to_{side}"] = Source("relayout", copy.shift)
-        if copy.split.scaled:
-            sources[f"scales_{side}"] = Source("relayout", copy.scales)
-    split = copies[0].split
+    first, second = made
+    sources = {
+        "from_a": Source(first.name),
+        "to_a": Source("relayout", first.shift),
+        "from_b": Source(second.name),
+        "to_b": Source("relayout", second.shift),
+    }
+    split = first.split
+    if split.scaled:
+        sources |= {"scales_a": Source("relayout", first.scales), "scales_b": Source("relayout", second.scales)}
     variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=split.dtype)
     return Job(_KERNEL, _config(split.terms, split.scaled), problem, variant, sources, tuple(made))
 
@@ -182,8 +180,10 @@ def _config(terms: int, scaled: bool) -> Config:
 def numbers(copies: Sequence[Copy]) -> dict[str, int]:
     """What the parameters of `relayout` say of copies, by the names that `arguments` has for it."""
     found: dict[str, int] = {}
-    for names, copy in zip(_NUMBERS, copies, strict=False):
-        found.update(zip(names, copy[_LINES:_SCALES], strict=True))
+    for names, copy in zip(_NAMES, copies, strict=False):
+        sizes = copy.lines, copy.length, copy.matrices, copy.across
+        strides = copy.ld_from, copy.matrix_stride, copy.ld, copy.along_k
+        found.update(zip(names, sizes + strides, strict=True))
     return found
 
 

@@ -1,7 +1,6 @@
 """The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model."""
 
 import math
-from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from operator import itemgetter
 
@@ -91,7 +90,7 @@ def wide_form(
 
     Of the kernels that keep "ieee" and read A and B in place: what was fastest on the nearest tabled problem, `split_k`
     where there is none. It nearly always does nothing. So it is to be picked quickly, and to be one launch, which a
-    copy of an operand would not be. On the H200's tabled problems, each left out in turn, it takes 10% longer than the
+    copy of an operand would not be. On the H200's tabled problems, each left out in turn, it takes 11% longer than the
     fastest for "ieee", in the geometric mean, and 2.4 times as long at worst.
 
     Args and errors: those of `select`.
@@ -170,9 +169,12 @@ def _behind(asked: _Asked) -> Choice:
         for row in asked.near[0].tolist():
             for number in known.ranked(row):
                 kernel, config, model = known.choices[number]
-                if _may_be_wide(kernel) and takes[kernel]:
-                    if not model.relays or (aligned and kernel.layout_read(config, layout) == layout):
-                        return Choice(kernel, config)
+                if (
+                    _may_be_wide(kernel)
+                    and takes[kernel]
+                    and (not model.relays or (aligned and kernel.layout_read(config, layout) == layout))
+                ):
+                    return Choice(kernel, config)
     return _choice("split_k")
 
 
