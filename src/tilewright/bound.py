@@ -11,7 +11,7 @@ from tilewright.engines.plan import Plan
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.problem import Problem
-from tilewright.select.selector import select, wide_form
+from tilewright.select.selector import select_both, wide_form
 from tilewright.shapes import Formulation, formulate
 
 _MOST_PLANS = 4096
@@ -121,19 +121,19 @@ def _bind(call: Call) -> Bound:
     if call.prepared is not None and "b" not in form.copied:
         kept = "A" if form.swapped else "B"
     if rung is None:
-        kernel, config = select(
+        kernel, config, wide = select_both(
             problem, engine.capability, engine.device_name, addresses, adds_c=c is not None, kept=kept
         )
         why = "the fastest known for the problem, from tables and the cost model"
     else:
         kernel = rung[0]
         config = kernel.config(dict(rung[1]), capability=engine.capability)
+        wide = wide_form(kernel, problem, engine.capability, engine.device_name, addresses)
         why = "named by the caller"
     c_in_place = c is not None and not kernel.takes.separate_c
     if c_in_place:
         problem = _with_c_in_d(problem)
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
-    wide = wide_form(kernel, problem, engine.capability, engine.device_name, addresses)
     plan = engine.plan(kernel, config, problem, addresses, wide=wide, kept=kept, capturing=capturing)
     if wide and plan.needs.relayout_bytes > _LARGE and not engine.has_room(plan, call.stream):
         why = f"there is no room for the terms of {kernel.name}, {plan.needs.relayout_bytes} bytes"

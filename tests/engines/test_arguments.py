@@ -59,7 +59,7 @@ FORMS = {
     (*RUNG_ARGUMENTS, "sums", "tickets"): RUNG | named(sums=POINTER, tickets=POINTER),
     LIBRARY_ARGUMENTS: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, workspace=WORKSPACE),
     LIBRARY_ARGUMENTS[:-1]: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT),
-    ("copy_a", "copy_b", "skip"): named(copy_a=COPY, copy_b=COPY, skip=POINTER),
+    ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
 }
 
 

@@ -1,4 +1,4 @@
-"""Plans of four launches by the compiled launcher: terms, their product, and the wide form's two behind it."""
+"""Plans of three launches by the compiled launcher: terms, their product, and the wide form behind it."""
 
 import struct
 
@@ -23,10 +23,10 @@ OTHER = Memory(0x11000, 1 << 20, 0x12000, 1 << 10, 0x13000, 1 << 20)
 
 
 def planned(kernel):
-    """The jobs of a product with a wide form that copies A, their steps, and the memory that they need."""
-    wide = find("tma_packed")
+    """The jobs of a product with a wide form, their steps, and the memory that they need."""
+    wide = find("split_k")
     found = relayouts.jobs(
-        kernel, kernel.config(), Problem(M, N, K), Addresses(), Choice(wide, wide.config({"WORKERS": 1}))
+        kernel, kernel.config(), Problem(M, N, K), Addresses(), Choice(wide, wide.config({"WORKERS": 2}))
     )
     steps = []
     for number, job in enumerate(found.jobs, 1):
@@ -60,23 +60,19 @@ def plan(request, driver, product):
 
 def check(jobs, launches, memory):
     """That each launch is given the words, the flag and the copies of this memory, and the operands."""
-    assert [job.kernel.name for job in jobs][0::2] == ["relayout", "relayout"]
-    splitting, product, copying, behind = (addresses(job, launch) for job, launch in zip(jobs, launches, strict=True))
-    assert [launch.function for launch in launches] == [1, 2, 3, 4]
+    assert [job.kernel.name for job in jobs] == ["relayout", jobs[1].kernel.name, "split_k"]
+    splitting, product, behind = (addresses(job, launch) for job, launch in zip(jobs, launches, strict=True))
+    assert [launch.function for launch in launches] == [1, 2, 3]
     assert all(launch.overlaps for launch in launches)
     fits = product["fits"]
     assert memory.relayout < fits < memory.relayout + memory.relayout_bytes
     assert (splitting["range_a"], splitting["range_b"]) == (memory.tickets, memory.tickets + 12)
     assert product["seen"] == memory.tickets
     assert (product["range_a"], product["range_b"]) == (memory.tickets, memory.tickets + 12)
-    assert copying["skip"] == behind["skip"] == fits
-    assert splitting["skip"] == product["skip"] == 0
-    assert (copying["range_a"], copying["range_b"]) == (0, 0)
+    assert (behind["skip"], product["skip"]) == (fits, 0)
     assert (splitting["from_a"], splitting["from_b"]) == (A, B)
     assert (product["A"], product["B"]) == (splitting["to_a"], splitting["to_b"])
-    assert copying["from_a"] == A
-    assert behind["A"] == copying["to_a"] > fits, "the flag is in nobody's copy"
-    assert behind["B"] == B
+    assert (behind["A"], behind["B"]) == (A, B)
     for name in ("scales_a", "scales_b"):
         assert product[name] == splitting[name]
         assert (product[name] != 0) == (find("gemm_fp16x3") is jobs[1].kernel)
@@ -89,7 +85,7 @@ def test_the_words_and_the_flag_are_those_of_the_stream(driver, product, plan):
     set_stream(0x5EA)
     for turn in range(3):
         result = product(*arrays)
-        launches = driver.launches[4 * turn :]
+        launches = driver.launches[3 * turn :]
         assert {launch.stream for launch in launches} == {0x5EA}
         assert check(jobs, launches, MEMORY) == (result.tensor.data,) * 2
     assert product.asked == [(0x5EA, needs)]
@@ -111,7 +107,7 @@ def test_a_capture_has_words_of_its_own(driver, product, plan):
     driver.capture_status = 1
     for turn in range(1, 5):
         product(*arrays)
-        check(jobs, driver.launches[4 * turn :], memories[len(product.asked) % 2])
+        check(jobs, driver.launches[3 * turn :], memories[len(product.asked) % 2])
     assert len(product.asked) == 5, "asked for each capture"
 
 
@@ -124,4 +120,4 @@ def test_two_streams_share_no_words(driver, product, plan):
     for turn, stream in enumerate((1, 2, 1, 2)):
         set_stream(stream)
         product(*arrays)
-        check(jobs, driver.launches[4 * turn :], by_stream[stream])
+        check(jobs, driver.launches[3 * turn :], by_stream[stream])

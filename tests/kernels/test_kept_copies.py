@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 from test_split_products import FORMS, LEFT, forms
-from test_wide_form import RELAID, SPLIT_K, UNFIT, bits, make_unfit
+from test_wide_form import SPLIT_K, UNFIT, bits, make_unfit
 
 import tilewright
 from library_cases import Operands, cases, findings, kinds, multiply
@@ -32,7 +32,7 @@ def test_a_product_of_terms_has_the_same_bits(name, overrides, data):
         if values.size and data.draw(st.booleans()):
             matrix, row, col = (data.draw(st.integers(0, extent - 1)) for extent in values.shape)
             values[slice(None) if layout.batch_stride == 0 else matrix, row, col] = data.draw(st.sampled_from(UNTIDY))
-    wide, config = data.draw(st.sampled_from([None, SPLIT_K, RELAID])), kernel.config(overrides)
+    wide, config = data.draw(st.sampled_from([None, SPLIT_K])), kernel.config(overrides)
     with np.errstate(all="ignore"):
         alone, kept = (
             multiply(ENGINE, kernel, config, case, operands, wide, kept)

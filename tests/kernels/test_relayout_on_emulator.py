@@ -61,9 +61,7 @@ def relaid(views, config, result=None):
     blocks = sum(relayout.squares(config, *view.shape[1:], view.shape[0]) for view in views)
     factors = views[0].dtype.name
     defines = {**config, "FACTOR": TYPES[factors], "RESULT": TYPES[result or factors]}
-    launch_source(
-        KERNEL.source, "relayout", (blocks, 1, 1), KERNEL.block(config), (*copies, ctypes.c_void_p()), defines=defines
-    )
+    launch_source(KERNEL.source, "relayout", (blocks, 1, 1), KERNEL.block(config), copies, defines=defines)
     for view, target in zip(views, targets, strict=True):
         assert (target[..., view.shape[2] :] == UNTOUCHED).all(), "what lies between the lines has changed"
     return [target[..., : view.shape[2]] for view, target in zip(views, targets, strict=True)]

@@ -31,8 +31,8 @@ def choice(name):
 
 
 INCLUDE = find("gemm_sm90").source.parents[1] / "include"
-SPLIT_K, RELAID = choice("split_k:tiny"), choice("tma_packed")
-"""The second copies A and B itself, into another order than they are in."""
+SPLIT_K, TMA = choice("split_k:tiny"), choice("tma_transposed:small")
+"""The second reads aligned rows alone in place."""
 
 
 def bits(array):
@@ -92,14 +92,14 @@ def test_what_terms_hold_is_theirs(name, overrides, data):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("wide", [SPLIT_K, RELAID], ids=lambda one: one.kernel.name)
+@pytest.mark.parametrize("wide", [SPLIT_K, TMA], ids=lambda one: one.kernel.name)
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[0], FORMS[3]], ids=str)
-def test_every_order_and_what_the_wide_form_copies(name, overrides, wide, layout):
-    kernel = find(name)
-    config, case = kernel.config(overrides), of_size(kernel, layout, 70, 90, 130)
+def test_every_order(name, overrides, wide, layout):
+    kernel, more = find(name), wide is TMA
+    config, case = kernel.config(overrides), of_size(kernel, layout, 70 + 2 * more, 90 + 2 * more, 130 + 2 * more)
     operands = Operands.draw(case)
     assert computed_by(kernel, config, case, operands, wide) == "terms"
-    operands.b[1, 129, 89] = np.inf
+    operands.b[1, -1, -1] = np.inf
     with np.errstate(all="ignore"):
         assert computed_by(kernel, config, case, operands, wide) == "wide"
 
@@ -205,13 +205,9 @@ def test_the_words_are_0_after_the_product_whoever_computes_it(name, overrides):
     for unfit in (False, True):
         operands = Operands.draw(case)
         operands.a[0, 3, 5] = np.inf if unfit else 1.0
-        plan, pointers, _ = planned(kernel, kernel.config(overrides), case, operands, RELAID)
-        assert [step.function.executable.kernel.source.stem for step in plan.steps] == [
-            "relayout",
-            kernel.source.stem,
-            "relayout",
-            "gemm_tma",
-        ]
+        plan, pointers, _ = planned(kernel, kernel.config(overrides), case, operands, SPLIT_K)
+        launched = [step.function.executable.kernel.source.stem for step in plan.steps]
+        assert launched == ["relayout", kernel.source.stem, "split_k"]
         assert plan.needs.tickets >= SEEN_WORDS
         relayout, seen = np.full(plan.needs.relayout_bytes + 256, 0xFF, np.uint8), np.zeros(SEEN_WORDS, np.uint32)
         start = relayout.ctypes.data + -relayout.ctypes.data % 256
@@ -299,7 +295,8 @@ def test_the_checker_finds_nothing(name, overrides, way, change):
     tile = kernel.tile(config)
     sizes = (tile.m + extra, tile.n + extra, tile.k + extra)
     case = of_size(kernel, "NN", *sizes, gap)
-    assert findings(kernel, config, case, left=LEFT[name], wide=RELAID, change=change) == []
+    wide = SPLIT_K if way == "unaligned rows" else TMA
+    assert findings(kernel, config, case, left=LEFT[name], wide=wide, change=change) == []
 
 
 FAULTS = {
@@ -316,9 +313,9 @@ FAULTS = {
         r"writes tickets\[\d\] at relayout.cu.*nothing orders the two",
     ),
     "a launch that looks too early": (
-        "skipped_launch.cuh",
-        "    wait_for_grid_before();\n",
-        "",
+        "split_k.cu",
+        "is_skipped(sizes.skip)",
+        "sizes.skip != nullptr && *sizes.skip != 0",
         r"reads whether terms fit\[0\] .*has not waited for the launch before",
     ),
 }
@@ -326,16 +323,19 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(fault, tmp_path, monkeypatch):
-    header, right, wrong, words = FAULTS[fault]
+    name, right, wrong, words = FAULTS[fault]
     kernel, config = find("gemm_bf16x6"), find("gemm_bf16x6").config({"BN": 32})
     copied = relayouts._KERNEL
-    for source in (kernel.source, copied.source):
+    sources = {one.source.name: one.source for one in (kernel, copied, SPLIT_K.kernel)}
+    for source in sources.values():
         (tmp_path / source.name).write_text(source.read_text())
-    text = (INCLUDE / header).read_text()
+    text = sources.get(name, INCLUDE / name).read_text()
     assert text.count(right) == 1
-    (tmp_path / header).write_text(text.replace(right, wrong))
+    (tmp_path / name).write_text(text.replace(right, wrong))
     monkeypatch.setattr(relayouts, "_KERNEL", replace(copied, source=tmp_path / copied.source.name))
-    faulty = replace(kernel, source=tmp_path / kernel.source.name)
+    faulty, wide = (replace(one, source=tmp_path / one.source.name) for one in (kernel, SPLIT_K.kernel))
     case = of_size(kernel, "NN", 300, 40, 130)
-    found = findings(faulty, config, case, left=LEFT[kernel.name], wide=RELAID, change=make_unfit)
+    found = findings(
+        faulty, config, case, left=LEFT[kernel.name], wide=SPLIT_K._replace(kernel=wide), change=make_unfit
+    )
     assert any(re.search(words, one) for one in found), found

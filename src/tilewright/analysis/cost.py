@@ -157,7 +157,11 @@ class _Room(NamedTuple):
 
 
 class CostModel:
-    """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes."""
+    """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes.
+
+    Attributes:
+        relays: whether some operands are copied first (`Kernel.relayouts`).
+    """
 
     def __init__(self, kernel: Kernel, config: Config, gpu: Gpu, report: CompileReport | None = None) -> None:
         """Set up a model.
@@ -187,7 +191,8 @@ class CostModel:
         self._copied_bytes_per_us = self._dram_bytes_per_us if kernel.split else 1e3 * gpu.dram_gbs
         self._copying_us = _RELAYOUT_US + (_WIDE_FORM_US if kernel.checks_terms else 0.0)
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
-        self._copies, self._shares = kernel.relayouts(config) is not None, self._workers > 0 or self._splits
+        self.relays = kernel.relayouts(config) is not None
+        self._shares = self._workers > 0 or self._splits
         split = kernel.split
         self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
         # Bytes that blocks read for each byte of the factors.
@@ -215,7 +220,7 @@ class CostModel:
         copied_a, copied_b = sizes.copied_bytes
         if self._split:
             copied = (1 + self._read) * (copied_a + copied_b)
-        elif self._copies:
+        elif self.relays:
             copied = 2 * ((copies_a or a_gaps) * copied_a + (copies_b or b_gaps) * copied_b)
             if item_bytes == _NARROW_BYTES:
                 copied *= 2  # a thread moves one element or four at a time, so that narrow ones take as long

@@ -43,14 +43,13 @@ _PARAMETERS = {
     "tickets": "p:tickets",
     "scales": "p:scales_a p:scales_b",
     "term_check": "p:range_a p:range_b p:seen p:fits",
-    "skip": "p:skip",
     **{
         f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} "
         f"i:matrices_{x} i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
         for x in "ab"
     },
 }
-_OFTEN_NULL = ("scales_a", "scales_b", "range_a", "range_b", "seen", "fits", "skip")
+_OFTEN_NULL = frozenset(("scales_a", "scales_b", "range_a", "range_b", "seen", "fits", "skip"))
 """Addresses that most launches have no memory for."""
 
 _UNDIVIDED = Division(0, 0, 0, 0)._asdict()
@@ -81,8 +80,6 @@ class Shape(NamedTuple):
     """What the numbers among the members are."""
     slots: tuple[Slot, ...]
     """What only a call knows, where addresses are those of the operands."""
-    usual: tuple[Slot, ...]
-    """The same without the addresses that most launches leave null."""
     maps: tuple[Slot, ...]
     """The tensor maps among these."""
 
@@ -110,9 +107,46 @@ def pack(
         maps: templates of tensor maps, for 'A', 'B' and 'D', where the kernel takes some; a blank one needs none.
         more: numbers that the problem does not have, those of `Kernel.numbers` among them.
     """
-    shape, a, b, c, d = shape_of(kernel.arguments), problem.a, problem.b, problem.addend, problem.d
-    m, n, k = problem.m, problem.n, problem.k
-    numbers = {
+    shape = shape_of(kernel.arguments)
+    numbers = {**_described(problem), **more} if "m" in shape.names else more
+    template = shape.numbers.pack(*map(numbers.__getitem__, shape.names))
+    if maps:
+        filled = bytearray(template)
+        for slot in shape.maps:
+            if slot.source in maps:
+                filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
+        template = bytes(filled)
+    usual, elsewhere = _slots(kernel.arguments, tuple(sources), tuple(maps))
+    if not elsewhere:
+        return template, usual
+    slots = list(usual)
+    for number, slot in elsewhere:
+        slots[number] = Slot(slot.offset, slot.kind, *sources[slot.source])
+    return template, tuple(slots)
+
+
+@lru_cache
+def _slots(
+    arguments: tuple[str, ...], sources: tuple[str, ...], maps: tuple[str, ...]
+) -> tuple[tuple[Slot, ...], tuple[tuple[int, Slot], ...]]:
+    """What only a call knows of a launch with these tensor maps, as if addresses were those of the operands; and those
+    slots, numbered, whose addresses come from elsewhere.
+
+    Left out are null addresses and blank maps: the kernel uses those of A and B only where k > 0, that of D where
+    ALIGNED.
+    """
+    slots = tuple(
+        slot
+        for slot in shape_of(arguments).slots
+        if (slot.source in maps if slot.kind == "map" else slot.source in sources or slot.source not in _OFTEN_NULL)
+    )
+    return slots, tuple((number, slot) for number, slot in enumerate(slots) if slot.source in sources)
+
+
+def _described(problem: Problem) -> dict[str, int]:
+    """What a problem says of a launch's numbers."""
+    m, n, k, a, b, c, d = problem.m, problem.n, problem.k, problem.a, problem.b, problem.addend, problem.d
+    return {
         "m": m,
         "n": n,
         "k": k,
@@ -128,31 +162,7 @@ def pack(
         "batch_stride_b": b.batch_stride or 0,
         "batch_stride_c": c.batch_stride or 0,
         "batch_stride_d": d.batch_stride or 0,
-        **more,
     }
-    template = shape.numbers.pack(*map(numbers.__getitem__, shape.names))
-    slots = shape.usual if sources.keys().isdisjoint(_OFTEN_NULL) else shape.slots
-    if shape.maps:
-        # Blank ones: the kernel uses those of A and B only where k > 0, that of D where ALIGNED.
-        slots = tuple([slot for slot in slots if slot.kind != "map" or slot.source in maps])
-        filled = bytearray(template)
-        for slot in shape.maps:
-            if slot.source in maps:
-                filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
-        template = bytes(filled)
-    if sources:
-        slots = tuple(
-            [
-                _from(slot, sources[slot.source]) if slot.source in sources else slot
-                for slot in slots
-                if slot.source in sources or slot.source not in _OFTEN_NULL
-            ]
-        )
-    return template, slots
-
-
-def _from(slot: Slot, source: Source) -> Slot:
-    return Slot(slot.offset, slot.kind, source.name, source.shift)
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
@@ -188,7 +198,6 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         _with_gaps(numbers, end),
         tuple(member.what for member in numbers),
         slots,
-        tuple(slot for slot in slots if slot.source not in _OFTEN_NULL),
         tuple(slot for slot in slots if slot.kind == "map"),
     )
 

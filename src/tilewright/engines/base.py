@@ -106,7 +106,7 @@ class Engine(Protocol):
             problem: what it computes.
             addresses: of the operands, or what they leave when divided by 16.
             wide: what computes the product where the kernel's terms cannot hold the factors: found on the device, and
-                launched behind it in any case. None: terms are taken to hold them.
+                launched behind it in any case. It reads A and B in place. None: terms are taken to hold them.
             kept: the operand, A or B, whose copy outlives the calls, where the kernel wants one: see `Plan.kept`.
             capturing: says whether the stream that the plan is for is being captured into a graph. It is only asked if
                 code must be loaded.

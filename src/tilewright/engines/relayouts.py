@@ -14,8 +14,9 @@ from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
-_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "along_k")
-"""Fields of a `Copy` that parameters of `relayout` are named after."""
+_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "ld_copy", "along_k")
+_NAMES = [[f"{name}_{x}" for name in _NUMBERS] for x in "ab"]
+"""Of a first copy and a second one, the names that `arguments` has for what `numbers` says of them."""
 RANGE_WORDS = 3
 """Of what is seen of one factor: `Range` in term_range.cuh."""
 
@@ -48,7 +49,7 @@ class Copy(NamedTuple):
     along_k: bool
     """Whether its lines run along k."""
     scales: int
-    """Where its scales begin in that memory, in bytes, where it has some."""
+    """Where its scales begin in that memory, in bytes, where it has some: right behind its matrices."""
 
     @property
     def matrix(self) -> int:
@@ -115,7 +116,7 @@ def jobs(
     kept: str | None = None,
 ) -> Jobs:
     """The launches that a problem takes: of `relayout`, where the kernel wants copies, and of the kernel itself; then
-    those of the wide form, where there is one, which do nothing where terms hold the factors.
+    that of the wide form, where there is one, which does nothing where terms hold the factors.
 
     Args:
         kernel, config, problem, addresses, wide: as of `Engine.plan`.
@@ -126,25 +127,23 @@ def jobs(
         DtypeError, LaunchError, ProblemError: the kernel, or that of the wide form, does not take the problem.
     """
     checks = wide is not None and kernel.split is not None and problem.k != 0
-    found = _alone(kernel, config, problem, addresses, 0, kept, checks)
+    found = _alone(kernel, config, problem, addresses, kept, checks)
     if wide is None or not checks:
         return found
-    splitting, product = found.jobs
-    fits = found.relayout_bytes
-    others = _alone(wide.kernel, wide.config, problem, addresses, fits + VECTOR_BYTES)
-    product = product._replace(sources=product.sources | {"seen": Source("tickets"), "fits": Source("relayout", fits)})
-    skip = {"skip": Source("relayout", fits)}
-    instead = [job._replace(sources=job.sources | skip) for job in others.jobs]
-    return Jobs((splitting, product, *instead), others.relayout_bytes, found.relaid, found.keeping)
+    (instead,) = _alone(*wide, problem, addresses).jobs
+    fits = Source("relayout", found.relayout_bytes)
+    found.jobs[-1].sources.update(seen=Source("tickets"), fits=fits)
+    instead.sources.update(skip=fits)
+    return Jobs((*found.jobs, instead), found.relayout_bytes + VECTOR_BYTES, found.relaid, found.keeping)
 
 
 def needs(found: Jobs, multiprocessors: int) -> Needs:
     """Memory that the launches take besides the operands."""
-    spaces = [job.kernel.workspace(job.problem, job.config, multiprocessors) for job in found.jobs]
-    tickets = max(space.tickets for space in spaces)
-    if any("seen" in job.sources for job in found.jobs):
-        tickets = max(tickets, SEEN_WORDS)
-    return Needs(max(space.bytes for space in spaces), tickets, found.relayout_bytes)
+    size = tickets = 0
+    for job in found.jobs:
+        space = job.kernel.workspace(job.problem, job.config, multiprocessors)
+        size, tickets = max(size, space.bytes), max(tickets, space.tickets, SEEN_WORDS if "seen" in job.sources else 0)
+    return Needs(size, tickets, found.relayout_bytes)
 
 
 def _alone(
@@ -152,20 +151,19 @@ def _alone(
     config: Config,
     problem: Problem,
     addresses: Addresses,
-    start: int,
     kept: str | None = None,
     checks: bool = False,
 ) -> Jobs:
-    """The launches of a kernel and of what copies for it, to `start` and on in the memory for copies.
+    """The launches of a kernel and of what copies for it.
 
     checks: whether what is seen of elements is looked at.
     """
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
     if not wanted and kernel.split is None:
-        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), start, ())
+        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
     split = kernel.split or Split(problem.dtype, 1)
-    p, layouts, ends = problem, {"A": problem.a, "B": problem.b}, {"relayout": start, "kept": 0}
+    p, layouts, ends = problem, {"A": problem.a, "B": problem.b}, {"relayout": 0, "kept": 0}
     copies = []
     for name, order in wanted.items():
         memory = "kept" if name == kept else "relayout"
@@ -207,14 +205,18 @@ def copying(problem: Problem, copies: Sequence[Copy], looks: bool = False) -> Jo
     looks: whether what it sees of the elements is kept.
     """
     made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))
-    sources: dict[str, Source] = {}
-    for side, copy in zip("ab", made, strict=True):
-        sources |= {f"from_{side}": Source(copy.name), f"to_{side}": Source(copy.memory, copy.shift)}
-        if copy.split.scaled:
-            sources[f"scales_{side}"] = Source(copy.memory, copy.scales)
-        if looks:
-            sources[f"range_{side}"] = copy.seen
-    split = copies[0].split
+    first, second = made
+    sources = {
+        "from_a": Source(first.name),
+        "to_a": Source(first.memory, first.shift),
+        "from_b": Source(second.name),
+        "to_b": Source(second.memory, second.shift),
+    }
+    split = first.split
+    if split.scaled:
+        sources |= {"scales_a": Source(first.memory, first.scales), "scales_b": Source(second.memory, second.scales)}
+    if looks:
+        sources |= {"range_a": first.seen, "range_b": second.seen}
     variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=split.dtype)
     return Job(_KERNEL, _config(split.terms, split.scaled), problem, variant, sources, tuple(made))
 
@@ -228,10 +230,10 @@ def _config(terms: int, scaled: bool) -> Config:
 def numbers(copies: Sequence[Copy]) -> dict[str, int]:
     """What the parameters of `relayout` say of copies, by the names that `arguments` has for it."""
     found: dict[str, int] = {}
-    for side, copy in zip("ab", copies, strict=False):
-        values = copy._asdict()
-        found |= {f"{name}_{side}": int(values[name]) for name in _NUMBERS}
-        found[f"ld_copy_{side}"] = copy.ld
+    for names, copy in zip(_NAMES, copies, strict=False):
+        sizes = copy.lines, copy.length, copy.matrices, copy.across
+        strides = copy.ld_from, copy.matrix_stride, copy.ld, copy.along_k
+        found.update(zip(names, sizes + strides, strict=True))
     return found
 
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -126,11 +127,16 @@ struct Values {
 
 struct Slot {
     enum Kind { POINTER, MAP, SCALAR } kind;
-    size_t offset;
     int source;
+    size_t offset;
     int64_t shift;
-    TensorMap map = {};    // as it was written last: parameters need not lie on the boundary that the driver asks for
-    uint64_t written = 0;  // the map's address; 0 if it was never replaced
+    size_t map = 0;  // its number among the step's
+};
+
+// A tensor map apart from the parameters, which need not lie on the boundary that the driver asks for.
+struct Map {
+    TensorMap map;         // as it was written last
+    uint64_t written = 0;  // its address; 0 if it was never replaced
 };
 
 struct Step {
@@ -140,10 +146,11 @@ struct Step {
     std::vector<char> parameters;
     std::vector<void*> addresses;  // of each parameter in them
     std::vector<Slot> slots;
+    std::vector<Map> maps;
 
     // Writes addresses and scalars of a call into the parameters.
     int fill(const Driver& driver, const Values& values) {
-        for (Slot& slot : slots) {
+        for (const Slot& slot : slots) {
             char* const target = parameters.data() + slot.offset;
             if (slot.kind == Slot::SCALAR) {
                 std::memcpy(target, &values.scalars[slot.source], sizeof(float));
@@ -152,11 +159,11 @@ struct Step {
             const uint64_t value = values.addresses[slot.source] + slot.shift;
             if (slot.kind == Slot::POINTER) {
                 std::memcpy(target, &value, sizeof value);
-            } else if (slot.written != value) {
-                const int status = driver.replace_address(&slot.map, reinterpret_cast<void*>(value));
+            } else if (Map& kept = maps[slot.map]; kept.written != value) {
+                const int status = driver.replace_address(&kept.map, reinterpret_cast<void*>(value));
                 if (status != 0) return status;
-                std::memcpy(target, &slot.map, sizeof slot.map);
-                slot.written = value;
+                std::memcpy(target, &kept.map, sizeof kept.map);
+                kept.written = value;
             }
         }
         return 0;
@@ -188,18 +195,18 @@ bool read_slot(PyObject* tuple, Step& step) {
     const char *kind, *source;
     long long shift;
     if (!PyArg_ParseTuple(tuple, "nssL;a Slot", &offset, &kind, &source, &shift)) return false;
-    const std::string name = source;
+    const std::string_view name = source;
     const auto index = [&](const char* const* names, int count) {
         return int(std::find(names, names + count, name) - names);
     };
-    Slot slot = {Slot::POINTER, size_t(offset), index(ADDRESS_NAMES, ADDRESSES), shift};
+    Slot slot = {Slot::POINTER, index(ADDRESS_NAMES, ADDRESSES), size_t(offset), shift};
     size_t size = sizeof(uint64_t);
     int sources = ADDRESSES;
-    if (kind == std::string("map")) {
+    if (kind == std::string_view("map")) {
         slot.kind = Slot::MAP, size = sizeof(TensorMap);
-    } else if (kind == std::string("scalar")) {
+    } else if (kind == std::string_view("scalar")) {
         slot.kind = Slot::SCALAR, size = sizeof(float), sources = 2, slot.source = index(SCALAR_NAMES, 2);
-    } else if (kind != std::string("pointer")) {
+    } else if (kind != std::string_view("pointer")) {
         return PyErr_Format(PyExc_ValueError, "a slot is a pointer, a map or a scalar, got '%s'", kind), false;
     }
     if (slot.source == sources) return PyErr_Format(PyExc_ValueError, "no %s comes from '%s'", kind, source), false;
@@ -207,7 +214,10 @@ bool read_slot(PyObject* tuple, Step& step) {
         PyErr_Format(PyExc_ValueError, "no %s fits at byte %zd of %zu", kind, offset, step.parameters.size());
         return false;
     }
-    if (slot.kind == Slot::MAP) std::memcpy(&slot.map, step.parameters.data() + offset, sizeof slot.map);
+    if (slot.kind == Slot::MAP) {
+        slot.map = step.maps.size();
+        std::memcpy(&step.maps.emplace_back().map, step.parameters.data() + offset, sizeof(TensorMap));
+    }
     step.slots.push_back(slot);
     return true;
 }
@@ -241,6 +251,7 @@ bool read_step(PyObject* tuple, std::vector<std::unique_ptr<Step>>& steps) {
         }
         step->addresses.push_back(step->parameters.data() + offset);
     }
+    step->slots.reserve(PyTuple_GET_SIZE(slots));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(slots); ++i) {
         if (!read_slot(PyTuple_GET_ITEM(slots, i), *step)) return false;
     }

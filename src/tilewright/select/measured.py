@@ -72,16 +72,17 @@ class Places:
     """Where tabled problems lie among others."""
 
     def __init__(self, problems: list[Sizes]) -> None:
-        self.places = np.array([place(sizes) for sizes in problems])
+        self.places = np.array([place(sizes) for sizes in problems]).T.copy()
+        """Axes x problems: the arithmetic of a pick is along the problems."""
         aligned = np.array([sizes.aligned for sizes in problems])
         self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, sizes in enumerate(problems)}
 
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
-        apart = self.places - place(sizes)
+        apart = self.places - np.array(place(sizes))[:, None]
         apart *= apart
-        found: _Floats = np.sqrt(apart.dot(_ONES))
+        found: _Floats = np.sqrt(_ONES.dot(apart))
         found += self.apart[sizes.aligned]
         return found
 
@@ -120,6 +121,8 @@ class Measured(Places):
             times = times * self._shortened(rows, ~np.isnan(times))
         self.times, self.known, self.inaccurate = times, ~np.isnan(times), ~(accurate | np.isnan(times))
         self._errors, self.usual = self._compared(rows, gpu)
+        self._ranking = np.lexsort((times, self.inaccurate, ~self.known))
+        self._counts = self.known.sum(axis=1).tolist()
         votes, few = self._votes()
         others = [number for number in range(len(numbers)) if number not in few]
         facts = (votes, self._errors, self.known, self.inaccurate)
@@ -183,9 +186,8 @@ class Measured(Places):
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""
-        numbers = np.flatnonzero(self.known[row])
-        order = np.lexsort((self.times[row, numbers], self.inaccurate[row, numbers]))
-        return [int(number) for number in numbers[order]]
+        ranked: list[int] = self._ranking[row, : self._counts[row]].tolist()
+        return ranked
 
     def factors(self) -> dict[str, float]:
         """By kernel, the median of its measured over its predicted times."""

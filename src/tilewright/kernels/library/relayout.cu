@@ -17,7 +17,6 @@
 #include <dependent_launch.cuh>
 
 #include "elements.cuh"
-#include "skipped_launch.cuh"
 #include "term_range.cuh"
 #include "term_scales.cuh"
 
@@ -164,11 +163,10 @@ __device__ __forceinline__ Range move(const Square& square, Element (&staged)[SI
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none. A multiprocessor is to be full of
 // threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers.
 extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1)
-    relayout(Copy first, Copy second, const unsigned* skip) {
+    relayout(Copy first, Copy second) {
     __shared__ Element staged[SIDE][SIDE + 1];
     __shared__ unsigned largest[THREADS / 32];
     __shared__ Range of_warps[THREADS / 32];
-    if (is_skipped(skip)) return;
     wait_for_grid_before();
     let_grid_after_start();  // it starts when the last block here has, so it takes no block's slot
     const int squares_of_first = (first.length + SIDE - 1) / SIDE * ((first.lines + SIDE - 1) / SIDE) * first.matrices;

@@ -26,6 +26,6 @@ KERNEL = Kernel(
     ),
     tile=lambda config: Tile(m=config.SIDE, n=config.SIDE, k=config.SIDE),
     block=lambda config: (config.THREADS, 1, 1),
-    arguments=("copy_a", "copy_b", "skip"),
+    arguments=("copy_a", "copy_b"),
     overlaps=True,
 )
