@@ -60,7 +60,7 @@ def test_the_checker_finds_nothing(name, overrides, change, kept):
     config, (extra, gap) = kernel.config(overrides), WAYS["unaligned rows"]
     tile = kernel.tile(config)
     case = of_size(kernel, "NN", tile.m + extra, tile.n + extra, tile.k + extra, gap)
-    assert findings(kernel, config, case, left=LEFT[name], wide=RELAID, change=change, kept=kept) == []
+    assert findings(kernel, config, case, left=LEFT[name], wide=SPLIT_K, change=change, kept=kept) == []
 
 
 def copied(step):
@@ -71,7 +71,7 @@ def test_launches_that_a_kept_copy_leaves():
     """Of a kernel of terms, splitting of the other factor; of one that copies, none where it copies that factor alone.
     The wide form copies what it wants."""
     kernel = find("gemm_bf16x6")
-    plans = [ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), wide=RELAID, kept=kept) for kept in (None, "B")]
+    plans = [ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), wide=SPLIT_K, kept=kept) for kept in (None, "B")]
     assert [len(plan.steps) for plan in plans] == [4, 4]
     assert [copied(plan.steps[0]) for plan in plans] == [{"A", "B"}, {"A"}]
     assert [copied(plan.steps[2]) for plan in plans] == [{"A", "B"}] * 2
