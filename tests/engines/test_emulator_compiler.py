@@ -12,7 +12,8 @@ import pytest
 from emulator_helpers import launch
 
 from tilewright.engines.emulator import compiler
-from tilewright.engines.emulator.compiler import compile_kernel, compile_runtime
+from tilewright.engines.emulator.compiler import CHECKED, FAST, compile_kernel, compile_runtime
+from tilewright.engines.emulator.counting import COUNTED
 from tilewright.engines.emulator.engine import EmulatorEngine
 from tilewright.engines.emulator.program import worker_count
 from tilewright.engines.host_compiler import find_compiler
@@ -197,6 +198,30 @@ def test_a_damaged_kernel_is_compiled_anew(fresh_cache):
     kernel.write_bytes(whole[: len(whole) // 2])
     run(3)
     assert kernel.read_bytes() == whole
+
+
+@pytest.mark.parametrize("build", [FAST, CHECKED, COUNTED], ids=["fast", "checked", "counted"])
+def test_what_all_kernels_begin_with_is_parsed_once(build, fresh_cache, monkeypatch):
+    if find_compiler().is_clang:
+        pytest.skip("Clang is given the text")
+    monkeypatch.setattr(compiler, "_GCC_ONLY", ("-Winvalid-pch", "-Werror=invalid-pch"))  # said of one it cannot use
+    kernels = {compile_kernel(SOURCE, "kernel", {"VALUE": value}, build) for value in (13, 14)}
+    assert len(kernels) == 2
+    (parsed,) = fresh_cache.rglob("prelude-*")
+    compiler._parsed.cache_clear()
+    compile_kernel(SOURCE, "kernel", {"VALUE": 15}, build)
+    assert list(fresh_cache.rglob("prelude-*")) == [parsed]
+
+
+def test_a_parsed_beginning_that_is_gone_or_of_another_compiler_is_no_obstacle(fresh_cache):
+    if find_compiler().is_clang:
+        pytest.skip("Clang is given the text")
+    run(16)
+    (parsed,) = fresh_cache.rglob("prelude-*")
+    parsed.write_bytes(b"gpch.of something else")
+    run(17)
+    parsed.unlink()
+    run(18)
 
 
 def test_a_damaged_runtime_is_compiled_anew(monkeypatch, tmp_path):

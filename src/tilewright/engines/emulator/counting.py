@@ -19,9 +19,7 @@ from tilewright.kernels.spec import Config, Kernel, scale_count
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem, Scalars
 
-_RUNTIME = Path(__file__).parent / "runtime"
-
-COUNTED = Build(("-include", str(_RUNTIME / "counted_float.hpp")))
+COUNTED = Build((), ahead=("counted_float.hpp",))
 """Kernels whose floats count the operations on them."""
 
 
