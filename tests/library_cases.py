@@ -59,10 +59,10 @@ class Kind(NamedTuple):
 
 
 def kinds(kernel, overrides):
-    """Kinds of problems for one config of a kernel: four without an epilogue, and two with one where it takes some.
+    """Four kinds of problems for one config of a kernel: two without an epilogue, and two with one where it takes some.
 
-    Few, since each is compiled. Every order, element type and alignment is among the four; which comes with which, and
-    which epilogue with what, is drawn for each config anew.
+    Few, since each is compiled. Every order, element type and alignment is among them, and a bias of either side; which
+    comes with which, and with which activation, is drawn for each config anew.
     """
     takes = kernel.takes
     random = Random(f"{kernel.name} {overrides}")
@@ -71,16 +71,13 @@ def kinds(kernel, overrides):
         shuffled = random.sample(values, len(values))
         return random.sample([shuffled[i % len(values)] for i in range(count)], count)
 
-    def arranged(*epilogues):
-        count = len(epilogues)
-        types = map(Arithmetic, turns(takes.factors, count), turns(takes.results, count))
-        aligned = turns((True,) if takes.aligned else (True, False), count)
-        return list(map(Kind, turns(takes.layouts, count), types, aligned, epilogues))
-
-    plain = arranged(*[Epilogue()] * 4)
-    if not takes.epilogue:
-        return plain
-    return plain + arranged(*map(Epilogue, ("row", "column"), random.sample((None, *ACTIVATIONS), 2)))
+    epilogues = [Epilogue()] * 4
+    if takes.epilogue:
+        epilogues[2:] = map(Epilogue, ("row", "column"), random.sample((None, *ACTIVATIONS), 2))
+        random.shuffle(epilogues)
+    types = map(Arithmetic, turns(takes.factors, 4), turns(takes.results, 4))
+    aligned = turns((True,) if takes.aligned else (True, False), 4)
+    return list(map(Kind, turns(takes.layouts, 4), types, aligned, epilogues))
 
 
 @st.composite

@@ -74,10 +74,17 @@ def test_bench_verifies_and_writes_records(tilewright, tmp_path):
     assert run["environment"]["engine"] == "emulator"
 
 
-def test_bench_runs_the_whole_ladder_and_a_suite(tilewright):
-    status, out, _ = tilewright("bench", "--suite", "tiny", "--suite", "tiny", "--shape", "9", "--engine", "emulator")
+def test_bench_runs_the_whole_ladder(tilewright):
+    status, out, _ = tilewright("bench", "--shape", "9", "--engine", "emulator")
     assert status == 0
-    assert out.count(" ok ") == (6 + 1) * len(KERNELS), "a suite that is named twice runs once"
+    assert out.count(" ok ") == len(KERNELS)
+
+
+def test_bench_runs_a_suite(tilewright):
+    arguments = ("--suite", "tiny", "--suite", "tiny", "--shape", "9", "--engine", "emulator")
+    status, out, _ = tilewright("bench", "naive", "vectorized", *arguments)
+    assert status == 0
+    assert out.count(" ok ") == (6 + 1) * 2, "a suite that is named twice runs once"
 
 
 def test_rungs_that_take_no_float32_run_in_their_own_type(tilewright, tmp_path):

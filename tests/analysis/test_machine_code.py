@@ -29,15 +29,14 @@ def code_of(name, arch=HOPPER, edges=False, **overrides):
 
 @pytest.mark.parametrize("kernel", LADDER, ids=lambda kernel: kernel.name)
 def test_every_rung_has_a_main_loop_and_known_instructions(kernel):
-    for edges in (False, True) if kernel.source.parent.name == "ladder" else (True,):
-        code = code_of(kernel.name, edges=edges)
-        tensor, plain = multiply_adds(code.main_loop)
-        warpgroups = any(instruction.name == "HGMMA" for instruction in code.main_loop)
-        assert (tensor or plain) >= (4 if warpgroups else 16), "unrolled"
-        assert len(code.main_loop) < len(code.instructions)
-        assert OTHER not in count(code.instructions)
-        assert code.instructions[-1].opcode != "NOP"
-        assert code.report.registers
+    code = code_of(kernel.name, edges=kernel.source.parent.name != "ladder" or kernel.rung % 2 == 0)
+    tensor, plain = multiply_adds(code.main_loop)
+    warpgroups = any(instruction.name == "HGMMA" for instruction in code.main_loop)
+    assert (tensor or plain) >= (4 if warpgroups else 16), "unrolled"
+    assert len(code.main_loop) < len(code.instructions)
+    assert OTHER not in count(code.instructions)
+    assert code.instructions[-1].opcode != "NOP"
+    assert code.report.registers
 
 
 @pytest.mark.parametrize("capability", COMPUTE_CAPABILITIES)
