@@ -87,7 +87,8 @@ def cases(draw, kernel, among, sizes=SIZES, depths=DEPTHS):
     m, n, k = (draw(st.sampled_from(of)) for of in (sizes, sizes, depths))
     batch = draw(st.sampled_from((1, 1, 2, 3))) if takes.batches else 1
     layout, arithmetic, aligned, epilogue = draw(st.sampled_from(among))
-    offset = 0 if aligned else draw(st.sampled_from((0, 1)))
+    # The smallest case has the first value: one row is unaligned by its offset alone.
+    offset = 0 if aligned else draw(st.sampled_from((1, 0)))
 
     def operand(order, rows, cols, may_serve_all):
         length = cols if order == "row" else rows

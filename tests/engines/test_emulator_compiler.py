@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -201,10 +202,10 @@ def test_a_damaged_kernel_is_compiled_anew(fresh_cache):
 
 
 @pytest.mark.parametrize("build", [FAST, CHECKED, COUNTED], ids=["fast", "checked", "counted"])
-def test_what_all_kernels_begin_with_is_parsed_once(build, fresh_cache, monkeypatch):
+def test_what_all_kernels_begin_with_is_parsed_once(build, fresh_cache):
     if find_compiler().is_clang:
         pytest.skip("Clang is given the text")
-    monkeypatch.setattr(compiler, "_GCC_ONLY", ("-Winvalid-pch", "-Werror=invalid-pch"))  # said of one it cannot use
+    build = replace(build, gcc_only=(*build.gcc_only, "-Werror=invalid-pch"))  # said of one that it cannot use
     kernels = {compile_kernel(SOURCE, "kernel", {"VALUE": value}, build) for value in (13, 14)}
     assert len(kernels) == 2
     (parsed,) = fresh_cache.rglob("prelude-*")
