@@ -54,11 +54,16 @@ def test_merged_accesses_are_counted_as_the_gpu_makes_them_and_it_says_so():
     assert not any("merges" in note for note in explained("vectorized").notes), "its source has vectors already"
 
 
-def test_without_a_disassembler_it_says_that_merging_is_not_known(monkeypatch):
+@pytest.fixture
+def no_disassembler(monkeypatch):
     def missing(code):
         raise EngineUnavailableError("no nvdisasm")
 
     monkeypatch.setattr(disassembler, "disassemble", missing)
+
+
+@pytest.mark.usefixtures("no_disassembler")
+def test_without_a_disassembler_it_says_that_merging_is_not_known():
     one = explained("shared_tiled", "64")
     loads = one.traffic.groups["shared_load"]
     assert loads.requests == loads.written_requests
@@ -66,6 +71,7 @@ def test_without_a_disassembler_it_says_that_merging_is_not_known(monkeypatch):
     assert any("as the source makes them" in note and "no nvdisasm" in note for note in one.notes)
 
 
+@pytest.mark.usefixtures("no_disassembler")  # it takes half a second a GPU
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_every_gpu_has_an_occupancy(gpu):
     one = explained("warptiled", "128", gpu=gpu)

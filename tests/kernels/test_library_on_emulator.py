@@ -11,7 +11,7 @@ from library_cases import DEPTHS, Case, cases, check, check_specials, findings, 
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config
-from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Layout, Problem, Scalars
+from tilewright.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.tuning.space import distinct
 
 ENGINE = EmulatorEngine()
