@@ -1,9 +1,14 @@
 """GPUs: their peaks against what NVIDIA publishes, and how their drivers' names are read."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tilewright.errors import GpuNotFoundError
 from tilewright.gpus import COMPUTE_CAPABILITIES, GPUS, MULTIPROCESSORS, find_gpu, gpu_named
+
+RECORDS = Path(__file__).parents[1] / "results"
 
 PUBLISHED_TFLOPS = {
     "V100": 15.7,
@@ -16,6 +21,9 @@ PUBLISHED_TFLOPS = {
     "L4": 30.3,
     "L40S": 91.6,
     "RTX 4090": 82.6,
+    "RTX 5060": 19.2,
+    "RTX 5070": 30.9,
+    "RTX 5080": 56.3,
     "RTX 5090": 104.8,
     "H100 PCIe": 51,
     "H100": 67,
@@ -49,6 +57,7 @@ def test_a_block_can_have_all_of_a_multiprocessors_shared_memory_but_the_systems
         ("NVIDIA RTX A6000", (8, 6), "RTX A6000"),
         ("NVIDIA GeForce RTX 3060", (8, 6), "RTX 3060"),
         ("NVIDIA GeForce RTX 4090", (8, 9), "RTX 4090"),
+        ("NVIDIA GeForce RTX 5060", (12, 0), "RTX 5060"),
         ("Tesla T4", (7, 5), "T4"),
         ("Tesla V100-SXM2-16GB", (7, 0), "V100"),
     ],
@@ -79,6 +88,9 @@ PUBLISHED_LIMITS = {
     "L4": (1536, 24, 100, 128, 99),
     "L40S": (1536, 24, 100, 128, 99),
     "RTX 4090": (1536, 24, 100, 128, 99),
+    "RTX 5060": (1536, 24, 100, 128, 99),
+    "RTX 5070": (1536, 24, 100, 128, 99),
+    "RTX 5080": (1536, 24, 100, 128, 99),
     "RTX 5090": (1536, 24, 100, 128, 99),
     "H100 PCIe": (2048, 32, 228, 128, 227),
     "H100": (2048, 32, 228, 128, 227),
@@ -100,11 +112,14 @@ PUBLISHED_PRODUCTS = {
     "L4": (58, 300, 48),
     "L40S": (142, 864, 96),
     "RTX 4090": (128, 1008, 72),
+    "RTX 5060": (30, 448, 32),
+    "RTX 5070": (48, 672, 48),
+    "RTX 5080": (84, 960, 64),
     "RTX 5090": (170, 1792, 96),
     "H100 PCIe": (114, 2000, 50),
     "H100": (132, 3350, 50),
-    "H200": (132, 4800, 50),
-    "GH200": (132, 4000, 50),
+    "H200": (132, 4800, 60),
+    "GH200": (132, 4000, 60),
     "B200": (148, 8000, 126),
 }
 
@@ -133,6 +148,7 @@ def test_limits_are_the_published_ones(gpu):
         ("H200", "float16", 989),
         ("H200", "tf32", 495),
         ("B200", "bfloat16", 2250),
+        ("RTX 5070", "float16", 61.7),
         ("RTX 5090", "float16", 210),
         ("H200", "float32", 67),
         ("V100", "tf32", 15.7),
@@ -172,3 +188,8 @@ def test_products_of_terms_are_made_of_several():
     gpu = gpu_named("H200")
     assert gpu.peak_tflops("fp16x3") == pytest.approx(gpu.peak_tflops("float16") / 3, rel=0.01)
     assert gpu.peak_tflops("bf16x6") == pytest.approx(gpu.peak_tflops("bfloat16") / 6, rel=0.01)
+
+
+def test_the_l2_of_the_records_gpu_is_what_its_driver_reports():
+    gpu = json.loads((RECORDS / "h200" / "ladder.json").read_text())["environment"]["gpu"]
+    assert find_gpu(gpu["name"], (9, 0)).l2_bytes == gpu["l2_bytes"]

@@ -1,7 +1,7 @@
 """What a GPU can hold, by compute capability, and what it can do, by product. Pure data.
 
 Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; NVIDIA's data sheets and
-architecture white papers of each product.
+architecture white papers of each product. Where another source is used, the line says which.
 """
 
 import re
@@ -40,6 +40,9 @@ COMPUTE_CAPABILITIES: dict[tuple[int, int], Limits] = {
     (12, 0): Limits("sm_120a", 99 * 1024),
 }
 
+OLDEST = min(COMPUTE_CAPABILITIES)
+"""The oldest compute capability that kernels are compiled for."""
+
 
 def capability_of(text: str) -> tuple[int, int]:
     """A compute capability from text, as records have it: '9.0'.
@@ -61,7 +64,8 @@ def limits(capability: tuple[int, int]) -> Limits:
         return COMPUTE_CAPABILITIES[capability]
     older = [known for known in COMPUTE_CAPABILITIES if known < capability]
     if not older:
-        raise LookupError(f"compute capability {capability[0]}.{capability[1]} is older than 7.5, the oldest supported")
+        asked, oldest = (f"{major}.{minor}" for major, minor in (capability, OLDEST))
+        raise LookupError(f"compute capability {asked} is older than {oldest}, the oldest supported")
     known = COMPUTE_CAPABILITIES[max(older)]
     return Limits(f"sm_{capability[0]}{capability[1]}", known.shared_per_block)
 
@@ -167,9 +171,15 @@ GPUS: tuple[Gpu, ...] = (
     Gpu("RTX 4090", (8, 9), 128, 2520, 1008, 72 * _MB, 2560, r"GeForce RTX 4090"),
     Gpu("H100 PCIe", (9, 0), 114, 1755, 2000, 50 * _MB, 2280, r"H100 PCIe"),
     Gpu("H100", (9, 0), 132, 1980, 3350, 50 * _MB, 2640, r"H100( 80GB HBM3| SXM.*)?"),
-    Gpu("H200", (9, 0), 132, 1980, 4800, 50 * _MB, 2640, r"H200( NVL)?"),
-    Gpu("GH200", (9, 0), 132, 1980, 4000, 50 * _MB, 2640, r"GH200.*"),
+    # L2 as the driver reports it (62914560 bytes): that of the white paper's full GH100, with six stacks of memory.
+    Gpu("H200", (9, 0), 132, 1980, 4800, 60 * _MB, 2640, r"H200( NVL)?"),
+    # L2 of the full GH100: it has six stacks too, the H100 five.
+    Gpu("GH200", (9, 0), 132, 1980, 4000, 60 * _MB, 2640, r"GH200.*"),
     Gpu("B200", (10, 0), 148, 1965, 8000, 126 * _MB, 2960, r"B200"),
+    # NVIDIA RTX Blackwell GPU Architecture, and the product pages; the L2 of the RTX 5060 is that of its chip, GB206.
+    Gpu("RTX 5060", (12, 0), 30, 2497, 448, 32 * _MB, 600, r"GeForce RTX 5060"),
+    Gpu("RTX 5070", (12, 0), 48, 2512, 672, 48 * _MB, 960, r"GeForce RTX 5070"),
+    Gpu("RTX 5080", (12, 0), 84, 2617, 960, 64 * _MB, 1680, r"GeForce RTX 5080"),
     Gpu("RTX 5090", (12, 0), 170, 2407, 1792, 96 * _MB, 3400, r"GeForce RTX 5090"),
 )
 

@@ -26,7 +26,7 @@ from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.engines.base import CompileReport
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import EngineUnavailableError
-from tilewright.gpus import COMPUTE_CAPABILITIES, Gpu, limits
+from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem, Scalars
@@ -144,13 +144,13 @@ def explain(
     notes = []
     kernel.check(problem)
     capability = gpu.capability
-    oldest = min(COMPUTE_CAPABILITIES)
-    if capability < oldest and kernel.runs_on(oldest, problem.dtype):
+    if capability < OLDEST and kernel.runs_on(OLDEST, problem.dtype):
+        oldest = f"{OLDEST[0]}.{OLDEST[1]}"
         notes.append(
-            f"registers are those of code for compute capability {oldest[0]}.{oldest[1]}: the compiler makes none for "
-            f"{capability[0]}.{capability[1]} any more"
+            f"{gpu.name} has compute capability {capability[0]}.{capability[1]}: kernels run on {oldest} and newer. "
+            f"Registers are those of code for {oldest}"
         )
-        capability = oldest
+        capability = OLDEST
     kernel.check_capability(capability, problem.dtype)
     arch = limits(capability).arch
     variant = kernel.variant(as_read(kernel, config, problem), config)
