@@ -25,6 +25,7 @@ VIOLATIONS = {
         ({"BM": 32, "BN": 128}, "BM*BK must be a multiple of threads"),
         ({"BM": 128, "BN": 32}, "BN*BK must be a multiple of threads"),
         ({"BK": 128}, "the tiles of A and B must take at most 49152 bytes"),
+        ({"SPREAD": 2}, "SPREAD must be 0 or 1"),
     ],
     "thread_tiled_2d": [
         ({"TM": 7}, "BM must be a multiple of TM"),

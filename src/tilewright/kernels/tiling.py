@@ -116,10 +116,17 @@ DIVIDES = (
 )
 """The threads' tiles cover the block's, and there are not too many of them."""
 
-SHARED_FITS = Constraint(
-    lambda c: shared_tiles_bytes(c, c.get("PAD", 0)) <= STATIC_SHARED_LIMIT,
-    "the tiles of A and B must take at most 49152 bytes, a block's static shared memory",
+_FITS = "the tiles of A and B must take at most 49152 bytes, a block's static shared memory"
+
+SHARED_FITS = Constraint(lambda c: shared_tiles_bytes(c, c.get("PAD", 0)) <= STATIC_SHARED_LIMIT, _FITS)
+
+PADDED_ROWS = Parameter("PAD", 0, (0, 1), "unused columns added to the rows of both tiles in shared memory", least=0)
+"""Of rungs whose tiles of A and of B both lie row by row."""
+
+PADDED_ROWS_FIT = Constraint(
+    lambda c: shared_tiles_bytes(c, c.PAD) + FLOAT_BYTES * c.BM * c.PAD <= STATIC_SHARED_LIMIT, _FITS
 )
+"""The same where PAD is added to the rows of both tiles."""
 
 FRAGMENTS_OF_FOURS = (
     Constraint(lambda c: c.TM % 4 == 0, "TM must be a multiple of 4: fragments are read as float4s"),

@@ -10,15 +10,17 @@ constexpr int THREADS = BM / TM * (BN / TN);
 extern "C" __global__ void __launch_bounds__(THREADS)
     thread_tiled_1d(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
                     float* C, int ldc) {
-    __shared__ float As[BM][BK];
-    __shared__ float Bs[BK][BN];
+    __shared__ float As[BM][BK + PAD];
+    __shared__ float Bs[BK][BN + PAD];
 
     const int tiles_n = (N + BN - 1) / BN;
     const int tile_row = blockIdx.x / tiles_n * BM;
     const int tile_col = blockIdx.x % tiles_n * BN;
-    // A thread's rows are neighbours. Its columns lie BN / TN apart, so that the lanes of a warp read neighbouring banks.
+    // A thread's rows are neighbours. Its columns lie BN / TN apart, so that the lanes of a warp read neighbouring banks;
+    // without SPREAD they are neighbours too.
+    constexpr int COL_STEP = SPREAD ? BN / TN : 1;
     const int thread_row = threadIdx.x / (BN / TN) * TM;
-    const int thread_col = threadIdx.x % (BN / TN);
+    const int thread_col = threadIdx.x % (BN / TN) * (SPREAD ? 1 : TN);
 
     const float* A_tile = at(A, lda, tile_row, 0);
     const float* B_tile = at(B, ldb, 0, tile_col);
@@ -39,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int k = 0; k < BK; ++k) {
 #pragma unroll
             for (int j = 0; j < TN; ++j) {
-                const float b = Bs[k][thread_col + j * (BN / TN)];
+                const float b = Bs[k][thread_col + j * COL_STEP];
 #pragma unroll
                 for (int i = 0; i < TM; ++i) sums[i][j] += As[thread_row + i][k] * b;
             }
@@ -50,8 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int j = 0; j < TN; ++j) {
-            store(C, ldc, M, N, tile_row + thread_row + i, tile_col + thread_col + j * (BN / TN), alpha, sums[i][j],
-                  beta);
+            store(C, ldc, M, N, tile_row + thread_row + i, tile_col + thread_col + j * COL_STEP, alpha, sums[i][j], beta);
         }
     }
 }

@@ -10,8 +10,8 @@ constexpr int THREADS = BM / TM * (BN / TN);
 extern "C" __global__ void __launch_bounds__(THREADS)
     thread_tiled_2d(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
                     float* C, int ldc) {
-    __shared__ float As[BM][BK];
-    __shared__ float Bs[BK][BN];
+    __shared__ float As[BM][BK + PAD];
+    __shared__ float Bs[BK][BN + PAD];
 
     const int tiles_n = (N + BN - 1) / BN;
     const int tile_row = blockIdx.x / tiles_n * BM;
