@@ -1,4 +1,4 @@
-"""Every command that a block of code in the README or in docs/ prints works: at a small size, on the emulator."""
+"""Every command that the README or docs/ print works: at a small size, on the emulator."""
 
 import re
 import shlex
@@ -14,20 +14,32 @@ from tilewright.tables import store
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+RUNGS = sorted(ROOT.glob("docs/worklog/[0-9]*.md"))
+# Pages of rungs print the same commands: all of one are run, of the others those that mark an exercise with a config.
+WHOLE = [*PAGES, ROOT / "docs/worklog/README.md", ROOT / "docs/worklog/sources.md", RUNGS[0]]
+INCOMPLETE = ("KERNEL", "<name>", "...", "MxNxK", "run.json")
 
 SHAPE = "32x16x24"
 BATCH = "2"
 
 
-def commands():
-    """The arguments of each command, without prompt and comment."""
-    found = {}
+def printed():
+    """Each line of a block of code, and each piece of code in a sentence, that runs the command."""
     for page in PAGES:
         for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
             if language in ("", "sh"):
-                for line in re.findall(r"^(?:\$ )?tilewright (.*)$", block, re.MULTILINE):
-                    found[tuple(shlex.split(line, comments=True))] = None
-    return list(found)
+                yield from re.findall(r"^(?:\$ )?tilewright (.*)$", block, re.MULTILINE)
+    for page in dict.fromkeys((*WHOLE, *RUNGS)):
+        words = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for code in re.findall(r"`(tilewright [^`]*)`", words):
+            complete = " " in code.removeprefix("tilewright ") and not any(word in code for word in INCOMPLETE)
+            if complete and (page in WHOLE or ("check" in code and "--config" in code)):
+                yield from (one.removeprefix("tilewright ") for one in code.split(" && "))
+
+
+def commands():
+    """The arguments of each command, without prompt and comment."""
+    return list(dict.fromkeys(tuple(shlex.split(line, comments=True)) for line in printed()))
 
 
 def small(arguments):

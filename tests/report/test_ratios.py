@@ -8,7 +8,8 @@ import pytest
 from tilewright.errors import RecordsError
 from tilewright.report import ratios
 
-PAGES = ("README.md", "docs/performance.md", "docs/tuning.md", *(f"docs/worklog/{n:02}_*.md" for n in range(1, 24)))
+WORKLOG = (*(f"docs/worklog/{n:02}_*.md" for n in range(1, 24)), "docs/worklog/sources.md")
+PAGES = ("README.md", "docs/performance.md", "docs/tuning.md", *WORKLOG)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ import pytest
 
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
-from tilewright.kernels import LADDER, find
+from tilewright.kernels import LADDER, find, resolve
+from tilewright.report import published
+from tilewright.report.figures import quantisation
 from tilewright.report.worklog import __main__ as command
-from tilewright.report.worklog import counted, errors, pages, template
+from tilewright.report.worklog import accesses, counted, errors, pages, sources, template
 from tilewright.report.worklog.counted import Counted, Group
 from tilewright.report.worklog.facts import RECORDS, Facts, problem_of
 from tilewright.report.worklog.metrics import METRICS
@@ -242,7 +244,7 @@ def test_a_file_of_errors_that_is_none_is_an_error(tmp_path):
 def checkout(tmp_path, monkeypatch, request):
     """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
     root = request.config.rootpath
-    for path in (pages.TEXTS, *RECORDS, command.COUNTS, command.ERRORS):
+    for path in (pages.TEXTS, *RECORDS, command.COUNTS, command.ERRORS, command.SOURCES):
         copy = tmp_path / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (root / path).is_dir() else shutil.copy)(root / path, copy)
@@ -253,17 +255,26 @@ def checkout(tmp_path, monkeypatch, request):
 @pytest.fixture
 def worklog(checkout):
     samples = errors.Errors(errors.load(command.ERRORS))
-    return pages.Worklog(Facts(Facts.load_runs(), counted.load(command.COUNTS)), samples)
+    facts = Facts(Facts.load_runs(), counted.load(command.COUNTS))
+    return pages.Worklog(facts, samples, sources.load(command.SOURCES))
 
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
     made = dict(worklog.pages())
-    assert len(made) == len(LADDER) + 1
+    assert len(made) == len(LADDER) + 2
     for path, text in made.items():
         assert (checkout / path).read_text() == text, f"{path} is out of date: run make docs"
 
 
-@pytest.mark.parametrize(("name", "kind"), [("naive", "coalescing"), ("vectorized", "banks"), ("warptiled", "tiling")])
+FIGURES = [
+    ("naive", "coalescing"),
+    ("vectorized", "banks"),
+    ("warptiled", "tiling"),
+    ("thread_tiled_2d", "quantisation"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), FIGURES)
 def test_committed_figures_are_what_the_kernels_do(checkout, worklog, name, kind):
     path = pages.FIGURES / pages.figure_name(find(name), kind)
     assert (checkout / path).read_text() == worklog.figure(find(name), kind), f"{path} is out of date: run make docs"
@@ -292,6 +303,34 @@ def test_the_committed_counts_are_those_of_the_kernels(request, monkeypatch, nam
         committed.ffma,
         committed.requested_bytes,
     ), "results/emulator/counts.json is out of date: run make docs"
+
+
+def test_the_committed_counts_of_sources_are_those_of_the_kernels(request):
+    committed = sources.load(request.config.rootpath / command.SOURCES)
+    assert accesses.all_counted() == committed.accesses, f"{command.SOURCES} is out of date: run make docs"
+    assert [(one.kernel, one.config) for one in committed.sweep] == [
+        (kernel.name, config) for kernel, config in sources.swept()
+    ]
+    versions = [resolve(version.preset) for version in published.FASTCUDA]
+    assert [(one.kernel, one.config) for one in committed.presets] == [
+        (kernel.name, kernel.config(preset)) for kernel, preset in versions
+    ]
+
+
+def test_a_file_of_counts_of_sources_that_is_none_is_an_error(tmp_path):
+    (tmp_path / "sources.json").write_text("[]")
+    with pytest.raises(RecordsError, match="is not a file of counts of sources"):
+        sources.load(tmp_path / "sources.json")
+    with pytest.raises(RecordsError, match=r"cannot read the counts in .*none.json"):
+        sources.load(tmp_path / "none.json")
+
+
+def test_shares_of_tiles_and_waves():
+    """One row and column more than a tile makes four tiles; one tile more than a wave makes two waves."""
+    assert quantisation.of_tiles(128, 128) == 1
+    assert quantisation.of_tiles(129, 128) == pytest.approx(129**2 / 256**2)
+    assert quantisation.of_waves(256, 128, 4) == 1
+    assert quantisation.of_waves(384, 128, 4) == pytest.approx(9 / 12)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("split", "errors"), ("promoted", "errors"), ("promoted", "promotion")])
@@ -330,11 +369,12 @@ def test_every_page_has_its_parts(request, name):
     text = (request.config.rootpath / pages.TEXTS / name).read_text()
     heads = re.findall(r"^## (.*)", text, re.MULTILINE)
     assert heads[0] == "The idea"
-    assert heads[-3:] == ["The counter", "On a real GPU", "What limits it now"]
+    assert heads[-4:] == ["The counter", "On a real GPU", "What limits it now", "Exercise"]
+    assert "{{mark" in text.partition("## Exercise")[2]
     assert "{{figure" in text and "{{limits}}" in text and "{{measured" in text and "{{counters" in text
 
 
-@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX])
+@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX, pages.SOURCES])
 def test_no_measured_or_counted_number_is_typed_by_hand(request, name):
     words = re.sub(r"\{\{.*?\}\}", "", (request.config.rootpath / pages.TEXTS / name).read_text(), flags=re.DOTALL)
     assert not re.findall(r"\d[.,]\d|\d ?%|\d ?[GT]FLOP", words)
@@ -358,11 +398,14 @@ def test_the_command_writes_everything(checkout, monkeypatch):
     monkeypatch.setattr(command, "counted", lambda kernel, config, problem: committed[kernel.name])
     samples = errors.load(command.ERRORS)
     monkeypatch.setattr(errors, "all_sampled", lambda: iter(samples))
+    of_sources = sources.load(command.SOURCES)
+    monkeypatch.setattr(sources, "all_counted", lambda: of_sources)
     monkeypatch.setattr(pages.Worklog, "figure", lambda self, kernel, kind: f"<svg>{kernel.name} {kind}</svg>")
     shutil.rmtree(pages.FOLDER / "figures", ignore_errors=True)
     assert command.main() == 0
     assert counted.load(command.COUNTS) == committed
     assert errors.load(command.ERRORS) == samples
+    assert sources.load(command.SOURCES) == of_sources
     assert (pages.FIGURES / "10_warptiled_tiling.svg").read_text() == "<svg>warptiled tiling</svg>"
     assert (pages.FOLDER / "17_skinny.md").read_text() == (checkout / pages.FOLDER / "17_skinny.md").read_text()
 

@@ -1,8 +1,74 @@
-"""What the worklogs that the ladder follows published: GFLOP/s in fp32 by rung, 0 being cuBLAS. Pure data.
+"""What the sources that the ladder follows published. Pure data; speeds are GFLOP/s, by rung, 0 being cuBLAS.
 
 A6000 (4092x4092x4092): "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", 2022.
 GH200 (4096x4096x4096): notes that repeat that worklog, 2025. It holds the same Hopper chip as the H200 for fp32.
+RTX 3060: "WorkLog: Optimizing GEMM", by m x n x k; the fastest of 10 runs after a warm-up.
+FastCuda: the FastCuda GEMM guide, which gives versions and tiles.
 """
+
+from typing import NamedTuple
 
 A6000 = {0: 23249.6, 1: 309.0, 2: 1986.5, 3: 2980.3, 4: 8474.7, 5: 15971.7, 6: 18237.3, 9: 19721.0, 10: 21779.3}
 GH200 = {0: 50058.0, 1: 502.5, 2: 6352.2, 3: 9174.1, 4: 17040.9, 5: 25933.0, 6: 31420.8, 10: 41496.0}
+
+SGEMM_CUDA_ON_H200 = {
+    0: 51300.0,
+    1: 499.0,
+    2: 6252.0,
+    3: 9108.0,
+    4: 16964.0,
+    5: 25876.0,
+    6: 31371.0,
+    9: 31196.0,
+    10: 36334.0,
+    12: 20276.0,
+}
+"""The public code of the first worklog at 4096x4096x4096, built with nvcc 13.0 and measured on one H200, 2026-11-20."""
+
+RTX3060 = {
+    "8192x8192x4096": {0: 5538.0, 1: 692.4, 3: 946.5, 4: 1583.3, 5: 2783.6},
+    "4096x4096x8192": {0: 7910.0, 1: 682.7, 3: 944.0, 4: 1578.4, 5: 2777.5},
+}
+
+CUBLAS_ON_A6000 = {
+    128: "32x32, sliced along k",
+    256: "64x32, sliced along k, then a second kernel that adds up the slices (split-K)",
+    512: "32x32, sliced along k",
+    1024: "128x64",
+    2048: "128x64",
+    4096: "128x64",
+}
+"""Tiles of the kernel that cuBLAS ran for a square product of each size, as the first worklog reports them."""
+
+
+class Version(NamedTuple):
+    """A version of FastCuda's kernel, and the preset that has its tiles here."""
+
+    name: str
+    preset: str
+    adds: str
+    needs: str
+
+
+FASTCUDA = (
+    Version("V1", "naive:fastcuda_v1", "blocks of 16x16, x along columns", "any GPU"),
+    Version("V2", "shared_tiled:fastcuda_v2", "32x32 tiles in shared memory, padded by a column", "any GPU"),
+    Version(
+        "V3", "vectorized:fastcuda_v3", "registers for 4x4 results a thread, float4; tiles 64x64, 16 deep", "any GPU"
+    ),
+    Version(
+        "V4",
+        "double_buffered:fastcuda_v4",
+        "warp tiles, two buffers, prefetch; 8x8 a thread, tiles 128x128, 8 deep",
+        "any GPU",
+    ),
+    Version(
+        "V5", "wmma_tf32:fastcuda_v5", "tensor cores in TF32; 4 warps, tiles 64x64, 8 deep", "compute capability 8.0"
+    ),
+    Version(
+        "V6",
+        "wmma_f16:fastcuda_v6",
+        "tensor cores in FP16, sums in FP32; 4 warps, tiles 64x64, 16 deep",
+        "compute capability 7.0",
+    ),
+)

@@ -9,13 +9,14 @@ from pathlib import Path
 from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
 from tilewright.kernels import LADDER
-from tilewright.report.worklog import errors
+from tilewright.report.worklog import errors, sources
 from tilewright.report.worklog.counted import counted, save
 from tilewright.report.worklog.facts import Facts, problem_of
 from tilewright.report.worklog.pages import Worklog
 
 COUNTS = Path("results/emulator/counts.json")
 ERRORS = Path("results/emulator/errors.json")
+SOURCES = Path("results/emulator/sources.json")
 
 
 def main() -> int:
@@ -27,7 +28,9 @@ def main() -> int:
         save(COUNTS, counts)
         samples = list(errors.all_sampled())
         errors.save(ERRORS, samples)
-        worklog = Worklog(Facts(runs, {one.kernel: one for one in counts}), errors.Errors(samples))
+        of_sources = sources.all_counted()
+        sources.save(SOURCES, of_sources)
+        worklog = Worklog(Facts(runs, {one.kernel: one for one in counts}), errors.Errors(samples), of_sources)
         for path, text in (*worklog.figures(), *worklog.pages()):
             write_whole(path, text.encode())
     except (TilewrightError, OSError) as error:

@@ -76,13 +76,13 @@ class Counted(BaseModel):
         return None if self.ffma is None else self.ffma / _WARP
 
 
-def counted(kernel: Kernel, config: Config, problem: Problem) -> Counted:
+def counted(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu = GPU) -> Counted:
     """Count one rung on the emulator and compile it for the GPU.
 
     Raises:
         EngineUnavailableError: there is no C++ compiler, no NVRTC or no disassembler.
     """
-    one = explain(kernel, config, problem, GPU)
+    one = explain(kernel, config, problem, gpu)
     code = machine_code(kernel, config, one.variant, one.arch)
     return Counted(
         kernel=kernel.name,

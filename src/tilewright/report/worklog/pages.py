@@ -12,9 +12,12 @@ from tilewright import kernels
 from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
+from tilewright.report.figures.quantisation import quantisation
 from tilewright.report.figures.roofline import roofline_panel
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, share, speed
+from tilewright.report.worklog import accesses, sources
+from tilewright.report.worklog.counted import GPU
 from tilewright.report.worklog.errors import WAYS_OF, Errors
 from tilewright.report.worklog.facts import Facts, problem_of, shape_of
 from tilewright.report.worklog.template import Fill, excerpt, fill
@@ -23,6 +26,7 @@ FOLDER = Path("docs/worklog")
 TEXTS = FOLDER / "text"
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"
+SOURCES = "sources.md"
 _SOURCES = "../../src/tilewright/kernels"
 _KERNELS = Path(kernels.__file__).parent
 _CAPTIONS = {
@@ -32,6 +36,7 @@ _CAPTIONS = {
     "roofline": "the rungs under the roofs of the GPU",
     "errors": "relative error of ways to multiply float32 matrices over k",
     "promotion": "relative error over PROMOTE",
+    "quantisation": "what share of the elements of tiles and of waves are results, by size",
 }
 
 
@@ -41,10 +46,11 @@ class Worklog:
     Args:
         facts: what was counted and measured of rungs.
         errors: what was sampled of ways to multiply float32 matrices.
+        of_sources: what was counted of the sources' configs.
     """
 
-    def __init__(self, facts: Facts, errors: Errors) -> None:
-        self.facts, self.errors = facts, errors
+    def __init__(self, facts: Facts, errors: Errors, of_sources: sources.SourceCounts) -> None:
+        self.facts, self.errors, self.of_sources = facts, errors, of_sources
         self._figure = cache(self._make_figure)
 
     def pages(self) -> Iterator[tuple[Path, str]]:
@@ -73,6 +79,9 @@ class Worklog:
             "figure": _index_figure,
         }
         yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{fill(text, fills, INDEX).strip()}\n"
+        text = (TEXTS / SOURCES).read_text(encoding="utf-8")
+        words = fill(text, self._source_tables(), SOURCES).strip()
+        yield FOLDER / SOURCES, f"{_note(SOURCES)}\n\n{words}\n\n[all rungs]({INDEX})\n"
 
     def figures(self) -> Iterator[tuple[Path, str]]:
         """Each figure's path and SVG text, of those that the words ask for."""
@@ -90,6 +99,10 @@ class Worklog:
         if kind in ("errors", "promotion"):
             drawn = self.errors.against_k(WAYS_OF[kernel.name]) if kind == "errors" else self.errors.against_promote()
             return drawn.render(f"{kernel.name}: {_CAPTIONS[kind]}")
+        if kind == "quantisation":
+            config, warps = self.facts.config(kernel), self.facts.count(kernel.name).warps
+            blocks = GPU.multiprocessors * (32 * warps // kernel.threads(config))
+            return quantisation(kernel.tile(config).m, blocks).render(f"{kernel.name}: {_CAPTIONS[kind]}")
         return self._figure(kernel).single(kind)
 
     def _make_figure(self, kernel: Kernel) -> KernelFigure:
@@ -99,6 +112,17 @@ class Worklog:
         """The roofline, with a kernel of this name pointed out."""
         roofline = self.facts.roofline()
         return roofline_panel(roofline.points, roofline.gpu, roofline.least, marked).render("roofline")
+
+    def _source_tables(self) -> Mapping[str, Fill]:
+        facts, counts = self.facts, self.of_sources
+        return {
+            "a6000": partial(sources.a6000, facts),
+            "hopper": partial(sources.hopper, facts),
+            "cublas": sources.cublas,
+            "rtx3060": partial(sources.rtx3060, facts),
+            "sweep": partial(sources.sweep, counts.sweep),
+            "fastcuda": partial(sources.fastcuda, facts, counts.presets),
+        }
 
     def _common(self) -> dict[str, Fill]:
         facts = self.facts
@@ -124,6 +148,9 @@ class Worklog:
             "signs": self.errors.signs,
             "predicted": partial(self.errors.predicted, kernel.name),
             "times_error": self.errors.times,
+            "accesses": partial(accesses.of_rungs, self.of_sources.accesses),
+            "toys": partial(accesses.of_toys, self.of_sources.accesses),
+            "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
 
@@ -173,6 +200,12 @@ def _try(kernel: Kernel) -> str:
     """What a reader may do next."""
     name, figure = kernel.name, f"--figure {kernel.name}.svg"
     return f"Try it: `tilewright explain {name} {figure}`, `tilewright sass {name}`, `tilewright bench {name}`."
+
+
+def _mark(kernel: Kernel, config: str = "") -> str:
+    """The command that marks an exercise; config as `--config` takes it."""
+    name = f"{kernel.name} --config {config}" if config else kernel.name
+    return f"`tilewright check {name} && tilewright bench {name} --shape 512`"
 
 
 def _links(place: int) -> str:

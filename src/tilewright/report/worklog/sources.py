@@ -1,0 +1,188 @@
+"""The sources that the ladder follows, next to this ladder: their speeds, and counters of their configs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tilewright.errors import ConfigError, RecordsError
+from tilewright.files import write_whole
+from tilewright.gpus import Gpu, gpu_named
+from tilewright.kernels import LADDER, find, resolve
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.report import published
+from tilewright.report.markdown import table
+from tilewright.report.ratios import baseline_speed, quotient, share, speed
+from tilewright.report.worklog.accesses import Accesses
+from tilewright.report.worklog.accesses import all_counted as all_accesses
+from tilewright.report.worklog.counted import Counted, counted
+from tilewright.report.worklog.facts import SHAPE, Facts, problem_of
+from tilewright.report.worklog.metrics import METRICS
+
+_A6000_SHAPE = "4092x4092x4092"
+_SWEPT_GPU: Gpu = gpu_named("RTX 3060")
+_SWEPT_TILES = (16, 32, 64)
+_SWEPT: Mapping[str, Sequence[tuple[int, int]]] = {
+    "thread_tiled_1d": ((1, 2), (1, 4), (1, 8), (1, 16)),
+    "thread_tiled_2d": ((2, 2), (4, 4), (8, 8)),
+}
+"""By rung, the tiles of a thread (TM, TN) that are counted, in every one of _SWEPT_TILES that they fit."""
+_WARP = 32
+
+
+class SourceCounts(BaseModel):
+    """What is counted for the sources' sake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    accesses: list[Accesses]
+    presets: list[Counted]
+    """Of FastCuda's versions, on the GPU of the records."""
+    sweep: list[Counted]
+    """Of the RTX 3060 notes' kernels with other tiles, on that GPU."""
+
+
+def all_counted() -> SourceCounts:
+    """Count everything.
+
+    Raises:
+        EngineUnavailableError: there is no C++ compiler, no NVRTC or no disassembler.
+    """
+    presets = []
+    for version in published.FASTCUDA:
+        kernel, overrides = resolve(version.preset)
+        presets.append(counted(kernel, kernel.config(overrides), problem_of(kernel)))
+    sweep = [counted(kernel, config, problem_of(kernel), _SWEPT_GPU) for kernel, config in swept()]
+    return SourceCounts(accesses=all_accesses(), presets=presets, sweep=sweep)
+
+
+def swept() -> Iterator[tuple[Kernel, Config]]:
+    """The RTX 3060 notes' kernels with the tiles that a block of at least a warp can have."""
+    for name, thread_tiles in _SWEPT.items():
+        kernel, preset = resolve(f"{name}:rtx3060")
+        for side in _SWEPT_TILES:
+            for rows, cols in thread_tiles:
+                try:
+                    config = kernel.config({**preset, "BM": side, "BN": side, "BK": side, "TM": rows, "TN": cols})
+                except ConfigError:
+                    continue
+                if kernel.threads(config) >= _WARP:
+                    yield kernel, config
+
+
+def save(path: Path, counts: SourceCounts) -> None:
+    """Write counts as JSON. The file appears whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_whole(path, counts.model_dump_json(indent=1).encode() + b"\n")
+
+
+def load(path: Path) -> SourceCounts:
+    """What was saved.
+
+    Raises:
+        RecordsError: the file cannot be read, or is none of such counts.
+    """
+    try:
+        return SourceCounts.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RecordsError(f"cannot read the counts in {path}: {error.strerror}") from error
+    except ValidationError as error:
+        raise RecordsError(f"{path} is not a file of counts of sources: {error}") from error
+
+
+def a6000(facts: Facts) -> str:
+    """A table of the first worklog's speeds on an A6000, and of ours, each next to cuBLAS on the same GPU."""
+    return _next_to_ours(facts, {_A6000_SHAPE: published.A6000}, "A6000")
+
+
+def rtx3060(facts: Facts) -> str:
+    """The same of the RTX 3060 notes' speeds."""
+    return _next_to_ours(facts, published.RTX3060, "RTX 3060")
+
+
+def _next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: str) -> str:
+    rows = []
+    for shape, by_rung in speeds.items():
+        for rung in filter(None, by_rung):
+            kernel, cublas = find(str(rung)), by_rung[0]
+            record = facts.record(kernel.name, shape)
+            theirs = f"{100 * quotient(by_rung[rung], cublas):.1f}%"
+            ours = (speed(record.gflops), baseline_speed(record), share(record))
+            rows.append((shape, f"{rung} {kernel.name}", speed(by_rung[rung]), speed(cublas), theirs, *ours))
+    heads = ("m x n x k", "rung", f"{gpu}, GFLOP/s", "cuBLAS there", "of cuBLAS")
+    return table((*heads, "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "llrrrrrr")
+
+
+def hopper(facts: Facts) -> str:
+    """A table of speeds of the same chip at SHAPE: notes on a GH200, SGEMM_CUDA and this ladder on an H200."""
+    rows = [
+        (
+            f"{kernel.rung} {kernel.name}",
+            *(speed(of[kernel.rung]) if kernel.rung in of else "" for of in _HOPPER),
+            speed(facts.record(kernel.name, SHAPE).gflops),
+        )
+        for kernel in LADDER
+        if any(kernel.rung in of for of in _HOPPER)
+    ]
+    ours = baseline_speed(facts.record("naive", SHAPE))
+    rows.append(("cuBLAS", *(speed(of[0]) for of in _HOPPER), ours))
+    return table(("", "notes, GH200", "SGEMM_CUDA, H200", "this ladder, H200"), rows, "lrrr")
+
+
+_HOPPER = (published.GH200, published.SGEMM_CUDA_ON_H200)
+
+
+def cublas() -> str:
+    """A table of the kernels that cuBLAS ran on an A6000."""
+    return table(("m = n = k", "tile of a block"), published.CUBLAS_ON_A6000.items(), "rl")
+
+
+def fastcuda(facts: Facts, counts: Sequence[Counted]) -> str:
+    """A table of FastCuda's versions: what each adds and needs, its counters here, and its rung's speed at SHAPE."""
+    metrics = ("intensity", "ffmas_a_wavefront", "registers", "warps")
+    rows = []
+    for version, one in zip(published.FASTCUDA, counts, strict=True):
+        kernel, _ = resolve(version.preset)
+        record = facts.record(kernel.name, SHAPE)
+        rows.append(
+            (
+                version.name,
+                version.adds,
+                version.needs,
+                f"`{version.preset}`",
+                *(_cell(name, one) for name in metrics),
+                speed(record.gflops),
+                baseline_speed(record),
+                share(record),
+            )
+        )
+    heads = ("", "adds", "needs", "here", *(METRICS[name].label for name in metrics))
+    reached = (f"its rung at {SHAPE}, GFLOP/s", "cuBLAS, same run", "of cuBLAS")
+    return table((*heads, *reached), rows, "llll" + "r" * (len(metrics) + len(reached)))
+
+
+def sweep(counts: Sequence[Counted]) -> str:
+    """A table of the RTX 3060 notes' kernels with other tiles: counters on that GPU."""
+    metrics = ("intensity", "ffmas_a_wavefront", "load_conflicts", "registers", "shared")
+    rows = []
+    for one in counts:
+        kernel, config = find(one.kernel), Config(one.config)
+        level, longest = max(one.times_us.items(), key=lambda item: item[1])
+        tile = (config.BM, f"{config.TM} x {config.TN}", kernel.threads(config))
+        cells = (*(_cell(name, one) for name in metrics), one.warps)
+        rows.append((f"{kernel.rung} {kernel.name}", *tile, *cells, level, f"{longest / 1e3:.1f} ms"))
+    most = _SWEPT_GPU.multiprocessor.threads // _WARP
+    heads = ("", "TILE", "a thread", "threads", *(METRICS[name].label for name in metrics))
+    return table(
+        (*heads, f"warps, of {most}", "longest of the least times", "that time"),
+        rows,
+        "lrlr" + "r" * (len(metrics) + 1) + "lr",
+    )
+
+
+def _cell(name: str, one: Counted) -> str:
+    value = METRICS[name].value(one)
+    return "" if value is None else METRICS[name].text(value)
