@@ -374,7 +374,7 @@ def test_every_page_has_its_parts(request, name):
     assert "{{figure" in text and "{{limits}}" in text and "{{measured" in text and "{{counters" in text
 
 
-@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX, pages.SOURCES])
+@pytest.mark.parametrize("name", [*TEXTS, pages.INDEX, pages.SOURCES_PAGE])
 def test_no_measured_or_counted_number_is_typed_by_hand(request, name):
     words = re.sub(r"\{\{.*?\}\}", "", (request.config.rootpath / pages.TEXTS / name).read_text(), flags=re.DOTALL)
     assert not re.findall(r"\d[.,]\d|\d ?%|\d ?[GT]FLOP", words)

@@ -26,7 +26,7 @@ FOLDER = Path("docs/worklog")
 TEXTS = FOLDER / "text"
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"
-SOURCES = "sources.md"
+SOURCES_PAGE = "sources.md"
 _SOURCES = "../../src/tilewright/kernels"
 _KERNELS = Path(kernels.__file__).parent
 _CAPTIONS = {
@@ -79,9 +79,9 @@ class Worklog:
             "figure": _index_figure,
         }
         yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{fill(text, fills, INDEX).strip()}\n"
-        text = (TEXTS / SOURCES).read_text(encoding="utf-8")
-        words = fill(text, self._source_tables(), SOURCES).strip()
-        yield FOLDER / SOURCES, f"{_note(SOURCES)}\n\n{words}\n\n[all rungs]({INDEX})\n"
+        text = (TEXTS / SOURCES_PAGE).read_text(encoding="utf-8")
+        words = fill(text, self._source_tables(), SOURCES_PAGE).strip()
+        yield FOLDER / SOURCES_PAGE, f"{_note(SOURCES_PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
 
     def figures(self) -> Iterator[tuple[Path, str]]:
         """Each figure's path and SVG text, of those that the words ask for."""
