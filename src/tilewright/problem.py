@@ -19,7 +19,7 @@ DTYPES = tuple(ITEM_BYTES)
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 """Functions that an epilogue may apply to each element, as PyTorch defines them."""
 
-PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3")
+PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
 """What a product of float32 factors may promise: see `Arithmetic`."""
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
@@ -43,7 +43,8 @@ class Arithmetic:
         every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3':
         three products of two scaled float16 terms, an error of each element of at most 2^-21 of (|A| @ |B|), or
         float32's own in long sums, where that is more. 'bf16x3': three products of two bfloat16 terms, an error of
-        about 2^-16 of it. `Kernel.keeps` says what keeps a promise.
+        about 2^-16 of it. 'tf32': factors rounded to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
+        `Kernel.keeps` says what keeps a promise.
 
     Raises:
         DtypeError: a type is none of `DTYPES`, or a precision is asked for of factors that are not float32.

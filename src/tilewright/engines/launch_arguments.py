@@ -22,6 +22,7 @@ _DATA_TYPES = {
     "float32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     "float16": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
     "bfloat16": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+    "tf32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
 }
 
 _SWIZZLES = {
@@ -48,7 +49,7 @@ def encode(layout: TensorLayout) -> bytes:
     matrix_stride = layout.matrix_stride if layout.matrices > 1 else layout.row_stride
     made = check(
         cuTensorMapEncodeTiled(
-            _DATA_TYPES[layout.dtype],
+            _DATA_TYPES["tf32" if layout.rounds else layout.dtype],
             3,
             layout.pointer,
             [cuuint64_t(layout.cols), cuuint64_t(layout.rows), cuuint64_t(layout.matrices)],

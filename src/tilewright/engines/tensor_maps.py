@@ -26,6 +26,8 @@ class TensorLayout(NamedTuple):
     """Of the batch."""
     matrix_stride: int = 0
     """Bytes from one matrix to the next, a multiple of `VECTOR_BYTES`; of no use where there is one."""
+    rounds: bool = False
+    """Whether loads round elements of float32 to TF32: to nearest, ties to even. NaN and infinity stay as they are."""
 
     @property
     def item_bytes(self) -> int:
@@ -49,8 +51,10 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
     found = {}
     if kernel.tensor_maps is not None and problem.k:
         box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
-        found["A"] = _layout(problem, problem.dtype, problem.a, problem.m, problem.k, box_a, kernel.terms)
-        found["B"] = _layout(problem, problem.dtype, problem.b, problem.k, problem.n, box_b, kernel.terms)
+        a = _layout(problem, problem.dtype, problem.a, problem.m, problem.k, box_a, kernel.terms)
+        b = _layout(problem, problem.dtype, problem.b, problem.k, problem.n, box_b, kernel.terms)
+        rounds = kernel.precision == "tf32"
+        found |= {"A": a._replace(rounds=rounds), "B": b._replace(rounds=rounds)}
     if kernel.stored_box is not None and aligned:
         box = kernel.stored_box(config)
         box.check(ITEM_BYTES[problem.result])

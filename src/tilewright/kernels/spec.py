@@ -38,6 +38,7 @@ _KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
     None: (None, "bf16x6"),
     "fp16x3": (None, "bf16x6", "fp16x3"),
     "bf16x3": (None, "bf16x6", "fp16x3", "bf16x3"),
+    "tf32": (None, "bf16x6", "fp16x3", "bf16x3", "tf32"),
 }
 """By what a product promises, the precisions of the kernels that keep it: each promise is kept by what keeps the one
 before."""
@@ -194,7 +195,7 @@ class Split(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """How a kernel adds up products of terms in tensor cores, from which its error follows (`analysis.accuracy`)."""
+    """How a kernel adds up products in tensor cores, from which its error follows (`analysis.accuracy`)."""
 
     promote: int | None
     """k after which threads add what tensor cores have made to sums of their own; None: after all of it."""
@@ -265,7 +266,7 @@ class Kernel:
     split: Split | None = None
     """What the engine splits A and B into, by the kernel `relayout`; None: the kernel reads them as they are."""
     sums: Callable[[Config], Sums] | None = None
-    """How it adds up products of terms; None where it makes no such products."""
+    """How tensor cores and threads add up its products; None where it does not say."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     cluster: Callable[[Config], int] = lambda config: 1

@@ -15,8 +15,10 @@ TAKES_FLOAT32 = Takes(least_capability=(9, 0), architectures=("sm_90a",))
 ITEM_BYTES = 2
 THREADS = 128
 """In a warpgroup."""
-LINE = 64
-"""Elements in the 128 bytes over which the swizzle exchanges pieces: a tile's k, as BK in the sources."""
+LINE_BYTES = 128
+"""Over which the swizzle exchanges pieces."""
+LINE = LINE_BYTES // ITEM_BYTES
+"""Elements in them: a tile's k, as BK in the sources."""
 ROWS = 64
 """Of A, in one instruction."""
 
@@ -28,7 +30,7 @@ def tile(config: Config) -> Tile:
 
 def tiles_bytes(config: Config) -> int:
     """A tile of A and one of B."""
-    return ITEM_BYTES * LINE * (config.BM + config.BN)
+    return LINE_BYTES * (config.BM + config.BN)
 
 
 def tile_parameters(bm: int, bn: int) -> tuple[Parameter, ...]:
@@ -55,7 +57,7 @@ BARRIER_BYTES = 8
 
 def boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
     """What one load moves: a tile of A, or 64 columns of one of B."""
-    return TensorBox(config.BM, LINE, LINE * ITEM_BYTES), TensorBox(LINE, LINE, LINE * ITEM_BYTES)
+    return TensorBox(config.BM, LINE, LINE_BYTES), TensorBox(LINE, LINE, LINE_BYTES)
 
 
 def shared_memory_fits(

@@ -31,7 +31,7 @@ from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
 
-_MAP = struct.Struct("=Qqq7i")
+_MAP = struct.Struct("=Qqq8i")
 """Of the fields of struct TensorMap in abi.hpp."""
 
 MULTIPROCESSORS = 4
@@ -428,7 +428,7 @@ def tensor_map(layout: TensorLayout | None) -> bytes:
         box = layout.box
         strides = (layout.row_stride, layout.matrix_stride)
         extents = (layout.rows, layout.cols, layout.matrices, box.rows, box.cols)
-        _MAP.pack_into(memory, 0, layout.pointer, *strides, *extents, layout.item_bytes, box.swizzle)
+        _MAP.pack_into(memory, 0, layout.pointer, *strides, *extents, layout.item_bytes, box.swizzle, layout.rounds)
     return bytes(memory)
 
 

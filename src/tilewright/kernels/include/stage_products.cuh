@@ -23,7 +23,7 @@ constexpr int STEPS_UNDER_WAY = TERMS == 1 ? 1 : 0;
 // scales: of this step, those of the first rows and the first columns.
 template <Major A, Major B, typename Stage, int PARTS, int COUNT>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], TermScales scales) {
-    constexpr int STEPS = LINE / 16;
+    constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     if constexpr (TERMS == 1) {
         fence_sums(sums);
 #pragma unroll

@@ -1,7 +1,8 @@
-// A tile of a 16-bit factor in shared memory, as TMA loads it and wgmma reads it: SIDE rows of A or columns of B, and 64 k.
+// A tile of a factor in shared memory, as TMA loads it and wgmma reads it: SIDE rows of A or columns of B, and a line of k, which
+// is 64 of 16-bit elements and 32 of TF32.
 //
-//   Along k: SIDE lines of 128 bytes, each 64 k of one row (or column).
-//   Across k: blocks of 64 lines, each 64 rows (or columns) at one k. Where SIDE is no multiple of 64, the last block is
+//   Along k: SIDE lines of 128 bytes, each a line of k of one row (or column).
+//   Across k, of 16 bits: blocks of 64 lines, each 64 rows (or columns) at one k. Where SIDE is no multiple of 64, the last block is
 //   loaded whole and read in part.
 #pragma once
 
@@ -18,7 +19,7 @@ struct SwizzledTile<Major::along_k, SIDE> {
     static_assert(SIDE % 8 == 0 && SIDE <= 256, "the pattern repeats after eight lines, and a box has at most 256");
     unsigned char lines[SIDE * LINE_BYTES];
 
-    // Starts to load rows (or columns) from `side` on and 64 k from `k` on: sizeof(SwizzledTile) bytes.
+    // Starts to load rows (or columns) from `side` on and a line of k from `k` on: sizeof(SwizzledTile) bytes.
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
         load_tile(lines, map, k, side, matrix, full);
     }
@@ -35,9 +36,9 @@ struct SwizzledTile<Major::along_k, SIDE> {
         }
     }
 
-    // What a product reads from row (or column) `side` of the tile on, a multiple of 64, and from k = 16 * step on.
+    // What a product reads from row (or column) `side` of the tile on, a multiple of 64, in this step along k.
     __device__ __forceinline__ MatrixDescriptor at(int side, int step) const {
-        return matrix_descriptor(lines) + (side * LINE_BYTES + step * 32);
+        return matrix_descriptor(lines) + (side * LINE_BYTES + step * STEP_BYTES);
     }
 };
 

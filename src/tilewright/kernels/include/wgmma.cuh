@@ -1,7 +1,7 @@
 // Products of matrices by a warpgroup, 128 threads that hold the sums together (wgmma; sm_90a alone).
 //
-// A is 64 x 16 and B 16 x N, of __half or __nv_bfloat16, both in shared memory, where a matrix descriptor says how they
-// lie. The 64 x N sums are floats in registers, N a multiple of 8 up to 256: of thread t, sum v0 + 2 * v1 + 4 * v2 is in
+// A is 64 x 16 and B 16 x N, of __half or __nv_bfloat16, or A is 64 x 8 and B 8 x N, of floats of which the tensor cores look at
+// TF32's bits alone, the first 19. Both are in shared memory, where a matrix descriptor says how they lie; floats along k. The 64 x N sums are floats in registers, N a multiple of 8 up to 256: of thread t, sum v0 + 2 * v1 + 4 * v2 is in
 //
 //     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        column  8 * v2 + t % 4 * 2 + v0
 //
@@ -27,8 +27,9 @@ template <Major A, Major B, typename T, int COUNT>
 __device__ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b,
                                                bool adds = true) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
+    static_assert(MAY_CROSS_K<T> || (A == Major::along_k && B == Major::along_k), "lines of TF32 lie along k");
     constexpr bool ACROSS_A = A == Major::across_k, ACROSS_B = B == Major::across_k;
-    WgmmaColumns<2 * COUNT>::template start<IS_BFLOAT16<T>, ACROSS_A, ACROSS_B>(sums, a.bits, b.bits, adds);
+    WgmmaColumns<2 * COUNT>::template start<T, ACROSS_A, ACROSS_B>(sums, a.bits, b.bits, adds);
 }
 
 // Ends a group: the products since the last one. It may be empty.

@@ -63,14 +63,24 @@ struct WgmmaColumns;
                  : "l"(a), "l"(b), "r"(adds), "n"(ACROSS_OF_A), "n"(ACROSS_OF_B)                                      \
                  : "memory")
 
+#define WGMMA_OF_TF32(N, LIST, A, B, ADDS)                                                                            \
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\n"                                            \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {"                                          \
+                 LIST(WGMMA_NAMES, WGMMA_COMMA_IN_TEXT) "}, %" #A ", %" #B ", adds, 1, 1;\n}"                         \
+                 : LIST(WGMMA_SUMS, WGMMA_COMMA)                                                                      \
+                 : "l"(a), "l"(b), "r"(adds)                                                                          \
+                 : "memory")
+
 // A, B and so on: numbers of the operands behind the sums.
 #define WGMMA_COLUMNS(N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B)                                                        \
     template <>                                                                                                       \
     struct WgmmaColumns<N> {                                                                                          \
-        template <bool BFLOAT16_FACTORS, int ACROSS_OF_A, int ACROSS_OF_B>                                            \
+        template <typename T, int ACROSS_OF_A, int ACROSS_OF_B>                                                       \
         static __device__ __forceinline__ void start(float (&sums)[N / 2], unsigned long long a,                      \
                                                      unsigned long long b, int adds) {                                \
-            if constexpr (BFLOAT16_FACTORS) {                                                                         \
+            if constexpr (sizeof(T) == 4) {                                                                           \
+                WGMMA_OF_TF32(N, LIST, A, B, ADDS);                                                                   \
+            } else if constexpr (IS_BFLOAT16<T>) {                                                                    \
                 WGMMA_OF_TYPE("bf16", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B);                                       \
             } else {                                                                                                  \
                 WGMMA_OF_TYPE("f16", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B);                                        \

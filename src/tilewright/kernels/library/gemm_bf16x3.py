@@ -3,7 +3,7 @@
 from tilewright.kernels.library import gemm_sm90
 from tilewright.kernels.spec import Split
 
-KERNEL = gemm_sm90.of_terms(
+KERNEL = gemm_sm90.of_type(
     "gemm_bf16x3",
     "float32 factors as two bfloat16 terms each: three products on Hopper's tensor cores",
     split=Split("bfloat16", 2),

@@ -9,7 +9,7 @@ from tilewright.kernels.library import gemm_sm90
 from tilewright.kernels.spec import Split
 
 SPLIT = Split("bfloat16", 3)
-KERNEL = gemm_sm90.of_terms(
+KERNEL = gemm_sm90.of_type(
     "gemm_bf16x6",
     "float32 factors as three bfloat16 terms each: six products on Hopper's tensor cores",
     split=SPLIT,

@@ -1,5 +1,6 @@
 // gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order (sm_90a alone). Or of float32
-// factors, each split beforehand into TERMS matrices of 16-bit elements (stage_products.cuh).
+// factors, each split beforehand into TERMS matrices of 16-bit elements (stage_products.cuh). Or of float32 factors that TMA rounds
+// to TF32 as it loads them; these lie along k, and a line of them is 32 k.
 //
 // One warpgroup loads tiles by TMA, two multiply. A block computes tile after tile, of all matrices of a batch, in the order of
 // tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored. Every order of A and B
@@ -41,9 +42,10 @@ constexpr int TOGETHER = PINGPONG ? 1 : CONSUMERS;  // consumers of a tile
 constexpr int ROWS = BM / TOGETHER;                 // of a consumer
 constexpr int BLOCKS = CLUSTER * SPLITS;            // of a cluster
 constexpr int MEETINGS = CLUSTER > 1 ? 1 : SPLITS > 1 ? 2 : 0;  // of a cluster, after the first one
-constexpr int BK = LINE;
-constexpr Major MAJOR_A = TRANSPOSED_A ? Major::across_k : Major::along_k;
-constexpr Major MAJOR_B = TRANSPOSED_B ? Major::along_k : Major::across_k;
+constexpr int BK = LINE_BYTES / sizeof(FACTOR);
+// Where k is 0, nothing says in which order TF32 lies.
+constexpr Major MAJOR_A = TRANSPOSED_A && MAY_CROSS_K<FACTOR> ? Major::across_k : Major::along_k;
+constexpr Major MAJOR_B = TRANSPOSED_B || !MAY_CROSS_K<FACTOR> ? Major::along_k : Major::across_k;
 
 struct Tiles {
     SwizzledTile<MAJOR_A, BM> A[TERMS];

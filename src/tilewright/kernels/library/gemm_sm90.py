@@ -1,12 +1,12 @@
-"""gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order."""
+"""gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order; of terms, and of TF32."""
 
 from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import warpgroups
-from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox
+from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import Problem
+from tilewright.problem import ITEM_BYTES, Problem
 
 _CONSUMERS = 2
 _SUMS = 192
@@ -17,9 +17,9 @@ _SOURCE = Path(__file__).with_suffix(".cu")
 _WIDTHS = (32, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
-def _boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
+def _boxes(config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
     """What one load moves: lines along k of a whole tile, or lines of 64 rows of A or columns of B across 64 k."""
-    line, swizzle = warpgroups.LINE, warpgroups.LINE * warpgroups.ITEM_BYTES
+    line, swizzle = warpgroups.LINE_BYTES // item_bytes, warpgroups.LINE_BYTES
     a = TensorBox(config.BM if layout[0] == "N" else line, line, swizzle)
     b = TensorBox(config.BN // config.CLUSTER if layout[1] == "T" else line, line, swizzle)
     return a, b
@@ -34,7 +34,7 @@ def _tiles_bytes(config: Config, layout: str, terms: int) -> int:
     """Of all stages. A row-major B has blocks of 64 columns, the last loaded whole."""
     line = warpgroups.LINE
     columns = config.BN if layout[1] == "T" else -(-config.BN // line) * line
-    return terms * config.STAGES * warpgroups.ITEM_BYTES * line * (config.BM + columns)
+    return terms * config.STAGES * warpgroups.LINE_BYTES * (config.BM + columns)
 
 
 def _sums_bytes(config: Config) -> int:
@@ -62,23 +62,30 @@ def _sums(config: Config, split: Split | None) -> int:
     return sums + (anew if split else 0)
 
 
-def of_terms(
-    name: str, idea: str, *, split: Split | None = None, bn: int = 256, stages: int = 4, promote: int = 64
+def of_type(
+    name: str,
+    idea: str,
+    *,
+    factors: tuple[str, ...] = ("float32",),
+    split: Split | None = None,
+    bn: int = 256,
+    stages: int = 4,
+    promote: int = 64,
 ) -> Kernel:
-    """A kernel of this source: for 16-bit factors, or for float32 factors that are split so.
+    """A kernel of this source: for 16-bit factors, or for float32 factors, rounded to TF32 or split so.
 
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
     """
     terms = 1 if split is None else split.terms
+    item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
+    along_k = item_bytes > warpgroups.ITEM_BYTES  # as wgmma takes TF32
     more = "" if split is None else " and BN/2 together"
-    factors: tuple[str, ...] = ("float16", "bfloat16")
     promoting: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
     if split is None:
         constants["PROMOTE"] = warpgroups.LINE  # of no effect
     else:
-        factors = ("float32",)
         promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
         in_steps = (Constraint(lambda c: c.PROMOTE in (16, 32, 64), "PROMOTE must be 16, 32 or 64, a part of a step"),)
         if split.scaled:
@@ -129,7 +136,7 @@ def of_terms(
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN", terms)),
         ),
         constants=lambda config: constants,
-        tile=warpgroups.tile,
+        tile=lambda config: Tile(config.BM, config.BN, warpgroups.LINE_BYTES // item_bytes),
         block=lambda config: ((1 + _CONSUMERS) * warpgroups.THREADS, 1, 1),
         cost=replace(
             warpgroups.PERSISTENT,
@@ -143,16 +150,20 @@ def of_terms(
         cluster=lambda config: config.CLUSTER * config.SPLITS,
         vectorized=True,
         takes=replace(EVERYTHING, factors=factors, least_capability=(9, 0), architectures=("sm_90a",)),
-        precision=split and name.removeprefix("gemm_"),
+        precision=name.removeprefix("gemm_") if factors == ("float32",) else None,
         arguments=("sizes", "A_map", "B_map", "output", "scales", "term_check"),
-        shared_bytes=lambda config, layout: _shared_bytes(config, layout, terms),
-        tensor_maps=_boxes,
-        relayouts=lambda config: (None, None),
+        shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
+        tensor_maps=lambda config, layout: _boxes(config, layout, item_bytes),
+        relayouts=lambda config: ("row", "column") if along_k else (None, None),
         split=split,
-        sums=None if split is None else lambda config: Sums(config.PROMOTE, apart=True),
+        sums=None if factors != ("float32",) else lambda config: Sums(config.PROMOTE, apart=True) if split else Sums(None),
         overlaps=True,
         blocks=_blocks,
     )
 
 
-KERNEL = of_terms("gemm_sm90", "16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B")
+KERNEL = of_type(
+    "gemm_sm90",
+    "16-bit factors on Hopper's tensor cores by warpgroups, in every order of A and B",
+    factors=("float16", "bfloat16"),
+)

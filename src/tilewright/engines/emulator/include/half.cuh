@@ -72,10 +72,13 @@ struct alignas(4) __nv_bfloat162 {
     __nv_bfloat16 x, y;
 };
 
+// What tensor cores take elements of T for.
 template <typename T>
-constexpr bool IS_BFLOAT16 = false;
+constexpr auto FACTOR_TYPE = simt::FactorType::tf32;
 template <>
-constexpr bool IS_BFLOAT16<__nv_bfloat16> = true;
+constexpr auto FACTOR_TYPE<__half> = simt::FactorType::half;
+template <>
+constexpr auto FACTOR_TYPE<__nv_bfloat16> = simt::FactorType::bfloat16;
 
 using half = __half;
 using half2 = __half2;

@@ -7,6 +7,6 @@ template <typename T, int ROWS, int COLS, int COUNT>
 __forceinline__ void multiply_fragments(float (&sums)[ROWS][COUNT], const unsigned (&a)[ROWS][4],
                                         const unsigned (&b)[COLS][2], SIMT_PLACE) {
     static_assert(COUNT == 4 * COLS, "a lane has four sums of a product");
-    simt::Fragments own = {&sums[0][0], &a[0][0], &b[0][0], ROWS, COLS, IS_BFLOAT16<T>};
+    simt::Fragments own = {&sums[0][0], &a[0][0], &b[0][0], ROWS, COLS, FACTOR_TYPE<T>};
     simt_warp_together(simt_thread(), {simt::Operation::multiply_fragments, file, line}, &own, simt_multiply_fragments);
 }

@@ -14,9 +14,9 @@ template <Major A, Major B, typename T, int COUNT>
 __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b, bool adds = true,
                                     SIMT_PLACE) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
-    static_assert(sizeof(T) == 2, "A and B have elements of 16 bits");
+    static_assert(MAY_CROSS_K<T> || (A == Major::along_k && B == Major::along_k), "lines of TF32 lie along k");
     const simt::WgmmaFactor of_a = {a.bits, A == Major::across_k}, of_b = {b.bits, B == Major::across_k};
-    const simt::WgmmaArguments arguments = {sums, 2 * COUNT, of_a, of_b, IS_BFLOAT16<T>, adds};
+    const simt::WgmmaArguments arguments = {sums, 2 * COUNT, of_a, of_b, FACTOR_TYPE<T>, adds};
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 

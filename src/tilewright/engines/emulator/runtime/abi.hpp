@@ -87,16 +87,20 @@ struct alignas(64) TensorMap {
     std::int32_t box_rows, box_cols;
     std::int32_t element_bytes;
     std::int32_t swizzle;  // bytes: 0, 32, 64 or 128
-    unsigned char unused[76];
+    std::int32_t rounds;   // whether loads round float32 elements to TF32
+    unsigned char unused[72];
 };
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
+
+// What tensor cores take factors for.
+enum class FactorType { half, bfloat16, tf32 };
 
 // What a lane gives to multiply_fragments: of `rows` fragments of A, `columns` of B and their products.
 struct Fragments {
     float* sums;
     const unsigned *a, *b;
     unsigned rows, columns;
-    bool bfloat16;  // else half
+    FactorType type;  // 16 bits
 };
 
 // A factor of a warpgroup's product: its matrix descriptor, and whether its lines lie across k.
@@ -110,7 +114,7 @@ struct WgmmaArguments {
     float* sums;  // of this thread, columns / 2
     unsigned columns;
     WgmmaFactor a, b;
-    bool bfloat16;  // else half
+    FactorType type;
     bool adds;
 };
 

@@ -126,7 +126,18 @@ struct TileCopy : TileBox {
         std::memset(shared, 0, bytes());
         each_piece_inside([&](int r, std::size_t byte, std::size_t count) {
             std::memcpy(in_shared(r, byte), row_in_memory(r) + byte, count);
+            for (std::size_t i = 0; map.rounds && i < count; i += sizeof(float)) round_to_tf32(in_shared(r, byte) + i);
         });
+    }
+
+  private:
+    // To 10 bits of mantissa, to nearest, ties to even. What is next to infinity becomes infinity; NaN stays as it is.
+    static void round_to_tf32(unsigned char* element) {
+        std::uint32_t bits;
+        std::memcpy(&bits, element, sizeof bits);
+        if ((bits & 0x7f800000) == 0x7f800000) return;
+        bits = (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000;
+        std::memcpy(element, &bits, sizeof bits);
     }
 };
 

@@ -249,9 +249,9 @@ class BlockRunner {
     const unsigned char* at_shared(std::uint32_t address, std::size_t bytes) const;
     bool warpgroup_meets(GpuThread* self, const Call& call);
     void release_warpgroup(const GpuThread* self);
-    void check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides);
+    void check_descriptor(const Call& call, const WgmmaFactor& factor, FactorType type, char name, unsigned sides);
     void announce(const Warpgroup& group, const WgmmaProduct& product);
-    void load_factor(const WgmmaFactor& factor, unsigned sides, bool bfloat16, TensorFactor& to) const;
+    void load_factor(const WgmmaFactor& factor, unsigned sides, FactorType type, TensorFactor& to) const;
     void finish(Warpgroup& group, const WgmmaProduct& product);
     void check_that_products_ended();
     bool change_registers(GpuThread* self, const Call& call, unsigned count);

@@ -40,12 +40,12 @@ const char* simt_multiply_fragments(void* const* arguments) {
         for (unsigned i = 0; i < 4 * rows; ++i) place(a, i / 4 * ROWS + line + i % 2 * 8, k + i % 4 / 2 * 8, of(lane).a[i]);
         for (unsigned i = 0; i < 2 * columns; ++i) place(b, i / 2 * COLUMNS + line, k + i % 2 * 8, of(lane).b[i]);
     }
-    a.decode(ROWS * rows, of(0).bfloat16);
-    b.decode(width, of(0).bfloat16);
+    a.decode(ROWS * rows, of(0).type);
+    b.decode(width, of(0).type);
     std::vector<float> sums(ROWS * rows * width);
     each_sum(rows, columns, [&](unsigned lane, unsigned i, unsigned row, unsigned col) { sums[row * width + col] = of(lane).sums[i]; });
     for (unsigned row = 0; row < ROWS * rows; ++row) {
-        add_products(TensorCores::ampere, a, row, b, width, &sums[row * width]);
+        add_products(TensorCores::ampere, of(0).type, a, row, b, width, &sums[row * width]);
     }
     each_sum(rows, columns, [&](unsigned lane, unsigned i, unsigned row, unsigned col) { of(lane).sums[i] = sums[row * width + col]; });
     return nullptr;

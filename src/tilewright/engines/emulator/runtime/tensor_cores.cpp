@@ -16,15 +16,18 @@ constexpr unsigned LANES = 8;
 // terms.
 constexpr int LEAST = -102, LARGEST = 126;
 
-// What is added at once: products of this many k, from `first` on, of which so many bits behind the point are kept.
-template <TensorCores>
-struct Addition {
-    static constexpr unsigned PRODUCTS = 16;
+// What is added at once: products of this many k, of all that an instruction adds, of which so many bits behind the point are
+// kept.
+struct Hopper {
+    static constexpr unsigned PRODUCTS = 16, DEPTH = depth_of(FactorType::half);
     static constexpr int KEPT = 25;
 };
-template <>
-struct Addition<TensorCores::ampere> {
-    static constexpr unsigned PRODUCTS = 8;
+struct HopperTf32 {
+    static constexpr unsigned PRODUCTS = 8, DEPTH = depth_of(FactorType::tf32);
+    static constexpr int KEPT = 25;
+};
+struct Ampere {
+    static constexpr unsigned PRODUCTS = 8, DEPTH = depth_of(FactorType::half);
     static constexpr int KEPT = 24;
 };
 
@@ -37,10 +40,10 @@ To bits_as(const From& from) {
 }
 
 // One sum, of whatever terms.
-template <TensorCores BY>
+template <typename Addition>
 float sum_of_any(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first, float c) {
-    constexpr unsigned PRODUCTS = Addition<BY>::PRODUCTS;
-    constexpr int KEPT = Addition<BY>::KEPT;
+    constexpr unsigned PRODUCTS = Addition::PRODUCTS;
+    constexpr int KEPT = Addition::KEPT;
     double products[PRODUCTS], sum = c;
     int largest = ALWAYS;
     if (c != 0 && std::isfinite(c)) largest = std::max(largest, std::ilogb(c));
@@ -74,10 +77,10 @@ Vector load(const From* from) {
 }
 
 // The sums of LANES columns, where the exponents of all terms but zeros are in the range. The same as above, in vectors.
-template <TensorCores BY>
+template <typename Addition>
 void add_to_lanes(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first, float* sums) {
-    constexpr unsigned PRODUCTS = Addition<BY>::PRODUCTS;
-    constexpr int KEPT = Addition<BY>::KEPT;
+    constexpr unsigned PRODUCTS = Addition::PRODUCTS;
+    constexpr int KEPT = Addition::KEPT;
     Short of_products = Short{} + std::int16_t(LEAST);
     for (unsigned k = first; k < first + PRODUCTS; ++k) {
         const Short exponents = a.exponents[k][row] + load<Short>(&b.exponents[k][column]);
@@ -111,35 +114,41 @@ void decode_values(const std::uint16_t* bits, unsigned count, bool bfloat16, flo
     }
 }
 
+// To TF32's 10 bits of mantissa.
+void cut_values(unsigned count, float* values) {
+    for (unsigned i = 0; i < count; ++i) values[i] = bits_as<float>(bits_as<std::uint32_t>(values[i]) & 0xffffe000u);
+}
+
 // Whether a sum is finite, and 0 or of an exponent from LEAST on.
 bool is_plain(float sum) {
     const std::uint32_t magnitude = bits_as<std::uint32_t>(sum) & 0x7fffffff;
     return magnitude == 0 || (magnitude - (std::uint32_t(127 + LEAST) << 23) < std::uint32_t(128 - LEAST) << 23);
 }
 
-template <TensorCores BY>
+template <typename Addition>
 void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
     const bool plain = a.finite && b.finite && a.least + b.least >= LEAST && a.largest + b.largest <= LARGEST;
-    for (unsigned first = 0; first < TENSOR_DEPTH; first += Addition<BY>::PRODUCTS) {
+    for (unsigned first = 0; first < Addition::DEPTH; first += Addition::PRODUCTS) {
         bool all_plain = plain;
         for (unsigned col = 0; col < columns; ++col) all_plain &= is_plain(sums[col]);
         if (all_plain) {
-            for (unsigned col = 0; col < columns; col += LANES) add_to_lanes<BY>(a, row, b, col, first, sums + col);
+            for (unsigned col = 0; col < columns; col += LANES) add_to_lanes<Addition>(a, row, b, col, first, sums + col);
         } else {
-            for (unsigned col = 0; col < columns; ++col) sums[col] = sum_of_any<BY>(a, row, b, col, first, sums[col]);
+            for (unsigned col = 0; col < columns; ++col) sums[col] = sum_of_any<Addition>(a, row, b, col, first, sums[col]);
         }
     }
 }
 
 }  // namespace
 
-void TensorFactor::decode(unsigned sides, bool bfloat16) {
-    const int mantissa_bits = bfloat16 ? 7 : 10, bias = bfloat16 ? 127 : 15;
+void TensorFactor::decode(unsigned sides, FactorType type) {
+    const bool tf32 = type == FactorType::tf32, bfloat16 = type == FactorType::bfloat16;
+    const int mantissa_bits = tf32 ? 23 : bfloat16 ? 7 : 10, bias = type == FactorType::half ? 15 : 127;
     least = largest = 0;
-    for (unsigned k = 0; k < TENSOR_DEPTH; ++k) {
-        decode_values(bits[k], sides, bfloat16, values[k]);
+    for (unsigned k = 0; k < depth_of(type); ++k) {
+        tf32 ? cut_values(sides, values[k]) : decode_values(bits[k], sides, bfloat16, values[k]);
         for (unsigned i = 0; i < sides; ++i) {
-            const int magnitude = bits[k][i] & 0x7fff;
+            const int magnitude = tf32 ? bits_as<std::int32_t>(values[k][i]) & 0x7fffffff : bits[k][i] & 0x7fff;
             const auto exponent = std::int16_t(std::max(magnitude >> mantissa_bits, 1) - bias);
             exponents[k][i] = magnitude == 0 ? OF_ZERO : exponent;
             least = std::min<std::int16_t>(least, magnitude == 0 ? 0 : exponent);
@@ -149,8 +158,10 @@ void TensorFactor::decode(unsigned sides, bool bfloat16) {
     finite = largest <= bias;
 }
 
-void add_products(TensorCores by, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
-    const auto add = by == TensorCores::hopper ? add_all<TensorCores::hopper> : add_all<TensorCores::ampere>;
+void add_products(TensorCores by, FactorType type, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns,
+                  float* sums) {
+    const bool tf32 = type == FactorType::tf32;
+    const auto add = by == TensorCores::ampere ? add_all<Ampere> : tf32 ? add_all<HopperTf32> : add_all<Hopper>;
     add(a, row, b, columns, sums);
 }
 

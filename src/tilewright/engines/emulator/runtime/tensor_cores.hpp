@@ -1,4 +1,4 @@
-// Sums of products of 16-bit elements as tensor cores make them.
+// Sums of products of 16-bit or TF32 elements as tensor cores make them.
 //
 // On Hopper sixteen products and the sum so far are added at once, as fixed-point numbers: all 17 terms are aligned to the
 // largest exponent and truncated to 25 bits behind the point; their exact sum is truncated to float32. Products are not
@@ -9,7 +9,9 @@
 //     another term       0 0.0 0 x ... x x x|x x    the bits right of the line are lost
 //                            1 2 3     23 24 25
 //
-// On Ampere and Ada eight products are added at once, and 24 bits are kept.
+// Of TF32, eight products are added at once. Its elements have 32 bits, of which the last 13 are not looked at.
+//
+// On Ampere and Ada eight products of 16-bit elements are added at once, and 24 bits are kept.
 //
 // NaN and infinity come out as in IEEE arithmetic, but every NaN has the same bits. A sum of 0 is +0, and one too large for
 // float32 is infinity.
@@ -20,9 +22,14 @@
 
 #include <cstdint>
 
+#include "abi.hpp"
+
 namespace simt {
 
 constexpr unsigned TENSOR_DEPTH = 16, TENSOR_SIDES = 256;
+
+// Of k, in one instruction: 32 bytes.
+constexpr unsigned depth_of(FactorType type) { return type == FactorType::tf32 ? 8 : TENSOR_DEPTH; }
 
 // Rows of A, or columns of B: element k of each is in line k.
 struct alignas(64) TensorFactor {
@@ -32,13 +39,14 @@ struct alignas(64) TensorFactor {
     std::int16_t least, largest;  // of the exponents of elements that are not 0
     bool finite;                  // all of the elements
 
-    // Makes all the rest of the bits.
-    void decode(unsigned sides, bool bfloat16);
+    // Makes all the rest of the bits; of TF32, of the values.
+    void decode(unsigned sides, FactorType type);
 };
 
 enum class TensorCores { ampere, hopper };
 
 // Adds to the sums of a row the products of A's row and B's columns, of which there are a multiple of 8.
-void add_products(TensorCores by, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums);
+void add_products(TensorCores by, FactorType type, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns,
+                  float* sums);
 
 }  // namespace simt

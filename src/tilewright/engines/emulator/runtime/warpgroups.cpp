@@ -10,19 +10,22 @@
 namespace simt {
 namespace {
 
-constexpr unsigned ROWS = 64, DEPTH = TENSOR_DEPTH;
+constexpr unsigned ROWS = 64;
 constexpr std::uint32_t WINDOW_ALIGNMENT = 1024;
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-constexpr unsigned PIECE = 8;  // elements that lie together: 16 bytes, which swizzles move as a whole
+constexpr unsigned PIECE_BYTES = 16;  // that lie together, and which swizzles move as a whole
 
-// Calls `visit` for the first element of each piece.
+unsigned bytes_of(FactorType type) { return type == FactorType::tf32 ? 4 : 2; }
+
+// Calls `visit` for the first element of each run of neighbours, of this many bytes, among those that an instruction reads.
 template <typename Visit>
-void each_piece(const WgmmaFactor& factor, unsigned sides, const Visit& visit) {
-    const MatrixLayout layout(factor);
-    const unsigned side_step = factor.across_k ? PIECE : 1, k_step = factor.across_k ? 1 : PIECE;
-    for (unsigned k = 0; k < DEPTH; k += k_step) {
+void each_run(const WgmmaFactor& factor, FactorType type, unsigned sides, unsigned bytes, const Visit& visit) {
+    const MatrixLayout layout(factor, bytes_of(type));
+    const unsigned run = bytes / bytes_of(type);
+    const unsigned side_step = factor.across_k ? run : 1, k_step = factor.across_k ? 1 : run;
+    for (unsigned k = 0; k < depth_of(type); k += k_step) {
         for (unsigned side = 0; side < sides; side += side_step) visit(side, k, layout.address(side, k));
     }
 }
@@ -130,8 +133,8 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
             fail(call, " with descriptors that are not the same in all threads of the warpgroup");
         }
     }
-    check_descriptor(call, arguments.a, 'A', ROWS);
-    check_descriptor(call, arguments.b, 'B', arguments.columns);
+    check_descriptor(call, arguments.a, arguments.type, 'A', ROWS);
+    check_descriptor(call, arguments.b, arguments.type, 'B', arguments.columns);
 
     const auto is_same = [&](const Accumulator& one) {
         return one.registers[0] == group.arguments[0].sums && one.columns == arguments.columns;
@@ -155,21 +158,19 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
     }
     ++found->under_way;
     const auto accumulator = std::size_t(found - group.accumulators.begin());
-    group.open.push_back({call, arguments.a, arguments.b, arguments.columns, arguments.bfloat16, arguments.adds,
+    group.open.push_back({call, arguments.a, arguments.b, arguments.columns, arguments.type, arguments.adds,
                           accumulator});
     if (observed()) announce(group, group.open.back());
     release_warpgroup(self);
 }
 
-// Tells the observer which words the product reads: pairs of elements that are neighbours along k or across it.
+// Tells the observer which words the product reads: each an element, or two that are neighbours along k or across it.
 void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) {
     std::vector<std::uintptr_t> words;
     const auto add = [&](const WgmmaFactor& factor, unsigned sides) {
-        const MatrixLayout layout(factor);
-        const unsigned side_step = factor.across_k ? 2 : 1, k_step = factor.across_k ? 1 : 2;
-        for (unsigned side = 0; side < sides; side += side_step) {
-            for (unsigned k = 0; k < DEPTH; k += k_step) words.push_back(number(at_shared(layout.address(side, k), 2)));
-        }
+        each_run(factor, product.type, sides, 4, [&](unsigned, unsigned, std::uint32_t address) {
+            words.push_back(number(at_shared(address, 4)));
+        });
     };
     add(product.a, ROWS);
     add(product.b, product.columns);
@@ -178,13 +179,12 @@ void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) 
 }
 
 // Every element must lie in shared memory.
-void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides) {
-    const MatrixLayout layout(factor);
-    if (layout.has_base_offset()) {
+void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, FactorType type, char name, unsigned sides) {
+    if (MatrixLayout(factor, bytes_of(type)).has_base_offset()) {
         fail(call, std::string(" with a descriptor of ") + name + " whose base offset, bits 49 to 51, is not 0");
     }
-    each_piece(factor, sides, [&](unsigned side, unsigned k, std::uint32_t address) {
-        if (at_shared(address, 2 * PIECE) != nullptr) return;
+    each_run(factor, type, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
+        if (at_shared(address, PIECE_BYTES) != nullptr) return;
         fail(call, std::string(" with a descriptor of ") + name + " by which " + (name == 'A' ? "row " : "column ") +
                        std::to_string(side) + " has its k " + std::to_string(k) + " outside of shared memory");
     });
@@ -211,27 +211,29 @@ void BlockRunner::wait_products(GpuThread* self, const Call& call, unsigned pend
     release_warpgroup(self);
 }
 
-void BlockRunner::load_factor(const WgmmaFactor& factor, unsigned sides, bool bfloat16, TensorFactor& to) const {
-    each_piece(factor, sides, [&](unsigned side, unsigned k, std::uint32_t address) {
-        const unsigned char* const piece = at_shared(address, 2 * PIECE);
-        if (factor.across_k) {
-            std::memcpy(&to.bits[k][side], piece, 2 * PIECE);
+void BlockRunner::load_factor(const WgmmaFactor& factor, unsigned sides, FactorType type, TensorFactor& to) const {
+    each_run(factor, type, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
+        const unsigned char* const piece = at_shared(address, PIECE_BYTES);
+        if (type == FactorType::tf32) {
+            for (unsigned i = 0; i < PIECE_BYTES / 4; ++i) std::memcpy(&to.values[k + i][side], piece + 4 * i, 4);
+        } else if (factor.across_k) {
+            std::memcpy(&to.bits[k][side], piece, PIECE_BYTES);
         } else {
-            for (unsigned i = 0; i < PIECE; ++i) std::memcpy(&to.bits[k + i][side], piece + 2 * i, 2);
+            for (unsigned i = 0; i < PIECE_BYTES / 2; ++i) std::memcpy(&to.bits[k + i][side], piece + 2 * i, 2);
         }
     });
-    to.decode(sides, bfloat16);
+    to.decode(sides, type);
 }
 
 void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
     Accumulator& to = group.accumulators[product.accumulator];
     const unsigned columns = product.columns;
-    load_factor(product.a, ROWS, product.bfloat16, of_a_);
-    load_factor(product.b, columns, product.bfloat16, of_b_);
+    load_factor(product.a, ROWS, product.type, of_a_);
+    load_factor(product.b, columns, product.type, of_b_);
     for (unsigned row = 0; row < ROWS; ++row) {
         float* const sums = &to.sums[std::size_t(row) * columns];
         if (!product.adds) std::fill_n(sums, columns, 0.0f);
-        add_products(TensorCores::hopper, of_a_, row, of_b_, columns, sums);
+        add_products(TensorCores::hopper, product.type, of_a_, row, of_b_, columns, sums);
     }
     if (--to.under_way == 0) {
         to.store();

@@ -31,12 +31,13 @@ unsigned registers_of_thread(std::size_t threads);
 // A matrix descriptor, decoded, and what it says of where elements lie.
 class MatrixLayout {
   public:
-    MatrixLayout(const WgmmaFactor& factor)
+    MatrixLayout(const WgmmaFactor& factor, unsigned element_bytes)
         : start_((factor.descriptor & 0x3fff) << 4),
           leading_((factor.descriptor >> 16 & 0x3fff) << 4),
           stride_((factor.descriptor >> 32 & 0x3fff) << 4),
           base_offset_(factor.descriptor >> 49 & 7),
           swizzle_(SWIZZLES[factor.descriptor >> 62]),
+          element_bytes_(element_bytes),
           across_k_(factor.across_k) {}
 
     bool has_base_offset() const { return base_offset_ != 0; }
@@ -46,14 +47,14 @@ class MatrixLayout {
     // are `leading` apart. Without a swizzle the two change roles.
     std::uint32_t address(unsigned side, unsigned k) const {
         const unsigned line = swizzle_ ? swizzle_ : PIECE;
-        const unsigned elements = line / 2;  // of a line
+        const unsigned elements = line / element_bytes_;  // of a line
         std::uint32_t offset;
         if (!across_k_) {
-            offset = side % 8 * line + side / 8 * stride_ + k / elements * leading_ + k % elements * 2;
+            offset = side % 8 * line + side / 8 * stride_ + k / elements * leading_ + k % elements * element_bytes_;
         } else if (swizzle_) {
-            offset = side % elements * 2 + side / elements * leading_ + k % 8 * line + k / 8 * stride_;
+            offset = side % elements * element_bytes_ + side / elements * leading_ + k % 8 * line + k / 8 * stride_;
         } else {
-            offset = side % elements * 2 + side / elements * stride_ + k % 8 * line + k / 8 * leading_;
+            offset = side % elements * element_bytes_ + side / elements * stride_ + k % 8 * line + k / 8 * leading_;
         }
         const std::uint32_t address = start_ + offset;
         const std::uint32_t exchanged = swizzle_ ? swizzle_ / 16 - 1 : 0;
@@ -65,7 +66,7 @@ class MatrixLayout {
     static constexpr unsigned SWIZZLES[] = {0, 128, 64, 32};
 
     std::uint32_t start_, leading_, stride_;
-    unsigned base_offset_, swizzle_;
+    unsigned base_offset_, swizzle_, element_bytes_;
     bool across_k_;
 };
 
@@ -93,7 +94,8 @@ struct WgmmaProduct {
     Call call;
     WgmmaFactor a, b;
     unsigned columns;
-    bool bfloat16, adds;
+    FactorType type;
+    bool adds;
     std::size_t accumulator;
 };
 
