@@ -297,10 +297,10 @@ def test_a_precision_is_part_of_the_arithmetic_and_of_its_text(precision):
 @pytest.mark.parametrize(
     ("precision", "words"),
     [
-        ("fp16x4", "precision must be one of float32, ieee, fp16x3, bf16x3, got 'fp16x4'; did you mean 'fp16x3'"),
+        ("fp16x4", "precision must be one of float32, ieee, fp16x3, bf16x3, tf32, got 'fp16x4'; did you mean 'fp16x3'"),
         ("IEEE", "got 'IEEE'; did you mean 'ieee'"),
-        ("tf32", "precision must be one of"),
-        (3, "precision must be one of float32, ieee, fp16x3, bf16x3, got 3"),
+        ("tf", "did you mean 'tf32'"),
+        (3, "precision must be one of float32, ieee, fp16x3, bf16x3, tf32, got 3"),
         ([], r"got \[\]"),
     ],
 )

@@ -201,6 +201,31 @@ def test_sums_are_those_of_integers(source, sum_of, seed, dtype, spread, of_sums
     np.testing.assert_array_equal(result[some].view(np.uint32), np.array(expected, np.float32).view(np.uint32))
 
 
+TF32_SOURCE = (
+    SOURCE.replace("const unsigned short*", "const float*").replace("*(unsigned short*)", "*(float*)")
+    .replace("* 16; i", "* 8; i").replace("i / 16, i % 16 / 8) + i % 8 * 2", "i / 8, i % 8 / 4) + i % 4 * 4")
+    .replace("ELEMENT", "float")
+)  # fmt: skip
+"""The same of 64 x 8 and 8 x 8 floats."""
+
+
+@pytest.mark.parametrize("spread", [0, 12, 60, 250])
+def test_sums_of_tf32_are_those_of_integers(spread):
+    """Eight products at a time. The last 13 bits of the factors are not looked at."""
+    random = np.random.default_rng(spread)
+    a, b = (
+        (random.uniform(-2, 2, (lines, 8)) * 2.0 ** random.integers(-spread // 2, spread // 2 + 1, (lines, 8)))
+        for lines in (64, COLUMNS)
+    )
+    a, b = (np.where(random.random(one.shape) < 0.2, 0, one).astype(np.float32) for one in (a, b))
+    c = random.uniform(-2, 2, (64, COLUMNS)).astype(np.float32)
+    result = c.copy()
+    launch(TF32_SOURCE, a, b, result, block=(128, 1, 1), defines={"ADDS": 1})
+    cut_a, cut_b = ((one.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for one in (a, b))
+    expected = [[sum_of(cut_a[row], cut_b[col], float(c[row, col])) for col in range(COLUMNS)] for row in range(64)]
+    np.testing.assert_array_equal(result.view(np.uint32), np.array(expected, np.float32).view(np.uint32))
+
+
 def long_sums(operands):
     """What gemm_sm90 makes of a problem, each sum in one wgmma after another."""
     kernel, engine = find("gemm_sm90"), EmulatorEngine()

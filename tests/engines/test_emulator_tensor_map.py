@@ -374,6 +374,6 @@ def test_a_result_has_a_map_where_its_rows_are_aligned(tmp_path):
     problem = Problem(16, 24, 0, "float16", d=Layout(ld=32))
     found = layouts(kernel, small_box(kernel), problem, aligned=True)
     assert list(found) == ["D"]
-    assert found["D"][1:] == (16, 24, 128, "float32", TensorBox(8, 8), 1, 0)
+    assert found["D"][1:] == (16, 24, 128, "float32", TensorBox(8, 8), 1, 0, False)
     assert layouts(kernel, small_box(kernel), problem, aligned=False) == {}
     assert not any(tensor_map(None))

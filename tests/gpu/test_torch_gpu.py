@@ -95,12 +95,13 @@ def test_a_layer_by_enable(torch, everything_gains, compiled):
     assert not [row for row in ran if row.where == "PyTorch"]
 
 
-def test_float32_stays_with_pytorch_while_tf32_is_allowed(torch, everything_gains, monkeypatch):
+@pytest.mark.parametrize(("precision", "where"), [(None, "tilewright"), ("fp16x3", "PyTorch")])
+def test_float32_is_rounded_here_too_while_tf32_is_allowed(torch, everything_gains, monkeypatch, precision, where):
     a = torch.randn(64, 64, device="cuda")
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
-    with everything_gains.enable():
+    with everything_gains.enable(precision):
         a @ a
-    assert [row.where for row in everything_gains.report()] == ["PyTorch"]
+    assert [row.where for row in everything_gains.report()] == [where]
 
 
 def test_graphs_capture_what_has_run_here_and_else_pytorchs_kernel(torch, everything_gains):

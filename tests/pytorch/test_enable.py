@@ -145,14 +145,16 @@ def test_a_function_that_was_compiled_before_follows_the_switch():
     assert ran() == {("mm", "tilewright"): 1}
 
 
-def test_float32_stays_with_pytorch_while_tf32_is_allowed(monkeypatch):
-    allowed = ["none", "tf32", "none"]  # the first is asked for as the kind is decided
-    monkeypatch.setattr(routing, "_precision", lambda backend, operator: allowed.pop(0))
+def test_float32_stays_with_pytorch_while_that_rounds_and_is_not_known_to_be_slower(monkeypatch):
+    says = ["none", "tf32", "none"]  # the first is asked for as the kind is decided
+    monkeypatch.setattr(routing, "_precision", lambda backend, operator: says.pop(0))
+    tabled = {None: Gain(1.25, 2.0), "tf32": None}
+    monkeypatch.setattr(routing, "expect", lambda problem, device: tabled[problem.arithmetic.precision])
     with enable():
         torch.mm(A, B)
         torch.mm(A, B)
         torch.mm(A.half(), B.half())
-    assert not allowed
+    assert not says
     assert ran() == {("mm", "PyTorch"): 1, ("mm", "tilewright"): 2}
 
 
@@ -311,8 +313,34 @@ def test_pytorch_s_precision_counts_in_every_call(asked):
         for word in ("none", "ieee", "tf32", "none"):
             says(word)
             torch.mm(A, B)
-    assert found == [None, "ieee", None]
-    assert ran() == {("mm", "tilewright"): 3, ("mm", "PyTorch"): 1}
+    assert found == [None, "ieee", "tf32", None]
+    assert ran() == {("mm", "tilewright"): 4}
+
+
+@pytest.mark.parametrize("first", ["none", "tf32"])
+def test_what_pytorch_rounds_is_decided_apart(asked, monkeypatch, first):
+    """By what is gained over cuBLAS in TF32, whichever setting a kind is first seen with."""
+    found, says = asked
+    gains = {None: Gain(0.5, -1.0), "tf32": Gain(1.5, 1.0)}
+    monkeypatch.setattr(routing, "expect", lambda problem, device: gains[problem.arithmetic.precision])
+    with enable():
+        for word in (first, "none", "tf32", "ieee", "tf32"):
+            says(word)
+            torch.mm(A, B)
+    assert found == ["tf32"] * (3 if first == "tf32" else 2)
+    assert {row.problem for row in report()} == {"4x6x5 NN float32:tf32"}
+
+
+def test_tf32_may_be_asked_for_while_pytorch_does_not_round(asked, monkeypatch):
+    """Then it gains at least what the next promise does over float32."""
+    found, says = asked
+    gains = {"bf16x3": Gain(1.5, 1.0), "tf32": None}
+    monkeypatch.setattr(routing, "expect", lambda problem, device: gains[problem.arithmetic.precision])
+    with enable("tf32"):
+        for word in ("none", "ieee", "tf32"):
+            says(word)
+            torch.mm(A, B)
+    assert found == ["tf32", "tf32"]
 
 
 def test_pytorch_s_own_default_is_not_ieee():
@@ -321,7 +349,7 @@ def test_pytorch_s_own_default_is_not_ieee():
     assert said.strip() == "none"
 
 
-def test_tf32_stays_with_pytorch_whatever_the_precision(asked):
+def test_tf32_stays_with_pytorch_where_a_stricter_precision_was_asked_for(asked):
     found, says = asked
     says("tf32")
     with enable("fp16x3"):
@@ -351,7 +379,7 @@ def test_contexts_of_several_precisions_restore_what_was_before(asked):
 
 
 def test_each_precision_is_decided_for_itself(monkeypatch):
-    expected = {None: Gain(0.5, -1.0), "fp16x3": Gain(2.0, 1.0)}
+    expected = {None: Gain(0.5, -1.0), "fp16x3": Gain(2.0, 1.0), "tf32": None}
     monkeypatch.setattr(routing, "expect", lambda problem, device: expected[problem.arithmetic.precision])
     for precision, where in ((None, "PyTorch"), ("fp16x3", "tilewright"), (None, "PyTorch")):
         report(reset=True)

@@ -30,7 +30,7 @@ def test_each_way_is_next_to_the_baseline_of_its_run():
     found = every()
     baseline = found[ways.BASELINE]
     assert (baseline.us, baseline.error) == (baseline.baseline_us, baseline.baseline_error)
-    assert len(found) == 10
+    assert len(found) == 11
     for one in found.values():
         assert (one.baseline_us, one.baseline_error, one.shape) == (baseline.us, baseline.error, "48x40x32")
         assert one.tflops == pytest.approx(2 * 48 * 40 * 32 / one.us / 1e6)

@@ -41,7 +41,7 @@ def test_a_precision_is_read_back_and_left_out_where_times_are_kept(precision, r
     assert timed_case(problem) == timed_case(plain) == plain.case
 
 
-@pytest.mark.parametrize(("case", "error"), [("NN bfloat16:ieee", DtypeError), ("NN float32:tf32", ProblemError)])
+@pytest.mark.parametrize(("case", "error"), [("NN bfloat16:ieee", DtypeError), ("NN float32:tf16", ProblemError)])
 def test_precisions_that_there_are_not_are_refused(case, error):
     with pytest.raises(error):
         posed(1, 1, 1, case)

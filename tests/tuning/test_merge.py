@@ -138,12 +138,13 @@ def test_a_table_replaces_nothing_else(tmp_path, run, capsys):
     assert path.read_bytes() == before
 
 
-def test_precisions_share_a_case_and_what_keeps_none_is_left_out(tmp_path, run):
+def test_precisions_share_a_case_and_the_fastest_of_each_promise_is_kept(tmp_path, run):
     terms = {"kernel": "gemm_fp16x3", "rung": 0, "config": dict(find("gemm_fp16x3").config()), "precision": "fp16x3"}
     tf32 = {"kernel": "wmma_tf32", "rung": 13, "config": dict(find("wmma_tf32").config()), "precision": "tf32"}
     files = [run(), run("terms.json", promise="fp16x3", gflops=900.0, **terms), run("tf32.json", gflops=800.0, **tf32)]
     _, table = merge.merge(files, tmp_path / "table.json")
     assert [(entry.kernel, entry.case) for entry in table.entries] == [
         ("gemm_fp16x3", "NN float32"),
+        ("wmma_tf32", "NN float32"),
         ("coalesced", "NN float32"),
     ]

@@ -1,4 +1,4 @@
-"""How much products of terms err, predicted from how tensor cores and threads add them up.
+"""How much products in tensor cores err, predicted from how tensor cores and threads add them up.
 
 Sums are random walks: elements are independent and of both signs, as random operands are. Tensor cores cut off what
 does not fit into a sum, so that each addition makes it smaller, in the mean by 3/8 of its last place: of the two bits
@@ -36,8 +36,8 @@ _CUT = 3 / 8
 _CUT_SQUARE = 7 / 32
 """... and its mean square."""
 _ROUNDED_SQUARE = 1 / 12
-_DEPTH = 16
-"""Of k, in one addition of tensor cores."""
+_DEPTH, _TF32_DEPTH = 16, 8
+"""Of k, in one addition of tensor cores: of 16-bit elements, and of TF32."""
 
 
 def predicted_error(kernel: Kernel, config: Config, k: int) -> float | None:
@@ -51,7 +51,8 @@ def predicted_error(kernel: Kernel, config: Config, k: int) -> float | None:
     begun_anew = min(promote or k, k)
     less = kernel.terms * (kernel.terms + 1) // 2 - 1  # products of an element besides the largest
     step = kernel.tile(config).k
-    squares = _cuts(_additions(begun_anew, step, 0 if apart else less))
+    depth = _TF32_DEPTH if kernel.precision == "tf32" else _DEPTH
+    squares = _cuts(_additions(begun_anew, step, depth, 0 if apart else less))
     squares += _roundings(-(-k // begun_anew) + (-(-k // step) if apart else 0))
     return math.hypot(UNIT * math.sqrt(squares), LEFT.get(kernel.precision or "", 0.0))
 
@@ -61,11 +62,12 @@ def error_in_order(k: int) -> float:
     return UNIT * math.sqrt(_roundings(k))
 
 
-def _additions(depth: int, step: int, less: int) -> Sequence[bool]:
-    """Of a sum over this much of k, whether each is of the largest products. The others of a step come before them."""
+def _additions(k: int, step: int, depth: int, less: int) -> Sequence[bool]:
+    """Of a sum over this much of k, whether each, of so much of it, is of the largest products. The others of a step come
+    before them."""
     found: list[bool] = []
-    for first in range(0, depth, step):
-        count = -(-min(step, depth - first) // _DEPTH)
+    for first in range(0, k, step):
+        count = -(-min(step, k - first) // depth)
         found += [False] * (less * count) + [True] * count
     return found
 

@@ -102,7 +102,7 @@ class Explanation:
 
     @property
     def error(self) -> float | None:
-        """Predicted relative error on random operands, of kernels that make products of terms."""
+        """Predicted relative error on random operands, of kernels that say how they add up products."""
         return predicted_error(self.kernel, self.config, self.problem.k)
 
     @property

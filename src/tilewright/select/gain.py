@@ -13,7 +13,7 @@ from tilewright.problem import Problem
 from tilewright.select.measured import FAR, LENGTH, Case, Places, identity, tables_of
 
 if TYPE_CHECKING:
-    from tilewright.tables.table import Table
+    from tilewright.tables.table import Entry, Table
 
 _NEIGHBOURS = 8
 """Tabled problems that are asked."""
@@ -39,8 +39,8 @@ def expected_gain(
     For a problem of the tables: what was measured, our time and cuBLAS's from one run. For another one: the mean, of
     logarithms, over the nearest problems with the same orders and element types, a nearer one counting more, less half
     their standard deviation; cuBLAS's time follows from its speed there. Bias and activation change nothing. Only
-    device time counts, not the host's, and only kernels that keep the problem's precision: cuBLAS's times are those of
-    float32 products.
+    device time counts, not the host's, and only kernels that keep the problem's precision. cuBLAS's times are those of
+    float32 products, or where the precision is "tf32" of products in TF32: then kernels that round to it count alone.
 
     That is a guess. With each of the H200's 525 float32 problems left out in turn, 502 are expected to gain. 27 of
     these take longer than cuBLAS, 13% at worst; over all 502, cuBLAS's time over ours is 1.54 in the geometric mean,
@@ -84,6 +84,10 @@ def _measured(device: str, capability: tuple[int, int], promise: str | None) -> 
     return known_of(tables_of(device, capability), promise)
 
 
+def _counts(entry: "Entry", promise: str | None) -> bool:
+    return entry.keeps(promise) and entry.rounds == (promise == "tf32")
+
+
 def known_of(tables: Iterable["Table"], promise: str | None = None) -> dict[Case, _Known]:
     """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says."""
     from tilewright.tables.cases import posed  # noqa: PLC0415
@@ -91,7 +95,7 @@ def known_of(tables: Iterable["Table"], promise: str | None = None) -> dict[Case
 
     found: dict[Case, dict[Sizes, tuple[float, float]]] = {}
     for table in tables:
-        for best in best_by_problem(entry for entry in table.entries if entry.keeps(promise)).values():
+        for best in best_by_problem(entry for entry in table.entries if _counts(entry, promise)).values():
             if best.baseline_gflops is not None:
                 problem = posed(best.m, best.n, best.k, best.case, best.batch)
                 ratio = best.gflops / best.baseline_gflops

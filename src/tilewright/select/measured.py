@@ -201,10 +201,13 @@ class Measured(Places):
 
 def _slow_downs(entries: list["Entry"]) -> list[float]:
     """How many times longer runs took because the GPU was slower that day than in the run of the first entry: cuBLAS,
-    which was timed next to each, tells. 1 where it was not timed."""
-    baselines = [entry.baseline_gflops for entry in entries]
-    first = next(filter(None, baselines), None)
-    return [first / own if first and own else 1.0 for own in baselines]
+    which was timed next to each, tells, in TF32 next to kernels that round to it. 1 where it was not timed."""
+    firsts: dict[bool, float] = {}
+    found = []
+    for entry in entries:
+        own = entry.baseline_gflops
+        found.append(firsts.setdefault(entry.rounds, own) / own if own else 1.0)
+    return found
 
 
 def _beside(facts: Iterable[NDArray[Any]], choices: list[int]) -> _Floats:

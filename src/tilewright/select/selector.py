@@ -61,7 +61,8 @@ def select(
     In this order: what the user's table has for the problem; what the shipped table of this GPU has; for problems in no
     table, of the configs that did best on the nearest tabled ones the one that the cost model expects to be fastest,
     corrected by what each measured there. Far from all of them, and on GPUs without tables, the kernels' own configs
-    are candidates too, corrected by what their kernels measured in the shipped tables.
+    are candidates too, corrected by what their kernels measured in the shipped tables; and so are those of kernels of
+    the precision that is asked for, where tables have none.
     A case that is in no table takes the candidates of the nearest that is. Never a kernel that does not keep the
     precision that the problem promises, or does not take its operands. Where a weaker precision than float32's is asked
     for, what tables have for the problem counts only if a kernel of that precision is among it.
@@ -170,6 +171,9 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
         expected, distance = _between(asked, known, adds_c)
     if distance > FAR or all(one[1] for one in expected):  # the kernels' own configs are candidates too
         expected += _untabled(asked, adds_c)
+    elif known is not None and (promise := problem.arithmetic.precision) not in (None, "ieee"):
+        if all(choice.kernel.precision != promise for choice in known.choices):
+            expected += _untabled(asked, adds_c, promise)
     if not expected:
         raise _no_kernel(problem, asked.capability, asked.addresses)
     return min(expected, key=_rank)[3:]
@@ -239,10 +243,13 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
     return expected, distances.item(0)
 
 
-def _untabled(asked: _Asked, adds_c: bool) -> list[_Expected]:
-    """The kernels' own configs, with the times that the cost model expects, corrected by kernel."""
+def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list[_Expected]:
+    """The kernels' own configs, with the times that the cost model expects, corrected by kernel.
+
+    precision: only of kernels of this one.
+    """
     gpu = find_gpu(asked.device, asked.capability)
-    takers = [one for one in KERNELS if asked.takes[one]]
+    takers = [one for one in KERNELS if precision in (None, one.precision) and asked.takes[one]]
     factors = shipped_factors(asked.problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
     # win over them, unless none of them makes such products.

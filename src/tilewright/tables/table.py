@@ -50,7 +50,7 @@ class _Measured(_Model):
     config: dict[str, int]
     gflops: float = Field(gt=0)
     baseline_gflops: float | None = Field(default=None, gt=0)
-    """cuBLAS's, in the same run."""
+    """cuBLAS's, in the same run: in TF32 next to kernels that round to it."""
     error_ratio: float | None = Field(default=None, ge=0)
     """Its error over cuBLAS's, against float64 on the same operands."""
     revision: str | None = None
@@ -95,6 +95,11 @@ class Entry(_Measured):
     def keeps(self, promise: str | None) -> bool:
         """Whether its kernel keeps what a problem promises: `Kernel.keeps`. One that no longer exists does."""
         return promise in _kept_by(self.kernel)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether its kernel rounds factors to TF32, as the baseline then does too."""
+        return _rounds(self.kernel)
 
     @property
     def time_us(self) -> float:
@@ -183,6 +188,14 @@ def _kept_by(kernel: str) -> tuple[str | None, ...]:
     except KernelNotFoundError:
         return PROMISES
     return tuple(promise for promise in PROMISES if found.keeps(promise))
+
+
+@lru_cache
+def _rounds(kernel: str) -> bool:
+    try:
+        return find(kernel).precision == "tf32"
+    except KernelNotFoundError:
+        return False
 
 
 def _near_the_fastest(ranked: Sequence[Entry]) -> list[Entry]:

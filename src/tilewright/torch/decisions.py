@@ -1,6 +1,7 @@
 """Which products of PyTorch run here: decided once for each combination of shapes, strides and element type."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -14,6 +15,31 @@ from tilewright.torch.library import precision_of
 
 Asked = Callable[[], Any]
 """Gives the options by which the launcher knows a float32 product now; False where PyTorch is to compute it."""
+
+
+class Options(NamedTuple):
+    """What float32 products ask for, by what PyTorch says of their precision."""
+
+    says: Callable[[], str]
+    """What PyTorch says now."""
+    by: Mapping[str, Any]
+    """Options of the launcher, by that, 'none' for what is not there; False where PyTorch is to compute."""
+
+    def asked(self, usual: bool, rounded: bool) -> Asked:
+        """What calls of a kind ask that run here while PyTorch does not round to TF32, while it does, or both."""
+        says, by = self.says, {one: self.by[one] if (rounded if one == TF32 else usual) else False for one in self.by}
+        other = by[_NONE]
+        return lambda: by.get(says(), other)
+
+
+TF32 = "tf32"
+"""What PyTorch says where it may round factors."""
+
+_NONE = "none"
+"""What it says where nobody set anything."""
+
+_STRICTER = "bf16x3"
+"""The next promise."""
 
 Expect = Callable[[Problem, Any], Gain | None]
 """The gain that is expected of a problem on a device of PyTorch."""
@@ -86,11 +112,11 @@ def expect(problem: Problem, device: Any) -> Gain | None:
     return expected_gain(problem, capability, torch.cuda.get_device_name(device))
 
 
-def decide(product: Product, expected: Expect, asked: Asked) -> Decision:
+def decide(product: Product, expected: Expect, options: Options) -> Decision:
     """Where products like this one run: here, where nothing would be copied first and the expected gain is at least 1.
 
     What PyTorch would refuse stays with PyTorch, which says why. The gain of a float32 product is that in the precision
-    that is asked for now.
+    that is asked for now; what runs here while PyTorch rounds to TF32 is decided apart, by what is gained over that.
     """
     a, b, addend, out, beta = product
     shape = (*a.shape[:-1], *b.shape[-1:])
@@ -105,8 +131,10 @@ def decide(product: Product, expected: Expect, asked: Asked) -> Decision:
         side = None if c is not None or beta != 1 or len(shape) != 2 else _side(addend, shape)
         if c is None and (side is None or not addend.is_contiguous()):
             return Decision("what is added is neither a matrix nor a bias without gaps")
-    options = asked() if name == "float32" else None
-    arithmetic = Arithmetic(name, name, precision_of(options))
+    asks = name == "float32"
+    now = options.says() if asks else _NONE
+    usual = options.by.get(_NONE if now == TF32 else now, options.by[_NONE])
+    arithmetic = Arithmetic(name, name, precision_of(usual) if asks else None)
     try:
         target, third = (None if one is None else _view(one) for one in (out, c))
         form = formulate(_view(a), _view(b), target, third, side, arithmetic, None)
@@ -117,11 +145,24 @@ def decide(product: Product, expected: Expect, asked: Asked) -> Decision:
         return Decision("shapes that PyTorch refuses, or a result that it resizes", problem)
     if form.copied:
         return Decision("an operand that would be copied first", problem)
-    gain = expected(problem, a.device)
+    role: Literal["c", "bias", None] = "bias" if side else None if c is None else "c"
+    # While PyTorch does not round, products in TF32 gain at least what the next promise does.
+    bound = _promising(problem, _STRICTER) if problem.arithmetic.precision == TF32 else problem
+    found = {False: (problem, expected(bound, a.device))}
+    if asks and options.by[TF32]:
+        rounded = _promising(problem, TF32)
+        found[True] = rounded, expected(rounded, a.device)
+    wins = {rounds for rounds, (_, gain) in found.items() if gain is not None and gain.ratio >= 1}
+    first = now == TF32 and True in found
+    problem, gain = found[not first if wins == {not first} else first]
     if gain is None:
         return Decision("nothing like it was measured", problem)
-    why = "" if gain.ratio >= 1 else "cuBLAS is expected to be faster"
-    return Decision(why, problem, gain, "bias" if side else None if c is None else "c", asked)
+    why = "" if wins else "cuBLAS is expected to be faster"
+    return Decision(why, problem, gain, role, options.asked(False in wins, True in wins) if asks else lambda: None)
+
+
+def _promising(problem: Problem, precision: str) -> Problem:
+    return replace(problem, arithmetic=replace(problem.arithmetic, precision=precision))
 
 
 def _side(bias: Any, shape: Sequence[int]) -> Side | None:

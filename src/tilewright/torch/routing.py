@@ -26,7 +26,7 @@ from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
 from tilewright.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.problem import Scalars, promise_of
-from tilewright.torch.decisions import Asked, Decision, Expect, Product, decide, expect
+from tilewright.torch.decisions import TF32, Decision, Expect, Options, Product, decide, expect
 from tilewright.torch.library import options_of, precision_of
 from tilewright.torch.report import Report
 from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
@@ -67,12 +67,12 @@ class Routes:
         if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
             return  # this PyTorch was built without CUDA
         module = load_shortcut()
-        decided, asked = _decided_by(module), _asked_by(precision)
+        decided, options = _decided_by(module), _options_by(precision)
         for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
                 stock = torch.library.get_kernel(f"aten::{variant}", key).call_boxed
-                self._kernels[variant] = make(stock, decisions, expected, asked, decided)
+                self._kernels[variant] = make(stock, decisions, expected, options, decided)
         if module is not None:
             self._shortcut = module.Shortcut(key, tuple(self._kernels))
 
@@ -130,25 +130,22 @@ def _decided_by(module: ShortcutModule | None) -> _Decided:
     return decided
 
 
-def _asked_by(precision: str | None) -> Asked:
-    """What float32 products ask in each call: they stay with PyTorch while that may round their factors to TF32."""
-    own, ieee = options_of(precision=promise_of(precision)), options_of(precision="ieee")
-    options = {"tf32": False, "ieee": ieee if precision is None else own}
-
-    def asked() -> Any:
-        return options.get(_precision("cuda", "matmul"), own)
-
-    return asked
+def _options_by(precision: str | None) -> Options:
+    """What float32 products ask in each call. While PyTorch may round their factors to TF32, they may be rounded here too;
+    but where a stricter precision was asked for, they stay with PyTorch."""
+    own, ieee, tf32 = (options_of(precision=one) for one in (promise_of(precision), "ieee", TF32))
+    by = {"none": own, "ieee": ieee if precision is None else own, TF32: precision in (None, TF32) and tf32}
+    return Options(lambda: _precision("cuda", "matmul"), by)
 
 
-def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, asked: Asked, decided: _Decided) -> _Kernel:
+def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
     """A kernel for a @ b."""
 
     def multiply(keys: Any, a: Any, b: Any, *, out: Any = None) -> Any:
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, out if out is None else (out.shape, out.stride())
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = decide(Product(a, b, None, out), expected, asked)
+            decision = decisions[kind] = decide(Product(a, b, None, out), expected, options)
         if decision.ours and (result := _ours(decision, decided, a, b, None, out, None, 1.0, 0.0)) is not None:
             return result
         decision.stock_calls += 1
@@ -160,7 +157,7 @@ def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, asked: Asked
     return multiply
 
 
-def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, asked: Asked, decided: _Decided) -> _Kernel:
+def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
     """A kernel for beta * addend + alpha * a @ b."""
 
     def multiply(keys: Any, addend: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
@@ -168,7 +165,7 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, asked: Asked
         kind = a.shape, a.stride(), b.shape, b.stride(), a.dtype, addend.shape, addend.stride(), beta, target
         decision = decisions.get(kind)
         if decision is None:
-            decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected, asked)
+            decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected, options)
         if decision.ours:
             c = addend if decision.role == "c" else None
             bias = addend if decision.role == "bias" else None
@@ -281,7 +278,9 @@ def enable(precision: str | None = None) -> Enabled:
     `allow_tf32` and `torch.set_float32_matmul_precision` write too, and which follows that of `torch.backends.cudnn`
     and `torch.backends` while it is "none", its default:
 
-    - "tf32": float32 products stay with PyTorch, whatever the precision given here.
+    - "tf32": without a precision given here, or with "tf32", they may be rounded to TF32, as `matmul` does with
+      precision="tf32", where that is expected to be at least as fast as cuBLAS in TF32. With another precision given
+      here they stay with PyTorch.
     - "ieee", which PyTorch has only where somebody set it, as by allow_tf32 = False: without a precision given here,
       they are computed on CUDA cores alone, as `matmul` does with precision="ieee".
     - "none": they keep float32's promise, by tensor cores where that is faster.

@@ -41,7 +41,7 @@ _THREADS = 128
 """In a warpgroup."""
 _ROWS = 64
 """Of A, in one instruction."""
-_DEPTH = 16
+_DEPTH_BYTES = 32
 """Of k, in one instruction."""
 _WAITS = 1.13
 """How many times longer a step takes than the longest part of it: instructions and barriers wait for each other."""
@@ -105,9 +105,9 @@ def footprint(
     cluster, splits = family.cluster(config), family.splits(config)
     terms = kernel.terms
     products = terms * (terms + 1) // 2
-    tensor = products * tile.m * tile.n * tile.k / sm.half_products
-    instructions = products * tile.m / _ROWS * tile.k / _DEPTH
-    reads = instructions * item * _DEPTH * (_ROWS + tile.n) / _BANKS_BYTES
+    tensor = products * tile.m * tile.n * tile.k / (sm.tf32_products if item == 4 else sm.half_products)
+    instructions = products * tile.m / _ROWS * tile.k * item / _DEPTH_BYTES
+    reads = instructions * _DEPTH_BYTES * (_ROWS + tile.n) / _BANKS_BYTES
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)
     loaded = terms * (a.once + a.again + b.once + b.again / cluster) * tile.k * item / PORT_BYTES

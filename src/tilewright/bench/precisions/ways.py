@@ -9,6 +9,7 @@ import torch
 
 from tilewright import version
 from tilewright.front import matmul
+from tilewright.problem import PRECISIONS
 
 Pairs = Sequence[tuple[Any, Any]]
 """Factors of several products: matrices of float32, as tensors."""
@@ -49,7 +50,7 @@ def of_torch() -> Iterator[Way]:
 
 def of_tilewright() -> Iterator[Way]:
     """One for each precision of `matmul`."""
-    for precision in ("float32", "ieee", "fp16x3", "bf16x3"):
+    for precision in PRECISIONS:
         yield of_products(f"tilewright {precision}", _OWN, partial(matmul, precision=precision))
 
 

@@ -5,11 +5,11 @@ takes TF32 along k alone: others are transposed by `relayout` first. Infinity an
 range: only numbers from 2^128 - 2^116 on, next to infinity, become infinite.
 """
 
+from dataclasses import replace
+
 from tilewright.kernels.library import gemm_sm90
 
-KERNEL = gemm_sm90.of_type(
-    "gemm_tf32",
-    "float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups",
-    factors=("float32",),
-    bn=256,
+KERNEL = replace(
+    gemm_sm90.of_type("gemm_tf32", "float32 factors rounded to TF32 on Hopper's tensor cores by warpgroups"),
+    presets={"narrow": {"BN": 64, "STAGES": 6}},
 )
