@@ -29,8 +29,8 @@ def routed(driver, launcher_module, monkeypatch):
     launcher = launcher_module.Launcher(driver.path, ON_HOST)
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
-    tabled = {None: Gain(1.1, 1.0), "tf32": None}
-    monkeypatch.setattr(routing, "expect", lambda problem, device: tabled[problem.arithmetic.precision])
+    gains = lambda problem, device: None if problem.arithmetic.precision == "tf32" else Gain(1.1, 1.0)  # noqa: E731
+    monkeypatch.setattr(routing, "expect", gains)
     monkeypatch.setattr(on_gpu, "fast", launcher)
     monkeypatch.setattr(on_gpu, "miss", launcher_module.MISS)
     step = STEP._replace(slots=(SLOTS[0], SLOTS[1]._replace(shift=0), *SLOTS[2:]))
