@@ -298,7 +298,11 @@ REFUSED = {
     "boolean beta": ({"beta": True}, ProblemError, "beta must be a number, got True"),
     "alpha nan": ({"alpha": float("nan")}, ProblemError, "alpha must be a number, got nan"),
     "precision": ({"precision": "fp16x4"}, ProblemError, "got 'fp16x4'; did you mean 'fp16x3'?"),
-    "precision's type": ({"precision": 32}, ProblemError, "precision must be one of float32, ieee, fp16x3, bf16x3, tf32"),
+    "precision's type": (
+        {"precision": 32},
+        ProblemError,
+        "precision must be one of float32, ieee, fp16x3, bf16x3, tf32",
+    ),
     "precision of half": (
         {"a": draw(5, 7).astype(np.float16), "b": draw(7, 3).astype(np.float16), "precision": "bf16x3"},
         DtypeError,

@@ -23,7 +23,7 @@ M, N, K = 4, 5, 3
 
 @pytest.fixture
 def routed(driver, launcher_module, monkeypatch):
-    """enable() on tensors of the host, where everything but TF32 gains, with a launcher that a test has remember plans."""
+    """enable() on tensors of the host, where all but TF32 gains, with a launcher that a test has remember plans."""
     if shortcut.load() is None:
         pytest.skip("the shortcut cannot be built here")
     launcher = launcher_module.Launcher(driver.path, ON_HOST)

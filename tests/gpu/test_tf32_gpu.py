@@ -30,7 +30,9 @@ def factors(torch, layout, m, n, k, draw="randn"):
 def rounded(torch, x):
     """To TF32, to nearest, ties to even."""
     bits = x.contiguous().view(torch.int32)
-    return ((bits + 0xFFF + (bits >> 13 & 1)) & ~0x1FFF).view(torch.float32).as_strided(x.shape, x.contiguous().stride())
+    return (
+        ((bits + 0xFFF + (bits >> 13 & 1)) & ~0x1FFF).view(torch.float32).as_strided(x.shape, x.contiguous().stride())
+    )
 
 
 def error(result, a, b):

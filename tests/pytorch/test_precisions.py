@@ -107,8 +107,8 @@ def test_the_command_writes_both_parts(command, tmp_path, capsys):
     file = tmp_path / "precisions.json"
     assert command.main(["--json", str(file)]) == 0
     run = Precisions.load(file)
-    assert len(run.choices) == 2 * 10
-    assert len(run.hostile) == 4 * len(hostile.ORDINARY | hostile.EXACT | hostile.EXTREME)
+    assert len(run.choices) == 2 * 11
+    assert len(run.hostile) == 5 * len(hostile.ORDINARY | hostile.EXACT | hostile.EXTREME)
     assert run.environment["engine"] == "emulator"
     assert "24x16x64  tilewright fp16x3: " in capsys.readouterr().out
 

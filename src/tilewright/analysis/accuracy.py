@@ -63,8 +63,7 @@ def error_in_order(k: int) -> float:
 
 
 def _additions(k: int, step: int, depth: int, less: int) -> Sequence[bool]:
-    """Of a sum over this much of k, whether each, of so much of it, is of the largest products. The others of a step come
-    before them."""
+    """Of a sum over k, whether each, of `depth` of it, is of the largest products: the others of a step come before."""
     found: list[bool] = []
     for first in range(0, k, step):
         count = -(-min(step, k - first) // depth)

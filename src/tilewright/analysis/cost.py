@@ -89,7 +89,7 @@ class Sizes(NamedTuple):
     """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
     starts: tuple[int, int]
     """The bytes at multiples of which lines of A and of B start, at most a line's, after a relayout of those that do
-    not start at multiples of 16 bytes. It matters to warpgroups alone: factors that they do not take count as whole."""
+    not start at multiples of 16 bytes. It matters to warpgroups alone, and float32 factors count as whole."""
 
     @classmethod
     def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "Sizes":

@@ -48,7 +48,7 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
     Raises:
         ConfigError: the kernel asks for a box that a GPU does not take.
     """
-    found = {}
+    found: dict[str, TensorLayout] = {}
     if kernel.tensor_maps is not None and problem.k:
         box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
         a = _layout(problem, problem.dtype, problem.a, problem.m, problem.k, box_a, kernel.terms)

@@ -171,12 +171,16 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
         expected, distance = _between(asked, known, adds_c)
     if distance > FAR or all(one[1] for one in expected):  # the kernels' own configs are candidates too
         expected += _untabled(asked, adds_c)
-    elif known is not None and (promise := problem.arithmetic.precision) not in (None, "ieee"):
-        if all(choice.kernel.precision != promise for choice in known.choices):
-            expected += _untabled(asked, adds_c, promise)
+    elif known is not None and not _is_known(problem.arithmetic.precision, known):
+        expected += _untabled(asked, adds_c, problem.arithmetic.precision)
     if not expected:
         raise _no_kernel(problem, asked.capability, asked.addresses)
     return min(expected, key=_rank)[3:]
+
+
+def _is_known(promise: str | None, known: Measured) -> bool:
+    """Whether kernels of a promise's own precision were measured; those of float32 always were."""
+    return promise in (None, "ieee") or any(choice.kernel.precision == promise for choice in known.choices)
 
 
 def _behind(asked: _Asked) -> Choice:

@@ -131,8 +131,11 @@ def _decided_by(module: ShortcutModule | None) -> _Decided:
 
 
 def _options_by(precision: str | None) -> Options:
-    """What float32 products ask in each call. While PyTorch may round their factors to TF32, they may be rounded here too;
-    but where a stricter precision was asked for, they stay with PyTorch."""
+    """What float32 products ask in each call.
+
+    While PyTorch may round their factors to TF32, they may be rounded here too, but stay with PyTorch where a stricter
+    precision was asked for.
+    """
     own, ieee, tf32 = (options_of(precision=one) for one in (promise_of(precision), "ieee", TF32))
     by = {"none": own, "ieee": ieee if precision is None else own, TF32: precision in (None, TF32) and tf32}
     return Options(lambda: _precision("cuda", "matmul"), by)

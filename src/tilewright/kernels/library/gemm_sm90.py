@@ -1,4 +1,4 @@
-"""gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order; of terms, and of TF32."""
+"""gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order; of terms; of TF32."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -156,7 +156,9 @@ def of_type(
         tensor_maps=lambda config, layout: _boxes(config, layout, item_bytes),
         relayouts=lambda config: ("row", "column") if along_k else (None, None),
         split=split,
-        sums=None if factors != ("float32",) else lambda config: Sums(config.PROMOTE, apart=True) if split else Sums(None),
+        sums=None
+        if factors != ("float32",)
+        else lambda config: Sums(config.PROMOTE, apart=True) if split else Sums(None),
         overlaps=True,
         blocks=_blocks,
     )

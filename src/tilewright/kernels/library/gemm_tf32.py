@@ -1,8 +1,8 @@
-"""gemm_tf32: gemm_sm90 for float32 factors that are rounded to TF32's 10 bits of mantissa, as cuBLAS's TF32 does.
+"""gemm_tf32: gemm_sm90 for float32 factors that are rounded to TF32's 10 bits of mantissa.
 
-The copy engine rounds elements as it loads them, to nearest, so a factor whose lines run along k is read in place. wgmma
-takes TF32 along k alone: others are transposed by `relayout` first. Infinity and NaN stay as they are, and so does the
-range: only numbers from 2^128 - 2^116 on, next to infinity, become infinite.
+The copy engine rounds elements to nearest as it loads them, so a factor whose lines run along k is read in place.
+wgmma takes TF32 along k alone: others are transposed by `relayout` first. Infinity and NaN stay as they are. Numbers
+from 2^128 - 2^116 on, next to infinity, become infinite.
 """
 
 from dataclasses import replace
