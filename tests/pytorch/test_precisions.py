@@ -12,6 +12,7 @@ from tilewright.bench.precisions.measurements import Precisions
 from tilewright.bench.precisions.measuring import Scale
 from tilewright.bench.suites import Shape
 from tilewright.engines.emulator import EmulatorEngine
+from tilewright.problem import PRECISIONS
 
 SMALL = Scale("cpu", (Shape(48, 40, 32), Shape(24, 16, 64)), side=24, depths=(16,))
 
@@ -79,7 +80,7 @@ def test_hostile_inputs_of_every_class_have_errors_next_to_pytorchs():
     cases = list(measuring.hostile_cases(SMALL, 16))
     names = [*hostile.ORDINARY, *hostile.EXACT, *hostile.EXTREME]
     assert [(case.inputs, case.way) for case in cases] == [
-        (name, f"tilewright {precision}") for name in names for precision in ("float32", "ieee", "fp16x3", "bf16x3")
+        (name, f"tilewright {precision}") for name in names for precision in PRECISIONS
     ]
     for case in cases:
         assert case.errors.element < 2e-6, case

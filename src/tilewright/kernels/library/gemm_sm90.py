@@ -62,6 +62,11 @@ def _sums(config: Config, split: Split | None) -> int:
     return sums + (anew if split else 0)
 
 
+def _adds(config: Config, split: Split | None) -> Sums:
+    """How products of terms are added up; those of TF32 by tensor cores alone."""
+    return Sums(None) if split is None else Sums(config.PROMOTE, apart=True)
+
+
 def of_type(
     name: str,
     idea: str,
@@ -156,9 +161,7 @@ def of_type(
         tensor_maps=lambda config, layout: _boxes(config, layout, item_bytes),
         relayouts=lambda config: ("row", "column") if along_k else (None, None),
         split=split,
-        sums=None
-        if factors != ("float32",)
-        else lambda config: Sums(config.PROMOTE, apart=True) if split else Sums(None),
+        sums=(lambda config: _adds(config, split)) if factors == ("float32",) else None,
         overlaps=True,
         blocks=_blocks,
     )
