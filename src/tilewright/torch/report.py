@@ -55,4 +55,4 @@ class Report(tuple[Row, ...]):
         return "\n".join([*lines, f"{self.saved_us / 1e3:,.2f} ms saved, as tables expect"])
 
 
-_AFTER_ALL = "left in PyTorch's precision of the time, or a CUDA graph was captured before it ran once"
+_AFTER_ALL = "PyTorch's precision setting leaves it there, or a CUDA graph was captured before it ran once"
