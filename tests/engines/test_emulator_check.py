@@ -335,7 +335,7 @@ def test_the_library_has_no_faults_in_any_form(kernel, layout, shape):
     problem = Problem(*shape, arithmetic, 2, a, b, epilogue=Epilogue(side, "gelu"))
     checked, operands = run(kernel, problem, scalars=Scalars(-0.5, 2.0))
     assert checked.findings == []
-    assert operands.error(checked.result) <= limit(problem)
+    assert operands.error(checked.result) <= limit(problem, kernel.precision)
 
 
 @pytest.mark.parametrize(
