@@ -153,6 +153,7 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
         rounded = _promising(problem, TF32)
         found[True] = rounded, expected(rounded, a.device)
     wins = {rounds for rounds, (_, gain) in found.items() if gain is not None and gain.ratio >= 1}
+    # Reported is what PyTorch says now, or the other where that alone runs here.
     first = now == TF32 and True in found
     problem, gain = found[not first if wins == {not first} else first]
     if gain is None:
