@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from tilewright.analysis import instruction_mix
 from tilewright.analysis.explanation import explain
 from tilewright.analysis.machine_code import machine_code
 from tilewright.analysis.roofline import ARITHMETIC
-from tilewright.errors import RecordsError
-from tilewright.files import write_whole
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
+from tilewright.report.worklog import saved
 
 GPU: Gpu = find_gpu("NVIDIA H200", (9, 0))
 """Whose records the worklog tells of, and for which it compiles."""
@@ -122,7 +121,7 @@ def save(path: Path, counts: Sequence[Counted]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_whole(path, _FILE.dump_json(list(counts), indent=1) + b"\n")
+    saved.save(path, _FILE, list(counts))
 
 
 def load(path: Path) -> Mapping[str, Counted]:
@@ -131,9 +130,4 @@ def load(path: Path) -> Mapping[str, Counted]:
     Raises:
         RecordsError: the file cannot be read, or is no file of counts.
     """
-    try:
-        return {one.kernel: one for one in _FILE.validate_json(path.read_bytes())}
-    except OSError as error:
-        raise RecordsError(f"cannot read the counts in {path}: {error.strerror}") from error
-    except ValidationError as error:
-        raise RecordsError(f"{path} is not a file of counts: {error}") from error
+    return {one.kernel: one for one in saved.load(path, _FILE, "counts", "a file of counts")}

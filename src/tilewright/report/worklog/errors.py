@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from tilewright.analysis.accuracy import error_in_order, predicted_error
 from tilewright.engines.base import run
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import RecordsError, nearest
-from tilewright.files import write_whole
 from tilewright.kernels import find
 from tilewright.problem import Arithmetic, Problem
 from tilewright.report.figures.errors import Line, Panel, error_panels
 from tilewright.report.figures.palette import owner_color
 from tilewright.report.figures.svg import Drawing
 from tilewright.report.markdown import table
+from tilewright.report.worklog import saved
 
 FLOAT32, TF32, NEVER = "float32, one after the other", "TF32", "bf16x6, never promoted"
 FP16X3, BF16X3 = "fp16x3 (gemm_fp16x3)", "bf16x3 (gemm_bf16x3)"
@@ -217,7 +217,7 @@ def save(path: Path, samples: Sequence[Sample]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_whole(path, _FILE.dump_json(list(samples), indent=1) + b"\n")
+    saved.save(path, _FILE, list(samples))
 
 
 def load(path: Path) -> list[Sample]:
@@ -226,9 +226,4 @@ def load(path: Path) -> list[Sample]:
     Raises:
         RecordsError: the file cannot be read, or is no file of samples.
     """
-    try:
-        return _FILE.validate_json(path.read_bytes())
-    except OSError as error:
-        raise RecordsError(f"cannot read the errors in {path}: {error.strerror}") from error
-    except ValidationError as error:
-        raise RecordsError(f"{path} is not a file of errors: {error}") from error
+    return saved.load(path, _FILE, "errors", "a file of errors")

@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from tilewright.errors import ConfigError, RecordsError
-from tilewright.files import write_whole
+from tilewright.errors import ConfigError
 from tilewright.gpus import Gpu, gpu_named
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.report import published
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
+from tilewright.report.worklog import saved
 from tilewright.report.worklog.accesses import Accesses
 from tilewright.report.worklog.accesses import all_counted as all_accesses
 from tilewright.report.worklog.counted import Counted, counted
@@ -40,6 +40,9 @@ class SourceCounts(BaseModel):
     """Of FastCuda's versions, on the GPU of the records."""
     sweep: list[Counted]
     """Of the RTX 3060 notes' kernels with other tiles, on that GPU."""
+
+
+_FILE = TypeAdapter(SourceCounts)
 
 
 def all_counted() -> SourceCounts:
@@ -76,7 +79,7 @@ def save(path: Path, counts: SourceCounts) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    write_whole(path, counts.model_dump_json(indent=1).encode() + b"\n")
+    saved.save(path, _FILE, counts)
 
 
 def load(path: Path) -> SourceCounts:
@@ -85,12 +88,7 @@ def load(path: Path) -> SourceCounts:
     Raises:
         RecordsError: the file cannot be read, or is none of such counts.
     """
-    try:
-        return SourceCounts.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise RecordsError(f"cannot read the counts in {path}: {error.strerror}") from error
-    except ValidationError as error:
-        raise RecordsError(f"{path} is not a file of counts of sources: {error}") from error
+    return saved.load(path, _FILE, "counts", "a file of counts of sources")
 
 
 def a6000(facts: Facts) -> str:
