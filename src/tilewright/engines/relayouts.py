@@ -120,8 +120,7 @@ def jobs(
 
     Args:
         kernel, config, problem, addresses, wide: as of `Engine.plan`.
-        kept: the operand, A or B, whose copy is kept, so that no launch here makes it. The wide form, which is seldom
-            needed, makes its own.
+        kept: the operand, A or B, whose copy is kept, so that no launch here makes it. The wide form reads the operand.
 
     Raises:
         DtypeError, LaunchError, ProblemError: the kernel, or that of the wide form, does not take the problem.

@@ -1,7 +1,8 @@
 // Products of matrices by a warpgroup, 128 threads that hold the sums together (wgmma; sm_90a alone).
 //
 // A is 64 x 16 and B 16 x N, of __half or __nv_bfloat16, or A is 64 x 8 and B 8 x N, of floats of which the tensor cores look at
-// TF32's bits alone, the first 19. Both are in shared memory, where a matrix descriptor says how they lie; floats along k. The 64 x N sums are floats in registers, N a multiple of 8 up to 256: of thread t, sum v0 + 2 * v1 + 4 * v2 is in
+// TF32's bits alone, the first 19. Both are in shared memory, where a matrix descriptor says how they lie; floats along k. The
+// 64 x N sums are floats in registers, N a multiple of 8 up to 256: of thread t, sum v0 + 2 * v1 + 4 * v2 is in
 //
 //     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        column  8 * v2 + t % 4 * 2 + v0
 //

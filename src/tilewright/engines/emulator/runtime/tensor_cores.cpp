@@ -16,8 +16,8 @@ constexpr unsigned LANES = 8;
 // terms.
 constexpr int LEAST = -102, LARGEST = 126;
 
-// What is added at once: products of this many k, of all that an instruction adds, of which so many bits behind the point are
-// kept.
+// What is added at once: products of PRODUCTS k, of the DEPTH that an instruction adds, each kept with KEPT bits behind the
+// point.
 struct Hopper {
     static constexpr unsigned PRODUCTS = 16, DEPTH = depth_of(FactorType::half);
     static constexpr int KEPT = 25;
