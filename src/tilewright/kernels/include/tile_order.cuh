@@ -42,6 +42,9 @@ class TileOrder {
         return true;
     }
 
+    // How many of the block's tiles came before this one.
+    __device__ __forceinline__ unsigned number() const { return tile / every - 1; }
+
   private:
     int tiles_m, tiles_n;  // of a matrix
     int tiles;             // of all
