@@ -91,7 +91,7 @@ def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:
         vectorized=True,
         takes=replace(EVERYTHING, factors=("float32",)),
         precision=like.precision,
-        arguments=("sizes", "A", "B", "output", "scales", "term_check"),
+        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, split),
         relayouts=lambda config: ("row", "column"),
         split=split,

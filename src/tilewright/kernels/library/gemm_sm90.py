@@ -156,7 +156,7 @@ def of_type(
         vectorized=True,
         takes=replace(EVERYTHING, factors=factors, least_capability=(9, 0), architectures=("sm_90a",)),
         precision=name.removeprefix("gemm_") if factors == ("float32",) else None,
-        arguments=("sizes", "A_map", "B_map", "output", "scales", "term_check"),
+        arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
         tensor_maps=lambda config, layout: _boxes(config, layout, item_bytes),
         relayouts=lambda config: ("row", "column") if along_k else (None, None),
