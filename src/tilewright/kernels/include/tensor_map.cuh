@@ -38,6 +38,9 @@ __device__ __forceinline__ void load_tile(void* shared, const TensorMap* map, in
 // later.
 __device__ __forceinline__ void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// The same for global memory too.
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
 // Starts to store the box whose first element is (row, col) of a matrix; elements outside the matrix are not written.
 // `shared` and `col` are as for load_tile, but a negative row or column is an illegal instruction (found on an H200). What
 // threads wrote there needs fence_async_shared of each of them, and then a barrier.

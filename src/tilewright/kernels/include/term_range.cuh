@@ -1,8 +1,5 @@
-// What terms cannot hold (stage_products.cuh), noticed on the device, with no wait on the host:
-//
-//     relayout         sees every element, and adds to what is known of A and of B
-//     product          every block looks at it, and does nothing where terms do not hold the factors
-//     product in float32, launched behind it: does nothing where they do
+// What terms cannot hold (stage_products.cuh), noticed on the device, with no wait on the host: who splits the factors sees every
+// element, and adds to what is known of A and of B. The product looks at it, and computes in float32 where terms do not hold them.
 //
 // Terms hold an element that the last of them reaches to its last bit, and that does not round to infinity. Products must
 // neither overflow where those of float32 do not, nor lose bits to underflow. Where terms are scaled, an element far below
@@ -35,6 +32,13 @@ struct Range {
         lost += (before & NONE) != 0 && (after & NONE) < 0x38800000u;
     }
 
+    __device__ __forceinline__ void see(const Range& other) {
+        largest = max(largest, other.largest);
+        smallest = max(smallest, other.smallest);
+        lost += other.lost;
+    }
+
+    // For all lanes of a warp.
     __device__ __forceinline__ Range of_warp() const {
         Range all = *this;
 #pragma unroll
@@ -46,8 +50,10 @@ struct Range {
         return all;
     }
 
-    // Most blocks see nothing new: the words are updated by few. `known`: some time ago, by `known_of`.
+    // By a warp, of which all lanes have the same. Most see nothing new: the words are updated by few. `known`: some time ago, by
+    // `known_of`.
     __device__ __forceinline__ void add_to(Range* all, const Range& known) const {
+        if (threadIdx.x % 32 != 0) return;
         const auto raise = [](unsigned* word, unsigned to, unsigned before) {
             if (to > before && to > load_relaxed(word)) atomicMax(word, to);
         };
@@ -62,43 +68,28 @@ struct Range {
 };
 
 __device__ __forceinline__ Range known_of(const Range* all) {
-    return {load_relaxed(&all->largest), load_relaxed(&all->smallest), 0};
+    return {load_relaxed(&all->largest), load_relaxed(&all->smallest), load_relaxed(&all->lost)};
 }
 
-// Of both factors. Its words are 0 before a product's launches and after them.
-struct Seen {
-    Range a, b;
-    unsigned small;  // whether a sum may have lost too much
-    unsigned warps;  // that are done
-};
-
-// Of a product's launch. seen: null where terms are taken to hold the factors.
+// What is known of factors before they are multiplied.
 struct TermCheck {
-    const Range *of_a, *of_b;  // in `seen`, or next to a copy that is kept for other products too
-    Seen* seen;
-    unsigned* fits;  // for the launch behind: 1 where they do
+    bool hold = true;     // whether terms hold the factors, for all that is known before products are summed
+    float least = 0.0f;  // sums smaller than this may have lost too much: 2^-22 of themselves. 0 where none may
 
-    // Whether terms hold the factors, for sums of k products, as far as is known before these are made. All threads of a block
-    // call it: they have read what they need when it returns.
-    __device__ __forceinline__ bool holds(int k) const {
-        if (seen == nullptr) return true;
-        const Range a = *of_a, b = *of_b;
+    TermCheck() = default;
+
+    // Of sums of k products. What an element loses that is too small is 2^-50 of its square's largest.
+    __device__ __forceinline__ TermCheck(const Range& a, const Range& b, int k) {
         const bool sums_fit = a.most() + b.most() + 2 + (32 - __clz(k)) < 127;
-        return __syncthreads_and(a.fits() && b.fits() && sums_fit && a.least() + b.least() >= Range::FIRST_PRODUCT);
+        hold = a.fits() && b.fits() && sums_fit && a.least() + b.least() >= Range::FIRST_PRODUCT;
+        const float lost = a.lost + b.lost;
+        least = lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(a.largest) * __uint_as_float(b.largest);
     }
 
-    // Sums of this size have lost less than 2^-22 of themselves: an element that is lost, 2^-50 of its square's largest.
-    __device__ __forceinline__ float least_sum() const {
-        if (seen == nullptr) return 0.0f;
-        const float lost = of_a->lost + of_b->lost;
-        return lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(of_a->largest) * __uint_as_float(of_b->largest);
-    }
-
-    // Looks at a warp's sums (mma.cuh), as they lie from an element of D on that has `rows` and `cols` up to the last.
+    // Whether one of a warp's sums (mma.cuh) is too small, as they lie from an element of D on that has `rows` and `cols` up to
+    // the last.
     template <int COUNT>
-    __device__ __forceinline__ void see(const float (&sums)[COUNT], int rows, int cols) const {
-        const float least = least_sum();
-        if (least == 0.0f) return;
+    __device__ __forceinline__ bool loses(const float (&sums)[COUNT], int rows, int cols) const {
         const int lane = threadIdx.x % 32, row = lane / 4, col = lane % 4 * 2;
         bool small = false;
 #pragma unroll
@@ -106,20 +97,6 @@ struct TermCheck {
             const bool inside = row + i % 4 / 2 * 8 < rows && col + i / 4 * 8 + i % 2 < cols;
             small |= inside && !(fabsf(sums[i]) >= least);
         }
-        if (small) atomicMax(&seen->small, 1);
-    }
-
-    // Called by WARPS warps of each block when they are done: the last one of all tells the launch behind.
-    template <int WARPS>
-    __device__ __forceinline__ void finish(bool held) const {
-        if (seen == nullptr) return;
-        const unsigned warps = gridDim.x * WARPS;
-        __syncwarp();
-        if (threadIdx.x % 32 != 0) return;
-        __threadfence();
-        if (atomicInc(&seen->warps, warps - 1) != warps - 1) return;
-        __threadfence();
-        *fits = held && atomicAdd(&seen->small, 0) == 0;
-        *seen = {};
+        return small;
     }
 };

@@ -1,5 +1,6 @@
 // gemm_mma: products of float32 factors on tensor cores to which each warp gives work (mma.sync, sm_80 and newer): for GPUs that
-// lack the warpgroups of gemm_sm90. Each factor is split beforehand into TERMS matrices of 16-bit elements, with lines along k.
+// lack the warpgroups of gemm_sm90. Each factor is split first into TERMS matrices of 16-bit elements, with lines along k
+// (split_factors.cuh). What terms cannot hold is computed in float32 (float32_tile.cuh).
 //
 // A block computes one tile, each of its warps a part of WM x WN. Tiles of all terms are copied STAGES - 1 steps ahead:
 //
@@ -17,7 +18,8 @@
 #include <mma.cuh>
 
 #include "epilogue/warpgroup.cuh"
-#include "term_range.cuh"
+#include "float32_tile.cuh"
+#include "split_factors.cuh"
 #include "term_tile.cuh"
 #include "tile_order.cuh"
 
@@ -30,8 +32,13 @@ struct Tiles {
     TermTile<BN> B[TERMS];
 };
 
-struct Shared {
+using Splitter = FactorSplitter<FACTOR, THREADS>;
+using Wide = Float32Tile<BM, BN, THREADS>;
+
+union Shared {
+    Splitter::Shared splitter;
     Tiles stages[STAGES];
+    Wide::Shared wide;
 };
 
 // sums += the products of a step's terms, for the warp's part of the tile, whose scale this is.
@@ -79,19 +86,29 @@ __device__ __forceinline__ void multiply_step(const Tiles& from, int row, int co
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gemm_mma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output, TermScales scales, TermCheck term_check) {
+    gemm_mma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output,
+             const __grid_constant__ Splitter::Operand split_a, const __grid_constant__ Splitter::Operand split_b,
+             SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
 
     wait_for_grid_before();
-    if (is_skipped(sizes.skip)) return;
     const int depth = depth_of(sizes, output);
-    if (!term_check.holds(depth)) return term_check.finish<WARPS>(false);
+    TermCheck terms;
+    if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, shared->splitter, [] {});
 
     TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x, gridDim.x);
     tile.next();  // there is one for each block
     const int warp = threadIdx.x / 32;
     const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;  // of the tile
     const int row = tile.row + warp_row, col = tile.col + warp_col;
+
+    const Result<RESULT> result(output, sizes, tile.matrix);
+    const auto compute_wide = [&] {
+        const auto sync = [] { __syncthreads(); };
+        Wide::compute(InPlace(split_a, tile.matrix, tile.row), InPlace(split_b, tile.matrix, tile.col), depth, result, tile.row,
+                      tile.col, threadIdx.x, shared->wide, sync);
+    };
+    if (!terms.hold) return compute_wide();
 
     const int steps = depth / BK + (depth % BK != 0);
     TermCopies<BM, THREADS> of_a(A, tile.matrix, sizes.m, tile.row);
@@ -107,8 +124,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     constexpr int SCALED_K = SCALED_SIDES;
     const long long runs = depth / SCALED_K + (depth % SCALED_K != 0);  // of a matrix
-    const float* const scales_a = scales.a + tile.matrix * sizes.step_a * runs * scale_run(sizes.m) + row / SCALED_SIDES;
-    const float* const scales_b = scales.b + tile.matrix * sizes.step_b * runs * scale_run(sizes.n) + col / SCALED_SIDES;
+    const float* const scales_a = split_a.scales + tile.matrix * sizes.step_a * runs * scale_run(sizes.m) + row / SCALED_SIDES;
+    const float* const scales_b = split_b.scales + tile.matrix * sizes.step_b * runs * scale_run(sizes.n) + col / SCALED_SIDES;
     float sums[ROWS][4 * COLS] = {};
     for (int step = 0; step < steps; ++step) {
         const int run = step * BK / SCALED_K;
@@ -119,11 +136,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         multiply_step(shared->stages[step % STAGES], warp_row, warp_col, scale, sums);
     }
 
-    const Result<RESULT> result(output, sizes, tile.matrix);
+    bool small = false;
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) {
-        if (SCALED) term_check.see(sums[i], sizes.m - row - 16 * i, sizes.n - col);
-        store_warp(result, row + 16 * i, col, sums[i]);
-    }
-    term_check.finish<WARPS>(true);
+    for (int i = 0; SCALED && i < ROWS; ++i) small |= terms.loses(sums[i], sizes.m - row - 16 * i, sizes.n - col);
+    if (SCALED && terms.least != 0.0f && __syncthreads_or(small)) return compute_wide();
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i) store_warp(result, row + 16 * i, col, sums[i]);
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Warps
-from tilewright.kernels.library import gemm_bf16x3, gemm_bf16x6, gemm_fp16x3
+from tilewright.kernels.library import gemm_bf16x3, gemm_bf16x6, gemm_fp16x3, splitting
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums
 from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import ITEM_BYTES
@@ -28,8 +28,10 @@ def _threads(config: Config) -> int:
 
 
 def _shared_bytes(config: Config, split: Split) -> int:
-    """Of all stages."""
-    return config.STAGES * split.terms * ITEM_BYTES[split.dtype] * config.BK * (config.BM + config.BN)
+    """Of all stages, or of what splits factors and what multiplies in float32 in their place."""
+    stages = config.STAGES * split.terms * ITEM_BYTES[split.dtype] * config.BK * (config.BM + config.BN)
+    groups = max(_threads(config) // splitting.GROUP, 1)
+    return max(stages, splitting.splitter_bytes(groups), splitting.float32_tile_bytes(config.BM, config.BN))
 
 
 def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:

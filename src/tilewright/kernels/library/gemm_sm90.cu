@@ -1,6 +1,6 @@
 // gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order (sm_90a alone). Or of float32
-// factors, each split beforehand into TERMS matrices of 16-bit elements (stage_products.cuh). Or of float32 factors that TMA rounds
-// to TF32 as it loads them; these lie along k, and a line of them is 32 k.
+// factors, each split first into TERMS matrices of 16-bit elements (split_factors.cuh, stage_products.cuh). Or of float32 factors
+// that TMA rounds to TF32 as it loads them; these lie along k, and a line of them is 32 k.
 //
 // One warpgroup loads tiles by TMA, two multiply. A block computes tile after tile, of all matrices of a batch, in the order of
 // tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored. Every order of A and B
@@ -23,6 +23,8 @@
 //
 //   CLUSTER 2: two blocks compute tiles one below the other. Each loads half of their tile of B into both.
 //   SPLITS n: n blocks share the k of one tile, and add up their sums through shared memory (cluster_sums.cuh).
+//
+//   TERMS above 1: what terms cannot hold, consumers compute at the end in float32 (float32_tile.cuh), each its parts of tiles.
 #include <cluster.cuh>
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
@@ -30,11 +32,13 @@
 
 #include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
+#include "float32_tile.cuh"
+#include "split_factors.cuh"
 #include "stage_products.cuh"
 #include "stage_turn.cuh"
 #include "swizzled_tile.cuh"
-#include "term_range.cuh"
 #include "tile_order.cuh"
+#include "warp_meeting.cuh"
 
 constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
@@ -52,20 +56,33 @@ struct Tiles {
     SwizzledTile<MAJOR_B, BN> B[TERMS];
 };
 
+using Splitter = FactorSplitter<FACTOR, THREADS>;
+using Wide = Float32Tile<ROWS, BN / SPLITS, 128>;
+
+union OfTerms {  // in place of stages: before they are loaded, and when all have been read
+    Splitter::Shared splitter;
+    Wide::Shared wide[CONSUMERS];
+};
+
 struct Shared {
     union {
         Tiles stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
+        unsigned char of_terms[TERMS > 1 ? sizeof(OfTerms) : 1];
     };
     Barrier full[STAGES], empty[STAGES];
-    Barrier read[CONSUMERS];  // all stages of the consumer's tile
+    Barrier read[CONSUMERS];          // all stages of the consumer's tile
+    Barrier met[CONSUMERS], all_met;  // the consumer's warps, and those of all
+    unsigned lost[CONSUMERS];         // 1 + the number of the consumer's first tile that terms do not hold; 0: none
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
-              TermScales scales, TermCheck term_check) {
+              const __grid_constant__ Splitter::Operand split_a, const __grid_constant__ Splitter::Operand split_b,
+              SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
+    OfTerms* const of_terms = reinterpret_cast<OfTerms*>(shared->of_terms);
 
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / BK + (depth % BK != 0);
@@ -81,17 +98,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             barrier_init(&shared->full[stage], 1);
             barrier_init(&shared->empty[stage], 4 * TOGETHER * CLUSTER);
         }
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->read[consumer], 4);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) {
+            barrier_init(&shared->read[consumer], 4);
+            barrier_init(&shared->met[consumer], 4);
+            shared->lost[consumer] = 0;
+        }
+        barrier_init(&shared->all_met, 4 * CONSUMERS);
         fence_barrier_init();
     }
     BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
-    if (is_skipped(sizes.skip)) return;
-    if (TERMS > 1 && !term_check.holds(depth)) return warpgroup < CONSUMERS ? term_check.finish<4 * CONSUMERS>(false) : void();
+    TermCheck terms;
+    if constexpr (TERMS > 1) {
+        if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, of_terms->splitter, fence_async);
+    }
 
-    TileOrder<BM, BN, BAND, CLUSTER> tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
+    const TileOrder<BM, BN, BAND, CLUSTER> first_tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
+    auto tile = first_tile;
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
+        if (!terms.hold) return;
         give_registers<40>();
         while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
@@ -114,24 +140,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
 
     take_registers<232>();
     const int lane = threadIdx.x % 32, of_warp = threadIdx.x % 128 / 32 * 16;  // the first of its rows
+    const int first = PINGPONG ? 0 : warpgroup * ROWS;                         // row of a tile
     const auto release = [&](int stage) {
         Barrier* const empty = &shared->empty[stage];
         if (lane < CLUSTER) CLUSTER == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, lane);
     };
-    for (int number = 0; tile.next(); ++number) {
+    WarpMeeting meet(&shared->met[warpgroup]), meet_all(&shared->all_met);
+    for (int number = 0; terms.hold && tile.next(); ++number) {
         if (PINGPONG && number % CONSUMERS != warpgroup) {
             turn.skip(steps);
             continue;
         }
         // A phase is known by its parity alone: the tile before has to be read first.
         if (PINGPONG && number > 0) barrier_wait(&shared->read[1 - warpgroup], (number - 1) / CONSUMERS & 1);
-        const int first = PINGPONG ? 0 : warpgroup * ROWS;  // row of the tile
         float sums[ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
         const long long a_before = tile.matrix * sizes.step_a * all_steps + first_step;  // 64 k that come before
         const long long b_before = tile.matrix * sizes.step_b * all_steps + first_step;
-        TermScales of_step = {scales.a + a_before * scale_run(sizes.m) + (tile.row + first) / SCALED_SIDES,
-                              scales.b + b_before * scale_run(sizes.n) + tile.col / SCALED_SIDES};
+        TermScales of_step = {split_a.scales + a_before * scale_run(sizes.m) + (tile.row + first) / SCALED_SIDES,
+                              split_b.scales + b_before * scale_run(sizes.n) + tile.col / SCALED_SIDES};
         for (int step = 0; step < steps; ++step, turn.next()) {
             const Tiles& from = shared->stages[turn.stage];
             barrier_wait(&shared->full[turn.stage], turn.parity);
@@ -147,26 +174,48 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
 
         if (tile.row >= sizes.m) continue;  // a cluster's last block may have no rows
         const Result<RESULT> result(output, sizes, tile.matrix);
-        const int row = tile.row + first;
-        if constexpr (SPLITS == 1) {
+        const int row = tile.row + first, col = tile.col + rank * (BN / SPLITS);
+        const auto store = [&](auto& part_sums, int part) {
+            store_warpgroup(result, row + 64 * part, col, part_sums);
+        };
+        // Whether the tile is to be computed in float32, as far as its sums say: then nothing is stored, since C may be D.
+        const auto loses = [&](auto& parts) {
+            if (!SCALED || terms.least == 0.0f) return false;
+            bool small = false;
 #pragma unroll
             for (int i = 0; i < ROWS / 64; ++i) {
-                if (SCALED) term_check.see(sums[i], sizes.m - row - of_warp - 64 * i, sizes.n - tile.col);
-                store_warpgroup(result, row + 64 * i, tile.col, sums[i]);
+                small |= terms.loses(parts[i], sizes.m - row - of_warp - 64 * i, sizes.n - col);
             }
+            if (__any_sync(0xffffffff, small) && lane == 0) atomicCAS(&shared->lost[warpgroup], 0, number + 1);
+            meet();
+            return shared->lost[warpgroup] - 1u <= number;
+        };
+        if constexpr (SPLITS == 1) {
+            if (loses(sums)) continue;
+#pragma unroll
+            for (int i = 0; i < ROWS / 64; ++i) store(sums[i], i);
         } else {
             static_assert(SPLITS == 1 || ROWS == 64, "the sums of one instruction are exchanged");
             const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> all = {shared->sums, static_cast<int>(threadIdx.x)};
-            float totals[BN / 2 / SPLITS];
+            float totals[1][BN / 2 / SPLITS];
             cluster_sync();  // all stages have been read
             all.give(sums[0]);
             cluster_sync();
-            all.take(totals);
-            const int col = tile.col + rank * (BN / SPLITS);
-            if (SCALED) term_check.see(totals, sizes.m - row - of_warp, sizes.n - col);
-            store_warpgroup(result, row, col, totals);
+            all.take(totals[0]);
+            if (!loses(totals)) store(totals[0], 0);
         }
     }
-    if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
-    if (TERMS > 1) term_check.finish<4 * CONSUMERS>(true);
+    if (CLUSTER > 1 && terms.hold) cluster_sync();  // the other block may still arrive at barriers here
+    if constexpr (TERMS > 1) {
+        meet_all();  // all stages have been read
+        const unsigned lost = terms.hold ? shared->lost[warpgroup] : 1;
+        tile = first_tile;
+        for (int number = 0; lost != 0 && tile.next(); ++number) {
+            if (number + 1 < lost || (PINGPONG && number % CONSUMERS != warpgroup) || tile.row >= sizes.m) continue;
+            const int row = tile.row + first, col = tile.col + rank * (BN / SPLITS);
+            Wide::compute(InPlace(split_a, tile.matrix, row), InPlace(split_b, tile.matrix, col), depth,
+                          Result<RESULT>(output, sizes, tile.matrix), row, col, threadIdx.x % 128,
+                          of_terms->wide[warpgroup], meet);
+        }
+    }
 }

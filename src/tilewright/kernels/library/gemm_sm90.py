@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.kernels import warpgroups
+from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
 from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import ITEM_BYTES, Problem
@@ -43,8 +44,14 @@ def _sums_bytes(config: Config) -> int:
 
 
 def _shared_bytes(config: Config, layout: str, terms: int) -> int:
-    """Of a block: its stages, each with two barriers, and one for each consumer."""
-    return _tiles_bytes(config, layout, terms) + (2 * config.STAGES + _CONSUMERS) * warpgroups.BARRIER_BYTES
+    """Of a block: its stages, or what splits factors and what multiplies in float32 in their place; for each stage two
+    barriers, for each consumer two and a number, and one for all.
+    """
+    stages = _tiles_bytes(config, layout, terms)
+    if terms > 1:
+        tile = splitting.float32_tile_bytes(config.BM // _together(config), config.BN // config.SPLITS)
+        stages = max(stages, splitting.splitter_bytes(1 + _CONSUMERS), _CONSUMERS * tile)
+    return stages + (2 * config.STAGES + 2 * _CONSUMERS + 1) * warpgroups.BARRIER_BYTES + 4 * _CONSUMERS
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:

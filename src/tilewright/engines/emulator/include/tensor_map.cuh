@@ -17,6 +17,8 @@ __forceinline__ void load_tile(void* shared, const TensorMap* map, int col, int 
 
 __forceinline__ void fence_async_shared() { simt_fence_async_shared(simt_thread()); }
 
+__forceinline__ void fence_async() { fence_async_shared(); }
+
 __forceinline__ void store_tile_async(const TensorMap* map, int col, int row, int matrix, const void* shared, SIMT_PLACE) {
     const simt::Call call = {simt::Operation::store_tile_async, file, line};
     simt_store_tile(simt_thread(), call, map, col, row, matrix, shared);

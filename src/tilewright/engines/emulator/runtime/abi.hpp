@@ -58,6 +58,7 @@ enum class Operation : int {
     in_block,
     barrier_expect_bytes,
     barrier_wait,
+    wait_for_count,
     load_tile,
     load_tile_to,
     store_tile_async,
@@ -147,6 +148,9 @@ SIMT_EXPORT void simt_warp_together(const simt::Thread* self, simt::Call call, v
 
 // The work of the stand-in of mma.cuh: the arguments are Fragments.
 SIMT_EXPORT const char* simt_multiply_fragments(void* const* arguments);
+
+// What the stand-in of grid_wait.cuh calls: waits until other blocks have made a count as large.
+SIMT_EXPORT void simt_wait_for_count(const simt::Thread* self, simt::Call call, const unsigned* count, unsigned least);
 
 // What the stand-in of dependent_launch.cuh calls.
 SIMT_EXPORT void simt_wait_for_grid(const simt::Thread* self);

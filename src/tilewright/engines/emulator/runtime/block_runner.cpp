@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "cluster.hpp"
@@ -193,6 +194,14 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
     return outcome_;
 }
 
+// Blocks that run now count on, each on a thread of the host.
+void BlockRunner::wait_for_count(GpuThread* self, const unsigned* count, unsigned least) {
+    while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < least) {
+        if (*stop_) hand_over(self->fiber->context);
+        std::this_thread::yield();
+    }
+}
+
 std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value,
                                          unsigned source, SimtWarpWork work) {
     if (!(mask & bit(self->lane))) {
@@ -362,6 +371,11 @@ const simt::Thread* simt_thread() { return simt::runner->current(); }
 int simt_block_barrier(const simt::Thread* self, simt::Call call, int predicate) {
     auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
     return thread->runner->block_barrier(thread, call, predicate);
+}
+
+void simt_wait_for_count(const simt::Thread* self, simt::Call, const unsigned* count, unsigned least) {
+    auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
+    thread->runner->wait_for_count(thread, count, least);
 }
 
 std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Call call, unsigned mask, std::uint64_t value,

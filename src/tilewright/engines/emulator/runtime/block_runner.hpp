@@ -183,6 +183,7 @@ class BlockRunner {
     int block_barrier(GpuThread* self, const Call& call, int predicate);
     std::uint64_t warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value, unsigned source,
                                 SimtWarpWork work = nullptr);
+    void wait_for_count(GpuThread* self, const unsigned* count, unsigned least);
     void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
     void wait_copies(GpuThread* self, unsigned pending);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
