@@ -117,8 +117,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     auto tile = first_tile;
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
-        if (!terms.hold) return;
         give_registers<40>();
+        if (!terms.hold) return;
         while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
