@@ -107,7 +107,7 @@ def test_short_sums_of_six_products_err_by_a_few_units(name, k):
 @pytest.mark.parametrize("k", [1, 64, 200, 1024])
 @pytest.mark.parametrize("name", ORDINARY)
 def test_three_products_of_scaled_terms_keep_21_bits(name, k):
-    """But in sums that float32 itself does not add up so exactly: of those whose terms lose too much, float32's error."""
+    """But in sums that float32 itself does not add up so exactly: where terms lose too much, it is float32's."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     usual, _ = errors(one_after_the_other(a, b), a, b)
     assert errors(product(a, b, "gemm_fp16x3"), a, b)[0] <= max(2.0**-21, 1.1 * usual)

@@ -111,6 +111,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     TermCheck terms;
     if constexpr (TERMS > 1) {
         if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, of_terms->splitter, fence_async);
+        if (CLUSTER > 1) cluster_sync();  // before one loads tiles into the other's stages, neither splits any more
     }
 
     const TileOrder<BM, BN, BAND, CLUSTER> first_tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
