@@ -290,12 +290,12 @@ def regrets_of(case, monkeypatch, promise=None):
     return found
 
 
-@pytest.mark.parametrize(("promise", "measured_picks"), [("ieee", 0.9), (None, 0.85), ("fp16x3", 0.75)])
+@pytest.mark.parametrize(("promise", "measured_picks"), [("ieee", 0.9), (None, 0.8), ("fp16x3", 0.75)])
 def test_its_expectations_meet_what_was_measured(monkeypatch, promise, measured_picks):
     """Left out of the table, a problem still gets a config that is nearly the fastest of those measured on it.
 
-    Of kernels of terms two configs were measured on each problem, so that more of the picks were not; and of those for
-    less than float32's promise, fewer problems.
+    Of kernels of terms two configs were measured on each problem, so that more of the picks were not, and as three
+    launches; and of those for less than float32's promise, fewer problems.
     """
     problems, regrets, _ = regrets_of(NN, monkeypatch, promise)
     assert problems > 200
@@ -400,7 +400,7 @@ def test_the_librarys_kernel_of_warpgroups_is_picked_on_a_hopper_alone(layout, d
 TERMS = {"fp16x3": "gemm_fp16x3", "bf16x3": "gemm_bf16x3"}
 BF16X6 = {
     "NVIDIA H200": ("gemm_bf16x6", {"1012", "4096", "8193x2501x5008"}),
-    "NVIDIA A100-SXM4-80GB": ("gemm_mma_bf16x6", {"4096", "8193x2501x5008"}),
+    "NVIDIA A100-SXM4-80GB": ("gemm_mma_bf16x6", {"1012", "4096", "8193x2501x5008"}),
 }
 """By GPU, the kernel of six products, and what it is picked for."""
 
