@@ -11,7 +11,7 @@ from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.emulator.engine import tensor_map
 from tilewright.engines.plan import Memory, Step
 from tilewright.kernels import find
-from tilewright.kernels.spec import SEEN_WORDS
+from tilewright.kernels.spec import SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
 
@@ -65,7 +65,7 @@ def check(job, launch, memory):
 
 def test_the_counters_are_those_of_the_stream(driver, product, plan):
     job, needs, arrays = plan
-    assert needs.tickets == SEEN_WORDS
+    assert needs.tickets == SPLIT_COUNTERS
     set_stream(0x5EA)
     for turn in range(3):
         result = product(*arrays)

@@ -17,7 +17,7 @@ from library_cases import Case, Operands, cases, findings, kinds, multiply, plac
 from tilewright.engines.plan import Pointers
 from tilewright.errors import LaunchError
 from tilewright.kernels import find
-from tilewright.kernels.spec import SEEN_WORDS
+from tilewright.kernels.spec import SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import LAYOUTS, Layout, Problem, Scalars, orders
 
@@ -228,7 +228,7 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
     plan, pointers, (a, *_, d) = planned(kernel, config, case, operands)
     (step,) = plan.steps
     assert step.function.executable.kernel is kernel
-    assert plan.needs.tickets == SEEN_WORDS
+    assert plan.needs.tickets == SPLIT_COUNTERS
     element = a.owner.owner.view(np.float32)[7:8]
     for value in (1.0, np.nan, 1.0, -np.inf, MOST, 1.0):
         element[:] = operands.a[0, 0, 7] = value

@@ -185,7 +185,7 @@ def scale_count(sides: int, k: int) -> int:
 RANGE_WORDS = 3
 """Of what is seen of one factor's elements: `Range` in term_range.cuh."""
 
-SEEN_WORDS = 2 * RANGE_WORDS + 3
+SPLIT_COUNTERS = 2 * RANGE_WORDS + 3
 """Counters of a launch that splits its factors: what it sees of both, and how far its blocks are."""
 
 
@@ -425,7 +425,7 @@ class Kernel:
     def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:
         """What a launch needs besides its operands."""
         if self.splits:
-            return Workspace(0, SEEN_WORDS if problem.k else 0)
+            return Workspace(0, SPLIT_COUNTERS if problem.k else 0)
         size = self.workspace_bytes(problem, config, multiprocessors) if self.workspace_bytes else 0
         return Workspace(size, self.grid(problem, config, multiprocessors) if size else 0)
 
