@@ -146,8 +146,8 @@ def place(engine, values, layout, offset, between=np.nan):
     return Matrix(start, *values.shape[1:], layout.ld, whole.dtype, whole, layout.order, batch)
 
 
-def multiply(engine, kernel, config, case, operands, wide=None, kept=None):
-    """Run a kernel, and the wide form behind it if there is one; D, once nothing between its rows has changed.
+def multiply(engine, kernel, config, case, operands, kept=None):
+    """Run a kernel; D, once nothing between its rows has changed.
 
     kept: the factor whose copy is made apart.
     """
@@ -158,7 +158,7 @@ def multiply(engine, kernel, config, case, operands, wide=None, kept=None):
     d = place(engine, start, problem.d, case.offset, between=_UNTOUCHED)
     c = place(engine, operands.c, problem.addend, case.offset) if case.separate_c else None
     bias = engine.upload(operands.bias[None]) if problem.epilogue.bias else None
-    run(engine, kernel, config, problem, a, b, d, case.scalars, c=c, bias=bias, wide=wide, kept=kept)
+    run(engine, kernel, config, problem, a, b, d, case.scalars, c=c, bias=bias, kept=kept)
     memory = engine.download(d.owner)[0]
     whole = memory[case.offset :].reshape(*start.shape[:2], d.ld)
     assert (memory[: case.offset] == _UNTOUCHED).all(), "what lies before D has changed"
@@ -184,15 +184,15 @@ def reference(case, operands, left=0.0):
     return result, summed + _UNIT[problem.result] * abs(result) + _SMALLEST[problem.result]
 
 
-def check(engine, kernel, config, case, seed=0, left=0.0, wide=None, change=lambda operands: None, kept=None):
-    """Raise AssertionError unless a kernel, with this wide form, computes a case as float64 does.
+def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands: None, kept=None):
+    """Raise AssertionError unless a kernel computes a case as float64 does.
 
     left: the part of each product that it leaves out at most, besides what float32 sums round away. change: what is
     done to the operands' values first.
     """
     operands = Operands.draw(case, seed)
     change(operands)
-    result = multiply(engine, kernel, config, case, operands, wide, kept).astype(np.float64)
+    result = multiply(engine, kernel, config, case, operands, kept).astype(np.float64)
     expected, allowed = reference(case, operands, left)
     assert (abs(result - expected) <= allowed).all(), (
         f"{case}: {np.argwhere(~(abs(result - expected) <= allowed))[:3].tolist()} differ"

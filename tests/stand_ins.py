@@ -15,7 +15,7 @@ from tilewright import activations
 from tilewright.engines.base import Matrix, matrix_at, memory_lines
 from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import jobs, kept_as
-from tilewright.kernels.spec import Choice, Config, Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem, Scalars
 
@@ -48,7 +48,6 @@ class NumPyEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        wide: Choice | None = None,
         kept: str | None = None,
         capturing: Any = None,
     ) -> Plan:
@@ -57,9 +56,9 @@ class NumPyEngine:
         executable = SimpleNamespace(kernel=kernel, variant=kernel.variant(problem, config, addresses))
         steps = () if problem.is_empty else (_STEP,)
         copy = None
-        if steps and kept and (keeping := jobs(kernel, config, problem, addresses, wide, kept).keeping):
+        if steps and kept and (keeping := jobs(kernel, config, problem, addresses, kept).keeping):
             copy = kept_as(keeping, _STEP._replace(function=(kept, problem)))
-        plan = Plan(problem, kernel, config, executable, steps, Needs(), wide=wide, kept=copy)
+        plan = Plan(problem, kernel, config, executable, steps, Needs(), kept=copy)
         self.planned.append(plan)
         return plan
 

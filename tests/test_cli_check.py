@@ -1,6 +1,7 @@
 """`tilewright check` as a user types it."""
 
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -39,17 +40,19 @@ def test_a_faulty_kernel_is_shown_with_its_faults(monkeypatch):
     assert re.search(r"1 kernel checked in [\d.]+ s: 1 faulty$", text(result))
 
 
-def test_terms_are_checked_with_the_wide_form_behind_them(monkeypatch, tmp_path):
-    """The words that tell it are there only then: here a warp may read them when the last one has reset them."""
+def test_terms_are_checked_as_they_are_made(monkeypatch, tmp_path):
+    """By blocks of the launch that multiplies them: here it does not wait for them."""
     kernel = find("gemm_bf16x6")
-    header = kernel.source.parents[1] / "include" / "term_range.cuh"
+    include = kernel.source.parents[1] / "include"
+    shutil.copytree(include, tmp_path, dirs_exist_ok=True)
     (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
-    (tmp_path / header.name).write_text(header.read_text().replace("return __syncthreads_and(", "return ("))
-    without_barrier = replace(kernel, source=tmp_path / kernel.source.name)
-    monkeypatch.setattr(check, "resolve", lambda name: (without_barrier, {}))
+    splitting = (include / "split_factors.cuh").read_text()
+    (tmp_path / "split_factors.cuh").write_text(splitting.replace("wait_for_count(&counters->done, all);", ""))
+    hasty = replace(kernel, source=tmp_path / kernel.source.name)
+    monkeypatch.setattr(check, "resolve", lambda name: (hasty, {}))
     result = run("gemm_bf16x6", "--shape", "130x130x70", "--beta", 0)
     assert result.exit_code == 1
-    assert re.search(r"race 130x130x70, beta 0 .* the 8 elements from tickets\[0\] on", text(result))
+    assert re.search(r"race 130x130x70, beta 0 .* the 9 elements from tickets\[0\] on", text(result))
 
 
 def test_a_wrong_result_is_a_fault_too(monkeypatch):

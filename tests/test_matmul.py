@@ -416,10 +416,7 @@ def test_a_large_product_of_the_host_is_made_in_panels_of_rows(monkeypatch, side
 
 @pytest.mark.parametrize(("precision", "most"), [("ieee", 380), ("float32", 320)])
 def test_a_new_shape_is_planned_quickly(precision, most):
-    """By the calls it makes, as in test_selector.py. Not counted: the engine's part, which is a stand-in's here.
-
-    Where tensor cores multiply, a wide form is picked too.
-    """
+    """By the calls it makes, as in test_selector.py. Not counted: the engine's part, which is a stand-in's here."""
     engine = NumPyEngine((9, 0))
     engine.device_name = "NVIDIA H200"
     profile = cProfile.Profile()
@@ -427,11 +424,11 @@ def test_a_new_shape_is_planned_quickly(precision, most):
         a, b = draw(m, k), draw(k, n)
         profile.clear()
         profile.runcall(tilewright.plan, a, b, engine=engine, precision=precision)
-    assert [plan.wide is not None for plan in engine.planned] == [precision == "float32"] * 2
+    assert [plan.kernel.splits for plan in engine.planned] == [precision == "float32"] * 2
     assert 200 < pstats.Stats(profile).total_calls < most
 
 
-def test_where_there_is_no_room_for_terms_the_wide_form_is_planned_alone(monkeypatch):
+def test_where_there_is_no_room_for_terms_a_kernel_for_ieee_is_picked(monkeypatch):
     a, b = np.ones((4096, 2048), np.float32), np.ones((2048, 1024), np.float32)
     for has_room in (True, False):
         engine = NumPyEngine((9, 0))
@@ -439,7 +436,6 @@ def test_where_there_is_no_room_for_terms_the_wide_form_is_planned_alone(monkeyp
         monkeypatch.setattr(sys.modules["tilewright.bound"], "_LARGE", -1)  # a stand-in's plan needs nothing
         words = tilewright.plan(a, b, engine=engine).describe()
         assert ("there is no room for the terms of gemm_bf16x6" in words) != has_room
-        assert (engine.planned[-1].wide is not None) == has_room
         assert engine.planned[-1].kernel.keeps("ieee") != has_room
 
 

@@ -8,10 +8,10 @@ from tilewright.arrays.operand import HOST, Operand
 from tilewright.calls import Call
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.problem import Problem
-from tilewright.select.selector import select_both, wide_form
+from tilewright.select.selector import select
 from tilewright.shapes import Formulation, formulate
 
 _MOST_PLANS = 4096
@@ -57,10 +57,10 @@ class Bound(NamedTuple):
             lines.append(f"b is prepared: {kept.bytes} bytes of it are kept as the kernel wants them, and made once")
         elif self.prepared:
             lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
-        if wide := self.plan.wide:
+        if kernel.splits and problem.k:
             lines.append(
                 f"{kernel.precision}: products of terms; where they cannot hold an element of a or b, which the GPU "
-                f"finds out, {wide.kernel.name} {wide.config} computes the product, and else does nothing"
+                "finds out, the same launch multiplies in float32 on CUDA cores"
             )
         for step in self.plan.steps:
             threads = math.prod(step.block)
@@ -120,24 +120,28 @@ def _bind(call: Call) -> Bound:
     kept = None
     if call.prepared is not None and "b" not in form.copied:
         kept = "A" if form.swapped else "B"
+    capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
+
+    def selected(problem: Problem, kept: str | None) -> tuple[Kernel, Config]:
+        return select(problem, engine.capability, engine.device_name, addresses, adds_c=c is not None, kept=kept)
+
+    def planned(kernel: Kernel, config: Config, kept: str | None) -> Plan:
+        whole = problem if c is None or kernel.takes.separate_c else _with_c_in_d(problem)
+        return engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
+
     if rung is None:
-        kernel, config, wide = select_both(
-            problem, engine.capability, engine.device_name, addresses, adds_c=c is not None, kept=kept
-        )
+        kernel, config = selected(problem, kept)
         why = "the fastest known for the problem, from tables and the cost model"
     else:
         kernel = rung[0]
         config = kernel.config(dict(rung[1]), capability=engine.capability)
-        wide = wide_form(kernel, problem, engine.capability, engine.device_name, addresses)
         why = "named by the caller"
-    c_in_place = c is not None and not kernel.takes.separate_c
-    if c_in_place:
-        problem = _with_c_in_d(problem)
-    capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
-    plan = engine.plan(kernel, config, problem, addresses, wide=wide, kept=kept, capturing=capturing)
-    if wide and plan.needs.relayout_bytes > _LARGE and not engine.has_room(plan, call.stream):
+    plan = planned(kernel, config, kept)
+    if kernel.splits and plan.needs.relayout_bytes > _LARGE and not engine.has_room(plan, call.stream):
         why = f"there is no room for the terms of {kernel.name}, {plan.needs.relayout_bytes} bytes"
-        plan = engine.plan(*wide, problem, addresses, capturing=capturing)
+        kernel, config = selected(problem.promising("ieee"), None)
+        plan = planned(kernel, config, None)
+    c_in_place = c is not None and not kernel.takes.separate_c
     return Bound(plan, form, engine, c_in_place, why, call.prepared is not None)
 
 

@@ -308,6 +308,10 @@ class Problem:
         """The same with k = 0: what alpha = 0 makes of it."""
         return replace(self, k=0, a=Layout(), b=Layout())
 
+    def promising(self, precision: str) -> "Problem":
+        """The same with this promise."""
+        return replace(self, arithmetic=replace(self.arithmetic, precision=precision))
+
     def gflops(self, time_us: float) -> float:
         """GFLOP/s of a run that took time_us microseconds."""
         return self.flops / time_us / 1e3 if time_us > 0 else 0.0

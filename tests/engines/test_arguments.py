@@ -7,11 +7,12 @@ import pytest
 
 from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
 from tilewright.engines.plan import Slot
-from tilewright.engines.relayouts import Copy, copying, numbers
+from tilewright.engines.relayouts import Copy, copying, jobs, numbers
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import (
     LIBRARY_ARGUMENTS,
+    RANGE_WORDS,
     RUNG_ARGUMENTS,
     TMA_ARGUMENTS,
     TMA_RUNG_ARGUMENTS,
@@ -19,6 +20,7 @@ from tilewright.kernels.spec import (
     Split,
     scale_run,
 )
+from tilewright.kernels.takes import Addresses
 from tilewright.problem import Layout, Problem
 
 NAIVE, SPLIT_K = find("naive"), find("split_k")
@@ -36,8 +38,7 @@ def struct(**members):
 
 # Structs of kernels/include/operands.cuh and kernels/library/relayout.cu, members in their order.
 SIZES = struct(
-    **dict.fromkeys(("m", "n", "k", "batch", "whole", "workers", "share", "longer", "step_a", "step_b"), INT),
-    skip=POINTER,
+    **dict.fromkeys(("m", "n", "k", "batch", "whole", "workers", "share", "longer", "step_a", "step_b"), INT)
 )
 FACTOR = struct(data=POINTER, batch_stride=LONG, ld=INT)
 OUTPUT = struct(
@@ -60,6 +61,9 @@ FORMS = {
     LIBRARY_ARGUMENTS: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, workspace=WORKSPACE),
     LIBRARY_ARGUMENTS[:-1]: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT),
     ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
+    find("gemm_mma_bf16x6").arguments: named(
+        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, tickets=POINTER
+    ),
 }
 
 
@@ -80,7 +84,7 @@ def test_parameters_lie_as_in_a_struct_of_them(arguments):
 def test_tensor_maps_lie_at_multiples_of_64():
     shape = shape_of(TMA_ARGUMENTS)
     assert shape.offsets == (0, 64, 64 + 128, 64 + 2 * 128, 64 + 2 * 128 + 56)
-    assert shape.sizes == (48, 128, 128, 56, 16)
+    assert shape.sizes == (40, 128, 128, 56, 16)
     assert shape.bytes == 64 + 2 * 128 + 56 + 16
     odd = shape_of(TMA_RUNG_ARGUMENTS)
     assert odd.offsets == (0, 4, 8, 12, 64, 192, 320, 328, 336)
@@ -154,7 +158,7 @@ def test_slots_are_the_pointers_and_scalars():
 
 def test_an_operand_may_come_from_elsewhere():
     _, slots = pack(SPLIT_K, PROBLEM, {"B": Source("relayout", 256)}, {})
-    assert slots[:2] == (Slot(48, "pointer", "A"), Slot(72, "pointer", "relayout", 256))
+    assert slots[:2] == (Slot(40, "pointer", "A"), Slot(64, "pointer", "relayout", 256))
 
 
 def test_tensor_maps_are_templates_whose_address_is_replaced():
@@ -205,3 +209,50 @@ def test_a_scaled_copy_says_where_its_scales_go():
     assert Slot(88, "pointer", "relayout", 8192) in slots
     runs = [scale_run(sides) for sides in (3, 7)]  # along k of A's lines, and across it of B's
     assert [copy.scale_bytes for copy in copies] == [4 * 2 * runs[0], 4 * runs[1]]
+
+
+def product_of_terms(kept=None):
+    """What a product of terms is told of its copies, by bytes and by slots."""
+    kernel = find("gemm_mma_fp16x3")
+    (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_TERMS, Addresses(), kept).jobs
+    bytes_, slots = pack(kernel, job.problem, job.sources, {}, numbers(job.copies))
+    whole = struct(**FORMS[kernel.arguments])
+    copies = [getattr(whole.from_buffer_copy(bytes_), name) for name in ("copy_a", "copy_b")]
+    given = {(slot.offset - whole.copy_a.offset) // 8: slot for slot in slots if slot.offset >= whole.copy_a.offset}
+    return copies, given
+
+
+PROBLEM_OF_TERMS = Problem(70, 90, 130, batch=2, a=Layout("column", ld=77), b=Layout(ld=100, batch_stride=0))
+OF_B = ctypes.sizeof(COPY) // 8
+
+
+def test_a_product_of_terms_is_told_of_the_copies_that_it_makes():
+    (a, b), given = product_of_terms()
+    assert (a.lines, a.length, a.matrices, a.across, a.ld_from, a.matrix_stride) == (70, 130, 2, 1, 77, 77 * 130)
+    assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.matrix_stride) == (90, 130, 1, 1, 100, 0)
+    assert (given[0].source, given[OF_B].source) == ("A", "B")
+    assert [given[first + 3] for first in (0, OF_B)] == [
+        Slot(given[3].offset, "pointer", "tickets", 0),
+        Slot(given[OF_B + 3].offset, "pointer", "tickets", 4 * RANGE_WORDS),
+    ]
+    assert {given[first + at].source for first in (0, OF_B) for at in (1, 2)} == {"relayout"}
+
+
+def test_a_copy_that_is_kept_is_none_to_make_and_all_else_is_as_it_was():
+    (a, b), made = product_of_terms()
+    (same, kept), given = product_of_terms("B")
+    assert bytes(same) == bytes(a)
+    b.matrices = 0
+    assert bytes(kept) == bytes(b)
+    assert given[OF_B] == made[OF_B]
+    assert {given[OF_B + at].source for at in (1, 2, 3)} == {"kept"}
+    assert given[OF_B + 1].shift == 0 < given[OF_B + 2].shift < given[OF_B + 3].shift
+
+
+def test_without_products_there_are_no_copies():
+    for name, problem in (("gemm_mma_bf16x6", replace(PROBLEM, k=0)), ("gemm_tf32", Problem(64, 64, 64))):
+        kernel = find(name)
+        bytes_, slots = pack(kernel, problem, {}, {})
+        first = dict(zip(kernel.arguments, shape_of(kernel.arguments).offsets, strict=True))["copy_a"]
+        assert not any(bytes_[first:])
+        assert [slot.source for slot in slots if slot.offset >= first] == ["tickets"]

@@ -7,8 +7,7 @@ import tilewright
 from this_gpu import CAPABILITY
 from tilewright.bench.hostile import EXACT, ORDINARY
 from tilewright.kernels import find
-from tilewright.problem import LAYOUTS, Problem, orders
-from tilewright.select.selector import wide_form
+from tilewright.problem import LAYOUTS
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 
@@ -28,18 +27,6 @@ def torch():
     if torch.backends.cuda.matmul.allow_tf32:
         pytest.skip("PyTorch's float32 products are not float32's here")
     return torch
-
-
-@pytest.fixture
-def wide(engine):
-    """What `matmul` is told to run a kernel's wide form alone."""
-
-    def of(name, m=M, n=N, k=K, layout="NN"):
-        a, b = orders(layout)
-        kernel, config = wide_form(find(name), Problem(m, n, k, a=a, b=b), engine.capability, engine.device_name)
-        return {"kernel": kernel, "config": dict(config)}
-
-    return of
 
 
 def drawn(torch, make, m, n, k, seed=0):
@@ -119,39 +106,63 @@ def test_nan_and_infinity_are_where_float32_has_them(torch, layout, value):
         assert ((result - expected).abs() <= 1e-3)[finite].all()
 
 
-# Which kernel computes it.
+# By which it is computed.
+
+
+def in_float32(torch, a, b, name):
+    """Whether terms did not hold the factors: in float32, a row has the same bits whatever other rows of A hold."""
+    known = a.clone()
+    known[0] = np.nan
+    results = (tilewright.matmul(x, b, kernel=name)[1:] for x in (a, known))
+    return same(torch, *results)
 
 
 @pytest.mark.parametrize("value", [*UNFIT, 2.0**-140])
 @pytest.mark.parametrize("name", ALL_TERMS)
-def test_what_terms_cannot_hold_is_the_wide_form_s(torch, wide, name, value):
+def test_what_terms_cannot_hold_is_multiplied_in_float32(torch, name, value):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     if abs(value) < 1 and find(name).split.scaled:
         a[:64, :64] = 0  # found where it is the largest of its square
-    for factor, place in ((a, (0, 0)), (b, (K - 1, N - 1)), (a, (M - 1, 3))):
+    for factor, place in ((a, (1, 0)), (b, (K - 1, N - 1)), (a, (M - 1, 3))):
         before = factor[place].clone()
         factor[place] = value
-        if abs(value) >= 1 or not find(name).split.scaled or place == (0, 0):
-            assert same(torch, tilewright.matmul(a, b, kernel=name), tilewright.matmul(a, b, **wide(name)))
+        if abs(value) >= 1 or not find(name).split.scaled or place == (1, 0):
+            assert in_float32(torch, a, b, name)
         factor[place] = before
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ALL_TERMS)
-def test_what_terms_hold_is_not(torch, wide, name):
+def test_float32_reads_factors_as_they_lie(torch, name, layout):
+    """In either order, in batches, with rows that start anywhere, and with C in D's place."""
+    shapes = [(3, M, K + 3), (3, K, N + 1)]
+    shapes = [(i, k, m) if order == "T" else (i, m, k) for (i, m, k), order in zip(shapes, layout, strict=True)]
+    a, b = (torch.randn(*shape, device="cuda") for shape in shapes)
+    a, b = (x.mT if order == "T" else x for x, order in zip((a, b), layout, strict=True))
+    a, b = a[:, :, 3:], b[:, :, 1:]
+    a[1, 77, 5], b[2, 3, 9] = 2.0**127, np.nan
+    d = torch.randn(3, M, N, device="cuda")
+    right = (a.double() @ b.double() + 0.5 * d.double()).float()
+    tilewright.matmul(a, b, c=d, beta=0.5, out=d, kernel=name)
+    torch.testing.assert_close(d, right, rtol=1e-5, atol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ALL_TERMS)
+def test_what_terms_hold_is_not(torch, name):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
-    result = tilewright.matmul(a, b, kernel=name)
-    assert not same(torch, result, tilewright.matmul(a, b, **wide(name)))
+    assert not in_float32(torch, a, b, name)
     b[3, 3] = 2.0**-40  # that scales lose where the sums do not show it
-    assert not same(torch, tilewright.matmul(a, b, kernel=name), tilewright.matmul(a, b, **wide(name)))
+    assert not in_float32(torch, a, b, name)
 
 
 @pytest.mark.parametrize("power", [-29, -60, -180])
-def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(torch, wide, power):
+def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(torch, power):
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     a[65] = 0
     a[65, 130:135], b[130:135, 77] = 2.0**60, 0
     a[65, 140] = 1.2345 * 2.0 ** (60 + power)
-    assert same(torch, tilewright.matmul(a, b, kernel="gemm_fp16x3"), tilewright.matmul(a, b, **wide("gemm_fp16x3")))
+    exact = (a[65].double() @ b[:, 77].double()).item()
+    assert abs(tilewright.matmul(a, b, kernel="gemm_fp16x3")[65, 77].item() - exact) <= 2.0**-21 * abs(exact)
 
 
 # Again and again, at the same time, and in graphs.
@@ -166,27 +177,27 @@ def test_the_bits_are_the_same_from_run_to_run(torch, name, sizes):
     assert all(same(torch, tilewright.matmul(a, b, kernel=name, config=config), first) for _ in range(50))
 
 
-def fit_and_unfit(torch, name, wide):
+def fit_and_unfit(torch, name):
     """Factors that terms hold, and that they do not; each with its result, made without what else is under test."""
     a, b = drawn(torch, ORDINARY["normal"], M, N, K)
     other = a.clone()
     other[M // 2, 1] = np.inf
-    fit, unfit = tilewright.matmul(a, b, kernel=name), tilewright.matmul(other, b, **wide(name))
+    fit, unfit = tilewright.matmul(a, b, kernel=name), tilewright.matmul(other, b, kernel=name)
     torch.cuda.synchronize()
     return (a, other), b, (fit, unfit)
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_inputs_of_either_kind_in_turns(torch, wide, name):
-    factors, b, expected = fit_and_unfit(torch, name, wide)
+def test_inputs_of_either_kind_in_turns(torch, name):
+    factors, b, expected = fit_and_unfit(torch, name)
     results = [tilewright.matmul(factors[turn % 3 == 1], b, kernel=name) for turn in range(60)]
     assert all(same(torch, result, expected[turn % 3 == 1]) for turn, result in enumerate(results))
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_two_streams_at_once(torch, wide, name):
-    """One with factors that terms hold, one with others: each has words of its own."""
-    factors, b, expected = fit_and_unfit(torch, name, wide)
+def test_two_streams_at_once(torch, name):
+    """One with factors that terms hold, one with others: each has counters of its own."""
+    factors, b, expected = fit_and_unfit(torch, name)
     streams, results = (torch.cuda.Stream(), torch.cuda.Stream()), ([], [])
     for _ in range(100):
         for a, stream, of_stream in zip(factors, streams, results, strict=True):
@@ -198,8 +209,8 @@ def test_two_streams_at_once(torch, wide, name):
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_a_graph_serves_whatever_its_arrays_hold(torch, wide, name):
-    factors, b, expected = fit_and_unfit(torch, name, wide)
+def test_a_graph_serves_whatever_its_arrays_hold(torch, name):
+    factors, b, expected = fit_and_unfit(torch, name)
     a, graph = factors[0].clone(), torch.cuda.CUDAGraph()
     tilewright.matmul(a, b, kernel=name)
     torch.cuda.synchronize()
@@ -215,7 +226,7 @@ def test_a_graph_serves_whatever_its_arrays_hold(torch, wide, name):
 
 
 @pytest.mark.parametrize("name", TERMS)
-def test_batches_scalars_and_bias(torch, wide, name):
+def test_batches_scalars_and_bias(torch, name):
     a, b = torch.randn(3, M, K, device="cuda"), torch.randn(3, K, N, device="cuda")
     c, bias = torch.randn(3, M, N, device="cuda"), torch.randn(N, device="cuda")
     for value in (None, np.nan):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 from test_split_products import FORMS, LEFT, forms
-from test_wide_form import SPLIT_K, UNFIT, bits, make_unfit
+from test_what_terms_cannot_hold import UNFIT, bits, make_unfit
 
 import tilewright
 from library_cases import Operands, cases, findings, kinds, multiply
@@ -32,12 +32,10 @@ def test_a_product_of_terms_has_the_same_bits(name, overrides, data):
         if values.size and data.draw(st.booleans()):
             matrix, row, col = (data.draw(st.integers(0, extent - 1)) for extent in values.shape)
             values[slice(None) if layout.batch_stride == 0 else matrix, row, col] = data.draw(st.sampled_from(UNTIDY))
-    wide, config = data.draw(st.sampled_from([None, SPLIT_K])), kernel.config(overrides)
-    with np.errstate(all="ignore"):
-        alone, kept = (
-            multiply(ENGINE, kernel, config, case, operands, wide, kept)
-            for kept in (None, data.draw(st.sampled_from("AB")))
-        )
+    config = kernel.config(overrides)
+    alone, kept = (
+        multiply(ENGINE, kernel, config, case, operands, kept) for kept in (None, data.draw(st.sampled_from("AB")))
+    )
     np.testing.assert_array_equal(bits(kept), bits(alone))
 
 
@@ -60,20 +58,18 @@ def test_the_checker_finds_nothing(name, overrides, change, kept):
     config, (extra, gap) = kernel.config(overrides), WAYS["unaligned rows"]
     tile = kernel.tile(config)
     case = of_size(kernel, "NN", tile.m + extra, tile.n + extra, tile.k + extra, gap)
-    assert findings(kernel, config, case, left=LEFT[name], wide=SPLIT_K, change=change, kept=kept) == []
+    assert findings(kernel, config, case, left=LEFT[name], change=change, kept=kept) == []
 
 
 def copied(step):
-    return {copy.name for copy in step.function.copies if copy.lines}
+    return {copy.name for copy in step.function.copies if copy.made}
 
 
 def test_launches_that_a_kept_copy_leaves():
-    """Of a kernel of terms, splitting of the other factor; of one that copies that factor alone, none."""
+    """Of a kernel of terms, its own, which splits the other factor; of one that copies that factor alone, its own."""
     kernel = find("gemm_bf16x6")
-    plans = [
-        ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), wide=SPLIT_K, kept=kept) for kept in (None, "B")
-    ]
-    assert [len(plan.steps) for plan in plans] == [3, 3]
+    plans = [ENGINE.plan(kernel, kernel.config(), Problem(70, 90, 130), kept=kept) for kept in (None, "B")]
+    assert [len(plan.steps) for plan in plans] == [1, 1]
     assert [copied(plan.steps[0]) for plan in plans] == [{"A", "B"}, {"A"}]
     assert copied(plans[1].kept.step) == {"B"}
     assert plans[1].relaid == ("A",)

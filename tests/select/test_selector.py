@@ -8,11 +8,9 @@ import sys
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 from tilewright.analysis.cost import Sizes
-from tilewright.engines.relayouts import jobs
 from tilewright.errors import DtypeError, ProblemError
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.kernels import old_configs as old_configs_module
@@ -21,7 +19,7 @@ from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Epilogue, Problem, o
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
 from tilewright.select.measured import Case, Measured, identity, measured
-from tilewright.select.selector import select, select_both, wide_form
+from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tables.cases import posed
 from tilewright.tables.table import Entry
@@ -271,40 +269,6 @@ class Regrets(NamedTuple):
     """Of the fastest that was measured with the precision that was picked, where there is something."""
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_wide_form_is_one_launch(layout):
-    """On what terms are picked for, and on what they are not: on unaligned rows, in batches, with any epilogue."""
-    random, (a, b), terms = np.random.default_rng(LAYOUTS.index(layout)), orders(layout), find("gemm_bf16x6")
-    for _ in range(150):
-        m, n, k = (int(2 ** random.uniform(0, 12)) * random.choice([1, 8]) for _ in range(3))
-        batch, epilogue = int(random.choice([1, 3])), Epilogue(*random.choice([(None, None), ("row", "gelu")]))
-        problem = Problem(m, n, k, batch=batch, a=a, b=b, epilogue=epilogue)
-        addresses = Addresses(*(random.choice([0, 0, 4], 2).tolist()))
-        wide = wide_form(terms, problem, *GPUS[0][::-1], addresses)
-        assert wide.kernel.keeps("ieee")
-        assert len(jobs(*wide, problem, addresses).jobs) == 1
-        kernel, config, behind = select_both(problem, *GPUS[0][::-1], addresses)
-        assert (kernel, config) == select(problem, *GPUS[0][::-1], addresses)
-        assert behind == (wide if kernel.checks_terms else None)
-
-
-@pytest.mark.parametrize(("layout", "mean"), [("NN", 1.12), ("NT", 1.2), ("TN", 1.08), ("TT", 1.2)])
-def test_a_wide_form_is_fast_enough(monkeypatch, layout, mean):
-    """Next to the fastest for "ieee" of those measured on a problem that is left out."""
-    gpu, capability = GPUS[0]
-    case, (a, b), terms = Case(layout, "float32", "float32"), orders(layout), find("gemm_bf16x6")
-    known, regrets = measured(gpu, capability, None, None)[case], []
-    numbers = {(kernel, config): number for number, (kernel, config, _) in enumerate(known.choices)}
-    for (m, n, k, batch, _), row in known.rows.items():
-        monkeypatch.setattr(selector, "measured", lambda *_, row=row: {case: Without(known, row)})
-        picked = numbers[wide_form(terms, Problem(m, n, k, batch=batch, a=a, b=b), capability, gpu)]
-        if known.known[row, picked]:
-            exact = [number for number in known.ranked(row) if known.choices[number].kernel.keeps("ieee")]
-            regrets.append(known.times[row, picked] / min(known.times[row, exact]))
-    assert len(regrets) > len(known.rows) / 4
-    assert statistics.geometric_mean(regrets) < mean
-
-
 def regrets_of(case, monkeypatch, promise=None):
     gpu, capability = GPUS[0]
     known = measured(gpu, capability, promise, None)[case]
@@ -326,12 +290,12 @@ def regrets_of(case, monkeypatch, promise=None):
     return found
 
 
-@pytest.mark.parametrize(("promise", "measured_picks"), [("ieee", 0.9), (None, 0.85), ("fp16x3", 0.75)])
+@pytest.mark.parametrize(("promise", "measured_picks"), [("ieee", 0.9), (None, 0.8), ("fp16x3", 0.75)])
 def test_its_expectations_meet_what_was_measured(monkeypatch, promise, measured_picks):
     """Left out of the table, a problem still gets a config that is nearly the fastest of those measured on it.
 
-    Of kernels of terms two configs were measured on each problem, so that more of the picks were not; and of those for
-    less than float32's promise, fewer problems.
+    Of kernels of terms two configs were measured on each problem, so that more of the picks were not, and as three
+    launches; and of those for less than float32's promise, fewer problems.
     """
     problems, regrets, _ = regrets_of(NN, monkeypatch, promise)
     assert problems > 200
@@ -436,7 +400,7 @@ def test_the_librarys_kernel_of_warpgroups_is_picked_on_a_hopper_alone(layout, d
 TERMS = {"fp16x3": "gemm_fp16x3", "bf16x3": "gemm_bf16x3"}
 BF16X6 = {
     "NVIDIA H200": ("gemm_bf16x6", {"1012", "4096", "8193x2501x5008"}),
-    "NVIDIA A100-SXM4-80GB": ("gemm_mma_bf16x6", {"4096", "8193x2501x5008"}),
+    "NVIDIA A100-SXM4-80GB": ("gemm_mma_bf16x6", {"1012", "4096", "8193x2501x5008"}),
 }
 """By GPU, the kernel of six products, and what it is picked for."""
 

@@ -37,8 +37,8 @@ _NARROW_BYTES = 2
 """Of the elements that warpgroups multiply."""
 _RELAYOUT_US = 1.85
 """What it takes, the traffic aside, to copy operands into another layout and to start the kernel after that."""
-_WIDE_FORM_US = 4.0
-"""What it takes to find out whether terms hold the factors, and to start the kernel behind, which then does nothing."""
+_SPLITTING_US = 2.0
+"""What it takes a launch's blocks, the traffic aside, to split the factors and to wait for each other."""
 _GATHER_US = 4.6
 """What it takes the last block to add the partial sums of all others."""
 _LEVEL_US = 1.03
@@ -157,11 +157,7 @@ class _Room(NamedTuple):
 
 
 class CostModel:
-    """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes.
-
-    Attributes:
-        relays: whether some operands are copied first (`Kernel.relayouts`).
-    """
+    """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes."""
 
     def __init__(self, kernel: Kernel, config: Config, gpu: Gpu, report: CompileReport | None = None) -> None:
         """Set up a model.
@@ -189,9 +185,9 @@ class CostModel:
         self._cluster = self._rows * self._splits_k
         self._dram_bytes_per_us = dram_share * 1e3 * gpu.dram_gbs
         self._copied_bytes_per_us = self._dram_bytes_per_us if kernel.split else 1e3 * gpu.dram_gbs
-        self._copying_us = _RELAYOUT_US + (_WIDE_FORM_US if kernel.checks_terms else 0.0)
+        self._copying_us = _SPLITTING_US if kernel.splits else _RELAYOUT_US
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
-        self.relays = kernel.relayouts(config) is not None
+        self._relays = kernel.relayouts(config) is not None
         self._shares = self._workers > 0 or self._splits
         split = kernel.split
         self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
@@ -220,7 +216,7 @@ class CostModel:
         copied_a, copied_b = sizes.copied_bytes
         if self._split:
             copied = (1 + self._read) * (copied_a + copied_b)
-        elif self.relays:
+        elif self._relays:
             copied = 2 * ((copies_a or a_gaps) * copied_a + (copies_b or b_gaps) * copied_b)
             if item_bytes == _NARROW_BYTES:
                 copied *= 2  # a thread moves one element or four at a time, so that narrow ones take as long

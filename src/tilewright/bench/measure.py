@@ -15,7 +15,6 @@ from tilewright.engines.plan import Plan, Pointers
 from tilewright.kernels.spec import Choice, Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Epilogue, Order, Problem, Scalars
-from tilewright.select.selector import wide_form
 
 _MOST_SETS = 4096  # of operands; reached only where one set is smaller than 30 kB
 
@@ -171,8 +170,7 @@ def verify(
     """Run a kernel once; its plan, and its relative error. kept: see `Engine.plan`."""
     (one,) = operand_sets(engine, operands, count=1)
     problem, scalars = operands.problem, operands.scalars
-    wide = wide_form(kernel, problem, engine.capability, engine.device_name)
-    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, wide=wide, kept=kept)
+    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, kept=kept)
     return plan, operands.error(engine.download(one.c))
 
 

@@ -20,7 +20,6 @@ from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
-from tilewright.select.selector import wide_form
 
 DEFAULT_SHAPES = ("256x256x128", "131x77x45")
 DEFAULT_BETAS = (0.0, 0.5)
@@ -126,8 +125,7 @@ def _run(
 
 def _check(kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> _Outcome:
     operands = Operands.draw(problem, scalars)
-    wide = wide_form(kernel, problem, None)
-    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars, operands.bias, wide)
+    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars, operands.bias)
     error = operands.error(checked.result)
     return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))
 

@@ -17,6 +17,9 @@ from tilewright.problem import Layout, Problem
 MAP_BYTES = 128
 """Size of a tensor map, as CUtensorMap."""
 
+COPY_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "ld_copy", "along_k")
+"""What a launch is told of a copy that it makes of A or B, besides addresses; in parameters with _a or _b behind it."""
+
 # A parameter: its members, each with its type (i: int, q: long long, f: float, p: pointer, t: tensor map) and what it
 # holds. Structs are those of kernels/include/operands.cuh. A pointer, a map and a float are filled in by the call.
 _PARAMETERS = {
@@ -31,7 +34,7 @@ _PARAMETERS = {
     "ldb": "i:ldb",
     "D_data": "p:D",
     "ldd": "i:ldd",
-    "sizes": "i:m i:n i:k i:batch i:whole i:workers i:share i:longer i:step_a i:step_b p:skip",
+    "sizes": "i:m i:n i:k i:batch i:whole i:workers i:share i:longer i:step_a i:step_b",
     "A": "p:A q:batch_stride_a i:lda",
     "B": "p:B q:batch_stride_b i:ldb",
     "A_map": "t:A",
@@ -41,19 +44,17 @@ _PARAMETERS = {
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
     "tickets": "p:tickets",
-    "scales": "p:scales_a p:scales_b",
-    "term_check": "p:range_a p:range_b p:seen p:fits",
     **{
         f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} "
         f"i:matrices_{x} i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"
         for x in "ab"
     },
 }
-_OFTEN_NULL = frozenset(("scales_a", "scales_b", "range_a", "range_b", "seen", "fits", "skip"))
-"""Addresses that most launches have no memory for."""
+_OFTEN_NULL = frozenset(f"{name}_{x}" for name in ("from", "to", "scales", "range") for x in "ab")
+"""Addresses that launches without copies have no memory for."""
 
-_UNDIVIDED = Division(0, 0, 0, 0)._asdict()
-"""For kernels that take sizes and share no tiles."""
+_NONE = Division(0, 0, 0, 0)._asdict() | {f"{name}_{x}": 0 for name in COPY_NUMBERS for x in "ab"}
+"""For kernels that share no tiles, and for launches that copy nothing."""
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
 _ALIGNMENTS = _SIZES | {"t": 64}
 _KINDS = {"p": "pointer", "f": "scalar", "t": "map"}
@@ -151,7 +152,7 @@ def _described(problem: Problem) -> dict[str, int]:
         "n": n,
         "k": k,
         "batch": problem.batch,
-        **_UNDIVIDED,
+        **_NONE,
         "step_a": 1 if a.batch_stride else 0,
         "step_b": 1 if b.batch_stride else 0,
         "lda": _ld(a, m, k),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilewright.engines.plan import Kept, Plan, Pointers
 from tilewright.errors import ArrayError, ProblemError
-from tilewright.kernels.spec import Choice, Config, Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import Order, Problem, Scalars
 
@@ -95,7 +95,6 @@ class Engine(Protocol):
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        wide: Choice | None = None,
         kept: str | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
@@ -105,8 +104,6 @@ class Engine(Protocol):
             kernel, config: what runs.
             problem: what it computes.
             addresses: of the operands, or what they leave when divided by 16.
-            wide: what computes the product where the kernel's terms cannot hold the factors: found on the device, and
-                launched behind it in any case. It reads A and B in place. None: terms are taken to hold them.
             kept: the operand, A or B, whose copy outlives the calls, where the kernel wants one: see `Plan.kept`.
             capturing: says whether the stream that the plan is for is being captured into a graph. It is only asked if
                 code must be loaded.
@@ -190,7 +187,6 @@ def run(
     c: Matrix | None = None,
     bias: Matrix | None = None,
     stream: Any = None,
-    wide: Choice | None = None,
     kept: str | None = None,
 ) -> Plan:
     """Plan a problem for these operands and start it; returns the plan. C is D, updated in place, if left out.
@@ -200,7 +196,7 @@ def run(
     if scalars.alpha == 0:
         problem = problem.without_products
     pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
-    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), wide=wide, kept=kept)
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), kept=kept)
     copy = engine.keep(plan.kept, (a if kept == "A" else b).pointer, stream) if plan.kept else None
     engine.start(plan, pointers._replace(kept=copy.pointer if copy else 0), scalars, stream)
     return plan

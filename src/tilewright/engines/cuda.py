@@ -32,11 +32,11 @@ from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, unavailable
 from tilewright.engines.launch_arguments import encode
 from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import Job, blocks, jobs, kept_as, needs, numbers
+from tilewright.engines.relayouts import Job, jobs, kept_as, needs, numbers
 from tilewright.engines.staging import Staging
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
-from tilewright.kernels.spec import Choice, Config, Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import Order, Problem, Scalars
 
@@ -117,14 +117,13 @@ class CudaEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        wide: Choice | None = None,
         kept: str | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
         """Compile what a problem takes, and prepare its launches. Nothing is launched where D has no elements.
 
         Args:
-            kernel, config, problem, addresses, wide, kept, capturing: see `Engine.plan`.
+            kernel, config, problem, addresses, kept, capturing: see `Engine.plan`.
 
         Raises:
             DtypeError, ProblemError: the kernel does not take the problem.
@@ -135,7 +134,7 @@ class CudaEngine:
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, wide, kept)
+        found = jobs(kernel, config, problem, addresses, kept)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
         executables = [self._executables.get((job.kernel, job.config, job.variant)) for job in needed]
         if None in executables and capturing is not None and capturing():
@@ -149,8 +148,9 @@ class CudaEngine:
         ]
         steps = tuple([self._step(job, executable) for job, executable in zip(needed, compiled, strict=True)])
         copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
-        steps, memory = steps[: len(found.jobs)], needs(found, self.multiprocessors)
-        return Plan(problem, kernel, config, compiled[found.product], steps, memory, found.relaid, wide, copy)
+        launched, memory = len(found.jobs), needs(found, self.multiprocessors)
+        own = compiled[launched - 1]
+        return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
 
     def _step(self, job: Job, executable: CudaExecutable) -> Step:
         kernel, config, problem = job.kernel, job.config, job.problem
@@ -158,9 +158,9 @@ class CudaEngine:
         if layouts := tensor_maps.layouts(kernel, config, problem, job.variant.aligned):
             with self.current:  # tensor maps are made in it
                 maps = {name: encode(layout) for name, layout in layouts.items()}
-        more = numbers(job.copies) if job.copies else kernel.numbers(problem, config, self.multiprocessors)
+        more = {**kernel.numbers(problem, config, self.multiprocessors), **numbers(job.copies)}
         arguments, slots = pack(kernel, problem, job.sources, maps, more)
-        grid, block, shared_bytes = executable.geometry(problem, blocks(config, job.copies))
+        grid, block, shared_bytes = executable.geometry(problem, job.blocks)
         return Step(
             executable.handle,
             grid,

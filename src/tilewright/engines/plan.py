@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.kernels.spec import Choice, Config, Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ class Plan:
     steps: tuple[Step, ...]
     needs: Needs
     relaid: tuple[str, ...] = ()
-    """Operands, A or B, that are copied into another layout first."""
-    wide: Choice | None = None
-    """What computes the product where terms cannot hold the factors; None where nothing else can be needed."""
+    """Operands, A or B, that are copied into another layout, or split."""
     kept: Kept | None = None
     """The copy of an operand that is kept, where one may be and the kernel wants one."""
 

@@ -1,31 +1,25 @@
-"""Copies of A and B in the order and with the alignment that a kernel wants (`Kernel.relayouts`)."""
+"""Copies of A and B: in the order and with the alignment that a kernel wants (`Kernel.relayouts`), or split."""
 
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.engines.arguments import Source
+from tilewright.engines.arguments import COPY_NUMBERS, Source
 from tilewright.engines.plan import Kept, Needs, Step
 from tilewright.kernels.library import relayout
-from tilewright.kernels.spec import SCALED_K, Choice, Config, Kernel, Split, scale_count
+from tilewright.kernels.spec import RANGE_WORDS, SCALED_K, Config, Kernel, Split, scale_count
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
 from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
-_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "ld_copy", "along_k")
-_NAMES = [[f"{name}_{x}" for name in _NUMBERS] for x in "ab"]
+_NAMES = [[f"{name}_{x}" for name in COPY_NUMBERS] for x in "ab"]
 """Of a first copy and a second one, the names that `arguments` has for what `numbers` says of them."""
-RANGE_WORDS = 3
-"""Of what is seen of one factor: `Range` in term_range.cuh."""
-
-SEEN_WORDS = 8
-"""Counters that a product of terms and its wide form need: `Seen` in term_range.cuh."""
 
 
 class Copy(NamedTuple):
-    """One matrix, or those of a batch, that the kernel `relayout` copies; strides are in elements."""
+    """One matrix, or those of a batch, that a launch copies; strides are in elements."""
 
     name: str
     """Of the operand."""
@@ -50,6 +44,13 @@ class Copy(NamedTuple):
     """Whether its lines run along k."""
     scales: int
     """Where its scales begin in that memory, in bytes, where it has some: right behind its matrices."""
+    made: bool = True
+    """Whether the launch makes it; else it is there already."""
+
+    @property
+    def dtype(self) -> str:
+        """Element type of what is copied: what is split is float32."""
+        return "float32" if self.split.terms > 1 else self.split.dtype
 
     @property
     def matrix(self) -> int:
@@ -71,7 +72,7 @@ class Copy(NamedTuple):
 
     @property
     def seen(self) -> Source:
-        """Where `relayout` adds what it sees of the elements."""
+        """Where what makes it adds what it sees of the elements."""
         if self.memory == "kept":
             return Source("kept", self.end)
         return Source("tickets", 0 if self.name == "A" else 4 * RANGE_WORDS)
@@ -87,7 +88,9 @@ class Job(NamedTuple):
     sources: dict[str, Source]
     """Where the addresses of its operands come from, where that is not the operand of the same name."""
     copies: tuple[Copy, ...] = ()
-    """What the kernel `relayout` copies; none of any other kernel."""
+    """What the launch copies, and copies that are kept of what it splits otherwise."""
+    blocks: int | None = None
+    """Of the grid, where they do not follow from the problem: of `relayout`, one for each square that it copies."""
 
 
 class Jobs(NamedTuple):
@@ -101,61 +104,17 @@ class Jobs(NamedTuple):
     keeping: Job | None = None
     """What makes the copy that is kept, of memory that is 0."""
 
-    @property
-    def product(self) -> int:
-        """Which of them is the kernel's own."""
-        return next(number for number, job in enumerate(self.jobs) if not job.copies)
 
-
-def jobs(
-    kernel: Kernel,
-    config: Config,
-    problem: Problem,
-    addresses: Addresses,
-    wide: Choice | None = None,
-    kept: str | None = None,
-) -> Jobs:
-    """The launches that a problem takes: of `relayout`, where the kernel wants copies, and of the kernel itself; then
-    that of the wide form, where there is one, which does nothing where terms hold the factors.
+def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses, kept: str | None = None) -> Jobs:
+    """The launches that a problem takes: the kernel's own, and before it that of `relayout`, where the kernel wants
+    copies that it does not make itself (`Kernel.splits`).
 
     Args:
-        kernel, config, problem, addresses, wide: as of `Engine.plan`.
-        kept: the operand, A or B, whose copy is kept, so that no launch here makes it. The wide form reads the operand.
+        kernel, config, problem, addresses: as of `Engine.plan`.
+        kept: the operand, A or B, whose copy is kept, so that no launch here makes it.
 
     Raises:
-        DtypeError, LaunchError, ProblemError: the kernel, or that of the wide form, does not take the problem.
-    """
-    checks = wide is not None and kernel.split is not None and problem.k != 0
-    found = _alone(kernel, config, problem, addresses, kept, checks)
-    if wide is None or not checks:
-        return found
-    (instead,) = _alone(*wide, problem, addresses).jobs
-    fits = Source("relayout", found.relayout_bytes)
-    found.jobs[-1].sources.update(seen=Source("tickets"), fits=fits)
-    instead.sources.update(skip=fits)
-    return Jobs((*found.jobs, instead), found.relayout_bytes + VECTOR_BYTES, found.relaid, found.keeping)
-
-
-def needs(found: Jobs, multiprocessors: int) -> Needs:
-    """Memory that the launches take besides the operands."""
-    size = tickets = 0
-    for job in found.jobs:
-        space = job.kernel.workspace(job.problem, job.config, multiprocessors)
-        size, tickets = max(size, space.bytes), max(tickets, space.tickets, SEEN_WORDS if "seen" in job.sources else 0)
-    return Needs(size, tickets, found.relayout_bytes)
-
-
-def _alone(
-    kernel: Kernel,
-    config: Config,
-    problem: Problem,
-    addresses: Addresses,
-    kept: str | None = None,
-    checks: bool = False,
-) -> Jobs:
-    """The launches of a kernel and of what copies for it.
-
-    checks: whether what is seen of elements is looked at.
+        DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
     """
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
@@ -171,20 +130,27 @@ def _alone(
         copies.append(copy)
         ends[memory] = copy.end
     sources = {copy.name: Source(copy.memory, copy.shift) for copy in copies}
-    if split.scaled:
-        sources |= {f"scales_{copy.name.lower()}": Source(copy.memory, copy.scales) for copy in copies}
-    if checks:
-        sources |= {f"range_{copy.name.lower()}": copy.seen for copy in copies}
     arithmetic = Arithmetic(split.dtype, problem.result)
     inner = Problem(p.m, p.n, p.k, arithmetic, p.batch, layouts["A"], layouts["B"], p.d, p.c, p.epilogue)
     a, b, d, c = addresses
     after = Addresses(0 if "A" in wanted else a, 0 if "B" in wanted else b, d, c)
-    last = Job(kernel, config, inner, kernel.variant(inner, config, after), sources)
     made = [copy for copy in copies if copy.memory == "relayout"]
-    # What is seen of a copy that is kept is kept too, whether or not this product looks at it.
-    keeping = next((copying(problem, [copy], split.terms > 1) for copy in copies if copy.memory == "kept"), None)
-    relaid = tuple([copy.name for copy in made])
-    return Jobs((copying(problem, made, checks), last) if made else (last,), ends["relayout"], relaid, keeping)
+    keeping = next((copying(problem, [copy]) for copy in copies if copy.memory == "kept"), None)
+    of_product: tuple[Copy, ...] = ()
+    if kernel.splits:
+        of_product = tuple([copy._replace(made=copy.memory == "relayout") for copy in copies])
+        for copy in copies:
+            sources |= _addresses(copy) | {f"range_{copy.name.lower()}": copy.seen}
+    own = Job(kernel, config, inner, kernel.variant(inner, config, after), sources, of_product)
+    launches = (copying(problem, made), own) if made and not kernel.splits else (own,)
+    return Jobs(launches, ends["relayout"], tuple([copy.name for copy in made]), keeping)
+
+
+def needs(found: Jobs, multiprocessors: int) -> Needs:
+    """Memory that the launches take besides the operands."""
+    spaces = [job.kernel.workspace(job.problem, job.config, multiprocessors) for job in found.jobs]
+    size, tickets = (max(sizes) for sizes in zip(*spaces, strict=True))
+    return Needs(size, tickets, found.relayout_bytes)
 
 
 def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
@@ -198,26 +164,30 @@ def as_read(kernel: Kernel, config: Config, problem: Problem) -> Problem:
     return jobs(kernel, config, problem, Addresses()).jobs[-1].problem
 
 
-def copying(problem: Problem, copies: Sequence[Copy], looks: bool = False) -> Job:
+def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     """The launch of `relayout` that makes one copy or two of operands of the problem's element type, split alike.
 
-    looks: whether what it sees of the elements is kept.
+    What it sees of elements that it splits is kept with a copy that is kept.
     """
-    made = copies if len(copies) == 2 else (copies[0], copies[0]._replace(lines=0, matrices=0))
-    first, second = made
-    sources = {
-        "from_a": Source(first.name),
-        "to_a": Source(first.memory, first.shift),
-        "from_b": Source(second.name),
-        "to_b": Source(second.memory, second.shift),
-    }
+    first = copies[0]
+    second = copies[1] if len(copies) == 2 else first._replace(lines=0, made=False)
     split = first.split
-    if split.scaled:
-        sources |= {"scales_a": Source(first.memory, first.scales), "scales_b": Source(second.memory, second.scales)}
-    if looks:
+    sources = _addresses(first, "a") | _addresses(second, "b")
+    if split.terms > 1 and first.memory == "kept":
         sources |= {"range_a": first.seen, "range_b": second.seen}
     variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=split.dtype)
-    return Job(_KERNEL, _config(split.terms, split.scaled), problem, variant, sources, tuple(made))
+    config = _config(split.terms, split.scaled)
+    blocks = sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies)
+    return Job(_KERNEL, config, problem, variant, sources, (first, second), blocks)
+
+
+def _addresses(copy: Copy, x: str = "") -> dict[str, Source]:
+    """Where a copy is made of what, by the names that `arguments` has for it. x: a or b; by default, of its operand."""
+    x = x or copy.name.lower()
+    found = {f"from_{x}": Source(copy.name), f"to_{x}": Source(copy.memory, copy.shift)}
+    if copy.split.scaled:
+        found[f"scales_{x}"] = Source(copy.memory, copy.scales)
+    return found
 
 
 @lru_cache
@@ -227,20 +197,13 @@ def _config(terms: int, scaled: bool) -> Config:
 
 
 def numbers(copies: Sequence[Copy]) -> dict[str, int]:
-    """What the parameters of `relayout` say of copies, by the names that `arguments` has for it."""
+    """What the parameters of a launch say of copies, by the names that `arguments` has for it."""
     found: dict[str, int] = {}
     for names, copy in zip(_NAMES, copies, strict=False):
-        sizes = copy.lines, copy.length, copy.matrices, copy.across
+        sizes = copy.lines, copy.length, copy.matrices if copy.made else 0, copy.across
         strides = copy.ld_from, copy.matrix_stride, copy.ld, copy.along_k
         found.update(zip(names, sizes + strides, strict=True))
     return found
-
-
-def blocks(config: Config, copies: Sequence[Copy]) -> int | None:
-    """Blocks that make the copies; None where there are none, so that blocks follow from the problem."""
-    if not copies:
-        return None
-    return sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies) or None
 
 
 def kept_as(keeping: Job, step: Step) -> Kept:

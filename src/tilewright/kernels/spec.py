@@ -182,6 +182,13 @@ def scale_count(sides: int, k: int) -> int:
     return -(-k // SCALED_K) * scale_run(sides)
 
 
+RANGE_WORDS = 3
+"""Of what is seen of one factor's elements: `Range` in term_range.cuh."""
+
+SPLIT_COUNTERS = 2 * RANGE_WORDS + 3
+"""Counters of a launch that splits its factors: what it sees of both, and how far its blocks are."""
+
+
 class Split(NamedTuple):
     """What a kernel wants each of its factors split into: the sum of matrices of narrower elements."""
 
@@ -264,7 +271,8 @@ class Kernel:
     16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
     the pair: nothing is copied."""
     split: Split | None = None
-    """What the engine splits A and B into, by the kernel `relayout`; None: the kernel reads them as they are."""
+    """What A and B are split into, by its own launch (`splits`) or before it by the kernel `relayout`; None: it reads
+    them as they are."""
     sums: Callable[[Config], Sums] | None = None
     """How tensor cores and threads add up its products; None where it does not say."""
     cost: CostFamily = PLAIN
@@ -352,7 +360,7 @@ class Kernel:
 
         Those of terms do where it notices what the terms cannot hold.
         """
-        return self.precision in _KEPT_BY[promise] and (self.split is None or self.checks_terms)
+        return self.precision in _KEPT_BY[promise] and (self.split is None or self.splits)
 
     def broken(self, promise: str | None) -> DtypeError:
         """That it does not keep a promise, as an error."""
@@ -375,14 +383,9 @@ class Kernel:
             raise refusal
 
     @property
-    def may_be_skipped(self) -> bool:
-        """Whether its launches first look whether there is work for them: they may then be a wide form."""
-        return "sizes" in self.arguments
-
-    @property
-    def checks_terms(self) -> bool:
-        """Whether it notices on the device that its terms cannot hold the factors, and leaves them to a wide form."""
-        return self.split is not None and "term_check" in self.arguments
+    def splits(self) -> bool:
+        """Whether its own launch splits A and B, and multiplies them in float32 where terms cannot hold them."""
+        return self.split is not None and "copy_a" in self.arguments
 
     def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
         """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
@@ -421,6 +424,8 @@ class Kernel:
 
     def workspace(self, problem: Problem, config: Config, multiprocessors: int) -> Workspace:
         """What a launch needs besides its operands."""
+        if self.splits:
+            return Workspace(0, SPLIT_COUNTERS if problem.k else 0)
         size = self.workspace_bytes(problem, config, multiprocessors) if self.workspace_bytes else 0
         return Workspace(size, self.grid(problem, config, multiprocessors) if size else 0)
 

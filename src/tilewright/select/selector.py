@@ -1,18 +1,17 @@
 """The best kernel and config known for a problem: from tuned tables, and beyond them from the cost model."""
 
 import math
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from operator import itemgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import KERNELS, resolve
-from tilewright.kernels.spec import Choice, Config, Kernel
-from tilewright.kernels.takes import Addresses, factors_aligned
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Addresses
 from tilewright.problem import DTYPES, Problem
 from tilewright.select.measured import FAR, LENGTH, Case, Measured, identity, measured, shipped_factors
 
@@ -86,47 +85,6 @@ def select(
     return _fastest(_Asked(problem, capability, device, addresses, kept), adds_c)
 
 
-def wide_form(
-    kernel: Kernel,
-    problem: Problem,
-    capability: tuple[int, int] | None,
-    device: str = "",
-    addresses: Addresses = Addresses(),
-) -> Choice | None:
-    """What a plan has behind a kernel of terms, for factors that its terms cannot hold; None where it needs nothing.
-
-    Of the kernels that keep "ieee" and read A and B in place: what was fastest on the nearest tabled problem, `split_k`
-    where there is none. It nearly always does nothing. So it is to be picked quickly, and to be one launch, which a
-    copy of an operand would not be. On the H200's tabled problems, each left out in turn, it takes 11% longer than the
-    fastest for "ieee", in the geometric mean, and 2.4 times as long at worst.
-
-    Args and errors: those of `select`.
-    """
-    if not kernel.checks_terms or problem.k == 0:
-        return None
-    if capability is None:
-        return _choice(_SMALLEST[-1])
-    return _behind(_Asked(problem, capability, device, addresses))
-
-
-def select_both(
-    problem: Problem,
-    capability: tuple[int, int] | None,
-    device: str = "",
-    addresses: Addresses = Addresses(),
-    *,
-    adds_c: bool = False,
-    kept: str | None = None,
-) -> tuple[Kernel, Config, Choice | None]:
-    """What `select` picks, and its `wide_form`: at once, since both ask for the same tabled problems."""
-    if capability is None:
-        kernel, config = _for_emulator(problem, addresses)
-        return kernel, config, wide_form(kernel, problem, None)
-    asked = _Asked(problem, capability, device, addresses, kept)
-    kernel, config = _fastest(asked, adds_c)
-    return kernel, config, _behind(asked) if kernel.checks_terms and problem.k else None
-
-
 class _Asked:
     """A problem on a GPU, and what tables say there."""
 
@@ -136,7 +94,7 @@ class _Asked:
         capability: tuple[int, int],
         device: str,
         addresses: Addresses,
-        kept: str | None = None,
+        kept: str | None,
     ) -> None:
         self.problem, self.capability, self.device, self.addresses = problem, capability, device, addresses
         tables, case = measured(device, capability, problem.arithmetic.precision, kept), Case.of(problem)
@@ -146,14 +104,6 @@ class _Asked:
         self.row = self.known.rows.get(identity(self.sizes)) if self.known and case in tables else None
         """Where it is tabled itself."""
         self.takes = _Takes(problem, capability, addresses)
-
-    @cached_property
-    def near(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """The nearest tabled problems, and how far they are."""
-        assert self.known is not None
-        distances = self.known.distances(self.sizes)
-        near = distances.argsort()[:_NEIGHBOURS]
-        return near, distances[near]
 
 
 def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
@@ -183,33 +133,6 @@ def _is_known(promise: str | None, known: Measured) -> bool:
     return promise in (None, "ieee") or any(choice.kernel.precision == promise for choice in known.choices)
 
 
-def _behind(asked: _Asked) -> Choice:
-    """`wide_form` for a GPU, where there is one."""
-    known, takes, layout = asked.known, asked.takes, asked.problem.layout
-    if known is not None:
-        aligned = asked.sizes.aligned or factors_aligned(asked.problem, asked.addresses)
-        for row in asked.near[0].tolist():
-            for number in known.ranked(row):
-                kernel, config, model = known.choices[number]
-                if (
-                    _may_be_wide(kernel)
-                    and takes[kernel]
-                    and (not model.relays or (aligned and kernel.layout_read(config, layout) == layout))
-                ):
-                    return Choice(kernel, config)
-    return _choice("split_k")
-
-
-@lru_cache
-def _may_be_wide(kernel: Kernel) -> bool:
-    return kernel.may_be_skipped and kernel.keeps("ieee")
-
-
-def _choice(name: str) -> Choice:
-    kernel, overrides = resolve(name)
-    return Choice(kernel, kernel.config(overrides))
-
-
 class _Takes(dict[Kernel, bool]):
     """Whether kernels may be picked for a problem, found when asked."""
 
@@ -224,7 +147,9 @@ class _Takes(dict[Kernel, bool]):
 
 def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:
     """What candidates should take on a problem, and how far the nearest tabled one is."""
-    near, distances = asked.near
+    distances = known.distances(asked.sizes)
+    near = distances.argsort()[:_NEIGHBOURS]
+    distances = distances[near]
     weights = np.exp(distances / -LENGTH)
     sizes, takes = asked.sizes, asked.takes
     expected: list[_Expected] = []

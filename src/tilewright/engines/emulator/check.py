@@ -12,7 +12,7 @@ from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import Watch
 from tilewright.errors import LaunchError
-from tilewright.kernels.spec import Choice, Config, Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Layout, Order, Problem, Scalars
 
@@ -41,7 +41,6 @@ def check(
     c: NDArray[Any],
     scalars: Scalars = Scalars(),
     bias: NDArray[Any] | None = None,
-    wide: Choice | None = None,
 ) -> Checked:
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
@@ -54,13 +53,12 @@ def check(
         a, b, c: of 2 dimensions, or of 3 where there is a batch and the matrix does not serve all of it. C is updated
             in place.
         bias: where the problem has one.
-        wide: what is launched behind a kernel of terms: see `Engine.plan`.
 
     Raises:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, wide)
+    session = _Session(kernel, config, problem, (a, b, c), bias, scalars)
     result, error = session.run(watched=True)
     findings = [finding for checker in session.checkers for finding in checker.findings()]
     if error and not findings:
@@ -91,9 +89,8 @@ class _Session:
         operands: tuple[NDArray[Any], ...],
         bias: NDArray[Any] | None,
         scalars: Scalars,
-        wide: Choice | None,
     ) -> None:
-        self._kernel, self._config, self._wide = kernel, config, wide
+        self._kernel, self._config = kernel, config
         self._scalars = scalars
         self._engine = EmulatorEngine(CHECKED, self._watch)
         self._operands = operands
@@ -115,18 +112,7 @@ class _Session:
         self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, self._bias) if matrix}
         error = ""
         try:
-            run(
-                self._engine,
-                self._kernel,
-                self._config,
-                self._problem,
-                a,
-                b,
-                c,
-                self._scalars,
-                bias=self._bias,
-                wide=self._wide,
-            )
+            run(self._engine, self._kernel, self._config, self._problem, a, b, c, self._scalars, bias=self._bias)
         except LaunchError as failure:
             error = str(failure)
         return self._engine.download(c), error

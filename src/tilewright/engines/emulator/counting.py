@@ -15,7 +15,7 @@ from tilewright.engines.emulator.compiler import TRACED, Build
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import UNWATCHED, Observer, Watch, load_runtime
 from tilewright.engines.plan import Pointers
-from tilewright.kernels.spec import Config, Kernel, scale_count
+from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, scale_count
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem, Scalars
 
@@ -94,7 +94,7 @@ class Operands:
 
 
 class _Counter:
-    """Runs blocks of a kernel, and not of the relayout before it, in a build that lets them be counted."""
+    """Runs blocks of a kernel, which make no copies of operands, in a build that lets them be counted."""
 
     def __init__(self, build: Build, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int) -> None:
         self._watch = UNWATCHED
@@ -104,21 +104,22 @@ class _Counter:
     def _run(self, problem: Problem, operands: Operands, watch: Watch) -> None:
         self._watch = watch
         pointers = Pointers(operands.a.pointer, operands.b.pointer, operands.c.pointer)
-        sources, scales = _scales(self._executable.kernel, problem)
+        sources, known = _of_terms(self._executable.kernel, problem)
         step = self.engine.step(self._executable, problem, sources)
-        self.engine.launch(step, pointers, operands.scalars, scales.ctypes.data)
+        self.engine.launch(step, pointers, operands.scalars, known.ctypes.data)
 
     def _look(self, facts: LaunchFacts) -> Watch:
         return self._watch if facts.executable is self._executable else UNWATCHED
 
 
-def _scales(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray[np.float32]]:
-    """Where the scales of factors are, in which memory: zeros; nowhere where the kernel reads none."""
-    if kernel.split is None or not kernel.split.scaled:
-        return {}, np.zeros(1, np.float32)
-    of_a, of_b = (problem.batch * scale_count(sides, problem.k) for sides in (problem.m, problem.n))
-    sources = {"scales_a": Source("relayout"), "scales_b": Source("relayout", 4 * of_a)}
-    return sources, np.zeros(of_a + of_b, np.float32)
+def _of_terms(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray[np.uint32]]:
+    """What a kernel reads of terms that are there already, in which memory: zeros, as of factors that terms hold."""
+    sources: dict[str, Source] = {}
+    words = 1
+    for x, sides in (("a", problem.m), ("b", problem.n)) if kernel.splits else ():
+        sources[f"range_{x}"] = sources[f"scales_{x}"] = Source("relayout", 4 * words)
+        words += max(RANGE_WORDS, problem.batch * scale_count(sides, problem.k))
+    return sources, np.zeros(words, np.uint32)
 
 
 class MemoryCounter(_Counter):

@@ -21,10 +21,10 @@ from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
 from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import RANGE_WORDS, SEEN_WORDS, Copy, Job, blocks, jobs, kept_as, needs, numbers
+from tilewright.engines.relayouts import Copy, Job, jobs, kept_as, needs, numbers
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
-from tilewright.kernels.spec import Choice, Config, Kernel, Workspace, scale_count
+from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, Workspace
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
 
@@ -147,7 +147,6 @@ class EmulatorEngine:
         problem: Problem,
         addresses: Addresses = Addresses(),
         *,
-        wide: Choice | None = None,
         kept: str | None = None,
         capturing: Callable[[], bool] | None = None,
     ) -> Plan:
@@ -159,15 +158,15 @@ class EmulatorEngine:
         """
         if problem.is_empty:
             return Plan(problem, kernel, config, None, (), Needs())
-        found = jobs(kernel, config, problem, addresses, wide, kept)
+        found = jobs(kernel, config, problem, addresses, kept)
         steps = tuple(self._step(job) for job in found.jobs)
-        executable, memory = steps[found.product].function.executable, needs(found, self.multiprocessors)
+        executable, memory = steps[-1].function.executable, needs(found, self.multiprocessors)
         copy = kept_as(found.keeping, self._step(found.keeping)) if found.keeping else None
-        return Plan(problem, kernel, config, executable, steps, memory, found.relaid, wide, copy)
+        return Plan(problem, kernel, config, executable, steps, memory, found.relaid, copy)
 
     def _step(self, job: Job) -> Step:
         executable = self.compile(job.kernel, job.config, job.variant)
-        return self.step(executable, job.problem, job.sources, job.copies)
+        return self.step(executable, job.problem, job.sources, job.copies, job.blocks)
 
     def step(
         self,
@@ -175,6 +174,7 @@ class EmulatorEngine:
         problem: Problem,
         sources: Mapping[str, Source] = _NOWHERE,
         copies: Sequence[Copy] = (),
+        blocks: int | None = None,
     ) -> Step:
         """A launch of a compiled kernel on a problem that the code has the guards for.
 
@@ -182,10 +182,10 @@ class EmulatorEngine:
             executable: from `compile`.
             problem: what is computed.
             sources: see `arguments.pack`.
-            copies: what the kernel `relayout` copies.
+            copies, blocks: see `relayouts.Job`.
         """
         kernel, config = executable.kernel, executable.config
-        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, blocks(config, copies))
+        grid, block, shared_bytes = kernel.launch(problem, config, self.multiprocessors, blocks)
         workspace = kernel.workspace(problem, config, self.multiprocessors)
         layouts = tensor_maps.layouts(kernel, config, problem, executable.variant.aligned)
         maps = {name: tensor_map(layout) for name, layout in layouts.items()}
@@ -223,33 +223,22 @@ class EmulatorEngine:
                 was made for, or the kernel failed.
         """
         relayout = _memory(plan.needs.relayout_bytes)
-        seen = np.zeros(SEEN_WORDS, np.uint32)
         for step in plan.steps:
-            self.launch(step, pointers, scalars, relayout.ctypes.data, seen)
+            self.launch(step, pointers, scalars, relayout.ctypes.data)
 
-    def launch(
-        self,
-        step: Step,
-        pointers: Pointers,
-        scalars: Scalars = Scalars(),
-        relayout: int = 0,
-        seen: NDArray[np.uint32] | None = None,
-    ) -> None:
+    def launch(self, step: Step, pointers: Pointers, scalars: Scalars = Scalars(), relayout: int = 0) -> None:
         """Run a step.
 
         Args:
             step, pointers, scalars: what is launched.
             relayout: address of memory for copies of operands.
-            seen: what a launch before has seen of these, where they are split into terms.
 
         Raises:
             LaunchError: as `start`.
         """
         launch: _Launch = step.function
         kernel, problem, workspace = launch.executable.kernel, launch.problem, launch.workspace
-        looks = "range_a" in launch.sources or "seen" in launch.sources
-        memory = _memory(workspace.bytes)
-        tickets = seen if looks and seen is not None else np.zeros(workspace.tickets, dtype=np.uint32)
+        memory, tickets = _memory(workspace.bytes), np.zeros(workspace.tickets, dtype=np.uint32)
         addresses = {
             "A": pointers.a,
             "B": pointers.b,
@@ -279,7 +268,7 @@ class EmulatorEngine:
         watch = self.watcher(facts)
         cluster = kernel.cluster(launch.executable.config)
         launch.executable.program.launch(step.grid, step.block, values, step.shared_bytes, watch, cluster)
-        if tickets.any() and watch.blocks is None and not launch.copies:
+        if tickets.any() and watch.blocks is None:
             raise LaunchError(f"{kernel.name} leaves tickets other than 0 to the next launch")
 
     def upload(self, array: NDArray[Any], ld: int = 0, order: Order = "row") -> Matrix:
@@ -357,14 +346,21 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
     """The operands of a launch, as they lie in memory."""
     problem, kernel = launch.problem, launch.executable.kernel
     m, n, k = problem.m, problem.n, problem.k
-    found = []
+    found = [array for copy in launch.copies if copy.lines for array in _copied(copy, addresses, problem.batch)]
+    for name in ("range_a", "range_b"):
+        if (of_range := launch.sources.get(name)) is not None and of_range.name == "kept":
+            words = Matrix(addresses["kept"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
+            found.append(Array("what was seen of a copy that is kept", words, True))
+    if launch.copies and not kernel.splits:
+        return found
+    copied = {copy.name for copy in launch.copies}
     for name, layout, rows, cols, dtype, written in (
         ("A", problem.a, m, k, problem.dtype, True),
         ("B", problem.b, k, n, problem.dtype, True),
         ("C", problem.addend, m, n, problem.result, scalars.beta != 0),
         ("D", problem.d, m, n, problem.result, False),
     ):
-        if launch.copies and name not in (copy.name for copy in launch.copies):
+        if name in copied:
             continue
         source, shift = launch.sources.get(name, (name, 0))
         terms = 1 if source == name else kernel.terms
@@ -372,28 +368,27 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
             Array(name, matrix, written)
             for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, terms)
         ]
-    for copy in launch.copies:
-        where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
-        found.append(Array(f"copy of {copy.name}", Matrix(where, lines, copy.length, copy.ld, copy.split.dtype), False))
-        if count := copy.scale_bytes // 4:
-            scales = Matrix(addresses[copy.memory] + copy.scales, 1, count, count, "float32")
-            found.append(Array(f"scales of {copy.name}", scales, False))
-    for name, sides, layout in (("A", m, problem.a), ("B", n, problem.b)):
-        if (of_scales := launch.sources.get(f"scales_{name.lower()}")) is not None and not launch.copies:
-            count = (problem.batch if layout.batch_stride else 1) * scale_count(sides, k)
-            scales = Matrix(addresses[of_scales.name] + of_scales.shift, 1, count, count, "float32")
-            found.append(Array(f"scales of {name}", scales, True))
-    for name in ("range_a", "range_b"):
-        if (of_range := launch.sources.get(name)) is not None and of_range.name == "kept":
-            words = Matrix(addresses["kept"] + of_range.shift, 1, RANGE_WORDS, RANGE_WORDS, "uint32")
-            found.append(Array("what was seen of a copy that is kept", words, True))
-    for name, written in (("fits", False), ("skip", True)):
-        if (of_word := launch.sources.get(name)) is not None:
-            word = Matrix(addresses[of_word.name] + of_word.shift, 1, 1, 1, "uint32")
-            found.append(Array("whether terms fit", word, written))
-    if problem.epilogue.bias and not launch.copies:
+    if problem.epilogue.bias:
         length = n if problem.epilogue.bias == "row" else m
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
+    return found
+
+
+def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
+    """An operand, and what it is copied to."""
+    count, length = (copy.length, copy.lines) if copy.across else (copy.lines, copy.length)
+    lying = Layout("row", copy.ld_from, copy.matrix_stride)
+    found = [
+        Array(copy.name, matrix, True)
+        for matrix in _matrices(addresses[copy.name], lying, count, length, batch, copy.dtype, 1)
+    ]
+    where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
+    terms = Matrix(where, lines, copy.length, copy.ld, copy.split.dtype)
+    found.append(Array(f"copy of {copy.name}", terms, not copy.made))
+    if scales := copy.scale_bytes // 4:
+        matrix = Matrix(addresses[copy.memory] + copy.scales, 1, scales, scales, "float32")
+        # Tiles read those of rows (or columns) past the matrix, which nobody writes.
+        found.append(Array(f"scales of {copy.name}", matrix, True))
     return found
 
 

@@ -12,7 +12,6 @@
 #pragma once
 
 #include "elements.cuh"
-#include "skipped_launch.cuh"
 
 struct Sizes {
     int m, n, k, batch;
@@ -20,7 +19,6 @@ struct Sizes {
     int workers;         // blocks that share the other tiles; 0: none
     int share, longer;   // steps along k of a worker, and how many have one more
     int step_a, step_b;  // 1 where the factor has a matrix for each of the batch, 0 where one serves all
-    const unsigned* skip;  // the launch does nothing where this holds another number than 0; null: it always runs
 };
 
 template <typename T>

@@ -4,10 +4,10 @@
 // and so on. The matrices of a batch lie in the copy behind each other, each with its terms behind each other. Where SCALED is 1,
 // elements are scaled before (term_scales.cuh). What a product has to know of them is seen on the way (term_range.cuh).
 //
-// THREADS threads move a square of one matrix. Neighbours among them load neighbours in memory, and store neighbours in the copy;
+// MOVERS threads move a square of one matrix. Neighbours among them load neighbours in memory, and store neighbours in the copy;
 // four elements together where memory's lines are aligned. A square of a transposed copy goes through shared memory:
 //
-//     across = 0:   memory --> registers --> copy                       thread t: row t / SIDE, column t % SIDE
+//     across = 0:   memory --> registers --> copy                       thread t: row t / SQUARE, column t % SQUARE
 //     across = 1:   memory --> registers --> staged[row][col] --> copy, four elements of a column together
 //
 // The odd length of a row there puts a column's elements on distinct banks.
@@ -30,45 +30,45 @@ struct Copy {
     int ld_from, ld;              // elements from one line to the next, in memory and in the copy
     int along_k;                  // whether lines of the copy run along k
 
-    template <int SIDE>
+    template <int SQUARE>
     __device__ __forceinline__ int squares() const {
-        return (length + SIDE - 1) / SIDE * ((lines + SIDE - 1) / SIDE) * matrices;
+        return (length + SQUARE - 1) / SQUARE * ((lines + SQUARE - 1) / SQUARE) * matrices;
     }
 };
 
-// What THREADS threads do, of which this is number `thread`. sync(): lets them all meet.
-template <typename From, typename To, int SIDE, int THREADS>
+// What MOVERS threads do, of which this is number `thread`. sync(): lets them all meet.
+template <typename From, typename To, int SQUARE, int MOVERS>
 class SquareMover {
   public:
     using Element = typename Bits<sizeof(From)>::type;
 
     struct Shared {
-        Element staged[SIDE][SIDE + 1];
-        unsigned largest[THREADS / 32];
+        Element staged[SQUARE][SQUARE + 1];
+        unsigned largest[MOVERS / 32];
     };
 
     // Moves square `number` of a copy, and returns what it saw. Where there is no such square, it only meets the others.
     template <typename Sync>
     static __device__ __forceinline__ Range move(const Copy<From, To>& copy, int number, int thread, Shared& shared,
                                                  const Sync& sync) {
-        const bool exists = number < copy.template squares<SIDE>();
-        const int along = (copy.length + SIDE - 1) / SIDE, down = (copy.lines + SIDE - 1) / SIDE;
+        const bool exists = number < copy.template squares<SQUARE>();
+        const int along = (copy.length + SQUARE - 1) / SQUARE, down = (copy.lines + SQUARE - 1) / SQUARE;
         int matrix = 0;
         if (copy.matrices > 1) {
             matrix = number / (along * down);
             number %= along * down;
         }
-        const int line = number / along * SIDE, element = number % along * SIDE;
+        const int line = number / along * SQUARE, element = number % along * SQUARE;
         const int row = copy.across ? element : line, col = copy.across ? line : element;  // in memory
         const int sides = copy.along_k ? copy.lines : copy.length;
         const int k = copy.along_k ? element : line, side = copy.along_k ? line : element;
-        const long long scales_before = static_cast<long long>(matrix) * (copy.along_k ? along : down) + k / SIDE;
+        const long long scales_before = static_cast<long long>(matrix) * (copy.along_k ? along : down) + k / SQUARE;
         const Square square = {
             reinterpret_cast<const Element*>(copy.from) + matrix * copy.matrix_stride +
                 static_cast<long long>(row) * copy.ld_from + col,
             copy.to + (static_cast<long long>(matrix) * TERMS * copy.lines + line) * copy.ld + element,
             static_cast<long long>(copy.lines) * copy.ld,
-            copy.scales + scales_before * scale_run(sides) + side / SIDE,
+            copy.scales + scales_before * scale_run(sides) + side / SQUARE,
             copy.ld_from,
             copy.ld,
             exists ? (copy.across ? copy.length : copy.lines) - row : 0,
@@ -99,11 +99,11 @@ class SquareMover {
     // WIDTH: elements, 1 or 4, that a thread loads together.
     template <bool ACROSS, int WIDTH, typename Sync>
     static __device__ __forceinline__ Range move(const Square& square, int thread, Shared& shared, const Sync& sync) {
-        constexpr int TIMES = SIDE * SIDE / WIDTH / THREADS;
-        constexpr int PIECES = SIDE / WIDTH;
+        constexpr int TIMES = SQUARE * SQUARE / WIDTH / MOVERS;
+        constexpr int PIECES = SQUARE / WIDTH;
         __align__(16) Element moved[TIMES][WIDTH];
-        const auto row_of = [&](int time, int pieces) { return (time * THREADS + thread) / pieces; };
-        const auto col_of = [&](int pieces) { return thread % pieces * (SIDE / pieces); };
+        const auto row_of = [&](int time, int pieces) { return (time * MOVERS + thread) / pieces; };
+        const auto col_of = [&](int pieces) { return thread % pieces * (SQUARE / pieces); };
 #pragma unroll
         for (int i = 0; i < TIMES; ++i) {
             const int row = row_of(i, PIECES), col = col_of(PIECES);
@@ -140,8 +140,8 @@ class SquareMover {
             }
             sync();
 #pragma unroll
-            for (int i = 0; i < SIDE * SIDE / 4 / THREADS; ++i) {
-                const int row = row_of(i, SIDE / 4), col = col_of(SIDE / 4);
+            for (int i = 0; i < SQUARE * SQUARE / 4 / MOVERS; ++i) {
+                const int row = row_of(i, SQUARE / 4), col = col_of(SQUARE / 4);
                 __align__(16) Element quad[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) quad[j] = shared.staged[col + j][row];
@@ -154,7 +154,7 @@ class SquareMover {
     // Scales a square's elements, of which this thread has moved some. `inside(i, j)`: whether moved[i][j] is one of the matrix.
     template <int TIMES, int WIDTH, typename Inside, typename Sync>
     static __device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIMES][WIDTH], const Inside& inside,
-                                                 int thread, unsigned (&of_warps)[THREADS / 32], const Sync& sync,
+                                                 int thread, unsigned (&of_warps)[MOVERS / 32], const Sync& sync,
                                                  Range& range) {
         unsigned largest = 0;
 #pragma unroll
@@ -167,7 +167,7 @@ class SquareMover {
         if (thread % 32 == 0) of_warps[thread / 32] = largest;
         sync();
 #pragma unroll
-        for (int warp = 0; warp < THREADS / 32; ++warp) largest = max(largest, of_warps[warp]);
+        for (int warp = 0; warp < MOVERS / 32; ++warp) largest = max(largest, of_warps[warp]);
 
         range.see(largest);
         const float by = __uint_as_float(min(268 - (largest >> 23), 254u) << 23);  // 2^(14 - e) for 2^e, at most 2^127

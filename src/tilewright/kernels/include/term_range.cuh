@@ -89,12 +89,12 @@ struct TermCheck {
     }
 };
 
-// Whether one of a warp's sums (mma.cuh) is smaller than `least`, as they lie from an element of D on that has `rows` and `cols` up
+// Whether one of a lane's sums (mma.cuh) is smaller than `least`, as they lie from an element of D on that has `rows` and `cols` up
 // to the last.
 template <int COUNT>
-__device__ __forceinline__ bool terms_lose(const float (&sums)[COUNT], float least, int rows, int cols) {
+__device__ __forceinline__ bool terms_lose(const float (&sums)[COUNT], float least, int lane, int rows, int cols) {
     if (least == 0.0f) return false;
-    const int lane = threadIdx.x % 32, row = lane / 4, col = lane % 4 * 2;
+    const int row = lane / 4, col = lane % 4 * 2;
     bool small = false;
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {

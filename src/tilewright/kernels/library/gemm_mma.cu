@@ -139,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if constexpr (SCALED) {
         bool small = false;
 #pragma unroll
-        for (int i = 0; i < ROWS; ++i) small |= terms_lose(sums[i], terms.least, sizes.m - row - 16 * i, sizes.n - col);
+        for (int i = 0; i < ROWS; ++i) small |= terms_lose(sums[i], terms.least, threadIdx.x % 32, sizes.m - row - 16 * i, sizes.n - col);
         if (terms.least != 0.0f && __syncthreads_or(small)) return compute_wide();
     }
 #pragma unroll

@@ -29,6 +29,7 @@
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
+#include <thread_index.cuh>
 
 #include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
@@ -64,12 +65,6 @@ union OfTerms {  // in place of stages: before they are loaded, and when all hav
     Wide::Shared wide[CONSUMERS];
 };
 
-__device__ __forceinline__ unsigned fresh_thread_index() {
-    unsigned thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
-}
-
 struct Shared {
     union {
         Tiles stages[STAGES];
@@ -77,10 +72,10 @@ struct Shared {
         unsigned char of_terms[TERMS > 1 ? sizeof(OfTerms) : 1];
     };
     Barrier full[STAGES], empty[STAGES];
-    Barrier read[CONSUMERS];          // all stages of the consumer's tile
-    Barrier ended, met[CONSUMERS];    // of terms: all consumers; the warps of one, in float32
-    unsigned lost[CONSUMERS];         // whether the consumer's tiles are to be computed in float32
-    float least;               // see TermCheck
+    Barrier read[CONSUMERS];        // all stages of the consumer's tile
+    Barrier ended, met[CONSUMERS];  // of terms: all consumers; the warps of one, in float32
+    unsigned lost[CONSUMERS];       // whether the consumer's tiles are to be computed in float32
+    float least;                    // see TermCheck
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
@@ -108,7 +103,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) {
             barrier_init(&shared->read[consumer], 4);
             barrier_init(&shared->met[consumer], 4);
-            shared->lost[consumer] = 0;
         }
         barrier_init(&shared->ended, 4 * CONSUMERS);
         fence_barrier_init();
@@ -119,18 +113,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     if constexpr (TERMS > 1) {
         const bool adds_c = output.beta != 0.0f;
         if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, adds_c, of_terms->splitter, fence_async);
-        if (threadIdx.x % 128 == 0) {  // of each consumer
+        if (threadIdx.x == 0) {
             shared->least = terms.least;
-            if (!terms.hold && warpgroup < CONSUMERS) shared->lost[warpgroup] = 1;
+            for (int consumer = 0; consumer < CONSUMERS; ++consumer) shared->lost[consumer] = !terms.hold;
         }
+        // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
+        CLUSTER == 1 ? __syncthreads() : cluster_sync();
     }
 
     const auto first_tile = [&] { return TileOrder<BM, BN, BAND, CLUSTER>(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
     auto tile = first_tile();
+    if (!terms.hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         give_registers<40>();
-        while (terms.hold && threadIdx.x % 128 == 0 && tile.next()) {
+        while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
                 Barrier* const full = &shared->full[turn.stage];
@@ -150,14 +147,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
 
     take_registers<232>();
-    const int lane = threadIdx.x % 32, of_warp = threadIdx.x % 128 / 32 * 16;  // the first of its rows
-    const int first = PINGPONG ? 0 : warpgroup * ROWS;                         // row of a tile
+    const int lane = threadIdx.x % 32, first = PINGPONG ? 0 : warpgroup * ROWS;  // row of a tile
     const auto release = [&](int stage) {
         Barrier* const empty = &shared->empty[stage];
         if (lane < CLUSTER) CLUSTER == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, lane);
     };
     for (int meeting = CLUSTER > 1; !terms.hold && meeting < MEETINGS; ++meeting) cluster_sync();
-    for (int number = 0; terms.hold && tile.next(); ++number) {
+    for (int number = 0; tile.next(); ++number) {
         if (PINGPONG && number % CONSUMERS != warpgroup) {
             turn.skip(steps);
             continue;
@@ -189,8 +185,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         // Looks at the sums of 64 rows or fewer, and stores what they make.
         const auto store = [&](auto& part_sums, int part) {
             if (SCALED) {
-                const bool small = terms_lose(part_sums, shared->least, sizes.m - row - of_warp - 64 * part, sizes.n - col);
-                if (small) atomicMax(&shared->lost[warpgroup], 1);
+                const int thread = thread_index(), at = row + thread % 128 / 32 * 16 + 64 * part;
+                const bool small = terms_lose(part_sums, shared->least, thread % 32, sizes.m - at, sizes.n - col);
+                if (small) atomicMax(&shared->lost[thread / 128], 1);
             }
             store_warpgroup(result, row + 64 * part, col, part_sums);
         };
@@ -211,8 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
     if constexpr (TERMS > 1) {
         meet_warps(&shared->ended, 0);  // all stages have been read
-        // Known anew, so that nothing of it takes a register while tensor cores multiply.
-        const unsigned thread = fresh_thread_index(), consumer = thread / 128, lost = shared->lost[consumer];
+        const unsigned thread = thread_index(), consumer = thread / 128, lost = shared->lost[consumer];
         unsigned meeting = 0;
         const auto meet = [&] { meet_warps(&shared->met[consumer], meeting++); };
         tile = first_tile();

@@ -56,7 +56,6 @@ extern "C" __global__ void __launch_bounds__(BUNDLE * THREADS, LEAST_BLOCKS)
     DYNAMIC_SHARED_OF_BLOCK(float, memory, SHARED);
     SHARED_OF_BLOCK(Barrier, full);
 
-    if (is_skipped(sizes.skip)) return;
     const int K = depth_of(sizes, output);
     Schedule<BM, BN, BK> work(sizes);
     const int slice = threadIdx.x / SLICE_THREADS;

@@ -71,7 +71,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, EDGES ? 1 : MIN_BLOCKS)  /
     gemm_wmma(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output) {
     __shared__ __align__(128) Shared shared;
 
-    if (is_skipped(sizes.skip)) return;
     const Place place(sizes);
 
     HalfStream<TileA, THREADS> a_stream(A, place.matrix, place.tile_row, sizes.m);

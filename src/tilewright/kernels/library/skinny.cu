@@ -63,7 +63,6 @@ __device__ __forceinline__ void multiply(float (&sums)[FEW][WIDE], int first, co
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     skinny(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output, Workspace workspace) {
-    if (is_skipped(sizes.skip)) return;
     const Factor<FACTOR> few = SWAPPED ? B : A, wide = SWAPPED ? A : B;
     const int few_sides = SWAPPED ? sizes.n : sizes.m, wide_sides = SWAPPED ? sizes.m : sizes.n;
     const int K = depth_of(sizes, output);

@@ -43,7 +43,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     split_k(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output, Workspace workspace) {
     DYNAMIC_SHARED(float, stages);
 
-    if (is_skipped(sizes.skip)) return;
     TileCopy<BM, BK, THREADS, A_ALONG_K> a_copy;
     TileCopy<BN, BK, THREADS, B_ALONG_K> b_copy;
     const int K = depth_of(sizes, output);

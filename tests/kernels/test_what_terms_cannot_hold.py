@@ -1,0 +1,335 @@
+"""Float32 products on the emulator by kernels of terms, of factors that terms cannot hold: the same launch multiplies
+them in float32.
+"""
+
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
+from test_split_products import FORMS, LEFT, forms
+
+from library_cases import Case, Operands, cases, findings, kinds, multiply, place, reference
+from tilewright.engines.plan import Pointers
+from tilewright.errors import LaunchError
+from tilewright.kernels import find
+from tilewright.kernels.spec import SPLIT_COUNTERS
+from tilewright.kernels.takes import Addresses
+from tilewright.problem import LAYOUTS, Layout, Problem, Scalars, orders
+
+INCLUDE = find("gemm_sm90").source.parents[1] / "include"
+
+
+def bits(array):
+    return array.view(f"u{array.itemsize}")
+
+
+def computed_by(kernel, config, case, operands):
+    """'terms' or 'float32': by which the rows of D behind the first are computed.
+
+    In float32 a row of D has the same bits whatever other rows of A hold: those that it has where the first row is NaN.
+    """
+    known = replace(operands, a=operands.a.copy())
+    known.a[:, 0] = np.nan
+    found, in_float32 = (bits(multiply(ENGINE, kernel, config, case, one))[:, 1:] for one in (operands, known))
+    return "float32" if np.array_equal(found, in_float32) else "terms"
+
+
+def check_float32(case, operands, result, left=0.0):
+    """Raise AssertionError unless D is as float32 has it, but where products come near to the end of its range."""
+    with np.errstate(all="ignore"):
+        expected, allowed = reference(case, operands, left)
+        difference = abs(result.astype(np.float64) - expected)
+    ordinary = np.isfinite(allowed) & (allowed < 2.0**100)
+    assert (difference <= allowed)[ordinary].all()
+    if case.problem.epilogue.activation is None:
+        of_a, of_b = (abs(x[np.isfinite(x)]).max(initial=0) for x in (operands.a, operands.b))
+        if of_a < 2.0**100 > of_b:
+            np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+            infinite = np.isinf(expected)
+            np.testing.assert_array_equal(result[infinite], expected[infinite])
+
+
+def usual(k=64, layout="NN", m=70, n=90):
+    a, b = orders(layout)
+    return Case(Problem(m, n, k, a=a, b=b))
+
+
+# What no term holds, anywhere.
+
+MOST = float(np.finfo(np.float32).max)
+UNFIT = [np.nan, np.inf, -np.inf, MOST, -MOST, 2.0**127, 2.0**-149, -(2.0**-127), 1.5 * 2.0**-130]
+
+
+@forms
+@given(data=st.data())
+@drawing(12)
+def test_one_element_that_terms_cannot_hold_is_enough(name, overrides, data):
+    """In any place of A or B, with what an epilogue adds, in batches, with alpha and beta of any kind."""
+    kernel = find(name)
+    case = data.draw(cases(kernel, kinds(kernel, overrides)[::2]))  # each is compiled
+    operands = Operands.draw(case)
+    factor, layout = data.draw(st.sampled_from([(operands.a, case.problem.a), (operands.b, case.problem.b)]))
+    value = data.draw(st.sampled_from(UNFIT))
+    if factor.size:
+        matrix, row, col = (data.draw(st.integers(0, extent - 1)) for extent in factor.shape)
+        if kernel.split.scaled and 0 < abs(value) < 2.0**-126:  # found where it is the largest of a square
+            factor[:, row // 64 * 64 :][:, :64, col // 64 * 64 :][:, :, :64] = 0
+        factor[slice(None) if layout.batch_stride == 0 else matrix, row, col] = value
+    check_float32(case, operands, multiply(ENGINE, kernel, kernel.config(overrides), case, operands))
+
+
+@forms
+def test_what_terms_hold_is_theirs(name, overrides):
+    kernel, case = find(name), usual(130)
+    assert computed_by(kernel, kernel.config(overrides), case, Operands.draw(case)) == "terms"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize(("name", "overrides"), [FORMS[0], FORMS[1], FORMS[3], FORMS[5]], ids=str)
+def test_every_order(name, overrides, gap, layout):
+    """In batches whose rows start anywhere, with what D held."""
+    kernel = find(name)
+    config, case = kernel.config(overrides), of_size(kernel, layout, 70, 90, 130, gap)
+    operands = Operands.draw(case)
+    operands.b[1, -1, -1] = np.inf
+    assert computed_by(kernel, config, case, operands) == "float32"
+    check_float32(case, operands, multiply(ENGINE, kernel, config, case, operands))
+
+
+def test_elements_that_lie_far_apart():
+    """Offsets of float32 elements in place may pass 2^31 though those of the terms do not."""
+    kernel, far = find("gemm_bf16x6"), 2**31 // 69 + 4
+    case = Case(Problem(70, 8, 16, a=Layout("row", far)))
+    a = np.lib.stride_tricks.as_strided  # memory that nobody touches costs none
+    memory = np.zeros(69 * far + 16, np.float32)
+    factor = a(memory, (70, 16), (4 * far, 4))
+    operands = Operands.draw(case)
+    operands.a[0, 69, 15] = np.inf
+    factor[...] = operands.a[0]
+    b, d = place(ENGINE, operands.b, case.problem.b, 0), place(ENGINE, operands.c, case.problem.d, 0)
+    pointers = Pointers(memory.ctypes.data, b.pointer, d.pointer)
+    plan = ENGINE.plan(kernel, kernel.config(), case.problem, Addresses(*pointers[:3]))
+    ENGINE.start(plan, pointers)
+    check_float32(case, operands, ENGINE.download(d))
+
+
+# Limits: exponents of A's elements, of B's, and of one element of A; k; and whether terms hold them.
+
+LIMITS = {
+    "gemm_bf16x6": [
+        (-50, 0, -110, 64, False),  # the product
+        (-50, 0, -100, 64, True),
+        (-50, 20, -110, 64, True),
+        (-50, 20, -111, 64, False),  # the element
+        (-60, -40, -60, 64, True),
+        (-60, -40, -61, 64, False),
+        (100, -40, 126, 64, True),
+        (100, -40, 127, 64, False),
+        (60, 57, 60, 64, True),
+        (60, 58, 60, 64, False),  # sums of 64
+        (60, 58, 60, 63, True),
+        (60, 58, 60, 127, False),
+    ],
+    "gemm_bf16x3": [(-50, 20, -118, 64, True), (-50, 20, -119, 64, False), (100, -40, 127, 64, False)],
+    "gemm_fp16x3": [
+        (-126, 50, -126, 64, True),
+        (-127, 50, -127, 64, False),  # the largest element of a square
+        (-50, -37, -50, 64, True),
+        (-50, -38, -50, 64, False),
+        (100, -40, 126, 64, True),
+        (100, -40, 127, 64, False),
+        (60, 57, 60, 64, True),
+        (60, 58, 60, 64, False),
+        (0, 0, -28, 64, True),
+        (0, 0, -60, 64, True),  # an element that is lost, in sums that are large
+    ],
+}
+
+
+@pytest.mark.parametrize("factor", "ab")
+@pytest.mark.parametrize(("name", "limit"), [(name, one) for name, of in LIMITS.items() for one in of], ids=str)
+def test_what_is_just_inside_is_of_the_terms_and_what_is_just_outside_is_not(name, limit, factor):
+    kernel = find(name)
+    of_a, of_b, of_one, k, held = limit
+    case = usual(k)
+    operands = Operands.draw(case)
+    random = np.random.default_rng(k)
+    one, other = (operands.a, operands.b) if factor == "a" else (operands.b, operands.a)
+    for values, exponent in ((one, of_a), (other, of_b)):  # of one sign, so that no sum is small
+        values[:] = np.ldexp(random.uniform(1, 1.999, values.shape), exponent)
+    one[0, one.shape[1] // 2, one.shape[2] // 3] = np.ldexp(1.25, of_one)
+    assert computed_by(kernel, kernel.config(), case, operands) == ("terms" if held else "float32")
+
+
+# What scales lose.
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("overrides", [{}, {"SPLITS": 2}, {"BM": 64, "BN": 64, "PINGPONG": 1, "CLUSTER": 2}], ids=str)
+@pytest.mark.parametrize(("power", "lost"), [(-27, False), (-29, True), (-60, True), (-120, True), (-180, True)])
+def test_an_element_too_small_for_its_square_counts_where_a_sum_is_as_small(power, lost, overrides, layout):
+    """The largest of its row meets zeros alone: it is all that there is of an element of the result.
+
+    D, which is C too, is not stored before it is known.
+    """
+    kernel = find("gemm_fp16x3")
+    config, case = kernel.config(overrides), replace(usual(200, layout), scalars=Scalars(1.0, 2.0**-40))
+    operands = Operands.draw(case)
+    operands.a[0, 65], operands.a[0, 64:, 128:192] = 0, 0
+    operands.a[0, 65, 130:135] = 2.0**60
+    operands.a[0, 65, 140] = 1.2345 * 2.0 ** (60 + power)
+    operands.b[0, 130:135, 77] = 0
+    operands.c[0, 65, 77] = 0
+    found = multiply(ENGINE, kernel, config, case, operands)
+    check_float32(case, operands, found, LEFT["gemm_fp16x3"])
+    exact = operands.a[0, 65].astype(np.float64) @ operands.b[0, :, 77].astype(np.float64)
+    assert abs(found[0, 65, 77] - exact) <= 2.0**-21 * abs(exact)
+    in_float32 = replace(operands, a=operands.a.copy())
+    in_float32.a[0, 0] = np.nan
+    by_float32 = multiply(ENGINE, kernel, config, case, in_float32)
+    assert np.array_equal(bits(found[0, 65]), bits(by_float32[0, 65])) == lost
+
+
+def test_a_lost_element_outside_of_the_result_is_not_looked_for():
+    """Sums of rows and columns that tiles have and the matrix has not are 0."""
+    kernel = find("gemm_fp16x3")
+    case = usual(64, m=65, n=65)
+    operands = Operands.draw(case)
+    for values in (operands.a, operands.b):
+        values[:] = np.random.default_rng(0).uniform(1, 2, values.shape)
+    operands.a[0, 3, 5] = 2.0**-50
+    assert computed_by(kernel, kernel.config(), case, operands) == "terms"
+
+
+# Plans.
+
+
+def planned(kernel, config, case, operands):
+    a, b = (
+        place(ENGINE, values, layout, case.offset)
+        for values, layout in ((operands.a, case.problem.a), (operands.b, case.problem.b))
+    )
+    d = place(ENGINE, operands.c, case.problem.d, case.offset)
+    pointers = Pointers(a.pointer, b.pointer, d.pointer, d.pointer)
+    return ENGINE.plan(kernel, config, case.problem, Addresses(*pointers[:4])), pointers, (a, b, d)
+
+
+@forms
+def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overrides):
+    kernel = find(name)
+    config, case = kernel.config(overrides), usual(130)
+    operands = Operands.draw(case)
+    plan, pointers, (a, *_, d) = planned(kernel, config, case, operands)
+    (step,) = plan.steps
+    assert step.function.executable.kernel is kernel
+    assert plan.needs.tickets == SPLIT_COUNTERS
+    element = a.owner.owner.view(np.float32)[7:8]
+    for value in (1.0, np.nan, 1.0, -np.inf, MOST, 1.0):
+        element[:] = operands.a[0, 0, 7] = value
+        ENGINE.start(plan, pointers)
+        result = ENGINE.download(d)
+        np.testing.assert_array_equal(bits(result), bits(multiply(ENGINE, kernel, config, case, operands)))
+        check_float32(case, operands, result, LEFT[name] if value == 1 else 0.0)
+
+
+@pytest.mark.parametrize("kept", [None, "A", "B"])
+@pytest.mark.parametrize(("name", "overrides"), [FORMS[1], FORMS[5]], ids=str)
+def test_counters_that_are_not_set_back_are_noticed(name, overrides, kept, tmp_path):
+    """The emulator looks at them behind each launch of every test here."""
+    kernel = find(name)
+    shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
+    text = (INCLUDE / "split_factors.cuh").read_text()
+    assert text.count("*counters = {};") == 1
+    (tmp_path / "split_factors.cuh").write_text(text.replace("*counters = {};", "counters->blocks = 0;"))
+    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
+    faulty, case = replace(kernel, source=tmp_path / kernel.source.name), usual(70)
+    with pytest.raises(LaunchError, match="leaves tickets other than 0"):
+        multiply(ENGINE, faulty, kernel.config(overrides), case, Operands.draw(case), kept)
+
+
+def test_products_of_nothing_split_nothing():
+    kernel = find("gemm_bf16x6")
+    plan = ENGINE.plan(kernel, kernel.config(), Problem(64, 64, 0))
+    assert len(plan.steps) == 1
+    assert not any(plan.needs)
+    case = replace(usual(64), scalars=Scalars(0.0, 0.5))
+    operands = Operands.draw(case)
+    operands.a[0, 0, 0] = np.nan
+    np.testing.assert_array_equal(
+        multiply(ENGINE, kernel, kernel.config(), case, operands), np.float32(0.5) * operands.c
+    )
+
+
+def test_alpha_may_be_0_in_a_plan_made_for_another():
+    """The launcher has one plan for every alpha."""
+    kernel = find("gemm_fp16x3")
+    case = usual(64)
+    operands = Operands.draw(case)
+    for value in (1.0, 2.0**-60, np.nan):
+        operands.a[0, 0, 0] = value
+        plan, pointers, (*_, d) = planned(kernel, kernel.config(), case, operands)
+        ENGINE.start(plan, pointers, Scalars(0.0, 0.0))
+        assert not ENGINE.download(d).any()
+
+
+def test_rungs_take_terms_to_hold_their_factors_and_keep_no_promise():
+    for name in ("split", "promoted", "interleaved"):
+        kernel = find(name)
+        assert not kernel.splits
+        assert not kernel.keeps(None)
+        assert len(ENGINE.plan(kernel, kernel.config(), Problem(128, 128, 128)).steps) == 2
+
+
+# What the checker finds.
+
+
+def make_unfit(operands):
+    operands.a[:] *= np.float32(2.0**-130)
+
+
+@pytest.mark.parametrize("change", [lambda operands: None, make_unfit], ids=["fit", "unfit"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("name", "overrides"), FORMS[::2], ids=str)
+def test_the_checker_finds_nothing(name, overrides, way, change):
+    kernel = find(name)
+    config, (extra, gap) = kernel.config(overrides), WAYS[way]
+    tile = kernel.tile(config)
+    sizes = (tile.m + extra, tile.n + extra, tile.k + extra)
+    case = of_size(kernel, "NN", *sizes, gap)
+    assert findings(kernel, config, case, left=LEFT[name], change=change) == []
+
+
+FAULTS = {
+    "blocks that do not wait for the squares of others": (
+        "split_factors.cuh",
+        "wait_for_count(&counters->done, all);",
+        "",
+        r"writes the 9 elements from tickets\[0\] on .*nothing orders the two",
+    ),
+    "the largest of a block takes the place of a larger one": (
+        "term_range.cuh",
+        "atomicMax(word, to);",
+        "*word = to;",
+        r"writes tickets\[\d\] .*nothing orders the two",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_found(fault, tmp_path):
+    name, right, wrong, words = FAULTS[fault]
+    kernel, config = find("gemm_bf16x6"), find("gemm_bf16x6").config({"BN": 32})
+    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
+    shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
+    text = (INCLUDE / name).read_text()
+    assert text.count(right) == 1
+    (tmp_path / name).write_text(text.replace(right, wrong))
+    faulty = replace(kernel, source=tmp_path / kernel.source.name)
+    found = findings(faulty, config, of_size(kernel, "NN", 300, 40, 130), left=LEFT[kernel.name])
+    assert any(re.search(words, one) for one in found), found
