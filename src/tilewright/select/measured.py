@@ -62,8 +62,8 @@ class Choice(NamedTuple):
     model: CostModel
 
 
-Weighed = tuple[int, float, float, float, float]
-"""What tabled problems say of a choice, sums over them, each with its weight: its number; its votes; the logarithm of
+Weighed = tuple[Choice, float, float, float, float]
+"""A choice, and what tabled problems say of it, sums over them, each with its weight: its votes; the logarithm of
 its measured over its predicted time, less the median of all; 1 where it was measured; 1 where it errs much more than
 cuBLAS."""
 
@@ -126,7 +126,9 @@ class Measured(Places):
         votes, few = self._votes()
         others = [number for number in range(len(numbers)) if number not in few]
         facts = (votes, self._errors, self.known, self.inaccurate)
-        self._groups = tuple((group, _beside(facts, group)) for group in (few, others))
+        self._groups = tuple(
+            ([self.choices[number] for number in group], _beside(facts, group)) for group in (few, others)
+        )
 
     def _shortened(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]], known: NDArray[np.bool_]) -> _Floats:
         """Predicted times over those with all copies made."""
@@ -179,7 +181,7 @@ class Measured(Places):
         choices, facts = self._groups[others]
         sums, count = weights.dot(facts.take(rows, 0)), len(choices)
         of = sums.item
-        for place in sums[:count].argsort()[::-1].tolist():
+        for place in reversed(sums[:count].argsort().tolist()):
             if not (votes := of(place)):
                 return
             yield choices[place], votes, of(count + place), of(2 * count + place), of(3 * count + place)
@@ -220,9 +222,8 @@ def place(sizes: Sizes) -> tuple[float, float, float]:
 
     One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.
     """
-    m, n = math.log2(max(sizes.m, 1)), math.log2(max(sizes.n, 1))
-    results = m + n + math.log2(max(sizes.batch, 1))
-    return results, math.log2(max(sizes.k, 1)) / 3, (m - n) / 5
+    m, n = math.log2(sizes.m or 1), math.log2(sizes.n or 1)
+    return m + n + math.log2(sizes.batch or 1), math.log2(sizes.k or 1) / 3, (m - n) / 5
 
 
 def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:
