@@ -75,11 +75,14 @@ class CudaEngine:
         callers = check(cuCtxGetCurrent())
         self.device.set_current()
         try:
-            self.current = Current(self.device.context.handle)
+            handle = self.device.context.handle
+            self.current = Current(handle)
             self.stream = self.device.create_stream()
         finally:
             check(cuCtxSetCurrent(callers))
         major, minor = self.device.compute_capability
+        self.context = int(handle)
+        """Address of the GPU's CUcontext."""
         self.name = "cuda"
         self.device_name = self.device.name
         self.capability: tuple[int, int] | None = (major, minor)
@@ -230,11 +233,6 @@ class CudaEngine:
     def staging(self) -> Staging:
         """Pinned buffers through which large arrays of the host are copied."""
         return Staging(self.device, self.current)
-
-    @property
-    def context(self) -> int:
-        """Address of the GPU's CUcontext."""
-        return int(self.device.context.handle)
 
     def workspace(self, stream: int, needs: Needs) -> Memory:
         """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
