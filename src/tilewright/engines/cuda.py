@@ -140,20 +140,22 @@ class CudaEngine:
             return Plan(problem, kernel, config, None, (), Needs())
         found = jobs(kernel, config, problem, addresses, wide, kept)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
-        executables = [self._executables.get((job.kernel, job.config, job.variant)) for job in needed]
-        if None in executables and capturing is not None and capturing():
-            raise LaunchError(
-                "the stream is being captured, and the code of this product is not compiled: multiply arrays of this "
-                "kind once before the capture, or call tilewright.plan with them"
-            )
-        compiled = [
-            known or self.compile(job.kernel, job.config, job.variant)
-            for job, known in zip(needed, executables, strict=True)
-        ]
-        steps = tuple([self._step(job, executable) for job, executable in zip(needed, compiled, strict=True)])
+        executables = [self._code(job, capturing) for job in needed]
+        steps = tuple(map(self._step, needed, executables))
         copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
         steps, memory = steps[: len(found.jobs)], needs(found, self.multiprocessors)
-        return Plan(problem, kernel, config, compiled[found.product], steps, memory, found.relaid, wide, copy)
+        return Plan(problem, kernel, config, executables[found.product], steps, memory, found.relaid, wide, copy)
+
+    def _code(self, job: Job, capturing: Callable[[], bool] | None) -> CudaExecutable:
+        found = self._executables.get((job.kernel, job.config, job.variant))
+        if found is None:
+            if capturing is not None and capturing():
+                raise LaunchError(
+                    "the stream is being captured, and the code of this product is not compiled: multiply arrays of "
+                    "this kind once before the capture, or call tilewright.plan with them"
+                )
+            found = self.compile(job.kernel, job.config, job.variant)
+        return found
 
     def _step(self, job: Job, executable: CudaExecutable) -> Step:
         kernel, config, problem = job.kernel, job.config, job.problem

@@ -32,7 +32,8 @@ _OTHER_ALIGNMENT = 1 / 3
 
 _Floats = NDArray[np.float64]
 
-_ONES = np.ones(3)
+_ROUNDING = 1e-9
+"""Keeps squares of distances from being negative."""
 
 LENGTH = 0.3
 """Distance over which a neighbour's weight falls to 1/e."""
@@ -72,17 +73,19 @@ class Places:
     """Where tabled problems lie among others."""
 
     def __init__(self, problems: list[Sizes]) -> None:
-        self.places = np.array([place(sizes) for sizes in problems]).T.copy()
-        """Axes x problems: the arithmetic of a pick is along the problems."""
+        places = np.array([place(sizes) for sizes in problems]).T
+        self.places = np.vstack((-2 * places, (places * places).sum(axis=0), np.ones(len(problems))))
+        """A column p for each problem: (x, y, z, 1, x*x + y*y + z*z) @ p is the square of its distance from the place
+        (x, y, z)."""
         aligned = np.array([sizes.aligned for sizes in problems])
         self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, sizes in enumerate(problems)}
 
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
-        apart = self.places - np.array(place(sizes))[:, None]
-        apart *= apart
-        found: _Floats = np.sqrt(_ONES.dot(apart))
+        x, y, z = place(sizes)
+        found: _Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.places)
+        np.sqrt(found, found)
         found += self.apart[sizes.aligned]
         return found
 
