@@ -84,7 +84,7 @@ class Call(NamedTuple):
 
         def read(name: str) -> Operand:
             array = arrays[name]
-            if array is not a:
+            if type(array) is not type(a):
                 check_library(name, array, library, a)
             return library.read(name, array, stream)
 

@@ -202,23 +202,21 @@ class CostModel:
 
     def terms(self, sizes: Sizes) -> _Terms | None:
         """What `predict` finds, as a plain tuple."""
-        _, m, n, k, batch, item_bytes, result_bytes, a_bytes, b_bytes, _, a_gaps, b_gaps, layout, aligned, starts = (
-            sizes
-        )
+        _, m, n, k, batch, item, result_bytes, a_bytes, b_bytes, copies, a_gaps, b_gaps, layout, aligned, starts = sizes
         tile_m, tile_n, tile_k = self._tile
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
-        room = self._rooms.get((edges, aligned, layout, item_bytes, starts)) or self._room(sizes, edges)
+        room = self._rooms.get((edges, aligned, layout, item, starts)) or self._room(sizes, edges)
         held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, copies_a, copies_b = room
         if not held:
             return None
-        multiprocessors, tiles, copied = self._multiprocessors, batch * down * across, 0.0
-        copied_a, copied_b = sizes.copied_bytes
+        multiprocessors, clock_mhz, read = self._multiprocessors, self._clock_mhz, self._read
+        tiles, copied = batch * down * across, 0.0
         if self._split:
-            copied = (1 + self._read) * (copied_a + copied_b)
+            copied = (1 + read) * (copies[0] + copies[1])
         elif self._relays:
-            copied = 2 * ((copies_a or a_gaps) * copied_a + (copies_b or b_gaps) * copied_b)
-            if item_bytes == _NARROW_BYTES:
+            copied = 2 * ((copies_a or a_gaps) * copies[0] + (copies_b or b_gaps) * copies[1])
+            if item == _NARROW_BYTES:
                 copied *= 2  # a thread moves one element or four at a time, so that narrow ones take as long
         if self._cluster > 1:
             tiles = batch * -(-down // self._rows) * self._rows * across
@@ -229,21 +227,23 @@ class CostModel:
         if workers or self._bundle > 1:
             cycles, idle = self._cycles(room, work, steps, copied > 0)
         else:
-            whole = tiles * self._splits_k
-            idle, (full, rest), (of_step, besides) = 0.0, divmod(whole, together), waves[held]
-            cycles = full * (steps * of_step + besides)
+            whole, idle, cycles = tiles * self._splits_k, 0.0, 0.0
+            full, rest = divmod(whole, together)
+            if full:
+                of_step, besides = waves[held]
+                cycles = full * (steps * of_step + besides)
             if rest:
                 of_step, besides = waves[-(-rest // multiprocessors)]
                 cycles += steps * of_step + besides
-        blocks_us = cycles / self._clock_mhz
+        blocks_us = cycles / clock_mhz
         if tensor and tiles:
             if aside:  # all but the last tile's
                 cycles = join(cycles, (cycles + (-(-whole // together) - 1) * aside) / 2)
             cycles += once
             busy = whole * steps * tensor / multiprocessors
-            blocks_us = cycles / (self._clock_mhz * warpgroups.clock_share(busy / cycles))
+            blocks_us = cycles / (clock_mhz * warpgroups.clock_share(busy / cycles))
         through_l2 = side_bytes * tiles * k + result_bytes
-        from_dram = self._read * (a_bytes + b_bytes)
+        from_dram = read * (a_bytes + b_bytes)
         if from_dram > self._l2_bytes:
             from_dram = self._from_dram(sizes, held, tiles, across, parts * self._splits_k, through_l2)
         traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
@@ -253,7 +253,7 @@ class CostModel:
         if parts > 1:
             if self._workers:  # as a tree
                 levels = math.ceil(math.log2(parts) + (_STRADDLE if parts % 1 else 0.0))
-                us += max(levels * self._level_us - idle / self._clock_mhz, 0.0)
+                us += max(levels * self._level_us - idle / clock_mhz, 0.0)
             else:
                 us += _GATHER_US
         if copied:

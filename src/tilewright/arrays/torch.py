@@ -38,8 +38,7 @@ class Torch(Library):
 
     def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
-        given = [array for array in arrays.values() if array is not None]
-        if not (_is_tracing(torch) or any(_is_recorded(torch, array) for array in given)):
+        if not (_is_tracing(torch) or any(_is_recorded(torch, one) for one in arrays.values() if one is not None)):
             return None
         from tilewright.torch.op import matmul  # noqa: PLC0415 - imports PyTorch, which has been imported here
 

@@ -170,8 +170,8 @@ def _ld(layout: Layout, rows: int, cols: int) -> int:
     """A leading dimension. Of a single line, which counts as aligned whatever it is, a multiple of
     `VECTOR_BYTES`: kernels compute addresses of lines that do not exist, aligned though nothing is read there.
     """
-    count = rows if layout.order == "row" else cols
-    return layout.ld if count > 1 else _round_up(layout.ld, VECTOR_BYTES)
+    order, ld, _ = layout
+    return ld if (rows if order == "row" else cols) > 1 else _round_up(ld, VECTOR_BYTES)
 
 
 @lru_cache

@@ -75,11 +75,14 @@ class CudaEngine:
         callers = check(cuCtxGetCurrent())
         self.device.set_current()
         try:
-            self.current = Current(self.device.context.handle)
+            handle = self.device.context.handle
+            self.current = Current(handle)
             self.stream = self.device.create_stream()
         finally:
             check(cuCtxSetCurrent(callers))
         major, minor = self.device.compute_capability
+        self.context = int(handle)
+        """Address of the GPU's CUcontext."""
         self.name = "cuda"
         self.device_name = self.device.name
         self.capability: tuple[int, int] | None = (major, minor)
@@ -136,21 +139,23 @@ class CudaEngine:
             return Plan(problem, kernel, config, None, (), Needs())
         found = jobs(kernel, config, problem, addresses, kept)
         needed = [*found.jobs, found.keeping] if found.keeping else found.jobs
-        executables = [self._executables.get((job.kernel, job.config, job.variant)) for job in needed]
-        if None in executables and capturing is not None and capturing():
-            raise LaunchError(
-                "the stream is being captured, and the code of this product is not compiled: multiply arrays of this "
-                "kind once before the capture, or call tilewright.plan with them"
-            )
-        compiled = [
-            known or self.compile(job.kernel, job.config, job.variant)
-            for job, known in zip(needed, executables, strict=True)
-        ]
-        steps = tuple([self._step(job, executable) for job, executable in zip(needed, compiled, strict=True)])
+        executables = [self._code(job, capturing) for job in needed]
+        steps = tuple(map(self._step, needed, executables))
         copy = kept_as(found.keeping, steps[-1]) if found.keeping else None
         launched, memory = len(found.jobs), needs(found, self.multiprocessors)
-        own = compiled[launched - 1]
+        own = executables[launched - 1]
         return Plan(problem, kernel, config, own, steps[:launched], memory, found.relaid, copy)
+
+    def _code(self, job: Job, capturing: Callable[[], bool] | None) -> CudaExecutable:
+        found = self._executables.get((job.kernel, job.config, job.variant))
+        if found is None:
+            if capturing is not None and capturing():
+                raise LaunchError(
+                    "the stream is being captured, and the code of this product is not compiled: multiply arrays of "
+                    "this kind once before the capture, or call tilewright.plan with them"
+                )
+            found = self.compile(job.kernel, job.config, job.variant)
+        return found
 
     def _step(self, job: Job, executable: CudaExecutable) -> Step:
         kernel, config, problem = job.kernel, job.config, job.problem
@@ -230,11 +235,6 @@ class CudaEngine:
     def staging(self) -> Staging:
         """Pinned buffers through which large arrays of the host are copied."""
         return Staging(self.device, self.current)
-
-    @property
-    def context(self) -> int:
-        """Address of the GPU's CUcontext."""
-        return int(self.device.context.handle)
 
     def workspace(self, stream: int, needs: Needs) -> Memory:
         """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""

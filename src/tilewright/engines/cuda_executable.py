@@ -1,6 +1,6 @@
 """A kernel's machine code on one GPU, and the geometry that it is launched with."""
 
-import math
+from functools import cached_property
 from typing import NamedTuple
 
 from cuda.bindings.driver import CUfunction_attribute, cuKernelGetFunction, cuKernelSetAttribute
@@ -15,7 +15,8 @@ from tilewright.kernels.spec import Config, Kernel, Launch
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem
 
-_MAX_GRID = (2**31 - 1, 65535, 65535)
+_MOST_BLOCKS = 2**31 - 1
+"""Of a grid, along x."""
 
 _DEPENDENT_LAUNCHES = (9, 0)
 """Compute capability from which on a launch may begin while the one before it runs."""
@@ -37,7 +38,6 @@ class CudaExecutable:
         self._room = _Room.of(device, cubin.report.shared_bytes or 0)
         self._spreads = kernel.relayouts(config) is not None
         self._bundle = kernel.bundle(config)
-        self._of_one = Launch((1, 1, 1), kernel.block(config), kernel.shared_bytes(config, variant.layout))
         # More than 48 KiB must be asked for; a launch reports what is too much.
         if kernel.shared_bytes(config, variant.layout) > 0:
             attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -50,22 +50,31 @@ class CudaExecutable:
             LaunchError: it is a geometry that a GPU refuses.
         """
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
-        geometry = Launch((count, 1, 1), *self._of_one[1:]).bundled(self._bundle)
-        name, limits, (x, y, z) = self.kernel.name, self._limits, geometry.block
+        bundles, (_, block, shared_bytes) = -(-count // self._bundle), self._of_one
+        if bundles > _MOST_BLOCKS:
+            raise LaunchError(f"{self.kernel.name}: a grid must have at most {_MOST_BLOCKS} blocks, got {bundles}")
+        if self._spreads:
+            shared_bytes = self._room.spread(bundles, shared_bytes)
+        return Launch((bundles, 1, 1), block, shared_bytes)
+
+    @cached_property
+    def _of_one(self) -> Launch:
+        """Of one block, or one bundle: all of a launch but the size of its grid."""
+        kernel, limits, most = self.kernel, self._limits, self._room.of_block
+        one = Launch((1, 1, 1), kernel.block(self.config), kernel.shared_bytes(self.config, self.variant.layout))
+        one = one.bundled(self._bundle)
+        x, y, z = one.block
         if x * y * z > limits.threads_per_block or z > limits.block_z:
             raise LaunchError(
-                f"{name}: a block must have at most {limits.threads_per_block} threads, "
-                f"{limits.block_z} along z, got {geometry.block}"
+                f"{kernel.name}: a block must have at most {limits.threads_per_block} threads, "
+                f"{limits.block_z} along z, got {one.block}"
             )
-        x, y, z = geometry.grid
-        if x > _MAX_GRID[0] or y > _MAX_GRID[1] or z > _MAX_GRID[2]:
-            raise LaunchError(f"{name}: a grid must have at most {_MAX_GRID} blocks, got {geometry.grid}")
-        if geometry.shared_bytes > self._room.of_block:
+        if one.shared_bytes > most:
             raise LaunchError(
-                f"{name}: a block must have at most {self._room.of_block} bytes of dynamic shared memory, "
-                f"got {geometry.shared_bytes}"
+                f"{kernel.name}: a block must have at most {most} bytes of dynamic shared memory, "
+                f"got {one.shared_bytes}"
             )
-        return geometry if not self._spreads else self._room.spread(geometry)
+        return one
 
 
 class _Room(NamedTuple):
@@ -89,11 +98,11 @@ class _Room(NamedTuple):
             facts.max_shared_memory_per_block_optin - static_bytes,
         )
 
-    def spread(self, geometry: Launch) -> Launch:
-        """The same launch, of blocks that ask for so much that they fill no multiprocessor while others have none.
+    def spread(self, blocks: int, shared_bytes: int) -> int:
+        """Shared memory to ask for, so much that blocks fill no multiprocessor while others have none.
 
         Blocks that begin while the launch before theirs ends gather on the multiprocessors that are free first.
         """
-        most = -(-math.prod(geometry.grid) // self.multiprocessors)
+        most = -(-blocks // self.multiprocessors)
         too_many = self.of_multiprocessor // (most + 1) + 1 - self.taken
-        return Launch(geometry.grid, geometry.block, max(geometry.shared_bytes, min(too_many, self.of_block)))
+        return max(shared_bytes, min(too_many, self.of_block))

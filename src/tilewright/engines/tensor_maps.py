@@ -51,10 +51,9 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
     found: dict[str, TensorLayout] = {}
     if kernel.tensor_maps is not None and problem.k:
         box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
-        a = _layout(problem, problem.dtype, problem.a, problem.m, problem.k, box_a, kernel.terms)
-        b = _layout(problem, problem.dtype, problem.b, problem.k, problem.n, box_b, kernel.terms)
-        rounds = kernel.precision == "tf32"
-        found |= {"A": a._replace(rounds=rounds), "B": b._replace(rounds=rounds)}
+        dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32"
+        found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
+        found["B"] = _layout(problem, dtype, problem.b, problem.k, problem.n, box_b, terms, rounds)
     if kernel.stored_box is not None and aligned:
         box = kernel.stored_box(config)
         box.check(ITEM_BYTES[problem.result])
@@ -73,7 +72,14 @@ def _boxes(kernel: Kernel, config: Config, layout: str, item_bytes: int) -> tupl
 
 
 def _layout(
-    problem: Problem, dtype: str, layout: Layout, rows: int, cols: int, box: TensorBox, terms: int = 1
+    problem: Problem,
+    dtype: str,
+    layout: Layout,
+    rows: int,
+    cols: int,
+    box: TensorBox,
+    terms: int = 1,
+    rounds: bool = False,
 ) -> TensorLayout:
     item = ITEM_BYTES[dtype]
     count, length = layout.lines(rows, cols)
@@ -83,4 +89,4 @@ def _layout(
     matrices, matrix_stride = (problem.batch, layout.batch_stride * item) if layout.batch_stride else (1, 0)
     if terms > 1:  # the lines of terms are right behind each other, those of all matrices
         matrices, matrix_stride = terms * matrices, count * stride
-    return TensorLayout(_ADDRESS, count, length, stride, dtype, box, matrices, matrix_stride)
+    return TensorLayout(_ADDRESS, count, length, stride, dtype, box, matrices, matrix_stride, rounds)

@@ -32,7 +32,8 @@ _OTHER_ALIGNMENT = 1 / 3
 
 _Floats = NDArray[np.float64]
 
-_ONES = np.ones(3)
+_ROUNDING = 1e-9
+"""Keeps squares of distances from being negative."""
 
 LENGTH = 0.3
 """Distance over which a neighbour's weight falls to 1/e."""
@@ -62,8 +63,8 @@ class Choice(NamedTuple):
     model: CostModel
 
 
-Weighed = tuple[int, float, float, float, float]
-"""What tabled problems say of a choice, sums over them, each with its weight: its number; its votes; the logarithm of
+Weighed = tuple[Choice, float, float, float, float]
+"""A choice, and what tabled problems say of it, sums over them, each with its weight: its votes; the logarithm of
 its measured over its predicted time, less the median of all; 1 where it was measured; 1 where it errs much more than
 cuBLAS."""
 
@@ -72,17 +73,19 @@ class Places:
     """Where tabled problems lie among others."""
 
     def __init__(self, problems: list[Sizes]) -> None:
-        self.places = np.array([place(sizes) for sizes in problems]).T.copy()
-        """Axes x problems: the arithmetic of a pick is along the problems."""
+        places = np.array([place(sizes) for sizes in problems]).T
+        self.places = np.vstack((-2 * places, (places * places).sum(axis=0), np.ones(len(problems))))
+        """A column p for each problem: (x, y, z, 1, x*x + y*y + z*z) @ p is the square of its distance from the place
+        (x, y, z)."""
         aligned = np.array([sizes.aligned for sizes in problems])
         self.apart = {given: _OTHER_ALIGNMENT * (aligned != given) for given in (False, True)}
         self.rows = {identity(sizes): row for row, sizes in enumerate(problems)}
 
     def distances(self, sizes: Sizes) -> _Floats:
         """How far each tabled problem is from a problem."""
-        apart = self.places - np.array(place(sizes))[:, None]
-        apart *= apart
-        found: _Floats = np.sqrt(_ONES.dot(apart))
+        x, y, z = place(sizes)
+        found: _Floats = np.array((x, y, z, 1.0, x * x + y * y + z * z + _ROUNDING)).dot(self.places)
+        np.sqrt(found, found)
         found += self.apart[sizes.aligned]
         return found
 
@@ -126,7 +129,9 @@ class Measured(Places):
         votes, few = self._votes()
         others = [number for number in range(len(numbers)) if number not in few]
         facts = (votes, self._errors, self.known, self.inaccurate)
-        self._groups = tuple((group, _beside(facts, group)) for group in (few, others))
+        self._groups = tuple(
+            ([self.choices[number] for number in group], _beside(facts, group)) for group in (few, others)
+        )
 
     def _shortened(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]], known: NDArray[np.bool_]) -> _Floats:
         """Predicted times over those with all copies made."""
@@ -179,7 +184,7 @@ class Measured(Places):
         choices, facts = self._groups[others]
         sums, count = weights.dot(facts.take(rows, 0)), len(choices)
         of = sums.item
-        for place in sums[:count].argsort()[::-1].tolist():
+        for place in reversed(sums[:count].argsort().tolist()):
             if not (votes := of(place)):
                 return
             yield choices[place], votes, of(count + place), of(2 * count + place), of(3 * count + place)
@@ -220,9 +225,8 @@ def place(sizes: Sizes) -> tuple[float, float, float]:
 
     One along an axis is twice the results, 8 times the k, or 32 times as tall or wide.
     """
-    m, n = math.log2(max(sizes.m, 1)), math.log2(max(sizes.n, 1))
-    results = m + n + math.log2(max(sizes.batch, 1))
-    return results, math.log2(max(sizes.k, 1)) / 3, (m - n) / 5
+    m, n = math.log2(sizes.m or 1), math.log2(sizes.n or 1)
+    return m + n + math.log2(sizes.batch or 1), math.log2(sizes.k or 1) / 3, (m - n) / 5
 
 
 def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:

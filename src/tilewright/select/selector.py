@@ -149,20 +149,19 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
     """What candidates should take on a problem, and how far the nearest tabled one is."""
     distances = known.distances(asked.sizes)
     near = distances.argsort()[:_NEIGHBOURS]
-    distances = distances[near]
+    distances = distances.take(near)
     weights = np.exp(distances / -LENGTH)
-    sizes, takes = asked.sizes, asked.takes
+    sizes, takes, usual, exp = asked.sizes, asked.takes, known.usual, math.exp
     expected: list[_Expected] = []
     for others in (False, True):
         least = 0.0
-        for number, votes, error, times, inaccurate in known.voted(near, weights, others=others):
+        for (kernel, config, model), votes, error, times, inaccurate in known.voted(near, weights, others=others):
             if votes < least:
                 break
-            kernel, config, model = known.choices[number]
             if takes[kernel] and (cost := model.terms(sizes)):
                 certain = times + _UNKNOWN
-                us = cost[0] * math.exp(known.usual + error / certain)
                 copies = adds_c and not kernel.takes.separate_c
+                us = cost[0] * exp(usual + error / certain)
                 expected.append((inaccurate > certain / 2, copies, us, kernel, config))
                 if len(expected) == _CANDIDATES:
                     break
@@ -226,7 +225,7 @@ def _refusal(
         return kernel.broken(promise)
     if not _runs_on(kernel, capability, problem.dtype):
         return DtypeError(f"{kernel.name} does not run on compute capability {capability[0]}.{capability[1]}")
-    return kernel.refusal(problem, addresses)
+    return kernel.takes.refusal(kernel.name, problem, addresses)
 
 
 _runs_on = lru_cache(Kernel.runs_on)
