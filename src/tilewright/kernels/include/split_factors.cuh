@@ -34,10 +34,10 @@ class FactorSplitter {
     };
 
     // Called by all threads of every block. Returns what terms hold of factors whose products are summed along `depth` > 0.
-    // show(): shows what this thread has written to what reads the terms, and back.
+    // adds_c: see TermCheck. show(): shows what this thread has written to what reads the terms, and back.
     template <typename Show>
     static __device__ __forceinline__ TermCheck split(const Operand& a, const Operand& b, SplitCounters* counters, int depth,
-                                                      Shared& shared, const Show& show) {
+                                                      bool adds_c, Shared& shared, const Show& show) {
         const unsigned of_a = tickets(a), all = of_a + tickets(b);
         if (all > 0) {
             const Range known_a = known_of(a.range), known_b = known_of(b.range);
@@ -70,7 +70,7 @@ class FactorSplitter {
             __syncthreads();
             show();
         }
-        const TermCheck check(known_of(a.range), known_of(b.range), depth);
+        const TermCheck check(known_of(a.range), known_of(b.range), depth, adds_c);
         __syncthreads();
         if (threadIdx.x == 0 && atomicInc(&counters->blocks, gridDim.x - 1) == gridDim.x - 1) *counters = {};
         return check;

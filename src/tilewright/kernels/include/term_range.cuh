@@ -78,25 +78,28 @@ struct TermCheck {
 
     TermCheck() = default;
 
-    // Of sums of k products. What an element loses that is too small is 2^-50 of its square's largest.
-    __device__ __forceinline__ TermCheck(const Range& a, const Range& b, int k) {
+    // Of sums of k products. What an element loses that is too small is 2^-50 of its square's largest. adds_c: whether results
+    // that come out of lost sums may be where C is; then there can be none.
+    __device__ __forceinline__ TermCheck(const Range& a, const Range& b, int k, bool adds_c) {
         const bool sums_fit = a.most() + b.most() + 2 + (32 - __clz(k)) < 127;
         hold = a.fits() && b.fits() && sums_fit && a.least() + b.least() >= Range::FIRST_PRODUCT;
         const float lost = a.lost + b.lost;
         least = lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(a.largest) * __uint_as_float(b.largest);
-    }
-
-    // Whether one of a warp's sums (mma.cuh) is too small, as they lie from an element of D on that has `rows` and `cols` up to
-    // the last.
-    template <int COUNT>
-    __device__ __forceinline__ bool loses(const float (&sums)[COUNT], int rows, int cols) const {
-        const int lane = threadIdx.x % 32, row = lane / 4, col = lane % 4 * 2;
-        bool small = false;
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) {
-            const bool inside = row + i % 4 / 2 * 8 < rows && col + i / 4 * 8 + i % 2 < cols;
-            small |= inside && !(fabsf(sums[i]) >= least);
-        }
-        return small;
+        hold &= !adds_c || least == 0.0f;
     }
 };
+
+// Whether one of a lane's sums (mma.cuh) is smaller than `least`, as they lie from an element of D on that has `rows` and `cols` up
+// to the last.
+template <int COUNT>
+__device__ __forceinline__ bool terms_lose(const float (&sums)[COUNT], float least, int lane, int rows, int cols) {
+    if (least == 0.0f) return false;
+    const int row = lane / 4, col = lane % 4 * 2;
+    bool small = false;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const bool inside = row + i % 4 / 2 * 8 < rows && col + i / 4 * 8 + i % 2 < cols;
+        small |= inside && !(fabsf(sums[i]) >= least);
+    }
+    return small;
+}

@@ -3,20 +3,10 @@
 
 #include <mbarrier.cuh>
 
-class WarpMeeting {
-  public:
-    // At a barrier that counts as many arrivals as there are warps.
-    __device__ __forceinline__ explicit WarpMeeting(Barrier* barrier) : barrier(barrier), parity(0) {}
-
-    // What a warp did before is there for those that it has met.
-    __device__ __forceinline__ void operator()() {
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
-        barrier_wait(barrier, parity);
-        parity ^= 1;
-    }
-
-  private:
-    Barrier* barrier;
-    unsigned parity;
-};
+// Called by as many warps as the barrier counts; meeting: how often they have met there before. What a warp did before is there
+// for those that it has met.
+__device__ __forceinline__ void meet_warps(Barrier* barrier, unsigned meeting) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) barrier_arrive(barrier);
+    barrier_wait(barrier, meeting & 1);
+}

@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     wait_for_grid_before();
     const int depth = depth_of(sizes, output);
     TermCheck terms;
-    if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, shared->splitter, [] {});
+    if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, false, shared->splitter, [] {});
 
     TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x, gridDim.x);
     tile.next();  // there is one for each block
@@ -136,10 +136,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         multiply_step(shared->stages[step % STAGES], warp_row, warp_col, scale, sums);
     }
 
-    bool small = false;
+    if constexpr (SCALED) {
+        bool small = false;
 #pragma unroll
-    for (int i = 0; SCALED && i < ROWS; ++i) small |= terms.loses(sums[i], sizes.m - row - 16 * i, sizes.n - col);
-    if (SCALED && terms.least != 0.0f && __syncthreads_or(small)) return compute_wide();
+        for (int i = 0; i < ROWS; ++i) small |= terms_lose(sums[i], terms.least, threadIdx.x % 32, sizes.m - row - 16 * i, sizes.n - col);
+        if (terms.least != 0.0f && __syncthreads_or(small)) return compute_wide();
+    }
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) store_warp(result, row + 16 * i, col, sums[i]);
 }

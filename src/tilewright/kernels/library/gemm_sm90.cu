@@ -29,6 +29,7 @@
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
+#include <thread_index.cuh>
 
 #include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
@@ -57,7 +58,7 @@ struct Tiles {
 };
 
 using Splitter = FactorSplitter<FACTOR, THREADS>;
-using Wide = Float32Tile<ROWS, BN / SPLITS, 128>;
+using Wide = Float32Tile<64, BN / SPLITS, 128>;
 
 union OfTerms {  // in place of stages: before they are loaded, and when all have been read
     Splitter::Shared splitter;
@@ -71,9 +72,10 @@ struct Shared {
         unsigned char of_terms[TERMS > 1 ? sizeof(OfTerms) : 1];
     };
     Barrier full[STAGES], empty[STAGES];
-    Barrier read[CONSUMERS];          // all stages of the consumer's tile
-    Barrier met[CONSUMERS], all_met;  // the consumer's warps, and those of all
-    unsigned lost[CONSUMERS];         // 1 + the number of the consumer's first tile that terms do not hold; 0: none
+    Barrier read[CONSUMERS];        // all stages of the consumer's tile
+    Barrier ended, met[CONSUMERS];  // of terms: all consumers; the warps of one, in float32
+    unsigned lost[CONSUMERS];       // whether the consumer's tiles are to be computed in float32
+    float least;                    // see TermCheck
 };
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
@@ -101,25 +103,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) {
             barrier_init(&shared->read[consumer], 4);
             barrier_init(&shared->met[consumer], 4);
-            shared->lost[consumer] = 0;
         }
-        barrier_init(&shared->all_met, 4 * CONSUMERS);
+        barrier_init(&shared->ended, 4 * CONSUMERS);
         fence_barrier_init();
     }
     BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
     TermCheck terms;
     if constexpr (TERMS > 1) {
-        if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, of_terms->splitter, fence_async);
-        if (CLUSTER > 1) cluster_sync();  // before one loads tiles into the other's stages, neither splits any more
+        const bool adds_c = output.beta != 0.0f;
+        if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, adds_c, of_terms->splitter, fence_async);
+        if (threadIdx.x == 0) {
+            shared->least = terms.least;
+            for (int consumer = 0; consumer < CONSUMERS; ++consumer) shared->lost[consumer] = !terms.hold;
+        }
+        // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
+        CLUSTER == 1 ? __syncthreads() : cluster_sync();
     }
 
-    const TileOrder<BM, BN, BAND, CLUSTER> first_tile(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS);
-    auto tile = first_tile;
+    const auto first_tile = [&] { return TileOrder<BM, BN, BAND, CLUSTER>(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
+    auto tile = first_tile();
+    if (!terms.hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         give_registers<40>();
-        if (!terms.hold) return;
         while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
@@ -140,14 +147,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
 
     take_registers<232>();
-    const int lane = threadIdx.x % 32, of_warp = threadIdx.x % 128 / 32 * 16;  // the first of its rows
-    const int first = PINGPONG ? 0 : warpgroup * ROWS;                         // row of a tile
+    const int lane = threadIdx.x % 32, first = PINGPONG ? 0 : warpgroup * ROWS;  // row of a tile
     const auto release = [&](int stage) {
         Barrier* const empty = &shared->empty[stage];
         if (lane < CLUSTER) CLUSTER == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, lane);
     };
-    WarpMeeting meet(&shared->met[warpgroup]), meet_all(&shared->all_met);
-    for (int number = 0; terms.hold && tile.next(); ++number) {
+    for (int meeting = CLUSTER > 1; !terms.hold && meeting < MEETINGS; ++meeting) cluster_sync();
+    for (int number = 0; tile.next(); ++number) {
         if (PINGPONG && number % CONSUMERS != warpgroup) {
             turn.skip(steps);
             continue;
@@ -176,47 +182,45 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if (tile.row >= sizes.m) continue;  // a cluster's last block may have no rows
         const Result<RESULT> result(output, sizes, tile.matrix);
         const int row = tile.row + first, col = tile.col + rank * (BN / SPLITS);
+        // Looks at the sums of 64 rows or fewer, and stores what they make.
         const auto store = [&](auto& part_sums, int part) {
+            if (SCALED) {
+                const int thread = thread_index(), at = row + thread % 128 / 32 * 16 + 64 * part;
+                const bool small = terms_lose(part_sums, shared->least, thread % 32, sizes.m - at, sizes.n - col);
+                if (small) atomicMax(&shared->lost[thread / 128], 1);
+            }
             store_warpgroup(result, row + 64 * part, col, part_sums);
         };
-        // Whether the tile is to be computed in float32, as far as its sums say: then nothing is stored, since C may be D.
-        const auto loses = [&](auto& parts) {
-            if (!SCALED || terms.least == 0.0f) return false;
-            bool small = false;
-#pragma unroll
-            for (int i = 0; i < ROWS / 64; ++i) {
-                small |= terms.loses(parts[i], sizes.m - row - of_warp - 64 * i, sizes.n - col);
-            }
-            if (__any_sync(0xffffffff, small) && lane == 0) atomicCAS(&shared->lost[warpgroup], 0, number + 1);
-            meet();
-            return shared->lost[warpgroup] - 1u <= number;
-        };
         if constexpr (SPLITS == 1) {
-            if (loses(sums)) continue;
 #pragma unroll
             for (int i = 0; i < ROWS / 64; ++i) store(sums[i], i);
         } else {
             static_assert(SPLITS == 1 || ROWS == 64, "the sums of one instruction are exchanged");
             const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> all = {shared->sums, static_cast<int>(threadIdx.x)};
-            float totals[1][BN / 2 / SPLITS];
+            float totals[BN / 2 / SPLITS];
             cluster_sync();  // all stages have been read
             all.give(sums[0]);
             cluster_sync();
-            all.take(totals[0]);
-            if (!loses(totals)) store(totals[0], 0);
+            all.take(totals);
+            store(totals, 0);
         }
     }
-    if (CLUSTER > 1 && terms.hold) cluster_sync();  // the other block may still arrive at barriers here
+    if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
     if constexpr (TERMS > 1) {
-        meet_all();  // all stages have been read
-        const unsigned lost = terms.hold ? shared->lost[warpgroup] : 1;
-        tile = first_tile;
-        for (int number = 0; lost != 0 && tile.next(); ++number) {
-            if (number + 1 < lost || (PINGPONG && number % CONSUMERS != warpgroup) || tile.row >= sizes.m) continue;
-            const int row = tile.row + first, col = tile.col + rank * (BN / SPLITS);
-            Wide::compute(InPlace(split_a, tile.matrix, row), InPlace(split_b, tile.matrix, col), depth,
-                          Result<RESULT>(output, sizes, tile.matrix), row, col, threadIdx.x % 128,
-                          of_terms->wide[warpgroup], meet);
+        meet_warps(&shared->ended, 0);  // all stages have been read
+        const unsigned thread = thread_index(), consumer = thread / 128, lost = shared->lost[consumer];
+        unsigned meeting = 0;
+        const auto meet = [&] { meet_warps(&shared->met[consumer], meeting++); };
+        tile = first_tile();
+        while (lost && tile.next()) {
+            if (PINGPONG && tile.number() % CONSUMERS != consumer) continue;
+            const Result<RESULT> result(output, sizes, tile.matrix);
+            const int first_row = tile.row + (PINGPONG ? 0 : consumer * ROWS), col = tile.col + rank * (BN / SPLITS);
+#pragma unroll 1
+            for (int row = first_row; row < min(first_row + ROWS, sizes.m); row += 64) {
+                Wide::compute(InPlace(split_a, tile.matrix, row), InPlace(split_b, tile.matrix, col), sizes.k, result, row, col,
+                              thread % 128, of_terms->wide[consumer], meet);
+            }
         }
     }
 }

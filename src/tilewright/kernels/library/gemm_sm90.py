@@ -45,13 +45,14 @@ def _sums_bytes(config: Config) -> int:
 
 def _shared_bytes(config: Config, layout: str, terms: int) -> int:
     """Of a block: its stages, or what splits factors and what multiplies in float32 in their place; for each stage two
-    barriers, for each consumer two and a number, and one for all.
+    barriers; for each consumer two and a number, and one barrier and a number for all.
     """
     stages = _tiles_bytes(config, layout, terms)
     if terms > 1:
-        tile = splitting.float32_tile_bytes(config.BM // _together(config), config.BN // config.SPLITS)
-        stages = max(stages, splitting.splitter_bytes(1 + _CONSUMERS), _CONSUMERS * tile)
-    return stages + (2 * config.STAGES + 2 * _CONSUMERS + 1) * warpgroups.BARRIER_BYTES + 4 * _CONSUMERS
+        wide = _CONSUMERS * splitting.float32_tile_bytes(warpgroups.ROWS, config.BN // config.SPLITS)
+        stages = max(stages, splitting.splitter_bytes(1 + _CONSUMERS), wide)
+    barriers = 2 * config.STAGES + 2 * _CONSUMERS + 1
+    return stages + barriers * warpgroups.BARRIER_BYTES + -(-(_CONSUMERS + 1) // 2) * 8
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:

@@ -1,0 +1,3 @@
+#pragma once
+
+__forceinline__ unsigned thread_index() { return threadIdx.x; }
