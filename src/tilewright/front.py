@@ -65,9 +65,9 @@ def matmul(
         activation: 'relu', 'gelu' (by the error function), 'gelu_tanh' or 'silu', as in PyTorch, applied last.
         precision: what a product of float32 factors promises. None or 'float32': what float32 does, on every input, by
             tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3': an error of
-            each element of at most 2^-21 of (|a| @ |b|), or float32's own in long sums, where that is more. 'bf16x3':
-            of about 2^-16 of it. 'tf32': of about 2^-10 of it, as factors rounded to TF32 have. A promise may be kept
-            by more than it asks for.
+            each element of at most 2^-21 of (|a| @ |b|) and a rounding to float32, or about float32's own where that is
+            more: in long sums, and where a few products are most of a sum. 'bf16x3': of about 2^-16 of it. 'tf32': of
+            about 2^-10 of it, as factors rounded to TF32 have. A promise may be kept by more than it asks for.
         kernel: its name, its number among the rungs, either with ':PRESET' (as in 'shared_tiled:fastcuda_v2'), or a
             Kernel. None takes the best one known for the problem.
         config: parameters of that kernel that differ from its defaults, {"BM": 64} or "BM=64,BN=64".

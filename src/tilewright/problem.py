@@ -41,9 +41,10 @@ class Arithmetic:
     result: element type of D, C and the bias.
     precision: what a product of float32 factors promises. None, or 'float32', which becomes None: what float32 does, on
         every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3':
-        three products of two scaled float16 terms, an error of each element of at most 2^-21 of (|A| @ |B|), or
-        float32's own in long sums, where that is more. 'bf16x3': three products of two bfloat16 terms, an error of
-        about 2^-16 of it. 'tf32': factors rounded to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
+        three products of two scaled float16 terms, an error of each element of at most 2^-21 of (|A| @ |B|) and a
+        rounding to float32, or about float32's own where that is more: in long sums, and where a few products are most
+        of a sum. 'bf16x3': three products of two bfloat16 terms, an error of about 2^-16 of it. 'tf32': factors rounded
+        to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
         `Kernel.keeps` says what keeps a promise.
 
     Raises:

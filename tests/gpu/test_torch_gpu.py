@@ -123,7 +123,7 @@ def test_graphs_capture_what_has_run_here_and_else_pytorchs_kernel(torch, everyt
 
 @pytest.mark.parametrize("gains", [True, False], ids=["here", "left to PyTorch"])
 def test_known_products_reach_their_kernel_without_python(torch, everything_gains, monkeypatch, gains):
-    from tilewright.torch import routing, shortcut  # noqa: PLC0415 - imports PyTorch
+    from tilewright.torch import decisions, routing, shortcut  # noqa: PLC0415 - imports PyTorch
 
     if shortcut.load() is None:
         pytest.skip("the shortcut cannot be built here")
@@ -148,8 +148,9 @@ def test_known_products_reach_their_kernel_without_python(torch, everything_gain
         close(torch, [one.double()], [exact])
     close(torch, [captured.double()], [a.double() @ b.double()])
     functions = pstats.Stats(profile).stats
-    # A launch asks PyTorch for its precision of now; nothing else of ours is in Python.
-    assert {name for file, _, name in functions if file == routing.__file__} <= {"asked"}
+    asks = {"asked_now", "_said_now"} if gains else set()  # a launch asks for PyTorch's precision; all else is compiled
+    files = routing.__file__, decisions.__file__
+    assert {name for file, _, name in functions if file in files} == asks
     where = "tilewright" if gains else "PyTorch"
     assert {row.where for row in everything_gains.report()} == {where}
     assert sum(row.calls for row in everything_gains.report()) == 16

@@ -1,5 +1,7 @@
 """The comparison with PyTorch alone, in small and on the host."""
 
+import gc
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,8 +14,19 @@ from tilewright.errors import LaunchError  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing  # noqa: E402
 
+asked = []
+
+
+def bytes_of_tensors():
+    """A stand-in for the memory of a GPU that is in use: that of the tensors of this process, which is noted."""
+    asked.append("here")
+    gc.collect()
+    return sum(one.nbytes for one in gc.get_objects() if type(one) in (torch.Tensor, torch.nn.Parameter))
+
+
 SMALL = of_torch.Scale(
     device="cpu",
+    used_bytes=bytes_of_tensors,
     calls=(16,),
     tokens=(8,),
     features=32,
@@ -36,10 +49,15 @@ def quick(monkeypatch):
     monkeypatch.setattr(end_to_end, "HOST_SAMPLES", 5)
 
 
-def test_everything_is_compared_with_pytorch_alone(quick, monkeypatch):
+@pytest.fixture
+def on_the_host(monkeypatch):
+    """enable() routes tensors of the host, where everything gains."""
     monkeypatch.setattr(routing, "_KEY", "CPU")
     monkeypatch.setattr(routing, "_routes", {})
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
+
+
+def test_everything_is_compared_with_pytorch_alone(quick, on_the_host):
     found = list(of_torch.comparisons(SMALL))
     assert not any(routes.installed for routes in routing._routes.values())
     assert sum(row.calls for row in tilewright.torch.report() if row.where == "tilewright") > 50
@@ -54,8 +72,24 @@ def test_everything_is_compared_with_pytorch_alone(quick, monkeypatch):
     (nothing,) = (one for one in found if one.kind == kinds.NOTHING_GAINS)
     fastest, slowest = nothing.control_us
     assert 0 < fastest <= nothing.us.baseline <= slowest
-    trainings = [one for one in found if one.kind in (kinds.EAGER, kinds.COMPILED)]
-    assert all(one.loss_difference < 1e-4 and one.peak_mib is not None for one in trainings)
+    eager, compiled = (next(one for one in found if one.kind == kind) for kind in (kinds.EAGER, kinds.COMPILED))
+    assert eager.loss_difference < 1e-4 and compiled.loss_difference < 1e-4
+    assert eager.peak_mib.ours > 0 and eager.peak_mib.baseline > 0
+    assert compiled.peak_mib is None
+
+
+def test_a_training_s_memory_is_that_of_a_process_of_its_own():
+    parameters = sum(one.nbytes for one in models.TASKS["MLP"](SMALL.sizes).model.parameters())
+    before = len(asked)
+    peak_mib = of_torch._peak_in_a_process(SMALL, "MLP", False)
+    assert len(asked) == before
+    assert peak_mib * 2**20 > 3 * parameters, "AdamW keeps two more of each"
+
+
+@pytest.mark.parametrize("routed", [True, False])
+def test_one_of_both_memories_is_that_of_a_training_by_enable(on_the_host, routed):
+    of_torch._peak_mib(SMALL._replace(used_bytes=lambda: 0), "MLP", routed)
+    assert bool(tilewright.torch.report()) == routed
 
 
 def test_wrong_gradients_are_found(quick, monkeypatch):

@@ -29,7 +29,11 @@ class Options(NamedTuple):
         """What calls of a kind ask that run here while PyTorch does not round to TF32, while it does, or both."""
         says, by = self.says, {one: self.by[one] if (rounded if one == TF32 else usual) else False for one in self.by}
         other = by[_NONE]
-        return lambda: by.get(says(), other)
+
+        def asked_now() -> Any:
+            return by.get(says(), other)
+
+        return asked_now
 
 
 TF32 = "tf32"

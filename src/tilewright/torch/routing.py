@@ -138,7 +138,13 @@ def _options_by(precision: str | None) -> Options:
     """
     own, ieee, tf32 = (options_of(precision=one) for one in (promise_of(precision), "ieee", TF32))
     by = {"none": own, "ieee": ieee if precision is None else own, TF32: precision in (None, TF32) and tf32}
-    return Options(lambda: _precision("cuda", "matmul"), by)
+    return Options(_said_now, by)
+
+
+def _said_now() -> str:
+    """What PyTorch says of the precision of float32 products."""
+    said: str = _precision("cuda", "matmul")
+    return said
 
 
 def _plain(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Options, decided: _Decided) -> _Kernel:
