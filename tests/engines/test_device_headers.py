@@ -64,6 +64,7 @@ USES = {
             "prefetch_map(global);",
             "store_tile_async(global, -1, 2, 3, shared); commit_tiles(); wait_tiles_read<1>(); wait_tiles<0>();",
             "fence_async_shared();",
+            "fence_async();",
         ],
     ),
     "cluster.cuh": (
@@ -108,6 +109,7 @@ USES = {
         ],
     ),
     "dependent_launch.cuh": ("sm_75", ["wait_for_grid_before();", "let_grid_after_start();"]),
+    "grid_wait.cuh": ("sm_75", ["wait_for_count(reinterpret_cast<unsigned*>(shared), 3);"]),
     "prefetch.cuh": ("sm_75", ["prefetch_to_l2(global);"]),
     "approximate.cuh": ("sm_75", ["*out = exp2_approx(inside) > 1.5f;", "*out = reciprocal_approx(*global) > 1.5f;"]),
 }

@@ -34,10 +34,10 @@ struct InPlace {
 template <int ROWS, int COLS, int THREADS>
 class Float32Tile {
     static constexpr int DEPTH = 16, PARTS = 3;  // of k; in shared memory or on their way
-    static constexpr int ACROSS = 16, DOWN = THREADS / ACROSS;  // threads along a row of D, and a column
+    static constexpr int ACROSS = COLS % 16 == 0 ? 16 : 8, DOWN = THREADS / ACROSS;  // threads along a row of D, and a column
     static constexpr int ROWS_EACH = ROWS / DOWN, COLS_EACH = COLS / ACROSS;
     static constexpr int TOGETHER = COLS_EACH % 4 == 0 ? 4 : COLS_EACH % 2 == 0 ? 2 : 1;
-    static_assert(ROWS_EACH % 4 == 0 && COLS_EACH > 0, "a thread has whole quads of rows, and a column");
+    static_assert(ROWS_EACH % 4 == 0 && COLS % ACROSS == 0, "a thread has whole quads of rows, and whole columns");
 
     template <int SIDES>
     using Part = float[DEPTH][SIDES + 4];
