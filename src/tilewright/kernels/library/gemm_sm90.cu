@@ -78,6 +78,16 @@ struct Shared {
     float least;                    // see TermCheck
 };
 
+// Looks at a warpgroup's sums, which reach to the last of so many rows and columns.
+template <int COUNT>
+__device__ __forceinline__ void look_for_lost(Shared& shared, const float (&sums)[COUNT], int rows, int cols) {
+    if (!SCALED) return;
+    const int thread = thread_index();
+    if (terms_lose(sums, shared.least, thread % 32, rows - thread % 128 / 32 * 16, cols)) {
+        atomicMax(&shared.lost[thread / 128], 1);
+    }
+}
+
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
@@ -182,18 +192,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if (tile.row >= sizes.m) continue;  // a cluster's last block may have no rows
         const Result<RESULT> result(output, sizes, tile.matrix);
         const int row = tile.row + first, col = tile.col + rank * (BN / SPLITS);
-        // Looks at the sums of 64 rows or fewer, and stores what they make.
-        const auto store = [&](const float (&part_sums)[BN / 2 / SPLITS], int part) {
-            if (SCALED) {
-                const int thread = thread_index(), at = row + thread % 128 / 32 * 16 + 64 * part;
-                const bool small = terms_lose(part_sums, shared->least, thread % 32, sizes.m - at, sizes.n - col);
-                if (small) atomicMax(&shared->lost[thread / 128], 1);
-            }
-            store_warpgroup(result, row + 64 * part, col, part_sums);
-        };
         if constexpr (SPLITS == 1) {
 #pragma unroll
-            for (int i = 0; i < ROWS / 64; ++i) store(sums[i], i);
+            for (int i = 0; i < ROWS / 64; ++i) {
+                look_for_lost(*shared, sums[i], sizes.m - row - 64 * i, sizes.n - col);
+                store_warpgroup(result, row + 64 * i, col, sums[i]);
+            }
         } else {
             static_assert(SPLITS == 1 || ROWS == 64, "the sums of one instruction are exchanged");
             const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> all = {shared->sums, static_cast<int>(threadIdx.x)};
@@ -202,7 +206,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             all.give(sums[0]);
             cluster_sync();
             all.take(totals);
-            store(totals, 0);
+            look_for_lost(*shared, totals, sizes.m - row, sizes.n - col);
+            store_warpgroup(result, row, col, totals);
         }
     }
     if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
