@@ -4,10 +4,11 @@
 // and so on. The matrices of a batch lie in the copy behind each other, each with its terms behind each other. Where SCALED is 1,
 // elements are scaled before (term_scales.cuh). What a product has to know of them is seen on the way (term_range.cuh).
 //
-// MOVERS threads move a square of one matrix. Neighbours among them load neighbours in memory, and store neighbours in the copy;
-// four elements together where memory's lines are aligned. A square of a transposed copy goes through shared memory:
+// MOVERS threads move a square of one matrix, each of them quads: four neighbours in memory, by one load where all lines there are
+// aligned, and then four in the copy, whose lines have room for whole quads. A square of a transposed copy goes through shared
+// memory:
 //
-//     across = 0:   memory --> registers --> copy                       thread t: row t / SQUARE, column t % SQUARE
+//     across = 0:   memory --> registers --> copy                       quad q: row q / (SQUARE / 4)
 //     across = 1:   memory --> registers --> staged[row][col] --> copy, four elements of a column together
 //
 // The odd length of a row there puts a column's elements on distinct banks.
@@ -36,21 +37,24 @@ struct Copy {
     }
 };
 
-// What MOVERS threads do, of which this is number `thread`. sync(): lets them all meet.
-template <typename From, typename To, int SQUARE, int MOVERS>
+// What MOVERS threads do, of which this is number `thread`. TURNS: whether copies may be transposed.
+template <typename From, typename To, int SQUARE, int MOVERS, bool TURNS = true>
 class SquareMover {
-  public:
     using Element = typename Bits<sizeof(From)>::type;
+    using Quad = typename Bits<4 * sizeof(From)>::type;
 
+    static constexpr int QUADS = SQUARE / 4;  // of a row
+    static constexpr int TIMES = SQUARE * QUADS / MOVERS;
+
+  public:
     struct Shared {
-        Element staged[SQUARE][SQUARE + 1];
+        Element staged[TURNS ? SQUARE : 1][SQUARE + 1];
         unsigned largest[MOVERS / 32];
     };
 
-    // Moves square `number` of a copy, and returns what it saw. Where there is no such square, it only meets the others.
-    template <typename Sync>
-    static __device__ __forceinline__ Range move(const Copy<From, To>& copy, int number, int thread, Shared& shared,
-                                                 const Sync& sync) {
+    // Starts with square `number` of a copy: the thread's elements of it come, while other work is done. Where there is no such
+    // square, there are none.
+    __device__ __forceinline__ void load(const Copy<From, To>& copy, int number, int thread) {
         const bool exists = number < copy.template squares<SQUARE>();
         const int along = (copy.length + SQUARE - 1) / SQUARE, down = (copy.lines + SQUARE - 1) / SQUARE;
         int matrix = 0;
@@ -59,108 +63,86 @@ class SquareMover {
             number %= along * down;
         }
         const int line = number / along * SQUARE, element = number % along * SQUARE;
-        const int row = copy.across ? element : line, col = copy.across ? line : element;  // in memory
-        const int sides = copy.along_k ? copy.lines : copy.length;
-        const int k = copy.along_k ? element : line, side = copy.along_k ? line : element;
-        const long long scales_before = static_cast<long long>(matrix) * (copy.along_k ? along : down) + k / SQUARE;
-        const Square square = {
-            reinterpret_cast<const Element*>(copy.from) + matrix * copy.matrix_stride +
-                static_cast<long long>(row) * copy.ld_from + col,
-            copy.to + (static_cast<long long>(matrix) * TERMS * copy.lines + line) * copy.ld + element,
-            static_cast<long long>(copy.lines) * copy.ld,
-            copy.scales + scales_before * scale_run(sides) + side / SQUARE,
-            copy.ld_from,
-            copy.ld,
-            exists ? (copy.across ? copy.length : copy.lines) - row : 0,
-            exists ? (copy.across ? copy.lines : copy.length) - col : 0,
-        };
+        turned = TURNS && copy.across;
+        const int row = turned ? element : line, col = turned ? line : element;  // in memory
+        rows = exists ? (turned ? copy.length : copy.lines) - row : 0;
+        cols = exists ? (turned ? copy.lines : copy.length) - col : 0;
+        to = copy.to + (static_cast<long long>(matrix) * TERMS * copy.lines + line) * copy.ld + element;
+        ld = copy.ld;
+        term = static_cast<long long>(copy.lines) * copy.ld;
+        if constexpr (SCALED) {
+            const int k = copy.along_k ? element : line, side = copy.along_k ? line : element;
+            const long long scales_before = static_cast<long long>(matrix) * (copy.along_k ? along : down) + k / SQUARE;
+            scale = copy.scales + scales_before * scale_run(copy.along_k ? copy.lines : copy.length) + side / SQUARE;
+        }
+
+        const Element* const from = reinterpret_cast<const Element*>(copy.from) + matrix * copy.matrix_stride +
+                                    static_cast<long long>(row) * copy.ld_from + col;
         const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(Element)) |
                                 copy.ld_from | copy.matrix_stride;
-        const bool has_quads = apart % 4 == 0;  // all lines in memory are aligned
-        if (copy.across) {
-            return has_quads ? move<true, 4>(square, thread, shared, sync) : move<true, 1>(square, thread, shared, sync);
-        }
-        return has_quads ? move<false, 4>(square, thread, shared, sync) : move<false, 1>(square, thread, shared, sync);
-    }
-
-  private:
-    using Quad = typename Bits<4 * sizeof(From)>::type;
-
-    // A square of a matrix whose lines in memory are rows. `rows` and `cols`: how far the matrix reaches from its first element.
-    struct Square {
-        const Element* from;
-        To* to;
-        long long term;  // elements from one term to the next in the copy
-        float* scale;    // that products of it are multiplied by
-        int ld_from, ld;
-        int rows, cols;
-    };
-
-    // WIDTH: elements, 1 or 4, that a thread loads together.
-    template <bool ACROSS, int WIDTH, typename Sync>
-    static __device__ __forceinline__ Range move(const Square& square, int thread, Shared& shared, const Sync& sync) {
-        constexpr int TIMES = SQUARE * SQUARE / WIDTH / MOVERS;
-        constexpr int PIECES = SQUARE / WIDTH;
-        __align__(16) Element moved[TIMES][WIDTH];
-        const auto row_of = [&](int time, int pieces) { return (time * MOVERS + thread) / pieces; };
-        const auto col_of = [&](int pieces) { return thread % pieces * (SQUARE / pieces); };
+        const bool aligned = apart % 4 == 0;  // all lines in memory
 #pragma unroll
         for (int i = 0; i < TIMES; ++i) {
-            const int row = row_of(i, PIECES), col = col_of(PIECES);
-            const Element* const at = square.from + static_cast<long long>(row) * square.ld_from + col;
-            if (WIDTH == 4 && row < square.rows && col + 4 <= square.cols) {
+            const Element* const at = from + static_cast<long long>(row_of(i, thread)) * copy.ld_from + col_of(thread);
+            const int count = row_of(i, thread) < rows ? cols - col_of(thread) : 0;  // elements that there are
+            if (aligned && count >= 4) {
                 *reinterpret_cast<Quad*>(moved[i]) = *reinterpret_cast<const Quad*>(at);
             } else {
 #pragma unroll
-                for (int j = 0; j < WIDTH; ++j) moved[i][j] = row < square.rows && col + j < square.cols ? at[j] : Element(0);
+                for (int j = 0; j < 4; ++j) moved[i][j] = j < count ? at[j] : Element(0);
             }
         }
+    }
+
+    // Stores the square, and returns what this thread saw. sync(): lets all MOVERS threads meet, whose squares are turned or not
+    // alike.
+    template <typename Sync>
+    __device__ __forceinline__ Range store(int thread, Shared& shared, const Sync& sync) {
         Range range = {};
-        if constexpr (TERMS > 1 && !SCALED) {
+        if constexpr (SCALED) {
+            scale_elements(thread, shared.largest, sync, range);
+        } else if constexpr (TERMS > 1) {
 #pragma unroll
             for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
-                for (int j = 0; j < WIDTH; ++j) range.see(moved[i][j]);
+                for (int j = 0; j < 4; ++j) range.see(moved[i][j]);
             }
         }
-        const auto inside = [&](int i, int j) { return row_of(i, PIECES) < square.rows && col_of(PIECES) + j < square.cols; };
-        if constexpr (SCALED) scale(square, moved, inside, thread, shared.largest, sync, range);
-        const auto put = [&](int row, int col, int rows, int cols, const Element* elements, int count) {
-            To* const at = square.to + static_cast<long long>(row) * square.ld + col;
-            if (row < rows && col < cols) store(at, square.term, elements, min(count, cols - col));
-        };
-        if constexpr (!ACROSS) {
-#pragma unroll
-            for (int i = 0; i < TIMES; ++i) put(row_of(i, PIECES), col_of(PIECES), square.rows, square.cols, moved[i], WIDTH);
-        } else {
+        if (turned) {
 #pragma unroll
             for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
-                for (int j = 0; j < WIDTH; ++j) shared.staged[row_of(i, PIECES)][col_of(PIECES) + j] = moved[i][j];
+                for (int j = 0; j < 4; ++j) shared.staged[row_of(i, thread)][col_of(thread) + j] = moved[i][j];
             }
             sync();
 #pragma unroll
-            for (int i = 0; i < SQUARE * SQUARE / 4 / MOVERS; ++i) {
-                const int row = row_of(i, SQUARE / 4), col = col_of(SQUARE / 4);
-                __align__(16) Element quad[4];
+            for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
-                for (int j = 0; j < 4; ++j) quad[j] = shared.staged[col + j][row];
-                put(row, col, square.cols, square.rows, quad, 4);
+                for (int j = 0; j < 4; ++j) moved[i][j] = shared.staged[col_of(thread) + j][row_of(i, thread)];
             }
+        }
+        const int lines = turned ? cols : rows, length = turned ? rows : cols;
+#pragma unroll
+        for (int i = 0; i < TIMES; ++i) {
+            const int line = row_of(i, thread), element = col_of(thread);
+            if (line < lines && element < length) store_quad(to + static_cast<long long>(line) * ld + element, moved[i]);
         }
         return range;
     }
 
-    // Scales a square's elements, of which this thread has moved some. `inside(i, j)`: whether moved[i][j] is one of the matrix.
-    template <int TIMES, int WIDTH, typename Inside, typename Sync>
-    static __device__ __forceinline__ void scale(const Square& square, Element (&moved)[TIMES][WIDTH], const Inside& inside,
-                                                 int thread, unsigned (&of_warps)[MOVERS / 32], const Sync& sync,
-                                                 Range& range) {
+  private:
+    static __device__ __forceinline__ int row_of(int time, int thread) { return (time * MOVERS + thread) / QUADS; }
+    static __device__ __forceinline__ int col_of(int thread) { return thread % QUADS * 4; }
+
+    // Scales the square's elements, of which this thread has some.
+    template <typename Sync>
+    __device__ __forceinline__ void scale_elements(int thread, unsigned (&of_warps)[MOVERS / 32], const Sync& sync,
+                                                   Range& range) {
         unsigned largest = 0;
 #pragma unroll
         for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
-            for (int j = 0; j < WIDTH; ++j) largest = max(largest, moved[i][j] & Range::NONE);
+            for (int j = 0; j < 4; ++j) largest = max(largest, moved[i][j] & Range::NONE);
         }
 #pragma unroll
         for (int lanes = 16; lanes > 0; lanes /= 2) largest = max(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
@@ -171,40 +153,40 @@ class SquareMover {
 
         range.see(largest);
         const float by = __uint_as_float(min(268 - (largest >> 23), 254u) << 23);  // 2^(14 - e) for 2^e, at most 2^127
-        if (thread == 0 && square.rows > 0) *square.scale = 1 / by;
+        if (thread == 0 && rows > 0) *scale = 1 / by;
 #pragma unroll
         for (int i = 0; i < TIMES; ++i) {
 #pragma unroll
-            for (int j = 0; j < WIDTH; ++j) {
+            for (int j = 0; j < 4; ++j) {
                 const unsigned scaled = __float_as_uint(__uint_as_float(moved[i][j]) * by);
-                if (inside(i, j)) range.see_scaled(moved[i][j], scaled);
+                range.see_scaled(moved[i][j], scaled);
                 moved[i][j] = scaled;
             }
         }
     }
 
-    // Stores four neighbours of a line of the copy, or fewer.
-    static __device__ __forceinline__ void store(To* to, long long term, const Element* elements, int count) {
+    // Stores four neighbours of a line of the copy.
+    __device__ __forceinline__ void store_quad(To* at, const Element (&quad)[4]) const {
         if constexpr (TERMS == 1) {
-            if (count == 4) {
-                *reinterpret_cast<Quad*>(to) = *reinterpret_cast<const Quad*>(elements);
-            } else {
-                for (int i = 0; i < count; ++i) reinterpret_cast<Element*>(to)[i] = elements[i];
-            }
+            *reinterpret_cast<Quad*>(at) = *reinterpret_cast<const Quad*>(quad);
         } else {
             float left[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) left[i] = i < count ? to_float(reinterpret_cast<const From*>(elements)[i]) : 0.0f;
+            for (int i = 0; i < 4; ++i) left[i] = to_float(reinterpret_cast<const From*>(quad)[i]);
 #pragma unroll
-            for (int t = 0; t < TERMS; ++t, to += term) {
-                if (count == 4) {
-                    store_run<4>(to, left);
-                } else {
-                    for (int i = 0; i < count; ++i) to[i] = from_float<To>(left[i]);
-                }
+            for (int t = 0; t < TERMS; ++t, at += term) {
+                store_run<4>(at, left);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) left[i] = (left[i] - to_float(from_float<To>(left[i]))) * TERM_STEP;
             }
         }
     }
+
+    __align__(16) Element moved[TIMES][4];
+    To* to;          // the square's first element in the copy
+    long long term;  // elements from one term to the next there
+    float* scale;    // that products of the square are multiplied by
+    int ld;
+    int rows, cols;  // in memory, that there are from the square's first element on
+    bool turned;
 };

@@ -4,7 +4,7 @@
 //                     waits until all squares are done: by blocks that run, whatever runs with them
 //                     looks at what was seen of A and B: terms hold them, or all blocks compute in float32
 //
-// A block goes on with squares while its last ones are on their way to memory.
+// A block loads the next squares while it splits those that have come.
 #pragma once
 
 #include <grid_wait.cuh>  // in brackets: the emulator has one of its own
@@ -19,18 +19,20 @@ struct SplitCounters {
     unsigned blocks;  // that have read all this
 };
 
-// Of THREADS threads, in groups that split a square each. A ticket is a square for each group, all of one factor.
-template <typename Term, int THREADS>
+// Of THREADS threads, in groups that split a square each. A ticket is a square for each group, all of one factor. TURNS: whether
+// a factor's lines may be across those of its terms.
+template <typename Term, int THREADS, bool TURNS>
 class FactorSplitter {
   public:
     using Operand = Copy<float, Term>;
 
     static constexpr int GROUP = THREADS < 128 ? THREADS : 128;
     static constexpr int GROUPS = THREADS / GROUP;
+    using Mover = SquareMover<float, Term, SCALED_SIDES, GROUP, TURNS>;
 
     struct Shared {
-        typename SquareMover<float, Term, SCALED_SIDES, GROUP>::Shared squares[GROUPS];
-        unsigned ticket;
+        typename Mover::Shared squares[GROUPS];
+        unsigned tickets[2];
     };
 
     // Called by all threads of every block. Returns what terms hold of factors whose products are summed along `depth` > 0.
@@ -41,21 +43,36 @@ class FactorSplitter {
         const unsigned of_a = tickets(a), all = of_a + tickets(b);
         if (all > 0) {
             const Range known_a = known_of(a.range), known_b = known_of(b.range);
-            const int group = threadIdx.x / GROUP;
-            Range of_both[2] = {};
-            unsigned done = 0, next = 0;
-            for (;; ++done) {
-                if (threadIdx.x == 0) shared.ticket = done == 0 ? atomicAdd(&counters->taken, 1) : next;
-                __syncthreads();
-                const unsigned ticket = shared.ticket;
-                if (ticket >= all) break;
-                if (threadIdx.x == 0) next = atomicAdd(&counters->taken, 1);  // along with the elements
+            const int group = threadIdx.x / GROUP, thread = threadIdx.x % GROUP;
+            const auto begin = [&](Mover& mover, unsigned ticket) {
                 const bool is_b = ticket >= of_a;
-                const int number = (ticket - (is_b ? of_a : 0)) * GROUPS + group;
-                const Range seen = SquareMover<float, Term, SCALED_SIDES, GROUP>::move(
-                    is_b ? b : a, number, threadIdx.x % GROUP, shared.squares[group], [] { __syncthreads(); });
-                of_both[is_b].see(seen);
+                mover.load(is_b ? b : a, (ticket - (is_b ? of_a : 0)) * GROUPS + group, thread);
+            };
+            if (threadIdx.x == 0) {
+                const unsigned first = atomicAdd(&counters->taken, 1);
+                shared.tickets[1] = atomicAdd(&counters->taken, 1);
+                shared.tickets[0] = first;
+            }
+            __syncthreads();
+            unsigned ticket = shared.tickets[0], next = shared.tickets[1], done = 0;
+            Mover now, then;
+            if (ticket < all) begin(now, ticket);
+            Range of_both[2] = {};
+            for (; ticket < all; ++done) {
+                unsigned after = 0;
+                if (threadIdx.x == 0) after = atomicAdd(&counters->taken, 1);
+                if (next < all) begin(then, next);
+                const Range seen = now.store(thread, shared.squares[group], [] { __syncthreads(); });
+                if (ticket < of_a) {
+                    of_both[0].see(seen);
+                } else {
+                    of_both[1].see(seen);
+                }
+                if (threadIdx.x == 0) shared.tickets[done % 2] = after;
                 __syncthreads();
+                ticket = next;
+                next = shared.tickets[done % 2];
+                now = then;
             }
             of_both[0].of_warp().add_to(a.range, known_a);
             of_both[1].of_warp().add_to(b.range, known_b);

@@ -32,7 +32,7 @@ struct Tiles {
     TermTile<BN> B[TERMS];
 };
 
-using Splitter = FactorSplitter<FACTOR, THREADS>;
+using Splitter = FactorSplitter<FACTOR, THREADS, true>;
 using Wide = Float32Tile<BM, BN, THREADS>;
 
 union Shared {

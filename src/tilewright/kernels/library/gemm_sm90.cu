@@ -57,7 +57,7 @@ struct Tiles {
     SwizzledTile<MAJOR_B, BN> B[TERMS];
 };
 
-using Splitter = FactorSplitter<FACTOR, THREADS>;
+using Splitter = FactorSplitter<FACTOR, THREADS, false>;
 using Wide = Float32Tile<64, BN / SPLITS, 128>;
 
 union OfTerms {  // in place of stages: before they are loaded, and when all have been read

@@ -18,7 +18,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREAD
     Range known = {};
     const bool looks = TERMS > 1 && copy.range != nullptr;
     if (looks) known = known_of(copy.range);  // along with the elements
-    const Range range = Mover::move(copy, blockIdx.x - (of_second ? squares_of_first : 0), threadIdx.x, shared,
-                                    [] { __syncthreads(); });
+    Mover mover;
+    mover.load(copy, blockIdx.x - (of_second ? squares_of_first : 0), threadIdx.x);
+    const Range range = mover.store(threadIdx.x, shared, [] { __syncthreads(); });
     if (looks) range.of_warp().add_to(copy.range, known);
 }
