@@ -183,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         const Result<RESULT> result(output, sizes, tile.matrix);
         const int row = tile.row + first, col = tile.col + rank * (BN / SPLITS);
         // Looks at the sums of 64 rows or fewer, and stores what they make.
-        const auto store = [&](const float (&part_sums)[BN / 2 / SPLITS], int part) {
+        const auto store = [&](const auto& part_sums, int part) {
             if (SCALED) {
                 const int thread = thread_index(), at = row + thread % 128 / 32 * 16 + 64 * part;
                 const bool small = terms_lose(part_sums, shared->least, thread % 32, sizes.m - at, sizes.n - col);
