@@ -32,7 +32,7 @@ class FactorSplitter {
 
     struct Shared {
         typename Mover::Shared squares[GROUPS];
-        unsigned tickets[2];
+        unsigned tickets[3];  // the first one last
     };
 
     // Called by all threads of every block. Returns what terms hold of factors whose products are summed along `depth` > 0.
@@ -51,10 +51,10 @@ class FactorSplitter {
             if (threadIdx.x == 0) {
                 const unsigned first = atomicAdd(&counters->taken, 1);
                 shared.tickets[1] = atomicAdd(&counters->taken, 1);
-                shared.tickets[0] = first;
+                shared.tickets[2] = first;
             }
             __syncthreads();
-            unsigned ticket = shared.tickets[0], next = shared.tickets[1], done = 0;
+            unsigned ticket = shared.tickets[2], next = shared.tickets[1], done = 0;
             Mover now, then;
             if (ticket < all) begin(now, ticket);
             Range of_both[2] = {};

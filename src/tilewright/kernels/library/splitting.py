@@ -10,9 +10,9 @@ _K, _STAGES, _PADDING = 16, 3, 4
 
 
 def splitter_bytes(groups: int) -> int:
-    """Of a block with so many groups: a square for each, its largest elements, and two tickets."""
+    """Of a block with so many groups: a square for each, its largest elements, and three tickets."""
     square = 4 * SCALED_K * (SCALED_K + 1) + 4 * GROUP // 32
-    return -(-(groups * square + 8) // 16) * 16
+    return -(-(groups * square + 12) // 16) * 16
 
 
 def float32_tile_bytes(rows: int, cols: int) -> int:
