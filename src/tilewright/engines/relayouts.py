@@ -14,6 +14,8 @@ from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
+QUAD = 4
+"""Elements of a line that are stored together, the last of them past its end where it is no multiple."""
 _NAMES = [[f"{name}_{x}" for name in COPY_NUMBERS] for x in "ab"]
 """Of a first copy and a second one, the names that `arguments` has for what `numbers` says of them."""
 
