@@ -33,13 +33,11 @@
 
 #include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
-#include "float32_tile.cuh"
-#include "split_factors.cuh"
 #include "stage_products.cuh"
 #include "stage_turn.cuh"
 #include "swizzled_tile.cuh"
+#include "terms_of_block.cuh"
 #include "tile_order.cuh"
-#include "warp_meeting.cuh"
 
 constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
@@ -57,44 +55,26 @@ struct Tiles {
     SwizzledTile<MAJOR_B, BN> B[TERMS];
 };
 
-using Splitter = FactorSplitter<FACTOR, THREADS, false>;
-using Wide = Float32Tile<64, BN / SPLITS, 128>;
-
-union OfTerms {  // in place of stages: before they are loaded, and when all have been read
-    Splitter::Shared splitter;
-    Wide::Shared wide[CONSUMERS];
-};
+using Terms = TermsOfBlock<ROWS, BN / SPLITS, CONSUMERS>;
 
 struct Shared {
     union {
         Tiles stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
-        unsigned char of_terms[TERMS > 1 ? sizeof(OfTerms) : 1];
+        unsigned char of_terms[TERMS > 1 ? sizeof(Terms::Memory) : 1];  // before stages are loaded, and when all have been read
     };
     Barrier full[STAGES], empty[STAGES];
-    Barrier read[CONSUMERS];        // all stages of the consumer's tile
-    Barrier ended, met[CONSUMERS];  // of terms: all consumers; the warps of one, in float32
-    unsigned lost[CONSUMERS];       // whether the consumer's tiles are to be computed in float32
-    float least;                    // see TermCheck
+    Barrier read[CONSUMERS];  // all stages of the consumer's tile
+    Terms terms;
 };
-
-// Looks at a warpgroup's sums, which reach to the last of so many rows and columns.
-template <int COUNT>
-__device__ __forceinline__ void look_for_lost(Shared& shared, const float (&sums)[COUNT], int rows, int cols) {
-    if (!SCALED) return;
-    const int thread = thread_index();
-    if (terms_lose(sums, shared.least, thread % 32, rows - thread % 128 / 32 * 16, cols)) {
-        atomicMax(&shared.lost[thread / 128], 1);
-    }
-}
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
-              const __grid_constant__ Splitter::Operand split_a, const __grid_constant__ Splitter::Operand split_b,
+              const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
               SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
-    OfTerms* const of_terms = reinterpret_cast<OfTerms*>(shared->of_terms);
+    Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
 
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / BK + (depth % BK != 0);
@@ -110,30 +90,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             barrier_init(&shared->full[stage], 1);
             barrier_init(&shared->empty[stage], 4 * TOGETHER * CLUSTER);
         }
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) {
-            barrier_init(&shared->read[consumer], 4);
-            barrier_init(&shared->met[consumer], 4);
-        }
-        barrier_init(&shared->ended, 4 * CONSUMERS);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->read[consumer], 4);
+        shared->terms.init();
         fence_barrier_init();
     }
     BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
-    TermCheck terms;
+    bool terms_hold = true;
     if constexpr (TERMS > 1) {
-        const bool adds_c = output.beta != 0.0f;
-        if (depth > 0) terms = Splitter::split(split_a, split_b, counters, depth, adds_c, of_terms->splitter, fence_async);
-        if (threadIdx.x == 0) {
-            shared->least = terms.least;
-            for (int consumer = 0; consumer < CONSUMERS; ++consumer) shared->lost[consumer] = !terms.hold;
-        }
+        terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
         // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
         CLUSTER == 1 ? __syncthreads() : cluster_sync();
     }
 
     const auto first_tile = [&] { return TileOrder<BM, BN, BAND, CLUSTER>(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
     auto tile = first_tile();
-    if (!terms.hold) tile.leave_out();
+    if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         give_registers<40>();
@@ -162,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         Barrier* const empty = &shared->empty[stage];
         if (lane < CLUSTER) CLUSTER == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, lane);
     };
-    for (int meeting = CLUSTER > 1; !terms.hold && meeting < MEETINGS; ++meeting) cluster_sync();
+    for (int meeting = CLUSTER > 1; !terms_hold && meeting < MEETINGS; ++meeting) cluster_sync();
     for (int number = 0; tile.next(); ++number) {
         if (PINGPONG && number % CONSUMERS != warpgroup) {
             turn.skip(steps);
@@ -195,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if constexpr (SPLITS == 1) {
 #pragma unroll
             for (int i = 0; i < ROWS / 64; ++i) {
-                look_for_lost(*shared, sums[i], sizes.m - row - 64 * i, sizes.n - col);
+                shared->terms.look(sums[i], sizes.m - row - 64 * i, sizes.n - col);
                 store_warpgroup(result, row + 64 * i, col, sums[i]);
             }
         } else {
@@ -206,26 +178,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             all.give(sums[0]);
             cluster_sync();
             all.take(totals);
-            look_for_lost(*shared, totals, sizes.m - row, sizes.n - col);
+            shared->terms.look(totals, sizes.m - row, sizes.n - col);
             store_warpgroup(result, row, col, totals);
         }
     }
     if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
     if constexpr (TERMS > 1) {
-        meet_warps(&shared->ended, 0);  // all stages have been read
-        const unsigned thread = thread_index(), consumer = thread / 128, lost = shared->lost[consumer];
-        unsigned meeting = 0;
-        const auto meet = [&] { meet_warps(&shared->met[consumer], meeting++); };
-        tile = first_tile();
-        while (lost && tile.next()) {
-            if (PINGPONG && tile.number() % CONSUMERS != consumer) continue;
-            const Result<RESULT> result(output, sizes, tile.matrix);
-            const int first_row = tile.row + (PINGPONG ? 0 : consumer * ROWS), col = tile.col + rank * (BN / SPLITS);
-#pragma unroll 1
-            for (int row = first_row; row < min(first_row + ROWS, sizes.m); row += 64) {
-                Wide::compute(InPlace(split_a, tile.matrix, row), InPlace(split_b, tile.matrix, col), sizes.k, result, row, col,
-                              thread % 128, of_terms->wide[consumer], meet);
-            }
-        }
+        const auto own = [&](int number) { return !PINGPONG || number % CONSUMERS == thread_index() / 128; };
+        const auto first_row = [&] { return PINGPONG ? 0 : thread_index() / 128 * ROWS; };
+        shared->terms.compute_lost(first_tile(), own, first_row, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
     }
 }

@@ -1,0 +1,81 @@
+// What a block whose warpgroups multiply terms does with them besides: it splits the factors first, looks at sums as they are
+// stored, and computes its tiles in float32 where terms do not hold them.
+//
+// A consumer is a warpgroup, which has the same ROWS x COLS of each of its tiles. What it knows of its threads it reads anew, so
+// that nothing of it takes a register while tensor cores multiply.
+#pragma once
+
+#include <tensor_map.cuh>
+#include <thread_index.cuh>
+
+#include "float32_tile.cuh"
+#include "split_factors.cuh"
+#include "warp_meeting.cuh"
+
+template <int ROWS, int COLS, int CONSUMERS>
+class TermsOfBlock {
+    static constexpr int PART = 64;  // rows that are computed in float32 at a time
+    using Splitter = FactorSplitter<FACTOR, 128 * (1 + CONSUMERS), false>;
+    using Wide = Float32Tile<PART, COLS, 128>;
+
+  public:
+    using Operand = typename Splitter::Operand;
+
+    union Memory {
+        typename Splitter::Shared splitter;
+        typename Wide::Shared wide[CONSUMERS];
+    };
+
+    // By one thread, before the block meets.
+    __device__ __forceinline__ void init() {
+        barrier_init(&ended, 4 * CONSUMERS);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&met[consumer], 4);
+    }
+
+    // By all threads: whether terms hold the factors, as far as is known of them. The block meets before it goes on.
+    __device__ __forceinline__ bool split(const Operand& a, const Operand& b, SplitCounters* counters, int depth, bool adds_c,
+                                          Memory& memory) {
+        TermCheck found;
+        if (depth > 0) found = Splitter::split(a, b, counters, depth, adds_c, memory.splitter, fence_async);
+        if (threadIdx.x == 0) {
+            least = found.least;
+            for (int consumer = 0; consumer < CONSUMERS; ++consumer) lost[consumer] = !found.hold;
+        }
+        return found.hold;
+    }
+
+    // By a consumer: looks at its sums of PART rows, from an element of D on that has `rows` and `cols` up to the last.
+    template <int COUNT>
+    __device__ __forceinline__ void look(const float (&sums)[COUNT], int rows, int cols) {
+        if (!SCALED) return;
+        const int thread = thread_index();
+        if (terms_lose(sums, least, thread % 32, rows - thread % 128 / 32 * 16, cols)) atomicMax(&lost[thread / 128], 1);
+    }
+
+    // By all consumers, when they have multiplied: computes their tiles in float32 where terms do not hold them. own(i): whether
+    // the block's i-th tile is this consumer's; first_row(), first_col: where its part of a tile begins.
+    template <typename Tiles, typename Own, typename FirstRow, typename Result_>
+    __device__ __forceinline__ void compute_lost(Tiles tile, const Own& own, const FirstRow& first_row, int first_col,
+                                                 const Operand& a, const Operand& b, const Sizes& sizes,
+                                                 const Output<Result_>& output, Memory& memory) {
+        meet_warps(&ended, 0);  // all stages have been read
+        const unsigned thread = thread_index(), consumer = thread / 128;
+        unsigned meeting = 0;
+        const auto meet = [&] { meet_warps(&met[consumer], meeting++); };
+        while (lost[consumer] && tile.next()) {
+            if (!own(tile.number())) continue;
+            const Result<Result_> result(output, sizes, tile.matrix);
+            const int first = tile.row + first_row(), col = tile.col + first_col;
+#pragma unroll 1
+            for (int row = first; row < min(first + ROWS, sizes.m); row += PART) {
+                Wide::compute(InPlace(a, tile.matrix, row), InPlace(b, tile.matrix, col), sizes.k, result, row, col, thread % 128,
+                              memory.wide[consumer], meet);
+            }
+        }
+    }
+
+  private:
+    Barrier ended, met[CONSUMERS];  // all consumers; the warps of one
+    unsigned lost[CONSUMERS];       // whether the consumer's tiles are to be computed in float32
+    float least;                    // see TermCheck
+};
