@@ -321,15 +321,29 @@ FAULTS = {
 }
 
 
+def changed(kernel, folder, name, right, wrong):
+    """The kernel with one place of a header changed."""
+    (folder / kernel.source.name).write_text(kernel.source.read_text())
+    shutil.copytree(INCLUDE, folder, dirs_exist_ok=True)
+    text = (INCLUDE / name).read_text()
+    assert text.count(right) == 1
+    (folder / name).write_text(text.replace(right, wrong))
+    return replace(kernel, source=folder / kernel.source.name)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(fault, tmp_path):
     name, right, wrong, words = FAULTS[fault]
     kernel, config = find("gemm_bf16x6"), find("gemm_bf16x6").config({"BN": 32})
-    (tmp_path / kernel.source.name).write_text(kernel.source.read_text())
-    shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
-    text = (INCLUDE / name).read_text()
-    assert text.count(right) == 1
-    (tmp_path / name).write_text(text.replace(right, wrong))
-    faulty = replace(kernel, source=tmp_path / kernel.source.name)
+    faulty = changed(kernel, tmp_path, name, right, wrong)
     found = findings(faulty, config, of_size(kernel, "NN", 300, 40, 130), left=LEFT[kernel.name])
     assert any(re.search(words, one) for one in found), found
+
+
+@pytest.mark.parametrize("name", ["gemm_bf16x6", "gemm_mma_bf16x3"])
+def test_float32_tiles_that_are_read_before_they_have_come_are_wrong(name, tmp_path):
+    kernel = find(name)
+    line = "sync();  // this step's parts have come for all, and all have read those of the step before"
+    faulty = changed(kernel, tmp_path, "float32_tile.cuh", line, "")
+    with pytest.raises(AssertionError):
+        findings(faulty, kernel.config(), of_size(kernel, "NN", 300, 140, 130), left=LEFT[name], change=make_unfit)

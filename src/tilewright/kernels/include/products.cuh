@@ -14,7 +14,7 @@ __device__ __forceinline__ void add_products(float (&sums)[ROWS][COLS], const fl
 #pragma unroll
             for (int q = 0; q < 4; ++q) {
                 const int col = j + (turn % 2 ? 3 - q : q);
-                sums[i][col] += a[i] * b[col];
+                if (col < COLS) sums[i][col] += a[i] * b[col];
             }
         }
     }

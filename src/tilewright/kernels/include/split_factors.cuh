@@ -19,6 +19,11 @@ struct SplitCounters {
     unsigned blocks;  // that have read all this
 };
 
+// All threads of a block meet.
+struct BlockMeeting {
+    __device__ __forceinline__ void operator()() const { __syncthreads(); }
+};
+
 // Of THREADS threads, in groups that split a square each. A ticket is a square for each group, all of one factor. TURNS: whether
 // a factor's lines may be across those of its terms.
 template <typename Term, int THREADS, bool TURNS>
@@ -62,7 +67,7 @@ class FactorSplitter {
                 unsigned after = 0;
                 if (threadIdx.x == 0) after = atomicAdd(&counters->taken, 1);
                 if (next < all) begin(then, next);
-                const Range seen = now.store(thread, shared.squares[group], [] { __syncthreads(); });
+                const Range seen = now.store(thread, shared.squares[group], BlockMeeting());
                 if (ticket < of_a) {
                     of_both[0].see(seen);
                 } else {

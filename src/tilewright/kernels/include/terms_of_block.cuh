@@ -14,9 +14,9 @@
 
 template <int ROWS, int COLS, int CONSUMERS>
 class TermsOfBlock {
-    static constexpr int PART = 64;  // rows that are computed in float32 at a time
+    static constexpr int PART = 64, PART_COLS = COLS <= 128 ? COLS : COLS / 2;  // that are computed in float32 at a time
     using Splitter = FactorSplitter<FACTOR, 128 * (1 + CONSUMERS), false>;
-    using Wide = Float32Tile<PART, COLS, 128>;
+    using Wide = Float32Tile<PART, PART_COLS, 128>;
 
   public:
     using Operand = typename Splitter::Operand;
@@ -65,9 +65,11 @@ class TermsOfBlock {
         while (lost[consumer] && tile.next()) {
             if (!own(tile.number())) continue;
             const Result<Result_> result(output, sizes, tile.matrix);
-            const int first = tile.row + first_row(), col = tile.col + first_col;
 #pragma unroll 1
-            for (int row = first; row < min(first + ROWS, sizes.m); row += PART) {
+            for (int part = 0; part < ROWS / PART * (COLS / PART_COLS); ++part) {
+                const int row = tile.row + first_row() + part % (ROWS / PART) * PART;
+                const int col = tile.col + first_col + part / (ROWS / PART) * PART_COLS;
+                if (row >= sizes.m || col >= sizes.n) continue;
                 Wide::compute(InPlace(a, tile.matrix, row), InPlace(b, tile.matrix, col), sizes.k, result, row, col, thread % 128,
                               memory.wide[consumer], meet);
             }

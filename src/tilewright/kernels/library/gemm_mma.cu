@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     const Result<RESULT> result(output, sizes, tile.matrix);
     const auto compute_wide = [&] {
-        const auto sync = [] { __syncthreads(); };
+        const BlockMeeting sync;
         Wide::compute(InPlace(split_a, tile.matrix, tile.row), InPlace(split_b, tile.matrix, tile.col), depth, result, tile.row,
                       tile.col, threadIdx.x, shared->wide, sync);
     };
