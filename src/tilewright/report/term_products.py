@@ -18,7 +18,7 @@ from tilewright.report.ratios import ratio, speed
 
 _FOLDER = Path("results/h200")
 RUNS = {
-    "float32": (_FOLDER / "best.json", _FOLDER / "best_float32.json"),
+    "float32": (_FOLDER / "best_float32.json", _FOLDER / "best.json"),
     "fp16x3": (_FOLDER / "best_fp16x3.json",),
     "bf16x3": (_FOLDER / "best_bf16x3.json",),
 }

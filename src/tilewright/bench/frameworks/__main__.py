@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tilewright.bench.environment import environment
@@ -31,32 +31,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_outputs([Output("--json", options.json, Comparisons.kind())])
         engine = resolve_engine("cuda")
         names = options.framework or list(MODULES)
-        compare = _compared if len(names) == 1 else _in_a_process
+        compare: Callable[[str], Iterable[Comparison]] = _compared if len(names) == 1 else _in_a_process
         found: list[Comparison] = []
         for name in names:
-            found += compare(name)
-            if options.json:
-                Comparisons(environment=environment(engine), comparisons=found).save(options.json)
+            for one in compare(name):
+                found.append(one)
+                if options.json:  # each as it comes: a run takes minutes
+                    Comparisons(environment=environment(engine), comparisons=found).save(options.json)
     except (TilewrightError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.status if isinstance(error, TilewrightError) else 1
     return 0
 
 
-def _compared(name: str) -> list[Comparison]:
+def _compared(name: str) -> Iterator[Comparison]:
     """A framework's comparisons, printed as they come."""
     module = importlib.import_module(f"tilewright.bench.frameworks.{MODULES[name]}")
-    found = []
     for one in module.comparisons():
-        found.append(one)
         us = f"{one.us.ours:,.1f} us, {one.us.baseline:,.1f} alone"
         if one.control_us:
             us += " ({:,.1f} to {:,.1f})".format(*one.control_us)
         print(f"{one.framework}  {one.kind}: {one.what}  {us}  {one.ratio:.3f}x", flush=True)
-    return found
+        yield one
 
 
-def _in_a_process(name: str) -> list[Comparison]:
+def _in_a_process(name: str) -> Sequence[Comparison]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "comparisons.json"
         command = [sys.executable, "-m", "tilewright.bench.frameworks", "--framework", name, "--json", str(file)]

@@ -78,8 +78,8 @@ struct TermCheck {
 
     TermCheck() = default;
 
-    // Of sums of k products. What an element loses that is too small is 2^-50 of its square's largest. adds_c: whether results
-    // that come out of lost sums may be where C is; then there can be none.
+    // Of sums of k products. What an element loses that is too small is 2^-50 of its square's largest. adds_c: whether C is read,
+    // where results may go: sums that lose too much would be found when it is no longer there, so there may be none.
     __device__ __forceinline__ TermCheck(const Range& a, const Range& b, int k, bool adds_c) {
         const bool sums_fit = a.most() + b.most() + 2 + (32 - __clz(k)) < 127;
         hold = a.fits() && b.fits() && sums_fit && a.least() + b.least() >= Range::FIRST_PRODUCT;
