@@ -5,6 +5,8 @@ The arrays here all lie in the host's memory, also those that say they lie on a 
 
 import contextlib
 import ctypes
+import math
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -38,6 +40,9 @@ class NumPyEngine:
         self.capability = capability
         self.planned: list[Plan] = []
         self.streams: list[Any] = []
+        self.started: list[Pointers] = []
+        self.needs: Callable[[Kernel], Needs] = lambda kernel: Needs()
+        """Of plans of a kernel."""
         self.kept: list[tuple[Kept, Any]] = []
         self.uploads = self.synchronized = 0
 
@@ -58,13 +63,14 @@ class NumPyEngine:
         copy = None
         if steps and kept and (keeping := jobs(kernel, config, problem, addresses, kept).keeping):
             copy = kept_as(keeping, _STEP._replace(function=(kept, problem)))
-        plan = Plan(problem, kernel, config, executable, steps, Needs(), kept=copy)
+        plan = Plan(problem, kernel, config, executable, steps, self.needs(kernel), kept=copy)
         self.planned.append(plan)
         return plan
 
     def start(self, plan: Plan, pointers: Pointers, scalars: Scalars = Scalars(), stream: Any = None) -> None:
         problem = plan.problem
         self.streams.append(stream)
+        self.started.append(pointers)
         of = {"A": pointers.a, "B": pointers.b}
         if plan.kept:
             of[plan.kept.step.function[0]] = pointers.kept
@@ -102,9 +108,6 @@ class NumPyEngine:
 
     def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Any:
         return lambda: np.copyto(into, self.download(matrix).reshape(into.shape))
-
-    def has_room(self, plan: Plan, stream: Any) -> bool:
-        return True
 
     def capturing(self, stream: Any) -> bool:
         return False
@@ -279,17 +282,21 @@ def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
     """The part of PyTorch that is used here; tensors it makes are filled with NaN."""
     module: Any = ModuleType("torch")
 
-    def empty(shape: tuple[int, int], dtype: str, device: Any) -> Tensor:
-        values = np.full(shape, np.nan, dtype.removeprefix("torch."))
+    def empty(shape: Any, dtype: str, device: Any) -> Tensor:
+        if math.prod(np.atleast_1d(shape)) > module.most:
+            raise module.OutOfMemoryError("CUDA out of memory")
+        kind = dtype.removeprefix("torch.")
+        values = np.full(shape, 255 if kind == "uint8" else np.nan, kind)
         return Tensor(values, f"{device.type}:{device.index}")
 
     def increment_version(tensor: Tensor) -> None:
         tensor.version += 1
 
     module.strided = "strided"
-    for name in ("float32", "float16", "bfloat16", "int16"):
+    for name in ("float32", "float16", "bfloat16", "int16", "uint8"):
         setattr(module, name, f"torch.{name}")
-    module.empty = empty
+    module.empty, module.most = empty, math.inf  # the most elements that there is room for
+    module.OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})
     module.is_grad_enabled = lambda: grad
     module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=stream + device.index))
     graph, forward_ad = SimpleNamespace(increment_version=increment_version), SimpleNamespace(_current_level=-1)

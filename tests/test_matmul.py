@@ -428,17 +428,6 @@ def test_a_new_shape_is_planned_quickly(precision, most):
     assert 200 < pstats.Stats(profile).total_calls < most
 
 
-def test_where_there_is_no_room_for_terms_a_kernel_for_ieee_is_picked(monkeypatch):
-    a, b = np.ones((4096, 2048), np.float32), np.ones((2048, 1024), np.float32)
-    for has_room in (True, False):
-        engine = NumPyEngine((9, 0))
-        monkeypatch.setattr(engine, "has_room", lambda plan, stream, answer=has_room: answer)
-        monkeypatch.setattr(sys.modules["tilewright.bound"], "_LARGE", -1)  # a stand-in's plan needs nothing
-        words = tilewright.plan(a, b, engine=engine).describe()
-        assert ("there is no room for the terms of gemm_bf16x6" in words) != has_room
-        assert engine.planned[-1].kernel.keeps("ieee") != has_room
-
-
 def test_calls_of_two_precisions_have_two_plans():
     engine = NumPyEngine((9, 0))
     a, b = draw(5, 8), draw(8, 4)

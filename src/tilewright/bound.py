@@ -8,7 +8,7 @@ from tilewright.arrays.operand import HOST, Operand
 from tilewright.calls import Call
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
 from tilewright.problem import Problem
 from tilewright.select.selector import select
@@ -16,9 +16,6 @@ from tilewright.shapes import Formulation, formulate
 
 _MOST_PLANS = 4096
 """Calls of different kinds whose plans are kept; all are dropped when there are more."""
-
-_LARGE = 2**26
-"""Bytes of terms up to which a GPU is taken to have room for them."""
 
 
 class Bound(NamedTuple):
@@ -70,6 +67,8 @@ class Bound(NamedTuple):
         needs = self.plan.needs
         if needs.workspace_bytes or needs.relayout_bytes:
             lines.append(f"workspace: {needs.workspace_bytes} bytes of sums, {needs.relayout_bytes} of copies")
+        if kernel.splits and needs.relayout_bytes:
+            lines.append('where the GPU has no room for the copies, a call takes a kernel for "ieee" instead')
         return "\n".join(lines)
 
 
@@ -90,18 +89,18 @@ def _products(kernel: Kernel) -> str:
 _plans: dict[tuple[Any, ...], Bound] = {}
 
 
-def bound_of(call: Call) -> Bound:
-    """The plan of a call, made once for arrays of a kind."""
-    key = (call.engine, call.signature)
+def bound_of(call: Call, *, without_terms: bool = False) -> Bound:
+    """The plan of a call, made once for arrays of a kind; without terms, it is one of CUDA cores (precision "ieee")."""
+    key = (call.engine, call.signature, without_terms)
     found = _plans.get(key)
     if found is None:
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-        found = _plans[key] = _bind(call)
+        found = _plans[key] = _bind(call, without_terms)
     return found
 
 
-def _bind(call: Call) -> Bound:
+def _bind(call: Call, without_terms: bool) -> Bound:
     engine, rung = call.engine, call.request.rung
     assert engine is not None
     a, b, out, c = call.a, call.b, call.out, call.c if call.reads_c else None
@@ -118,29 +117,23 @@ def _bind(call: Call) -> Bound:
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
     kept = None
-    if call.prepared is not None and "b" not in form.copied:
+    if without_terms:
+        problem = problem.promising("ieee")
+    elif call.prepared is not None and "b" not in form.copied:
         kept = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    def selected(problem: Problem, kept: str | None) -> tuple[Kernel, Config]:
-        return select(problem, engine.capability, engine.device_name, addresses, adds_c=c is not None, kept=kept)
-
-    def planned(kernel: Kernel, config: Config, kept: str | None) -> Plan:
-        whole = problem if c is None or kernel.takes.separate_c else _with_c_in_d(problem)
-        return engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
-
     if rung is None:
-        kernel, config = selected(problem, kept)
+        kernel, config = select(
+            problem, engine.capability, engine.device_name, addresses, adds_c=c is not None, kept=kept
+        )
         why = "the fastest known for the problem, from tables and the cost model"
     else:
         kernel = rung[0]
         config = kernel.config(dict(rung[1]), capability=engine.capability)
         why = "named by the caller"
-    plan = planned(kernel, config, kept)
-    if kernel.splits and plan.needs.relayout_bytes > _LARGE and not engine.has_room(plan, call.stream):
-        why = f"there is no room for the terms of {kernel.name}, {plan.needs.relayout_bytes} bytes"
-        kernel, config = selected(problem.promising("ieee"), None)
-        plan = planned(kernel, config, None)
+    whole = problem if c is None or kernel.takes.separate_c else _with_c_in_d(problem)
+    plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
     c_in_place = c is not None and not kernel.takes.separate_c
     return Bound(plan, form, engine, c_in_place, why, call.prepared is not None)
 

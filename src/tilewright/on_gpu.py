@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.arrays.operand import Operand
-from tilewright.bound import Bound
+from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call
 from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
@@ -72,7 +72,20 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
 
 
 def multiply(call: Call, bound: Bound) -> Any:
-    """Launch the plan of a call from Python, and copy what it cannot use in place."""
+    """Launch the plan of a call from Python, and copy what it cannot use in place.
+
+    Where the GPU has no room for the terms of its factors, a plan without them is launched, unless the caller named the
+    kernel.
+    """
+    try:
+        return _multiply(call, bound)
+    except MemoryError:
+        if call.request.rung is not None or not bound.plan.kernel.splits:
+            raise
+        return _multiply(call, bound_of(call, without_terms=True))
+
+
+def _multiply(call: Call, bound: Bound) -> Any:
     library = call.library
     form, arithmetic = bound.form, call.arithmetic
     a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c if call.reads_c else None))
@@ -85,6 +98,9 @@ def multiply(call: Call, bound: Bound) -> Any:
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
     first, second = (b, a) if form.swapped else (a, b)
+    needed = bound.plan.needs.scratch_bytes
+    # In a capture, of which the library may know nothing, what a graph uses must not be lent again.
+    lent = library.scratch(call.a, needed) if needed and not bound.engine.capturing(call.stream) else None
     pointers = Pointers(
         first.pointer,
         second.pointer,
@@ -92,6 +108,7 @@ def multiply(call: Call, bound: Bound) -> Any:
         c.pointer if c else target.pointer,
         bias.pointer if bias else 0,
         bound.kept(call),
+        lent[0] if lent else 0,
     )
     bound.engine.start(bound.plan, pointers, call.scalars, call.stream)
     if out is not None:

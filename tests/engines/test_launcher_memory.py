@@ -84,15 +84,17 @@ def test_a_capture_asks_each_time_and_is_not_remembered(driver, product):
         assert len(product.asked) == asked
 
 
-def test_an_error_of_the_memory_is_the_callers(driver, product):
-    def full(stream, needs):
-        raise MemoryError("full")
+def test_full_memory_is_a_miss_and_other_errors_are_the_callers(driver, product):
+    def refused(stream, needs):
+        raise errors.pop()
 
+    errors = [LaunchError("refused"), MemoryError("full")]
     a, b = factors()
-    product.remember(a, b, needs=Needs(1), memory=full)
-    with pytest.raises(MemoryError, match="full"):
+    product.remember(a, b, needs=Needs(1), memory=refused)
+    assert product.misses(a, b)
+    with pytest.raises(LaunchError, match="refused"):
         product(a, b)
-    assert driver.current_context == 0
+    assert (driver.current_context, driver.launch_count) == (0, 0)
 
 
 # Objects live as long as they should.

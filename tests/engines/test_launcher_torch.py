@@ -1,5 +1,9 @@
 """The launcher with tensors of PyTorch: it must not answer calls that PyTorch records."""
 
+import resource
+import struct
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import tilewright.torch  # noqa: E402
 from tilewright import on_gpu  # noqa: E402
-from tilewright.engines.plan import Needs  # noqa: E402
+from tilewright.engines.plan import Memory, Needs, Slot, Step  # noqa: E402
 
 ON_HOST = 1  # DLPack's number
 
@@ -113,3 +117,65 @@ def test_what_is_traced_is_not_launched(call, launcher_module, monkeypatch):
     compiled = torch.compile(tilewright.matmul, backend=backend, fullgraph=True)
     assert compiled(a, b).shape == (4, 5)
     assert [node.target for node in programs[0].graph.nodes if node.op == "call_function"] == [operator]
+
+
+SLOTS = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "tickets"), Slot(16, "pointer", "relayout"))
+STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, False, bytes(24), (0,), SLOTS)
+
+
+@pytest.fixture
+def launched(call, driver):
+    """Launches a product that needs memory; returns the addresses that it was given, and notes what was asked for."""
+
+    def launch(needs):
+        def memory(stream, needs):
+            launch.asked.append(needs)
+            return Memory(0x1000, 1 << 20, 0x2000, 1 << 10, 0x3000, 1 << 20)
+
+        driver.takes(STEP)
+        a, b = torch.zeros(4, 3), torch.zeros(3, 5)
+        plan = {"context": CONTEXT, "memory": memory, "new": (torch.empty, (4, 5), {}), "scaled": False}
+        assert call.launcher.remember(a, b, None, None, None, None, steps=(STEP,), needs=needs, **plan)
+        before = driver.launch_count
+        if call.misses(a, b):
+            assert driver.launch_count == before
+            return None
+        return struct.unpack("3Q", driver.launches[before].parameters)
+
+    launch.asked = []
+    return launch
+
+
+def test_sums_and_copies_lie_in_memory_of_pytorch(launched):
+    workspace, tickets, relayout = launched(Needs(1000, 3, 50))
+    assert (tickets, relayout - workspace) == (0x2000, 1024)
+    assert workspace not in (0, 0x1000)
+    assert launched.asked == [(0, 3, 0)]
+    workspace, tickets, relayout = launched(Needs(0, 0, 50))
+    assert workspace == tickets == 0
+    assert relayout not in (0, 0x3000)
+    assert launched(Needs(0, 2, 0)) == (0, 0x2000, 0)
+    assert len(launched.asked) == 1
+
+
+def test_memory_of_pytorch_is_given_back(launched):
+    launched(Needs(2**26))
+    before = _virtual_bytes()
+    for _ in range(30):
+        launched(Needs(2**26, 0, 2**26))
+    assert _virtual_bytes() - before < 2**27
+
+
+def _virtual_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def test_a_capture_has_memory_of_its_own(launched, driver):
+    driver.capture_status = 1
+    assert launched(Needs(1000, 3, 50)) == (0x1000, 0x2000, 0x3000)
+    assert launched.asked == [(1000, 3, 50)]
+
+
+def test_where_pytorch_has_no_memory_nothing_is_launched(launched):
+    assert launched(Needs(relayout_bytes=2**60)) is None
+    assert launched(Needs(relayout_bytes=2**10)) is not None

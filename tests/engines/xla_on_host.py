@@ -46,7 +46,8 @@ class LaunchedEngine(NumPyEngine):
 
     def __init__(self, driver, needs):
         super().__init__((9, 0))
-        self.needs = needs
+        self.needs = lambda kernel: needs
+        self.ticket_bytes = 4 * needs.tickets
         self.driver = driver
         self.tickets = []
         self.back = _LAUNCHED(self.launched)
@@ -56,10 +57,10 @@ class LaunchedEngine(NumPyEngine):
         plan = super().plan(*arguments, **named)
         step = STEP._replace(function=len(self.planned), arguments=bytes(72), slots=_SLOTS)
         self.driver.takes(step)
-        return replace(plan, steps=(step,), needs=self.needs)
+        return replace(plan, steps=(step,))
 
     def launched(self, function, parameters):
         a, b, c, d, bias, alpha, beta, _, tickets, _ = struct.unpack("5Q2f3Q", parameters[:72])
         if tickets:
-            self.tickets.append(ctypes.string_at(tickets, 4 * self.needs.tickets))
+            self.tickets.append(ctypes.string_at(tickets, self.ticket_bytes))
         self.start(self.planned[function - 1], Pointers(a, b, d, c, bias), Scalars(alpha, beta))

@@ -24,7 +24,13 @@ def test_ratios_are_those_of_the_times_as_printed():
         comparison(kinds.HOST, "64", 1.0, 3.0),
         comparison(kinds.WALL, "128", 10.0, 20.0),
         comparison(
-            kinds.EAGER, "M", 1999.0, 3999.0, loss_difference=2e-7, peak_mib=PerCall(ours=1000.0, baseline=1001.0)
+            kinds.EAGER,
+            "M",
+            1999.0,
+            3999.0,
+            loss_difference=2e-7,
+            peak_mib=PerCall(ours=1000.0, baseline=1001.0),
+            held_mib=PerCall(ours=1200.0, baseline=1100.0),
         ),
         comparison(kinds.NOTHING_GAINS, "M", 10_100.0, 10_000.0, control_us=(9_950.0, 10_204.0)),
         comparison(kinds.NOTHING_GAINS, "N", 10_100.0, 10_000.0),
@@ -33,7 +39,7 @@ def test_ratios_are_those_of_the_times_as_printed():
     sections = frameworks.sections(run)
     assert "| 64 | 5.0 | 2.0 | 2.50x | 3.0 | 1.0 | 3.00x |" in sections["cupy"]
     assert "| 128 | 20.0 | 10.0 | 2.00x |  |  |  |" in sections["cupy"]
-    assert "| M | 4.00 | 2.00 | 2.00x |  |  |  | 2e-07 | 1,001, 1,000 |" in sections["torch"]
+    assert "| M | 4.00 | 2.00 | 2.00x |  |  |  | 2e-07 | 1,001, 1,000 | 1,100, 1,200 |" in sections["torch"]
     assert "| M | 10.00 | 10.10 | 0.99x | 9.95, 10.20 |" in sections["torch"]
     assert "| N | 10.00 | 10.10 | 0.99x |  |" in sections["torch"]
     assert sections["machine"].startswith("Measured on an G with F 1 at revision abc.")

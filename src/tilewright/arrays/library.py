@@ -86,6 +86,15 @@ class Library(ABC):
         """How to make an array as `new` does, for the compiled launcher; None where that cannot be said so."""
         return None
 
+    def scratch(self, like: Operand, size: int) -> tuple[int, Any] | None:
+        """Memory on the GPU of `like` for work on the stream that is current there: its address, on a boundary of 256
+        bytes, and what owns it, which may end once the work is launched. None where the library has none to lend.
+
+        Raises:
+            MemoryError: the GPU's memory is full.
+        """
+        return None
+
     def written(self, array: Any) -> None:  # noqa: B027 - most libraries keep no account of it
         """Tell the library that a kernel has written a GPU array."""
 

@@ -58,6 +58,14 @@ class Torch(Library):
             return make, (shape, strides, kind), {}
         return torch.empty_strided, (shape, strides), {"dtype": kind, "device": like.array.device}
 
+    def scratch(self, like: Operand, size: int) -> tuple[int, Any] | None:
+        torch = sys.modules["torch"]
+        try:
+            memory = torch.empty(size, dtype=torch.uint8, device=like.array.device)
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(str(error)) from error
+        return memory.data_ptr(), memory
+
     def stream(self, array: Any) -> int:
         if not array.is_cuda:
             return LEGACY_STREAM

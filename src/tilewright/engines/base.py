@@ -130,9 +130,6 @@ class Engine(Protocol):
             MemoryError: the memory is full.
         """
 
-    def has_room(self, plan: Plan, stream: Any) -> bool:
-        """Whether there is memory now for what a plan needs besides its operands, on a stream."""
-
     def capturing(self, stream: Any) -> bool:
         """Whether launches on a stream are being captured into a graph."""
 

@@ -195,7 +195,11 @@ class CudaEngine:
         on = self.stream if stream is None else _as_stream(stream)
         with self._one_plan, self.current:
             needs = plan.needs
-            memory = self._workspaces.memory(int(on.handle), needs) if any(needs) else Memory()
+            own = Needs(tickets=needs.tickets) if pointers.scratch else needs
+            memory = self._workspaces.memory(int(on.handle), own) if any(own) else Memory()
+            if pointers.scratch:
+                copies = pointers.scratch + needs.relayout_begin
+                memory = memory._replace(workspace=pointers.scratch, relayout=copies)
             addresses = {
                 "A": pointers.a,
                 "B": pointers.b,
@@ -236,14 +240,9 @@ class CudaEngine:
         """Pinned buffers through which large arrays of the host are copied."""
         return Staging(self.device, self.current)
 
-    def workspace(self, stream: int, needs: Needs) -> Memory:
+    def workspace(self, stream: int, needs: tuple[int, int, int]) -> Memory:
         """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
-        return self._launchers_workspaces.memory(stream, needs)
-
-    def has_room(self, plan: Plan, stream: Any) -> bool:
-        """Whether the compiled launcher would get what a plan needs besides its operands, on a stream."""
-        on = self.stream if stream is None else _as_stream(stream)
-        return self._launchers_workspaces.has_room(int(on.handle), plan.needs)
+        return self._launchers_workspaces.memory(stream, Needs(*needs))
 
     def capturing(self, stream: Any) -> bool:
         """Whether launches on a stream are being captured into a graph."""

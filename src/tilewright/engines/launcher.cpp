@@ -4,7 +4,7 @@
 //         read     where each array lies, through DLPack's C exchange API: no Python but for PyTorch's flags, and for
 //                  CuPy's attributes
 //         find     the plan of arrays of these types, shapes, strides, device and alignment; none: MISS
-//         prepare  the result, the stream, the workspace of that stream
+//         prepare  the result, the stream, memory besides the operands: PyTorch's for this call, or else the stream's
 //         launch   each step: write addresses and scalars into its parameters, hand them to the driver
 //
 // Whatever it does not know, it answers with MISS before it has changed anything: the caller then goes the long way,
@@ -31,11 +31,22 @@ namespace {
 
 // ---- DLPack's C exchange API ----------------------------------------------------------------------------------------
 
+// An array that is released by its `release`.
+struct ManagedTensor {
+    uint32_t major;
+    uint32_t minor;
+    void* context;
+    void (*release)(ManagedTensor* self);
+    uint64_t flags;
+    DLTensor tensor;
+};
+
 struct ExchangeApi {
     uint32_t major;
     uint32_t minor;
     ExchangeApi* previous;  // the same of an older version, or null
-    void* allocate;
+    int (*allocate)(DLTensor* like, ManagedTensor** made, void* context,
+                    void (*fail)(void* context, const char* kind, const char* text));
     void* export_managed;
     void* import_managed;
     int (*read)(void* array, DLTensor* tensor);  // may be null
@@ -103,6 +114,32 @@ struct Library {
     Ref casts;        // called for whether autocast is on for GPUs
 
     bool is_torch() const { return bool(increment_version); }
+
+    // Whether it has memory for one call: in the order of its current stream, so that it may be given back while launches that
+    // use it run.
+    bool lends() const { return is_torch() && api->allocate != nullptr; }
+};
+
+// Memory that a library lends for a call; given back at the end.
+class Lent {
+public:
+    Lent() = default;
+    Lent(const Lent&) = delete;
+    ~Lent() {
+        if (made != nullptr) made->release(made);
+    }
+
+    // False where the library has none.
+    bool take(const Library& library, DLDevice device, int64_t bytes) {
+        DLTensor like = {nullptr, device, 1, BYTES_CODE, 8, 1, &bytes, nullptr, 0};
+        return library.api->allocate(&like, &made, nullptr, [](void*, const char*, const char*) {}) == 0;
+    }
+
+    uint64_t begin() const { return reinterpret_cast<uint64_t>(made->tensor.data) + made->tensor.byte_offset; }
+
+private:
+    static constexpr uint8_t BYTES_CODE = 1;  // DLPack's unsigned integers
+    ManagedTensor* made = nullptr;
 };
 
 const ExchangeApi* supported(PyObject* capsule) {
@@ -304,8 +341,7 @@ struct Plan {
     std::vector<std::unique_ptr<Step>> steps;
     void* context = nullptr;
     Memory needed;
-    Ref needs;   // the same as Python's Needs
-    Ref memory;  // called for memory: memory(stream, needs)
+    Ref memory;  // called for a stream's memory: memory(stream, needs)
     Ref make, make_arguments, make_keywords;  // called for a new result
     bool swapped = false;                     // whether the plan's A is the call's b
     uint64_t kept = 0;                        // address of a copy that outlives the calls
@@ -402,7 +438,6 @@ public:
             plan->make_keywords = Ref::to(make_keywords);
         }
         plan->context = reinterpret_cast<void*>(context);
-        plan->needs = Ref::to(needs);
         plan->memory = Ref::to(memory);
         plan->swapped = swapped != 0;
         plan->kept = kept;
@@ -429,7 +464,6 @@ public:
         Py_VISIT(options_.get());
         for (const auto& entry : plans_) {
             const Plan& plan = *entry.second;
-            Py_VISIT(plan.needs.get());
             Py_VISIT(plan.memory.get());
             Py_VISIT(plan.make.get());
             Py_VISIT(plan.make_arguments.get());
@@ -484,7 +518,10 @@ private:
         if (plan->steps.empty()) return LAUNCHED;
         void* stream = nullptr;
         if (arrays.library->api->current_stream(device_type, arrays.tensors[A].device.id, &stream) != 0) return MISSED;
-        if (!plan->needed.is_empty() && !find_memory(*plan, stream, values)) return FAILED;
+        Lent lent;
+        if (!plan->needed.is_empty()) {
+            if (const int status = find_memory(arrays, *plan, stream, lent, values); status != LAUNCHED) return status;
+        }
         for (const auto& step : plan->steps) {
             int status = step->fill(driver, values);
             if (status == 0) status = step->launch(driver, stream);
@@ -609,7 +646,8 @@ private:
         }
     }
 
-    bool find_memory(const Plan& plan, void* stream, Values& values) {
+    // Says as LaunchApi what came of it: where there is no room, the caller may know a plan that needs less.
+    int find_memory(const Arrays& arrays, const Plan& plan, void* stream, Lent& lent, Values& values) {
         int capture = NOT_CAPTURING;
         uint64_t id;
         void* graph;
@@ -617,31 +655,53 @@ private:
         const void* edges;
         size_t nodes_count;
         const int status = driver.capture_info(stream, &capture, &id, &graph, &nodes, &edges, &nodes_count);
-        if (status != 0) return fail(driver, status);
+        if (status != 0) return failed(status);
+        Memory own = plan.needed;
+        if (capture == NOT_CAPTURING && arrays.library->lends()) {
+            // Not in a capture, of which the library may know nothing: what a graph uses must not be lent again.
+            own.workspace_bytes = own.relayout_bytes = 0;
+            Memory lends = plan.needed;
+            lends.ticket_count = 0;
+            if (const Scratch scratch(lends); scratch.size != 0) {
+                if (!lent.take(*arrays.library, arrays.tensors[A].device, int64_t(scratch.size))) return MISSED;
+                set_memory(lends, {lent.begin(), 0, lent.begin() + scratch.relayout}, values);
+            }
+        }
+        return own.is_empty() ? LAUNCHED : find_own_memory(plan, stream, capture != NOT_CAPTURING, own, values);
+    }
+
+    // A kernel that asks for nothing is passed null, whatever there is.
+    static void set_memory(const Memory& needed, const Memory& found, Values& values) {
+        if (needed.workspace_bytes != 0) values.addresses[FROM_WORKSPACE] = found.workspace;
+        if (needed.ticket_count != 0) values.addresses[FROM_TICKETS] = found.tickets;
+        if (needed.relayout_bytes != 0) values.addresses[FROM_RELAYOUT] = found.relayout;
+    }
+
+    // Memory of a stream's own, or of a capture's.
+    int find_own_memory(const Plan& plan, void* stream, bool capturing, const Memory& needed, Values& values) {
         const uint64_t handle = reinterpret_cast<uint64_t>(stream);
         const uint64_t thread = handle == PER_THREAD_STREAM ? PyThread_get_thread_ident() : 0;
         const std::array<uint64_t, 3> owner = {reinterpret_cast<uint64_t>(plan.context), handle, thread};
         Memory memory;
         const auto known = memories_.find(owner);
-        if (capture == NOT_CAPTURING && known != memories_.end() && known->second.covers(plan.needed)) {
+        if (!capturing && known != memories_.end() && known->second.covers(needed)) {
             memory = known->second;
         } else {
-            if (!ask_for_memory(plan, handle, memory)) return false;
-            if (capture == NOT_CAPTURING) memories_[owner] = memory;
+            if (const int status = ask_for_memory(plan, handle, needed, memory); status != LAUNCHED) return status;
+            if (!capturing) memories_[owner] = memory;
         }
-        // A kernel that asks for nothing is passed null, whatever the stream has.
-        if (plan.needed.workspace_bytes != 0) values.addresses[FROM_WORKSPACE] = memory.workspace;
-        if (plan.needed.ticket_count != 0) values.addresses[FROM_TICKETS] = memory.tickets;
-        if (plan.needed.relayout_bytes != 0) values.addresses[FROM_RELAYOUT] = memory.relayout;
-        return true;
+        set_memory(needed, memory, values);
+        return LAUNCHED;
     }
 
-    static bool ask_for_memory(const Plan& plan, uint64_t stream, Memory& memory) {
-        const Ref answer(PyObject_CallFunction(plan.memory.get(), "KO", stream, plan.needs.get()));
-        if (!answer) return false;
-        if (!PyTuple_Check(answer.get())) return PyErr_SetString(PyExc_TypeError, "memory must be a tuple"), false;
-        return PyArg_ParseTuple(answer.get(), "KnKnKn;Memory", &memory.workspace, &memory.workspace_bytes,
-                                &memory.tickets, &memory.ticket_count, &memory.relayout, &memory.relayout_bytes);
+    static int ask_for_memory(const Plan& plan, uint64_t stream, const Memory& needed, Memory& memory) {
+        const Ref answer(PyObject_CallFunction(plan.memory.get(), "K(nnn)", stream, needed.workspace_bytes,
+                                               needed.ticket_count, needed.relayout_bytes));
+        if (!answer) return PyErr_ExceptionMatches(PyExc_MemoryError) ? MISSED : FAILED;
+        if (!PyTuple_Check(answer.get())) return PyErr_SetString(PyExc_TypeError, "memory must be a tuple"), FAILED;
+        const bool read = PyArg_ParseTuple(answer.get(), "KnKnKn;Memory", &memory.workspace, &memory.workspace_bytes,
+                                           &memory.tickets, &memory.ticket_count, &memory.relayout, &memory.relayout_bytes);
+        return read ? LAUNCHED : FAILED;
     }
 
     // So that backward() refuses to use a tensor that was saved for it and has changed since.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from tilewright.engines import extension
-from tilewright.engines.plan import Memory, Needs, Step
+from tilewright.engines.plan import Memory, Step
 from tilewright.errors import CompileError, EngineUnavailableError
 
 DRIVER = "libcuda.so.1"
@@ -31,13 +31,17 @@ class Launcher(Protocol):
     ) -> Any:
         """Launch the plan of these arrays on the stream that is current in their library.
 
+        Memory that the launches need besides the operands and the tickets is the library's, given back at once, where
+        it is PyTorch's and the stream is not being captured; else it is the stream's, or the graph's.
+
         Returns:
-            `out`, or the new result; `MISS`, with nothing launched, where there is no plan for such arrays or anything
-            is not as usual (a tensor subclass, a gradient to record, an `out` that may overlap an operand).
+            `out`, or the new result; `MISS`, with nothing launched, where there is no plan for such arrays, no memory
+            for its launches, or anything is not as usual (a tensor subclass, a gradient to record, an `out` that may
+            overlap an operand).
 
         Raises:
             LaunchError: the driver refuses.
-            MemoryError, or what the library raises: there is no memory for the result or the workspace.
+            MemoryError, or what the library raises: there is no memory for the result.
         """
 
     def remember(
@@ -50,9 +54,9 @@ class Launcher(Protocol):
         options: Hashable | None,
         *,
         steps: tuple[Step, ...],
-        needs: Needs,
+        needs: tuple[int, int, int],
         context: int,
-        memory: Callable[[int, Needs], Memory],
+        memory: Callable[[int, tuple[int, int, int]], Memory],
         new: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None,
         scaled: bool,
         swapped: bool = False,
@@ -64,10 +68,11 @@ class Launcher(Protocol):
             a, b, c, out, bias: the arrays of the call that it was made for; None where there was none.
             options: what else it was made for; hashable. None stands for no options.
             steps: what to launch, in order; none where the result has no elements.
-            needs: memory that the steps need besides the operands.
+            needs: memory that the steps need besides the operands (`Needs`).
             context: the GPU's CUcontext, made current for each launch.
-            memory: gives that memory for a launch on a stream, called as memory(stream's handle, needs) while the
-                context is current. It is asked again for the stream only if that captures or needs grow.
+            memory: gives what of that memory no library lends, for a launch on a stream, called as
+                memory(stream's handle, needs) while the context is current. It is asked again for the stream only if
+                that captures or needs grow.
             new: makes a result, as new[0](*new[1], **new[2]) while the context is current; None where `out` is given.
             scaled: whether beta is not 0.
             swapped: whether the plan's A is b and its B is a.

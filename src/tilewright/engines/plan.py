@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from tilewright.engines.base import Executable
 
 
+_BOUNDARY = 256
+"""Bytes: what memory of a call begins with lies on a multiple of it."""
+
+
 class Slot(NamedTuple):
     """What is only known when a call comes, in a step's parameters."""
 
@@ -58,6 +62,16 @@ class Needs(NamedTuple):
     tickets: int = 0
     relayout_bytes: int = 0
 
+    @property
+    def relayout_begin(self) -> int:
+        """Where the copies begin in memory of one call alone, behind the workspace."""
+        return -(-self.workspace_bytes // _BOUNDARY) * _BOUNDARY
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Of that memory."""
+        return self.relayout_begin + self.relayout_bytes
+
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -90,6 +104,8 @@ class Pointers(NamedTuple):
     bias: int = 0
     kept: int = 0
     """Of the copy that the plan wants kept (`Plan.kept`)."""
+    scratch: int = 0
+    """Of `Needs.scratch_bytes` that are the call's alone until its launches have ended; 0: the engine has them."""
 
 
 class Memory(NamedTuple):

@@ -188,6 +188,19 @@ struct Memory {
     }
 };
 
+// Memory of one call alone: the workspace, then copies of operands, then tickets, each on a boundary.
+struct Scratch {
+    uint64_t relayout, tickets, size;
+
+    explicit Scratch(const Memory& needed)
+        : relayout(rounded(needed.workspace_bytes)),
+          tickets(relayout + rounded(needed.relayout_bytes)),
+          size(tickets + needed.ticket_count * sizeof(uint32_t)) {}
+
+    static uint64_t rounded(uint64_t bytes) { return (bytes + BOUNDARY - 1) / BOUNDARY * BOUNDARY; }
+    static constexpr uint64_t BOUNDARY = 256;
+};
+
 // ---- From Python's plan to ours: false with an error set --------------------------------------------------------------
 
 bool read_slot(PyObject* tuple, Step& step) {

@@ -1,4 +1,7 @@
-"""Memory on a GPU that launches need besides their operands: a stream's, whose launches take turns, or a graph's."""
+"""Memory on a GPU that launches need besides their operands: a stream's, whose launches take turns, or a graph's.
+
+Sums and copies lie there only where a call brings no memory for them (`Pointers.scratch`).
+"""
 
 import ctypes
 import threading
@@ -11,7 +14,6 @@ from cuda.bindings.driver import (
     CUuserObject_flags,
     CUuserObjectRetain_flags,
     cuGraphRetainUserObject,
-    cuMemGetInfo,
     cuMemsetD32Async,
     cuStreamGetCaptureInfo,
     cuUserObjectCreate,
@@ -68,15 +70,6 @@ class Workspaces:
             owner = _owner(stream)
             parts = self._of_streams[owner] = self._grown(self._of_streams.get(owner, _Parts()), needs)
             return parts.memory
-
-    def has_room(self, stream: int, needs: Needs) -> bool:
-        """Whether a launch on a stream, by its handle, would get its memory now: as far as the GPU's is free."""
-        with self._lock, self._current:
-            if self._of_streams.get(_owner(stream), _Parts()).cover(needs):
-                return True
-            result, free, _ = cuMemGetInfo()
-            check((result,))
-            return bool(needs.workspace_bytes + needs.relayout_bytes <= free)
 
     def _of_graph(self, graph: Any, capture: tuple[int, int], needs: Needs) -> "_Parts":
         """Memory of a stream's in a capture; the graph keeps what the stream had in it before."""

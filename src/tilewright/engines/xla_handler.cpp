@@ -23,23 +23,10 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-constexpr uint64_t SCRATCH_BOUNDARY = 256;
 constexpr uint64_t VECTOR_BYTES = 16;
 
 Driver driver;
 int (*set_words)(uint64_t address, unsigned word, size_t count, void* stream);
-
-// Scratch memory of a call: the workspace, then copies of operands, then tickets, each on a boundary.
-struct Scratch {
-    uint64_t relayout, tickets, size;
-
-    explicit Scratch(const Memory& needed)
-        : relayout(rounded(needed.workspace_bytes)),
-          tickets(relayout + rounded(needed.relayout_bytes)),
-          size(tickets + needed.ticket_count * sizeof(uint32_t)) {}
-
-    static uint64_t rounded(uint64_t bytes) { return (bytes + SCRATCH_BOUNDARY - 1) / SCRATCH_BOUNDARY * SCRATCH_BOUNDARY; }
-};
 
 struct Plan {
     std::vector<std::unique_ptr<Step>> steps;

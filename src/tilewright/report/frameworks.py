@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tilewright.bench.frameworks import comparisons as kinds
 from tilewright.bench.frameworks.comparisons import Comparison, Comparisons
+from tilewright.bench.records import PerCall
 from tilewright.errors import TilewrightError
 from tilewright.report.markdown import table
 from tilewright.report.performance import fill
@@ -44,7 +45,11 @@ def sections(run: Comparisons) -> dict[str, str]:
                     "ms",
                     {"step": kinds.EAGER, "step, compiled": kinds.COMPILED},
                     "model",
-                    {"losses differ by": _losses, "peak memory, MiB: alone, tilewright": _memory},
+                    {
+                        "losses differ by": _losses,
+                        "peak memory, MiB: alone, tilewright": lambda one: _memory(one.peak_mib),
+                        "held, MiB: alone, tilewright": lambda one: _memory(one.held_mib),
+                    },
                 ),
                 _table(
                     found,
@@ -109,8 +114,8 @@ def _control(one: Comparison) -> str:
     return "" if one.control_us is None else ", ".join(f"{us / _MS:,.2f}" for us in one.control_us)
 
 
-def _memory(one: Comparison) -> str:
-    return "" if one.peak_mib is None else f"{one.peak_mib.baseline:,.0f}, {one.peak_mib.ours:,.0f}"
+def _memory(mib: PerCall | None) -> str:
+    return "" if mib is None else f"{mib.baseline:,.0f}, {mib.ours:,.0f}"
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ class Comparison(Facts):
     loss_difference: float | None = None
     """Of a training: the largest difference of two losses at a step, over the loss."""
     peak_mib: PerCall | None = None
-    """Of a training: the most memory of the GPU that it took, in MiB; each side in a process of its own."""
+    """Of a training: the most that PyTorch's allocator gave out, in MiB; each side in a process of its own."""
+    held_mib: PerCall | None = None
+    """Of a training: memory that the GPU lacked afterwards, whoever held it, in MiB; of the same processes."""
     control_us: tuple[float, float] | None = None
     """Of what was timed in blocks: microseconds of the fastest and of the slowest by the framework alone. A time of
     ours between them shows no difference."""

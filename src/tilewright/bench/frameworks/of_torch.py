@@ -34,7 +34,7 @@ NAME = f"PyTorch {torch.__version__}"
 HOST_BOUND_SAMPLES = 31
 """Turns where the host is the busier: its times vary by several percent from one to the next."""
 
-_PEAK_STEPS = 3
+_MEMORY_STEPS = 3
 """Of a training whose memory is measured. The optimizer makes its state in the first; the others have it throughout."""
 
 
@@ -49,7 +49,9 @@ class Scale(NamedTuple):
 
     device: str = "cuda"
     used_bytes: Callable[[], int] = _gpu_bytes
-    """Memory of the device that is in use: a function that another process can import."""
+    """Memory of the device that is in use, ..."""
+    peak_bytes: Callable[[], int] = torch.cuda.max_memory_allocated
+    """... and the most that PyTorch's allocator had given out: functions that another process can import."""
     calls: tuple[int, ...] = (64, 256, 1024)
     """Sizes of the squares that are compiled."""
     tokens: tuple[int, ...] = (1024, 2048, 4096, 8192)
@@ -138,13 +140,15 @@ def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> 
         ours = _losses(scale, step)
     difference = max(abs(one - other) / abs(other) for one, other in zip(ours, stock, strict=True))
     check_difference(f"losses of {name}", difference, 1e-4)
+    peaks, held = (None, None) if compiled else _memories(scale, name)
     yield Comparison(
         framework=NAME,
         kind=COMPILED if compiled else EAGER,
         what=name,
         us=_routed_and_alone(stopwatch, step),
         loss_difference=difference,
-        peak_mib=None if compiled else PerCall.of(_peak_in_a_process(scale, name, routed) for routed in (True, False)),
+        peak_mib=peaks,
+        held_mib=held,
     )
     step = _step(scale, name, compiled, scale.sizes._replace(batch=1, length=scale.short))
     step()  # compiles
@@ -160,25 +164,33 @@ def _losses(scale: Scale, step: Callable[[], Any]) -> list[float]:
     return [float(step()) for _ in range(scale.steps)]
 
 
-def _peak_in_a_process(scale: Scale, name: str, routed: bool) -> float:
-    """`_peak_mib` in a new process: nothing that ran before holds memory or has loaded code."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(_peak_mib, scale, name, routed).result()
+class Memory(NamedTuple):
+    """Memory of a GPU that a model and its training steps take, in MiB."""
+
+    peak: float
+    """The most that PyTorch's allocator had given out: of tensors, and to tilewright for the length of a call."""
+    held: float
+    """What the GPU lacks afterwards, whoever holds it: PyTorch keeps what it has allocated. The CUDA context, which
+    every process has, is not part of it."""
 
 
-def _peak_mib(scale: Scale, name: str, routed: bool) -> float:
-    """The most memory of the device that a model and its training steps take, in MiB.
+def _memories(scale: Scale, name: str) -> tuple[PerCall, PerCall]:
+    """Peaks and what was held, of processes of their own: nothing that ran before holds memory or has loaded code."""
+    found = []
+    for routed in (True, False):
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            found.append(process.submit(_memory, scale, name, routed).result())
+    return PerCall.of(one.peak for one in found), PerCall.of(one.held for one in found)
 
-    It is what the device lacks afterwards: PyTorch keeps what it has allocated, and so does tilewright, whose memory
-    PyTorch does not count. The CUDA context, which every process has, is not part of it. Nobody else may
-    allocate meanwhile.
-    """
+
+def _memory(scale: Scale, name: str, routed: bool) -> Memory:
+    """Of this process, which has used the GPU for nothing else; nobody else may allocate meanwhile."""
     before = scale.used_bytes()  # makes the context
     with exact(torch), tilewright.torch.enable() if routed else nullcontext():
         step = _step(scale, name, False, scale.sizes)
-        for _ in range(_PEAK_STEPS):
+        for _ in range(_MEMORY_STEPS):
             float(step())
-        return (scale.used_bytes() - before) / 2**20
+        return Memory(scale.peak_bytes() / 2**20, (scale.used_bytes() - before) / 2**20)
 
 
 def _routed_and_alone(stopwatch: Stopwatch, step: Callable[[], Any], samples: int = WALL_SAMPLES) -> PerCall:

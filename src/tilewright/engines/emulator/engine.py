@@ -207,10 +207,6 @@ class EmulatorEngine:
         self.launch(kept.step, Pointers(pointer, pointer, 0, kept=memory.ctypes.data))
         return Matrix(memory.ctypes.data, 1, kept.bytes, kept.bytes, "uint8", owner=memory)
 
-    def has_room(self, plan: Plan, stream: Any) -> bool:
-        """Always: the host's memory is large."""
-        return True
-
     def capturing(self, stream: Any) -> bool:
         """Never: a launch has ended when it returns."""
         return False
