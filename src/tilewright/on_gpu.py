@@ -15,6 +15,10 @@ from tilewright.shapes import Formulation
 if TYPE_CHECKING:
     from tilewright.engines.cuda import CudaEngine
 
+_LENT_BYTES = 2**24
+"""From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
+lending takes the host a microsecond or two."""
+
 fast: Launcher | None = None
 """Calls with plans that it knows go no further than this."""
 
@@ -64,6 +68,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             scaled=call.scalars.beta != 0,
             swapped=bound.form.swapped,
             kept=kept,
+            lent=bound.plan.needs.scratch_bytes >= _LENT_BYTES,
         )
     except TypeError:  # options that are no key
         return None
@@ -100,7 +105,8 @@ def _multiply(call: Call, bound: Bound) -> Any:
     first, second = (b, a) if form.swapped else (a, b)
     needed = bound.plan.needs.scratch_bytes
     # In a capture, of which the library may know nothing, what a graph uses must not be lent again.
-    lent = library.scratch(call.a, needed) if needed and not bound.engine.capturing(call.stream) else None
+    lends = needed >= _LENT_BYTES and not bound.engine.capturing(call.stream)
+    lent = library.scratch(call.a, needed) if lends else None
     pointers = Pointers(
         first.pointer,
         second.pointer,

@@ -127,7 +127,7 @@ STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, False, bytes(24), (0,), SLOTS)
 def launched(call, driver):
     """Launches a product that needs memory; returns the addresses that it was given, and notes what was asked for."""
 
-    def launch(needs):
+    def launch(needs, lent=True):
         def memory(stream, needs):
             launch.asked.append(needs)
             return Memory(0x1000, 1 << 20, 0x2000, 1 << 10, 0x3000, 1 << 20)
@@ -135,6 +135,7 @@ def launched(call, driver):
         driver.takes(STEP)
         a, b = torch.zeros(4, 3), torch.zeros(3, 5)
         plan = {"context": CONTEXT, "memory": memory, "new": (torch.empty, (4, 5), {}), "scaled": False}
+        plan["lent"] = lent
         assert call.launcher.remember(a, b, None, None, None, None, steps=(STEP,), needs=needs, **plan)
         before = driver.launch_count
         if call.misses(a, b):
@@ -156,6 +157,7 @@ def test_sums_and_copies_lie_in_memory_of_pytorch(launched):
     assert relayout not in (0, 0x3000)
     assert launched(Needs(0, 2, 0)) == (0, 0x2000, 0)
     assert len(launched.asked) == 1
+    assert launched(Needs(1000, 3, 50), lent=False) == (0x1000, 0x2000, 0x3000)
 
 
 def test_memory_of_pytorch_is_given_back(launched):

@@ -344,6 +344,7 @@ struct Plan {
     Ref memory;  // called for a stream's memory: memory(stream, needs)
     Ref make, make_arguments, make_keywords;  // called for a new result
     bool swapped = false;                     // whether the plan's A is the call's b
+    bool lent = false;                        // whether a library is asked for memory in each call, but for tickets
     uint64_t kept = 0;                        // address of a copy that outlives the calls
 };
 
@@ -406,16 +407,16 @@ public:
     PyObject* remember(PyObject* positional, PyObject* named) {
         static const char* names[] = {"a",      "b",       "c",      "out", "bias",   "options", "steps",
                                       "needs", "context", "memory", "new", "scaled", "swapped", "kept",
-                                      nullptr};
+                                      "lent", nullptr};
         PyObject* objects[ARGUMENTS];
         PyObject *options, *steps, *needs, *memory, *result;
         unsigned long long context, kept = 0;
-        int scaled, swapped = 0;
+        int scaled, swapped = 0, lent = 0;
         auto plan = std::make_shared<Plan>();
-        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pK", const_cast<char**>(names),
+        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pKp", const_cast<char**>(names),
                                          &objects[A], &objects[B], &objects[C], &objects[OUT], &objects[BIAS], &options,
                                          &PyTuple_Type, &steps, &PyTuple_Type, &needs, &context, &memory, &result,
-                                         &scaled, &swapped, &kept)) {
+                                         &scaled, &swapped, &kept, &lent)) {
             return nullptr;
         }
         Memory& needed = plan->needed;
@@ -441,6 +442,7 @@ public:
         plan->memory = Ref::to(memory);
         plan->swapped = swapped != 0;
         plan->kept = kept;
+        plan->lent = lent != 0;
         if (plans_.size() >= MOST_PLANS) forget();
         Arrays arrays;
         if (!read(objects, arrays) || !intern(options) || !make_key(arrays, options, scaled != 0, plan->key)) {
@@ -657,7 +659,7 @@ private:
         const int status = driver.capture_info(stream, &capture, &id, &graph, &nodes, &edges, &nodes_count);
         if (status != 0) return failed(status);
         Memory own = plan.needed;
-        if (capture == NOT_CAPTURING && arrays.library->lends()) {
+        if (plan.lent && capture == NOT_CAPTURING && arrays.library->lends()) {
             // Not in a capture, of which the library may know nothing: what a graph uses must not be lent again.
             own.workspace_bytes = own.relayout_bytes = 0;
             Memory lends = plan.needed;

@@ -31,9 +31,6 @@ class Launcher(Protocol):
     ) -> Any:
         """Launch the plan of these arrays on the stream that is current in their library.
 
-        Memory that the launches need besides the operands and the tickets is the library's, given back at once, where
-        it is PyTorch's and the stream is not being captured; else it is the stream's, or the graph's.
-
         Returns:
             `out`, or the new result; `MISS`, with nothing launched, where there is no plan for such arrays, no memory
             for its launches, or anything is not as usual (a tensor subclass, a gradient to record, an `out` that may
@@ -61,6 +58,7 @@ class Launcher(Protocol):
         scaled: bool,
         swapped: bool = False,
         kept: int = 0,
+        lent: bool = False,
     ) -> bool:
         """Keep a plan for calls with arrays like these: their types, shapes, strides, device, addresses modulo 16.
 
@@ -77,6 +75,8 @@ class Launcher(Protocol):
             scaled: whether beta is not 0.
             swapped: whether the plan's A is b and its B is a.
             kept: address of a copy that outlives the calls (`Plan.kept`), of an operand that the options stand for.
+            lent: whether that memory, but for tickets, is asked of the arrays' library in each call, and given back at
+                once: where the library is PyTorch and the stream is not being captured.
 
         Returns:
             whether the plan was kept; False where `call` would not find it, as for arrays of other libraries.
