@@ -254,11 +254,10 @@ def torch(monkeypatch):
         requires_grad = True
 
     versions = []
-    graph = SimpleNamespace(increment_version=versions.append)
     torch = SimpleNamespace(
         Tensor=Tensor,
         nn=SimpleNamespace(Parameter=Parameter),
-        autograd=SimpleNamespace(graph=graph),
+        _C=SimpleNamespace(_increment_version=versions.extend),
         grad_enabled=True,
         versions=versions,
     )

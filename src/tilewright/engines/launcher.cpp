@@ -108,7 +108,7 @@ struct Library {
     Ref type;
     const ExchangeApi* api = nullptr;
     Ref gradients_enabled;
-    Ref increment_version;
+    Ref increment_version;  // takes a tuple; what torch.autograd.graph.increment_version calls, at half its cost
     Ref forward_ad;   // the variables of torch.autograd.forward_ad
     Ref count_modes;  // called for the number of modes that see every operator
     Ref casts;        // called for whether autocast is on for GPUs
@@ -257,7 +257,7 @@ Library discover(PyTypeObject* type) {
         if (subject != tensor.get() && subject != parameter.get()) return library;
         const Ref capsule = attribute(tensor.get(), {API_ATTRIBUTE});
         library.gradients_enabled = attribute(torch.get(), {"is_grad_enabled"});
-        library.increment_version = attribute(torch.get(), {"autograd", "graph", "increment_version"});
+        library.increment_version = attribute(torch.get(), {"_C", "_increment_version"});
         library.forward_ad = attribute(torch.get(), {"autograd", "forward_ad", "__dict__"});
         library.count_modes = attribute(torch.get(), {"_C", "_len_torch_dispatch_stack"});
         library.casts = attribute(torch.get(), {"is_autocast_enabled"});
@@ -708,7 +708,8 @@ private:
 
     // So that backward() refuses to use a tensor that was saved for it and has changed since.
     static bool count_version(const Arrays& arrays, PyObject* out) {
-        return bool(Ref(PyObject_CallOneArg(arrays.library->increment_version.get(), out)));
+        const Ref written(PyTuple_Pack(1, out));
+        return written && Ref(PyObject_CallOneArg(arrays.library->increment_version.get(), written.get()));
     }
 };
 
