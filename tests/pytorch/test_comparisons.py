@@ -40,6 +40,7 @@ SMALL = of_torch.Scale(
     short=8,
     steps=3,
     models=("MLP",),
+    in_bf16=("MLP",),
     left="LoRA",
     turns=3,
     untimed=1,
@@ -53,6 +54,7 @@ def quick(monkeypatch):
     """Few calls."""
     monkeypatch.setattr(end_to_end, "WALL_S", 1e-4)
     monkeypatch.setattr(end_to_end, "HOST_SAMPLES", 5)
+    monkeypatch.setattr(of_torch, "HOST_BOUND_SAMPLES", 3)
 
 
 @pytest.fixture
@@ -64,7 +66,9 @@ def on_the_host(monkeypatch):
 
 
 def test_everything_is_compared_with_pytorch_alone(quick, on_the_host):
+    before = len(asked)
     found = list(of_torch.comparisons(SMALL))
+    assert len(asked) == before, "memory is that of processes of their own"
     assert not any(routes.installed for routes in routing._routes.values())
     assert sum(row.calls for row in tilewright.torch.report() if row.where == "tilewright") > 50
     assert {(one.kind, one.what) for one in found} == {
@@ -72,6 +76,7 @@ def test_everything_is_compared_with_pytorch_alone(quick, on_the_host):
         (kinds.LAYER, "8 tokens"),
         (kinds.LAYER_BY_MATMUL, "8 tokens"),
         *((kind, "MLP") for kind in (kinds.EAGER, kinds.COMPILED, kinds.SHORT, kinds.SHORT_COMPILED)),
+        *((kind, "MLP") for kind in (kinds.BF16, kinds.BF16_COMPILED)),
         (kinds.NOTHING_GAINS, "LoRA in float64"),
     }
     assert all(one.us.ours > 0 and one.us.baseline > 0 for one in found)
@@ -81,16 +86,10 @@ def test_everything_is_compared_with_pytorch_alone(quick, on_the_host):
     eager, compiled = (next(one for one in found if one.kind == kind) for kind in (kinds.EAGER, kinds.COMPILED))
     assert eager.loss_difference < 1e-4 and compiled.loss_difference < 1e-4
     assert (eager.peak_mib.ours, eager.peak_mib.baseline) == (3, 3)
-    assert eager.held_mib.ours > 0 and eager.held_mib.baseline > 0
-    assert compiled.peak_mib is compiled.held_mib is None
-
-
-def test_a_training_s_memory_is_that_of_a_process_of_its_own():
     parameters = sum(one.nbytes for one in models.TASKS["MLP"](SMALL.sizes).model.parameters())
-    before = len(asked)
-    _, held = of_torch._memories(SMALL, "MLP")
-    assert len(asked) == before
-    assert held.baseline * 2**20 > 3 * parameters, "AdamW keeps two more of each"
+    assert eager.held_mib.baseline * 2**20 > 3 * parameters, "AdamW keeps two more of each"
+    assert eager.held_mib.ours > 0
+    assert compiled.peak_mib is compiled.held_mib is None
 
 
 @pytest.mark.parametrize("routed", [True, False])

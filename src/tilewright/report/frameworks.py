@@ -37,7 +37,8 @@ def sections(run: Comparisons) -> dict[str, str]:
         f"{run.environment['revision']}. Both sides of a row took turns in one run; times are medians, and float32 is "
         "not rounded to TF32.",
         "torch": "\n\n".join(
-            (
+            one
+            for one in (
                 _table(found, "microseconds", {"host time, compiled": kinds.COMPILED_CALL}, "size"),
                 _table(found, "ms", {"by enable()": kinds.LAYER, "by matmul": kinds.LAYER_BY_MATMUL}, "linear layer"),
                 _table(
@@ -54,6 +55,13 @@ def sections(run: Comparisons) -> dict[str, str]:
                 _table(
                     found,
                     "ms",
+                    {"step": kinds.BF16, "step, compiled": kinds.BF16_COMPILED},
+                    "model in bfloat16",
+                    {"losses differ by": _losses},
+                ),
+                _table(
+                    found,
+                    "ms",
                     {"step": kinds.SHORT, "step, compiled": kinds.SHORT_COMPILED},
                     "model, one short sequence",
                 ),
@@ -65,6 +73,7 @@ def sections(run: Comparisons) -> dict[str, str]:
                     {"alone: fastest, slowest block, ms": _control},
                 ),
             )
+            if one
         ),
         "jax": _table(found, "microseconds", {"one product": kinds.CALL, "in a program": kinds.PROGRAM}, "size"),
         "cupy": _table(found, "microseconds", {"back to back": kinds.WALL, "host time": kinds.HOST}, "size"),
@@ -78,7 +87,8 @@ def _table(
     head: str,
     more: dict[str, Callable[[Comparison], str]] | None = None,
 ) -> str:
-    """A row for each thing that was timed: times by the framework alone and with tilewright, and their ratio.
+    """A row for each thing that was timed: times by the framework alone and with tilewright, and their ratio; nothing
+    where nothing was.
 
     Args:
         found: all comparisons.
@@ -90,6 +100,8 @@ def _table(
     by_kind = {kind: {one.what: one for one in found if one.kind == kind} for kind in columns.values()}
     first, more = next(iter(by_kind.values())), more or {}
     heads = [head, *(f"{name}: {part}" for name in columns for part in (f"alone, {unit}", "tilewright", "as fast"))]
+    if not first:
+        return ""
     rows = []
     for what, one in first.items():
         cells = [cell for of_kind in by_kind.values() for cell in _cells(of_kind.get(what), unit)]

@@ -11,8 +11,11 @@ import torch
 from torch.nn import functional
 
 import tilewright.torch
+from tilewright.arrays.torch import numpy_name
 from tilewright.bench.end_to_end import WALL_SAMPLES, Context, Stopwatch, exact
 from tilewright.bench.frameworks.comparisons import (
+    BF16,
+    BF16_COMPILED,
     COMPILED,
     COMPILED_CALL,
     EAGER,
@@ -65,6 +68,8 @@ class Scale(NamedTuple):
     """Of a training whose losses are compared."""
     models: tuple[str, ...] = tuple(TASKS)
     """Names of what is trained."""
+    in_bf16: tuple[str, ...] = ("GPT-2", "Llama")
+    """What is trained in bfloat16 too."""
     left: str = "GPT-2"
     """What is trained in float64, which is left to PyTorch: ..."""
     turns: int = 9
@@ -94,6 +99,9 @@ def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
         for name in scale.models:
             for compiled in (False, True):
                 yield from _training(scale, stopwatch, name, compiled)
+        for name in scale.in_bf16:
+            for compiled in (False, True):
+                yield _training_in_bf16(scale, stopwatch, name, compiled)
         yield _nothing_gains(scale, stopwatch)
 
 
@@ -133,13 +141,7 @@ def _layer(scale: Scale, stopwatch: Stopwatch, tokens: int) -> Iterator[Comparis
 
 
 def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Iterator[Comparison]:
-    torch._dynamo.reset()
-    stock = _losses(scale, _step(scale, name, compiled, scale.sizes))
-    step = _step(scale, name, compiled, scale.sizes)
-    with tilewright.torch.enable():
-        ours = _losses(scale, step)
-    difference = max(abs(one - other) / abs(other) for one, other in zip(ours, stock, strict=True))
-    check_difference(f"losses of {name}", difference, 1e-4)
+    step, difference = _checked_step(scale, name, compiled, torch.float32, 1e-4)
     peaks, held = (None, None) if compiled else _memories(scale, name)
     yield Comparison(
         framework=NAME,
@@ -158,6 +160,31 @@ def _training(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> 
         what=name,
         us=_routed_and_alone(stopwatch, step, HOST_BOUND_SAMPLES),
     )
+
+
+def _training_in_bf16(scale: Scale, stopwatch: Stopwatch, name: str, compiled: bool) -> Comparison:
+    step, difference = _checked_step(scale, name, compiled, torch.bfloat16, 3e-2)
+    return Comparison(
+        framework=NAME,
+        kind=BF16_COMPILED if compiled else BF16,
+        what=name,
+        us=_routed_and_alone(stopwatch, step),
+        loss_difference=difference,
+    )
+
+
+def _checked_step(
+    scale: Scale, name: str, compiled: bool, dtype: torch.dtype, allowed: float
+) -> tuple[Callable[[], Any], float]:
+    """A training step, and by how much its losses differ from PyTorch's alone."""
+    torch._dynamo.reset()
+    stock = _losses(scale, _step(scale, name, compiled, scale.sizes, dtype))
+    step = _step(scale, name, compiled, scale.sizes, dtype)
+    with tilewright.torch.enable():
+        ours = _losses(scale, step)
+    difference = max(abs(one - other) / abs(other) for one, other in zip(ours, stock, strict=True))
+    check_difference(f"losses of {name} in {numpy_name(dtype)}", difference, allowed)
+    return step, difference
 
 
 def _losses(scale: Scale, step: Callable[[], Any]) -> list[float]:
