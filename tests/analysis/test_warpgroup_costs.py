@@ -12,7 +12,7 @@ from tilewright.analysis.cost import CostModel, Sizes, predict
 from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models import warpgroups
 from tilewright.engines import nvrtc
-from tilewright.gpus import find_gpu
+from tilewright.gpus import clusters, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant
@@ -197,7 +197,7 @@ def test_blocks_that_divide_k_take_less_where_there_are_few_tiles():
 
 def test_clusters_leave_multiprocessors_idle():
     """31 clusters of 4 blocks fit at a time, and 15 of 8; of tiles along n, one more takes a wave more."""
-    assert [warpgroups.clusters(132, blocks) for blocks in (1, 2, 4, 8)] == [132, 66, 31, 15]
+    assert [clusters(132, blocks) for blocks in (1, 2, 4, 8)] == [132, 66, 31, 15]
     for splits, most in ((2, 66), (4, 31), (8, 15)):
         one, two = (cost(f"128x{128 * tiles}x2048", BN=128, SPLITS=splits) for tiles in (most, most + 1))
         assert two.blocks_us > 1.8 * one.blocks_us
