@@ -10,7 +10,6 @@ import pytest
 
 from tilewright.analysis.cost import CostModel, Sizes, predict
 from tilewright.analysis.footprint import footprint
-from tilewright.analysis.models import warpgroups
 from tilewright.engines import nvrtc
 from tilewright.gpus import clusters, find_gpu
 from tilewright.kernels import find

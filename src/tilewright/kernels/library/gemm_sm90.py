@@ -23,8 +23,8 @@ _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
 def _boxes(config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a tile, or lines of 64 rows of A or columns of B across 64 k; of these a part,
-    where blocks load for each other.
+    """What one load moves: lines along k of a tile, or lines of 64 rows of A or columns of B across 64 k. Where blocks load
+    for each other, a part of these lines.
     """
     line, swizzle = warpgroups.LINE_BYTES // item_bytes, warpgroups.LINE_BYTES
     a = TensorBox((config.BM if layout[0] == "N" else line) // config.CLUSTER_N, line, swizzle)
@@ -169,7 +169,7 @@ def of_type(
                 "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, the most of a cluster",
             ),
             Constraint(
-                lambda c: c.SPLITS == 1 or c.BM == warpgroups.ROWS * _together(c),
+                lambda c: c.SPLITS == 1 or warpgroups.ROWS * _together(c) == c.BM,
                 "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are exchanged",
             ),
             Constraint(
