@@ -23,8 +23,9 @@ _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
 def _boxes(config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a tile, or lines of 64 rows of A or columns of B across 64 k. Where blocks load
-    for each other, a part of these lines.
+    """What one load moves: lines along k of a tile, or lines of 64 rows of A or columns of B across 64 k.
+
+    Where blocks load for each other, it is a part of these lines.
     """
     line, swizzle = warpgroups.LINE_BYTES // item_bytes, warpgroups.LINE_BYTES
     a = TensorBox((config.BM if layout[0] == "N" else line) // config.CLUSTER_N, line, swizzle)
