@@ -189,6 +189,13 @@ def test_clusters_save_the_l2_cache_a_part_of_b():
     assert of_b.predict(sizes).traffic_us < 0.8 * of_a.predict(sizes).traffic_us
 
 
+def test_blocks_side_by_side_load_as_much_of_a_as_blocks_below_each_other_of_b():
+    of_b, of_a = (cost("2048", BM=128, BN=128, **{name: 2}) for name in ("CLUSTER", "CLUSTER_N"))
+    assert of_a == of_b
+    pair, four = (cost("4104", BM=128, BN=128, STAGES=7, CLUSTER=2, CLUSTER_N=across) for across in (1, 2))
+    assert four.traffic_us < 0.8 * pair.traffic_us
+
+
 def test_blocks_that_divide_k_take_less_where_there_are_few_tiles():
     assert cost("256x256x16384", SPLITS=8).us < 0.4 * cost("256x256x16384").us
     assert cost("8192", SPLITS=4, BN=128).us > cost("8192", BN=128).us
