@@ -16,6 +16,17 @@ STATIC_SHARED_LIMIT = 48 * 1024
 CLUSTER_LIMIT = 8
 """Blocks that a cluster may have, on every GPU that has clusters."""
 
+_CLUSTERED = (18, 18, 18, 16, 16, 16, 16, 14)
+"""Multiprocessors of each part of an H200 that a cluster has to fit into: 31 clusters of 4 blocks run at a time, and 15
+of 8. This is inferred from the times: one more than these takes a wave more."""
+
+
+def clusters(multiprocessors: int, blocks: int) -> int:
+    """Clusters of this many blocks that run at a time, one block a multiprocessor."""
+    if blocks <= 2:
+        return multiprocessors // blocks
+    return max(sum(part // blocks for part in _CLUSTERED) * multiprocessors // sum(_CLUSTERED), 1)
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -67,6 +67,11 @@ SAMPLED = [
     ("pingpong", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
     ("interleaved", {"BN": 64}, Problem(3 * 128 - 8, 200, 5 * 64)),
     ("gemm_sm90", {"BN": 64, "CLUSTER": 2}, Problem(384, 192, 5 * 64, Arithmetic("bfloat16", "bfloat16"))),
+    (
+        "gemm_sm90",
+        {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER_N": 2},
+        Problem(192, 384, 5 * 64, Arithmetic("bfloat16", "bfloat16")),
+    ),
     ("gemm_sm90", {"BN": 64, "SPLITS": 2}, Problem(260, 200, 8 * 64, Arithmetic("bfloat16", "bfloat16"))),
 ]
 

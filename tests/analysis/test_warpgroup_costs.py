@@ -10,9 +10,8 @@ import pytest
 
 from tilewright.analysis.cost import CostModel, Sizes, predict
 from tilewright.analysis.footprint import footprint
-from tilewright.analysis.models import warpgroups
 from tilewright.engines import nvrtc
-from tilewright.gpus import find_gpu
+from tilewright.gpus import clusters, find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config
 from tilewright.kernels.takes import Variant
@@ -190,6 +189,13 @@ def test_clusters_save_the_l2_cache_a_part_of_b():
     assert of_b.predict(sizes).traffic_us < 0.8 * of_a.predict(sizes).traffic_us
 
 
+def test_blocks_side_by_side_load_as_much_of_a_as_blocks_below_each_other_of_b():
+    of_b, of_a = (cost("2048", BM=128, BN=128, **{name: 2}) for name in ("CLUSTER", "CLUSTER_N"))
+    assert of_a == of_b
+    pair, four = (cost("4104", BM=128, BN=128, STAGES=7, CLUSTER=2, CLUSTER_N=across) for across in (1, 2))
+    assert four.traffic_us < 0.8 * pair.traffic_us
+
+
 def test_blocks_that_divide_k_take_less_where_there_are_few_tiles():
     assert cost("256x256x16384", SPLITS=8).us < 0.4 * cost("256x256x16384").us
     assert cost("8192", SPLITS=4, BN=128).us > cost("8192", BN=128).us
@@ -197,7 +203,7 @@ def test_blocks_that_divide_k_take_less_where_there_are_few_tiles():
 
 def test_clusters_leave_multiprocessors_idle():
     """31 clusters of 4 blocks fit at a time, and 15 of 8; of tiles along n, one more takes a wave more."""
-    assert [warpgroups.clusters(132, blocks) for blocks in (1, 2, 4, 8)] == [132, 66, 31, 15]
+    assert [clusters(132, blocks) for blocks in (1, 2, 4, 8)] == [132, 66, 31, 15]
     for splits, most in ((2, 66), (4, 31), (8, 15)):
         one, two = (cost(f"128x{128 * tiles}x2048", BN=128, SPLITS=splits) for tiles in (most, most + 1))
         assert two.blocks_us > 1.8 * one.blocks_us

@@ -65,7 +65,7 @@ def test_every_config_is_right(engine, kernel):
 
 
 # The default, consumers with tiles of their own, clusters, blocks that share the k of a tile, the most sums, few sums
-# and two stages, and tiles whose last block of 64 columns is read in part.
+# and two stages, tiles whose last block of 64 columns is read in part, and one and three consumers.
 FORMS = [
     {},
     {"BM": 64, "BN": 64, "PINGPONG": 1},
@@ -76,6 +76,9 @@ FORMS = [
     {"BM": 256, "BN": 64, "STAGES": 2, "BAND": 2},
     {"BN": 72, "BAND": 1},
     {"BN": 208},
+    {"BM": 192, "BN": 176, "CONSUMERS": 3, "CLUSTER_N": 2},
+    {"BM": 64, "BN": 64, "CONSUMERS": 1, "CLUSTER": 2, "CLUSTER_N": 2},
+    {"BM": 64, "BN": 64, "CONSUMERS": 1, "SPLITS": 2},
 ]
 TYPES = [("bfloat16", "bfloat16"), ("float16", "float16"), ("bfloat16", "float32"), ("float16", "bfloat16")]
 LIBRARY_SHAPES = [(1, 1, 1), (64, 64, 0), (256, 384, 192), (260, 200, 72), (1000, 777, 333), (4096, 1024, 512)]

@@ -27,6 +27,9 @@ CONFIGS = {
         {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2},
         {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1},
         {"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4},
+        {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2},
+        {"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 2, "CLUSTER_N": 2},
+        {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
     ],
     "split_k": [
         {"WORKERS": 1},

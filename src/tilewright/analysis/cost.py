@@ -19,7 +19,7 @@ from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models import warpgroups
 from tilewright.analysis.models.block import Footprint, join
 from tilewright.engines.base import CompileReport
-from tilewright.gpus import Gpu
+from tilewright.gpus import Gpu, clusters
 from tilewright.kernels.families import Copying, Streaming, Warpgroups, Warps
 from tilewright.kernels.library import schedule
 from tilewright.kernels.spec import Config, Kernel
@@ -174,15 +174,17 @@ class CostModel:
         self._splits = isinstance(family, Streaming)
         self._rooms: dict[tuple[bool, bool, str, int, tuple[int, int]], _Room] = {}
         l2_bytes_per_clock, dram_share = _L2_RATE * gpu.l2_bytes_per_clock, 1.0
-        self._rows, self._splits_k = 1, 1  # blocks of a cluster: rows of tiles, and those that divide a tile's k
+        # Blocks of a cluster: rows and columns of tiles, and those that divide a tile's k.
+        self._rows, self._cols, self._splits_k = 1, 1, 1
         if isinstance(family, Warpgroups):
             l2_bytes_per_clock, dram_share = warpgroups.PORT_BYTES * gpu.multiprocessors, warpgroups.DRAM_SHARE
             self._rows, self._splits_k = family.cluster(config), family.splits(config)
+            self._cols = family.across(config)
         # Rows of tiles that are computed column by column.
         self._band = self._rows * family.band(config) if isinstance(family, Warpgroups | Warps) else 1
         self._l2_bytes_per_us = l2_bytes_per_clock * gpu.clock_mhz
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
-        self._cluster = self._rows * self._splits_k
+        self._cluster = self._rows * self._cols * self._splits_k
         self._dram_bytes_per_us = dram_share * 1e3 * gpu.dram_gbs
         self._copied_bytes_per_us = self._dram_bytes_per_us if kernel.split else 1e3 * gpu.dram_gbs
         self._copying_us = _SPLITTING_US if kernel.splits else _RELAYOUT_US
@@ -219,7 +221,7 @@ class CostModel:
             if item == _NARROW_BYTES:
                 copied *= 2  # a thread moves one element or four at a time, so that narrow ones take as long
         if self._cluster > 1:
-            tiles = batch * -(-down // self._rows) * self._rows * across
+            tiles = batch * -(-down // self._rows) * self._rows * -(-across // self._cols) * self._cols
             steps = -(-steps // self._splits_k)
         whole, workers, _, _, parts = work = (
             self._divide(sizes, tiles, steps) if self._shares else (tiles, 0, 0, 0.0, 1.0)
@@ -266,7 +268,7 @@ class CostModel:
         problem, read = sizes.problem, self._kernel.layout_read(self._config, sizes.layout)
         variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, read, problem.epilogue)
         needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, sizes.starts)
-        used = warpgroups.clusters(self._multiprocessors, self._cluster) * self._cluster
+        used = clusters(self._multiprocessors, self._cluster) * self._cluster
         copies = read[0] != sizes.layout[0], read[1] != sizes.layout[1]
         found = _Room.of(needs, used, self._side_bytes(read, sizes.item_bytes, sizes.starts), copies)
         self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes, sizes.starts] = found

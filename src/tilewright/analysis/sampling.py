@@ -49,9 +49,11 @@ class Plan:
 
 
 def tile_of_cluster(kernel: Kernel, config: Config) -> Tile:
-    """What the blocks of a cluster compute together: tiles one below the other, or one, whose k they divide."""
+    """What the blocks of a cluster compute together: tiles next to each other, or one, whose k they divide."""
     tile, family = kernel.tile(config), kernel.cost
-    return tile._replace(m=tile.m * family.cluster(config)) if isinstance(family, Warpgroups) else tile
+    if not isinstance(family, Warpgroups):
+        return tile
+    return tile._replace(m=tile.m * family.cluster(config), n=tile.n * family.across(config))
 
 
 def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:

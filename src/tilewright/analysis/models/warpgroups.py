@@ -72,9 +72,6 @@ _EXCHANGED = 0.525
 _MISPLACED = 0.92
 """Of a line's time, what it takes longer where it begins within a sector of 32 bytes."""
 _SECTOR_BYTES = 32
-_CLUSTERED = (18, 18, 18, 16, 16, 16, 16, 14)
-"""Multiprocessors of each part of an H200 that a cluster has to fit into: 31 clusters of 4 blocks run at a time, and 15
-of 8. This is inferred from the times: one more than these takes a wave more."""
 DRAM_SHARE = 0.75
 """Of the peak rate of DRAM, what these kernels reach."""
 _SUSTAINED = 0.5
@@ -102,7 +99,7 @@ def footprint(
 ) -> Footprint:
     """What a block asks for, with room for these. starts: bytes at multiples of which lines of A and B start."""
     tile, item = kernel.tile(config), ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
-    cluster, splits = family.cluster(config), family.splits(config)
+    cluster, across, splits = family.cluster(config), family.across(config), family.splits(config)
     terms = kernel.terms
     products = terms * (terms + 1) // 2
     tensor = products * tile.m * tile.n * tile.k / (sm.tf32_products if item == 4 else sm.half_products)
@@ -110,19 +107,19 @@ def footprint(
     reads = instructions * _DEPTH_BYTES * (_ROWS + tile.n) / _BANKS_BYTES
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)
-    loaded = terms * (a.once + a.again + b.once + b.again / cluster) * tile.k * item / PORT_BYTES
+    loaded = terms * (a.once + a.again / across + b.once + b.again / cluster) * tile.k * item / PORT_BYTES
     busy = _WAITS * join(max(tensor, reads), loaded)
     if by_threads:
         loads = item * tile.k * (tile.m + tile.n) / VECTOR_BYTES / kernel.threads(config)
         alone = tensor + loads * _LOAD_LATENCY
     else:
-        alone = (_SHARED_LATENCY if cluster > 1 else _COPY_LATENCY) / max(family.stages(config) - 1, 1)
+        alone = (_SHARED_LATENCY if cluster * across > 1 else _COPY_LATENCY) / max(family.stages(config) - 1, 1)
     elements = tile.m * tile.n
     checked = _CHECKED if variant.edges else 1.0
     single = _single(family, config, tile, variant)
     store = _STORED * checked * elements + _STORED_RUN * (single + (elements - single) / family.run(config))
     start = 0.0 if kernel.overlaps else _START
-    if cluster * splits > 1:
+    if cluster * across * splits > 1:
         start += _CLUSTER_START
     if splits > 1:
         store = store / splits + elements * _EXCHANGED
@@ -179,16 +176,9 @@ def lines(
 def side_bytes(
     kernel: Kernel, family: Warpgroups, config: Config, layout: str, item: int, starts: tuple[int, int]
 ) -> int:
-    """What the L2 cache serves a block for one k: of B, its part of what the blocks of a cluster share."""
+    """What the L2 cache serves a block for one k: its part of what the blocks of a cluster share."""
     a, b = (sum(of) for of in lines(kernel, config, layout, item, starts))
-    return round(item * (a + b / family.cluster(config)))
-
-
-def clusters(multiprocessors: int, blocks: int) -> int:
-    """Clusters of this many blocks that run at a time, one block a multiprocessor."""
-    if blocks <= 2:
-        return multiprocessors // blocks
-    return max(sum(part // blocks for part in _CLUSTERED) * multiprocessors // sum(_CLUSTERED), 1)
+    return round(item * (a / family.across(config) + b / family.cluster(config)))
 
 
 def clock_share(tensor_share: float) -> float:

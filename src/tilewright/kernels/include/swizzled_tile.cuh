@@ -6,9 +6,9 @@
 //   loaded whole and read in part.
 #pragma once
 
-#include <cluster.cuh>  // in brackets: the emulator has one of its own
 #include <tensor_map.cuh>
 
+#include "cluster_grid.cuh"
 #include "matrix_descriptor.cuh"
 
 template <Major, int SIDE>
@@ -24,15 +24,17 @@ struct SwizzledTile<Major::along_k, SIDE> {
         load_tile(lines, map, k, side, matrix, full);
     }
 
-    // The same for all COUNT blocks of a cluster, each of which calls this and loads its part of the tile.
+    // The same for COUNT blocks of a cluster, each of which calls this and loads its part of the tile. None has nothing to load:
+    // else it could not hold back those that it shares tiles with, and they would count its steps wrongly.
     template <int COUNT>
-    __device__ __forceinline__ void load_shared(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
+    __device__ __forceinline__ void load_shared(Sharers<COUNT> by, const TensorMap* map, int side, int k, int matrix,
+                                                Barrier* full) {
         static_assert(SIDE % (8 * COUNT) == 0, "the pattern repeats after eight lines");
         if constexpr (COUNT == 1) {
             load(map, side, k, matrix, full);
         } else {
-            const int first = cluster_rank() * (SIDE / COUNT);
-            load_tile_to((1 << COUNT) - 1, lines + first * LINE_BYTES, map, k, side + first, matrix, full);
+            const int first = by.part * (SIDE / COUNT);
+            load_tile_to(by.blocks, lines + first * LINE_BYTES, map, k, side + first, matrix, full);
         }
     }
 
@@ -49,18 +51,22 @@ struct SwizzledTile<Major::across_k, SIDE> {
     unsigned char lines[BLOCKS * BLOCK_BYTES];
 
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
-#pragma unroll
+#pragma unroll 1  // the registers of a thread that loads are few
         for (int block = 0; block < BLOCKS; ++block) {
             load_tile(lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
         }
     }
     template <int COUNT>
-    __device__ __forceinline__ void load_shared(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
+    __device__ __forceinline__ void load_shared(Sharers<COUNT> by, const TensorMap* map, int side, int k, int matrix,
+                                                Barrier* full) {
         if constexpr (COUNT == 1) {
             load(map, side, k, matrix, full);
         } else {
-            for (int block = cluster_rank(); block < BLOCKS; block += COUNT) {
-                load_tile_to((1 << COUNT) - 1, lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
+            const int first = by.part * (LINE / COUNT);  // along k: every block has a part of every tile
+#pragma unroll 1
+            for (int block = 0; block < BLOCKS; ++block) {
+                unsigned char* const into = lines + block * BLOCK_BYTES + first * LINE_BYTES;
+                load_tile_to(by.blocks, into, map, side + block * LINE, k + first, matrix, full);
             }
         }
     }

@@ -12,10 +12,10 @@
 #include "split_factors.cuh"
 #include "warp_meeting.cuh"
 
-template <int ROWS, int COLS, int CONSUMERS>
+template <int ROWS, int COLS, int WARPGROUPS>
 class TermsOfBlock {
     static constexpr int PART = 64, PART_COLS = COLS <= 128 ? COLS : COLS / 2;  // that are computed in float32 at a time
-    using Splitter = FactorSplitter<FACTOR, 128 * (1 + CONSUMERS), false>;
+    using Splitter = FactorSplitter<FACTOR, 128 * (1 + WARPGROUPS), false>;
     using Wide = Float32Tile<PART, PART_COLS, 128>;
 
   public:
@@ -23,13 +23,13 @@ class TermsOfBlock {
 
     union Memory {
         typename Splitter::Shared splitter;
-        typename Wide::Shared wide[CONSUMERS];
+        typename Wide::Shared wide[WARPGROUPS];
     };
 
     // By one thread, before the block meets.
     __device__ __forceinline__ void init() {
-        barrier_init(&ended, 4 * CONSUMERS);
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&met[consumer], 4);
+        barrier_init(&ended, 4 * WARPGROUPS);
+        for (int consumer = 0; consumer < WARPGROUPS; ++consumer) barrier_init(&met[consumer], 4);
     }
 
     // By all threads: whether terms hold the factors, as far as is known of them. The block meets before it goes on.
@@ -39,7 +39,7 @@ class TermsOfBlock {
         if (depth > 0) found = Splitter::split(a, b, counters, depth, adds_c, memory.splitter, fence_async);
         if (threadIdx.x == 0) {
             least = found.least;
-            for (int consumer = 0; consumer < CONSUMERS; ++consumer) lost[consumer] = !found.hold;
+            for (int consumer = 0; consumer < WARPGROUPS; ++consumer) lost[consumer] = !found.hold;
         }
         return found.hold;
     }
@@ -77,7 +77,7 @@ class TermsOfBlock {
     }
 
   private:
-    Barrier ended, met[CONSUMERS];  // all consumers; the warps of one
-    unsigned lost[CONSUMERS];       // whether the consumer's tiles are to be computed in float32
+    Barrier ended, met[WARPGROUPS];  // all consumers; the warps of one
+    unsigned lost[WARPGROUPS];       // whether the consumer's tiles are to be computed in float32
     float least;                    // see TermCheck
 };

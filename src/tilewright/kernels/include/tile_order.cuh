@@ -10,11 +10,11 @@
 
 #include "operands.cuh"
 
-// ROWS x COLS: a tile. The BLOCKS blocks of a cluster compute tiles one below the other, counted as one: where the last of
-// them have no rows, they get a `row` past the end.
+// ROWS x COLS: a tile. The blocks of a cluster compute DOWN x ACROSS tiles next to each other, counted as one: where some of
+// them have no rows or no columns, they get a `row` or a `col` past the end. Ranks go down first.
 //
 //     for (TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x, gridDim.x); tile.next();) { ... }
-template <int ROWS, int COLS, int HIGH, int BLOCKS = 1>
+template <int ROWS, int COLS, int HIGH, int DOWN = 1, int ACROSS = 1>
 class TileOrder {
   public:
     int matrix;    // of the batch
@@ -22,8 +22,8 @@ class TileOrder {
 
     // Tile `first` and those `every` further on.
     __device__ __forceinline__ TileOrder(const Sizes& sizes, int first, int every)
-        : tiles_m((sizes.m - 1) / (ROWS * BLOCKS) + 1),
-          tiles_n((sizes.n - 1) / COLS + 1),
+        : tiles_m((sizes.m - 1) / (ROWS * DOWN) + 1),
+          tiles_n((sizes.n - 1) / (COLS * ACROSS) + 1),
           tiles(sizes.batch * tiles_m * tiles_n),
           tile(first),
           every(every) {}
@@ -36,8 +36,8 @@ class TileOrder {
         const int first = in_matrix / (HIGH * tiles_n) * HIGH;  // row of tiles of the band
         const int in_band = in_matrix - first * tiles_n;
         const int rows = min(tiles_m - first, HIGH);
-        row = ((first + in_band % rows) * BLOCKS + blockIdx.x % BLOCKS) * ROWS;
-        col = in_band / rows * COLS;
+        row = ((first + in_band % rows) * DOWN + blockIdx.x % DOWN) * ROWS;
+        col = (in_band / rows * ACROSS + blockIdx.x / DOWN % ACROSS) * COLS;
         tile += every;
         return true;
     }

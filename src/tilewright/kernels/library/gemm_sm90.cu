@@ -2,35 +2,35 @@
 // factors, each split first into TERMS matrices of 16-bit elements (split_factors.cuh, stage_products.cuh). Or of float32 factors
 // that TMA rounds to TF32 as it loads them; these lie along k, and a line of them is 32 k.
 //
-// One warpgroup loads tiles by TMA, two multiply. A block computes tile after tile, of all matrices of a batch, in the order of
+// One warpgroup loads tiles by TMA, CONSUMERS multiply. A block computes tile after tile, of all matrices of a batch, in the order of
 // tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored. Every order of A and B
 // is read as it lies: tensor map and descriptor say which (swizzled_tile.cuh).
 //
 //   shared memory of a block:
-//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[2] |
+//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
 //     A, row-major      BM lines of 64 k                  each line 128 bytes, its pieces exchanged; TERMS times
 //        column-major   BM / 64 blocks: 64 k, a line of 64 rows each
 //     B, column-major   BN lines of 64 k
 //        row-major      BN / 64 blocks, rounded up: 64 k, a line of 64 columns each
 //
-//   PINGPONG 0: the consumers share a tile, each with half of its rows.
+//   PINGPONG 0: the consumers share a tile, each with an equal part of its rows.
 //     producer       | tile 0: load 0 .. 7          | tile 1: load 0 .. 3, wait for empty | load 4 ..   | ...
 //     tensor cores       | multiply 0 .. 7              |               | multiply 0 .. 7               | ...
 //     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
-//   PINGPONG 1: each has tiles of its own, and one stores while the other multiplies.
+//   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies.
 //     consumer 0         | multiply tile 0      | store tile 0    | multiply tile 2      | store ...
 //     consumer 1                                | multiply tile 1      | store tile 1    | multiply tile 3 ...
 //
-//   CLUSTER 2: two blocks compute tiles one below the other. Each loads half of their tile of B into both.
+//   CLUSTER, CLUSTER_N: blocks below and beside each other load parts of tiles of B and A for each other (cluster_grid.cuh).
 //   SPLITS n: n blocks share the k of one tile, and add up their sums through shared memory (cluster_sums.cuh).
 //
 //   TERMS above 1: what terms cannot hold, consumers compute at the end in float32 (float32_tile.cuh), each its parts of tiles.
-#include <cluster.cuh>
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
 #include <thread_index.cuh>
 
+#include "cluster_grid.cuh"
 #include "cluster_sums.cuh"
 #include "epilogue/warpgroup.cuh"
 #include "stage_products.cuh"
@@ -39,12 +39,13 @@
 #include "terms_of_block.cuh"
 #include "tile_order.cuh"
 
-constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
 constexpr int TOGETHER = PINGPONG ? 1 : CONSUMERS;  // consumers of a tile
 constexpr int ROWS = BM / TOGETHER;                 // of a consumer
-constexpr int BLOCKS = CLUSTER * SPLITS;            // of a cluster
-constexpr int MEETINGS = CLUSTER > 1 ? 1 : SPLITS > 1 ? 2 : 0;  // of a cluster, after the first one
+using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;       // of blocks that load for each other
+constexpr int BLOCKS = Grid::BLOCKS * SPLITS;       // of a cluster
+constexpr int MEETINGS = Grid::BLOCKS > 1 ? 1 : SPLITS > 1 ? 2 : 0;  // of a cluster, after the first one
+constexpr bool MOVES_REGISTERS = CONSUMERS > 1;     // else all threads have enough
 constexpr int BK = LINE_BYTES / sizeof(FACTOR);
 // Where k is 0, nothing says in which order TF32 lies.
 constexpr Major MAJOR_A = TRANSPOSED_A && MAY_CROSS_K<FACTOR> ? Major::across_k : Major::along_k;
@@ -55,7 +56,7 @@ struct Tiles {
     SwizzledTile<MAJOR_B, BN> B[TERMS];
 };
 
-using Terms = TermsOfBlock<ROWS, BN / SPLITS, CONSUMERS>;
+using Terms = TermsOfBlock<ROWS, (TERMS > 1 ? BN / SPLITS : 64), CONSUMERS>;  // of one term, it does nothing
 
 struct Shared {
     union {
@@ -88,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         prefetch_map(&B);
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&shared->full[stage], 1);
-            barrier_init(&shared->empty[stage], 4 * TOGETHER * CLUSTER);
+            barrier_init(&shared->empty[stage], 4 * TOGETHER * Grid::MATES);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->read[consumer], 4);
         shared->terms.init();
@@ -100,15 +101,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     if constexpr (TERMS > 1) {
         terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
         // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
-        CLUSTER == 1 ? __syncthreads() : cluster_sync();
+        Grid::BLOCKS == 1 ? __syncthreads() : cluster_sync();
     }
 
-    const auto first_tile = [&] { return TileOrder<BM, BN, BAND, CLUSTER>(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
+    using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
+    const auto first_tile = [&] { return Order(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
+    const Grid grid;
     auto tile = first_tile();
     if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
-        give_registers<40>();
+        if constexpr (MOVES_REGISTERS) give_registers<40>();
         while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 Tiles& into = shared->stages[turn.stage];
@@ -118,8 +121,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
 #pragma unroll 1
                 for (int term = 0; term < TERMS; ++term) {
                     const int of_a = tile.matrix * sizes.step_a * TERMS + term, of_b = tile.matrix * sizes.step_b * TERMS + term;
-                    into.A[term].load(&A, tile.row, step * BK, of_a, full);
-                    into.B[term].template load_shared<CLUSTER>(&B, tile.col, step * BK, of_b, full);
+                    into.A[term].load_shared(grid.of_row(), &A, tile.row, step * BK, of_a, full);
+                    into.B[term].load_shared(grid.of_column(), &B, tile.col, step * BK, of_b, full);
                 }
             }
         }
@@ -128,13 +131,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         return;
     }
 
-    take_registers<232>();
+    if constexpr (MOVES_REGISTERS) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = PINGPONG ? 0 : warpgroup * ROWS;  // row of a tile
     const auto release = [&](int stage) {
         Barrier* const empty = &shared->empty[stage];
-        if (lane < CLUSTER) CLUSTER == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, lane);
+        if (lane < Grid::MATES) Grid::BLOCKS == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, grid.mate(lane));
     };
-    for (int meeting = CLUSTER > 1; !terms_hold && meeting < MEETINGS; ++meeting) cluster_sync();
+    for (int meeting = Grid::BLOCKS > 1; !terms_hold && meeting < MEETINGS; ++meeting) cluster_sync();
     for (int number = 0; tile.next(); ++number) {
         if (PINGPONG && number % CONSUMERS != warpgroup) {
             turn.skip(steps);
@@ -161,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         wait_products<0>(sums);
         if (STEPS_UNDER_WAY && steps > 0) release(before);
 
-        if (tile.row >= sizes.m) continue;  // a cluster's last block may have no rows
+        if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, sizes, tile.matrix);
         const int row = tile.row + first, col = tile.col + rank * (BN / SPLITS);
         if constexpr (SPLITS == 1) {
@@ -182,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             store_warpgroup(result, row, col, totals);
         }
     }
-    if (CLUSTER > 1) cluster_sync();  // the other block may still arrive at barriers here
+    if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
     if constexpr (TERMS > 1) {
         const auto own = [&](int number) { return !PINGPONG || number % CONSUMERS == thread_index() / 128; };
         const auto first_row = [&] { return PINGPONG ? 0 : thread_index() / 128 * ROWS; };

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from tilewright.gpus import clusters
 from tilewright.kernels import warpgroups
 from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
@@ -10,25 +11,36 @@ from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import ITEM_BYTES, Problem
 
 _CONSUMERS = 2
-_SUMS = 192
-"""That a thread's 232 registers have room for: NVRTC then spills none, with any epilogue."""
+"""By default."""
+_SUMS = {1: 192, 2: 192, 3: 100}
+"""By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
+_SHARING = 4
+"""The most blocks that load tiles for each other."""
 _BOX = 256
 """The most rows of a tensor box."""
 _SOURCE = Path(__file__).with_suffix(".cu")
-_WIDTHS = (32, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
+_WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
 def _boxes(config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a whole tile, or lines of 64 rows of A or columns of B across 64 k."""
+    """What one load moves: lines along k of a tile, or lines of 64 rows of A or columns of B across 64 k.
+
+    Where blocks load for each other, it is a part of these lines.
+    """
     line, swizzle = warpgroups.LINE_BYTES // item_bytes, warpgroups.LINE_BYTES
-    a = TensorBox(config.BM if layout[0] == "N" else line, line, swizzle)
-    b = TensorBox(config.BN // config.CLUSTER if layout[1] == "T" else line, line, swizzle)
+    a = TensorBox((config.BM if layout[0] == "N" else line) // config.CLUSTER_N, line, swizzle)
+    b = TensorBox((config.BN if layout[1] == "T" else line) // config.CLUSTER, line, swizzle)
     return a, b
+
+
+def _consumers(config: Config) -> int:
+    """Warpgroups that multiply."""
+    return config.get("CONSUMERS", _CONSUMERS)
 
 
 def _together(config: Config) -> int:
     """Consumers of a tile."""
-    return 1 if config.PINGPONG else _CONSUMERS
+    return 1 if config.PINGPONG else _consumers(config)
 
 
 def _tiles_bytes(config: Config, layout: str, terms: int) -> int:
@@ -47,20 +59,21 @@ def _shared_bytes(config: Config, layout: str, terms: int) -> int:
     """Of a block: its stages, or what splits factors and what multiplies in float32 in their place; for each stage two
     barriers; for each consumer two and a number, and one barrier and a number for all.
     """
-    stages = _tiles_bytes(config, layout, terms)
+    stages, consumers = _tiles_bytes(config, layout, terms), _consumers(config)
     if terms > 1:
-        wide = _CONSUMERS * splitting.float32_tile_bytes(warpgroups.ROWS, config.BN // config.SPLITS)
-        stages = max(stages, splitting.splitter_bytes(1 + _CONSUMERS), wide)
-    barriers = 2 * config.STAGES + 2 * _CONSUMERS + 1
-    return stages + barriers * warpgroups.BARRIER_BYTES + -(-(_CONSUMERS + 1) // 2) * 8
+        wide = consumers * splitting.float32_tile_bytes(warpgroups.ROWS, config.BN // config.SPLITS)
+        stages = max(stages, splitting.splitter_bytes(1 + consumers), wide)
+    barriers = 2 * config.STAGES + 2 * consumers + 1
+    return stages + barriers * warpgroups.BARRIER_BYTES + -(-(consumers + 1) // 2) * 8
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     """One a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of a tile's k."""
     if config.SPLITS > 1:
         return problem.batch * -(-problem.m // config.BM) * -(-problem.n // config.BN) * config.SPLITS
-    clusters = problem.batch * -(-problem.m // (config.BM * config.CLUSTER)) * -(-problem.n // config.BN)
-    return min(clusters, multiprocessors // config.CLUSTER) * config.CLUSTER
+    sharing = config.CLUSTER * config.CLUSTER_N
+    down, across = -(-problem.m // (config.BM * config.CLUSTER)), -(-problem.n // (config.BN * config.CLUSTER_N))
+    return min(problem.batch * down * across, clusters(multiprocessors, sharing)) * sharing
 
 
 def _sums(config: Config, split: Split | None) -> int:
@@ -94,11 +107,23 @@ def of_type(
     along_k = item_bytes > warpgroups.ITEM_BYTES  # as wgmma takes TF32
     more = "" if split is None else " and BN/2 together"
     promoting: tuple[Parameter, ...] = ()
+    consuming: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
+    roles: tuple[Constraint, ...] = ()
+    limits = str(_SUMS[_CONSUMERS])
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
     if split is None:
         constants["PROMOTE"] = warpgroups.LINE  # of no effect
+        consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
+        roles = (
+            Constraint(
+                lambda c: c.CONSUMERS in _SUMS and (c.CONSUMERS == 2 or c.PINGPONG == 0),
+                "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3",
+            ),
+        )
+        limits += f" (with CONSUMERS=3 {_SUMS[3]})"
     else:
+        constants["CONSUMERS"] = _CONSUMERS
         promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
         in_steps = (Constraint(lambda c: c.PROMOTE in (16, 32, 64), "PROMOTE must be 16, 32 or 64, a part of a step"),)
         if split.scaled:
@@ -116,28 +141,37 @@ def of_type(
             Parameter("STAGES", stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or on their way"),
             Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
             Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
-            Parameter("CLUSTER", 1, (1, 2), "blocks that load tiles of B for each other"),
+            Parameter("CLUSTER", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
+            Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
             Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
+            *consuming,
             *promoting,
         ),
         constraints=(
             Constraint(
                 lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= _BOX,
-                "BM must be a multiple of 64, with PINGPONG=0 of 128, at most 256, the rows of a tensor box",
+                "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
             ),
             Constraint(
                 lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= _BOX,
                 "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
             ),
             Constraint(
-                lambda c: _sums(c, split) <= _SUMS,
-                f"BM*BN/256, with PINGPONG=1 BM*BN/128,{more} must be at most 192, a thread's registers for sums",
+                lambda c: _sums(c, split) <= _SUMS.get(_consumers(c), 0),
+                f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
             ),
             Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-            Constraint(lambda c: c.CLUSTER in (1, 2), "CLUSTER must be 1 or 2: larger ones leave multiprocessors idle"),
             Constraint(
-                lambda c: c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and (c.BM, c.PINGPONG, c.CLUSTER) == (128, 0, 1)),
-                "SPLITS must be 1, or with BM=128, PINGPONG=0 and CLUSTER=1 be 2, 4 or 8, the most blocks of a cluster",
+                lambda c: c.CLUSTER in (1, 2, 4) and c.CLUSTER_N in (1, 2, 4) and c.CLUSTER * c.CLUSTER_N <= _SHARING,
+                f"CLUSTER and CLUSTER_N must be 1, 2 or 4, together {_SHARING}: larger ones leave multiprocessors idle",
+            ),
+            Constraint(
+                lambda c: c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1),
+                "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1 be 2, 4 or 8, the most of a cluster",
+            ),
+            Constraint(
+                lambda c: c.SPLITS == 1 or warpgroups.ROWS * _together(c) == c.BM,
+                "with SPLITS above 1, BM must be 64 rows for each consumer: the sums of one instruction are exchanged",
             ),
             Constraint(
                 lambda c: (
@@ -145,22 +179,24 @@ def of_type(
                 ),
                 "with SPLITS above 1, BN must be a multiple of 8*SPLITS, and BM*BN float32 sums fit into STAGES tiles",
             ),
+            *roles,
             *in_steps,
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN", terms)),
         ),
         constants=lambda config: constants,
         tile=lambda config: Tile(config.BM, config.BN, warpgroups.LINE_BYTES // item_bytes),
-        block=lambda config: ((1 + _CONSUMERS) * warpgroups.THREADS, 1, 1),
+        block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
             warpgroups.PERSISTENT,
             band=lambda config: config.BAND,
             cluster=lambda config: config.CLUSTER,
+            across=lambda config: config.CLUSTER_N,
             alternates=lambda config: bool(config.PINGPONG),
             splits=lambda config: config.SPLITS,
             run=lambda config: 32,
             realigns=True,
         ),
-        cluster=lambda config: config.CLUSTER * config.SPLITS,
+        cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
         vectorized=True,
         takes=replace(EVERYTHING, factors=factors, least_capability=(9, 0), architectures=("sm_90a",)),
         precision=name.removeprefix("gemm_") if factors == ("float32",) else None,
