@@ -1,7 +1,6 @@
 """Tensor maps as the GPU takes them."""
 
 import ctypes
-from functools import lru_cache
 
 from cuda.bindings.driver import (
     CUtensorMapDataType,
@@ -38,7 +37,6 @@ _PROMOTION = CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 _FILL = CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 
 
-@lru_cache(maxsize=1024)
 def encode(layout: TensorLayout) -> bytes:
     """A tensor map as the GPU takes it.
 
