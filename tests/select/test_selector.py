@@ -18,7 +18,7 @@ from tilewright.kernels.takes import Addresses, Takes
 from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Epilogue, Problem, orders
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
-from tilewright.select.measured import Case, Measured, identity, measured
+from tilewright.select.measured import Case, Measured, identity, measured, nearest_measured
 from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tables.cases import posed
@@ -31,7 +31,7 @@ NN = Case("NN", "float32", "float32")
 
 def forget():
     """Drop what was read of tables. What only those that ship decide stays."""
-    for cached in (store.load, measured):
+    for cached in (store.load, measured, nearest_measured):
         cached.cache_clear()
 
 
