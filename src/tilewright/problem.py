@@ -306,8 +306,8 @@ class Problem:
 
     def of_factors(self, arithmetic: Arithmetic, a: Layout, b: Layout) -> "Problem":
         """The same product of factors that are of another type, or lie elsewhere: in complete layouts."""
-        other = object.__new__(Problem)
-        other.__dict__.update(self.__dict__, arithmetic=arithmetic, a=a, b=b, layout=_ORDERS[a.order] + _ORDERS[b.order])
+        other, layout = object.__new__(Problem), _ORDERS[a.order] + _ORDERS[b.order]
+        other.__dict__.update(self.__dict__, arithmetic=arithmetic, a=a, b=b, layout=layout)
         other.__dict__.pop("_hash", None)
         return other
 

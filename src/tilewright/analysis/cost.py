@@ -283,8 +283,8 @@ class CostModel:
             return 0.0, 0.0
         # A thread moves one element or four at a time, so that narrow ones take as long.
         moved = 4.0 if form.item_bytes == _NARROW_BYTES else 2.0
-        (a, b), (as_a, as_b) = form.layout, read
-        return moved * (a != as_a or form.a_gaps), moved * (b != as_b or form.b_gaps)
+        given = form.layout
+        return moved * (given[0] != read[0] or form.a_gaps), moved * (given[1] != read[1] or form.b_gaps)
 
     def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
         most = self._workers

@@ -39,8 +39,12 @@ class Torch(Library):
 
     def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
-        if not (_is_tracing(torch) or any(_is_recorded(torch, one) for one in arrays.values() if one is not None)):
-            return None
+        if not _is_tracing(torch):
+            for array in arrays.values():
+                if array is not None and _is_recorded(torch, array):
+                    break
+            else:
+                return None
         from tilewright.torch.op import matmul  # noqa: PLC0415 - imports PyTorch, which has been imported here
 
         return matmul

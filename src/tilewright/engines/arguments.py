@@ -122,7 +122,7 @@ def pack(
         return template, usual
     slots = list(usual)
     for number, offset, kind, name in elsewhere:
-        slots[number] = Slot(offset, kind, *sources[name])
+        slots[number] = tuple.__new__(Slot, (offset, kind, *sources[name]))  # twice as quick as Slot(...)
     return template, tuple(slots)
 
 
