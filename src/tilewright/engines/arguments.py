@@ -55,6 +55,8 @@ CopyNumbers = tuple[int, int, int, int, int, int, int, int]
 _NO_COPY: CopyNumbers = (0, 0, 0, 0, 0, 0, 0, 0)
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
 _ALIGNMENTS = _SIZES | {"t": 64}
+_CODES = {"t": f"{MAP_BYTES}s"}
+"""As `struct` has these types, where its letter is another."""
 _KINDS = {"p": "pointer", "f": "scalar", "t": "map"}
 
 
@@ -73,14 +75,12 @@ class Shape(NamedTuple):
     """Bytes of each parameter."""
     members: tuple[_Member, ...]
     bytes: int
-    numbers: struct.Struct
-    """All of them as bytes, with zeros for what only a call knows."""
+    known: struct.Struct
+    """All of them as bytes, with zeros for the addresses and scalars, which only a call knows."""
     values: tuple["_Values", ...]
-    """What give these numbers, one after the other."""
+    """What gives the others, one parameter after the other."""
     slots: tuple[Slot, ...]
     """What only a call knows, where addresses are those of the operands."""
-    maps: tuple[Slot, ...]
-    """The tensor maps among these."""
 
 
 class Source(NamedTuple):
@@ -109,14 +109,9 @@ def pack(
         copies: what the launch is told of copies of A and B, if it makes some.
     """
     shape = shape_of(kernel.arguments)
-    numbers = chain.from_iterable([values(problem, division, copies) for values in shape.values])
-    template = shape.numbers.pack(*numbers)
-    if maps:
-        filled = bytearray(template)
-        for slot in shape.maps:
-            if slot.source in maps:
-                filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
-        template = bytes(filled)
+    template = shape.known.pack(
+        *chain.from_iterable([values(problem, division, copies, maps) for values in shape.values])
+    )
     usual, elsewhere = _slots(kernel.arguments, tuple(sources), tuple(maps))
     if not elsewhere:
         return template, usual
@@ -146,35 +141,38 @@ def _slots(
     )
 
 
-_Values = Callable[[Problem, Division, Sequence[CopyNumbers]], tuple[int, ...]]
-"""What gives a parameter's numbers."""
+_Values = Callable[[Problem, Division, Sequence[CopyNumbers], Mapping[str, bytes]], tuple[int, ...] | tuple[bytes, ...]]
+"""What gives a parameter's numbers, or its template of a tensor map."""
 
 
-def _sizes(p: Problem, division: Division, copies: Sequence[CopyNumbers]) -> tuple[int, ...]:
+def _sizes(p: Problem, division: Division, *_: object) -> tuple[int, ...]:
     return p.m, p.n, p.k, p.batch, *division, 1 if p.a.batch_stride else 0, 1 if p.b.batch_stride else 0
 
 
-def _output(p: Problem, division: Division, copies: Sequence[CopyNumbers]) -> tuple[int, ...]:
+def _output(p: Problem, *_: object) -> tuple[int, ...]:
     c, d = p.addend, p.d
     ldd = _ld(d, p.m, p.n)
     return d.batch_stride or 0, c.batch_stride or 0, ldd, ldd if c is d else _ld(c, p.m, p.n)
 
 
 _VALUES: dict[str, _Values] = {
-    "M": lambda p, division, copies: (p.m,),
-    "N": lambda p, division, copies: (p.n,),
-    "K": lambda p, division, copies: (p.k,),
-    "lda": lambda p, division, copies: (_ld(p.a, p.m, p.k),),
-    "ldb": lambda p, division, copies: (_ld(p.b, p.k, p.n),),
-    "ldd": lambda p, division, copies: (_ld(p.d, p.m, p.n),),
+    "M": lambda p, *_: (p.m,),
+    "N": lambda p, *_: (p.n,),
+    "K": lambda p, *_: (p.k,),
+    "lda": lambda p, *_: (_ld(p.a, p.m, p.k),),
+    "ldb": lambda p, *_: (_ld(p.b, p.k, p.n),),
+    "ldd": lambda p, *_: (_ld(p.d, p.m, p.n),),
     "sizes": _sizes,
-    "A": lambda p, division, copies: (p.a.batch_stride or 0, _ld(p.a, p.m, p.k)),
-    "B": lambda p, division, copies: (p.b.batch_stride or 0, _ld(p.b, p.k, p.n)),
+    "A": lambda p, *_: (p.a.batch_stride or 0, _ld(p.a, p.m, p.k)),
+    "B": lambda p, *_: (p.b.batch_stride or 0, _ld(p.b, p.k, p.n)),
+    "A_map": lambda p, division, copies, maps: (maps.get("A", b""),),
+    "B_map": lambda p, division, copies, maps: (maps.get("B", b""),),
+    "D_map": lambda p, division, copies, maps: (maps.get("D", b""),),
     "output": _output,
-    "copy_a": lambda p, division, copies: copies[0] if copies else _NO_COPY,
-    "copy_b": lambda p, division, copies: copies[1] if copies else _NO_COPY,
+    "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
+    "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }
-"""The numbers of parameters that have some, in the order of their members."""
+"""What is known of parameters before a call, in the order of their members; a blank map is filled up with zeros."""
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
@@ -200,17 +198,16 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         end = _round_up(end, alignment)
         offsets.append(start)
         sizes.append(end - start)
-    numbers = [member for member in members if member.type not in _KINDS]
+    known = [member for member in members if member.type not in ("p", "f")]
     slots = tuple(Slot(offset, _KINDS[kind], what) for offset, kind, what in members if kind in _KINDS)
     return Shape(
         tuple(offsets),
         tuple(sizes),
         tuple(members),
         end,
-        _with_gaps(numbers, end),
+        _with_gaps(known, end),
         tuple(_VALUES[name] for name in arguments if name in _VALUES),
         slots,
-        tuple(slot for slot in slots if slot.kind == "map"),
     )
 
 
@@ -218,7 +215,7 @@ def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:
     """These members alone, of parameters of this size in bytes."""
     end, layout = 0, "="
     for offset, kind, _ in members:
-        layout += f"{offset - end}x{kind}"
+        layout += f"{offset - end}x{_CODES.get(kind, kind)}"
         end = offset + _SIZES[kind]
     return struct.Struct(f"{layout}{size - end}x")
 
