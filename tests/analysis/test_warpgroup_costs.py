@@ -67,7 +67,7 @@ def measured(request):
 
 
 def _line_starts(problem):
-    return min(Sizes.of(problem).starts)
+    return min(Sizes.of(problem).form.starts)
 
 
 GROUPS = {

@@ -68,7 +68,7 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Form:
+class Form:
     """What decides, with a config, whether tiles are guarded and which code and copies serve a problem."""
 
     layout: str
@@ -84,7 +84,7 @@ class _Form:
     not start at multiples of 16 bytes. It matters to warpgroups alone, and float32 factors count as whole."""
 
 
-_form = lru_cache(maxsize=None)(_Form)  # one for all alike, so that it is found by its address
+_form = lru_cache(maxsize=None)(Form)  # one for all alike, so that it is found by its address
 
 
 class Sizes(NamedTuple):
@@ -102,7 +102,7 @@ class Sizes(NamedTuple):
     b_bytes: int
     copied_bytes: tuple[int, int]
     """The same of A and B, 0 for one whose copy is kept, so that no call makes it."""
-    form: _Form
+    form: Form
 
     @property
     def aligned(self) -> bool:
@@ -184,7 +184,7 @@ class CostModel:
         self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
-        self._rooms: tuple[dict[_Form, _Room], dict[_Form, _Room]] = ({}, {})  # without edges, and with
+        self._rooms: tuple[dict[Form, _Room], dict[Form, _Room]] = ({}, {})  # without edges, and with
         l2_bytes_per_clock, dram_share = _L2_RATE * gpu.l2_bytes_per_clock, 1.0
         self._rows, self._splits_k = 1, 1  # blocks of a cluster: rows of tiles, and those that divide a tile's k
         if isinstance(family, Warpgroups):
@@ -275,7 +275,7 @@ class CostModel:
         self._rooms[edges][form] = found
         return found
 
-    def _copies(self, read: str, form: _Form) -> tuple[float, float]:
+    def _copies(self, read: str, form: Form) -> tuple[float, float]:
         """What copies of A and of B move for each byte: they are read, and written."""
         if self._split:
             return 1 + self._read, 1 + self._read
