@@ -147,7 +147,7 @@ class Call(NamedTuple):
                 f"b is prepared for the {name} engine of {self.prepared.engine.device_name}: "
                 + ("a must lie on that GPU" if name == "cuda" else f"pass engine={name!r}")
             )
-        more = [operand for operand in (c, out, bias) if operand is not None]
+        more = [operand for operand in (c, out, bias) if operand is not None] if c or out or bias else []
         for operand in (b, *more):
             if operand.device != a.device:
                 raise ArrayError(

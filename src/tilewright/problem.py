@@ -304,6 +304,13 @@ class Problem:
         """Whether D has no elements."""
         return self.m == 0 or self.n == 0 or self.batch == 0
 
+    def of_factors(self, arithmetic: Arithmetic, a: Layout, b: Layout) -> "Problem":
+        """The same product of factors that are of another type, or lie elsewhere: in complete layouts."""
+        other, layout = object.__new__(Problem), _ORDERS[a.order] + _ORDERS[b.order]
+        other.__dict__.update(self.__dict__, arithmetic=arithmetic, a=a, b=b, layout=layout)
+        other.__dict__.pop("_hash", None)
+        return other
+
     @property
     def without_products(self) -> "Problem":
         """The same with k = 0: what alpha = 0 makes of it."""

@@ -25,10 +25,11 @@ class View(NamedTuple):
     @classmethod
     def tight(cls, shape: Sequence[int]) -> "View":
         """A row-major array without gaps."""
-        strides = [1] * len(shape)
-        for axis in range(len(shape) - 2, -1, -1):
-            strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
-        return cls(tuple(shape), tuple(strides))
+        strides, stride = [], 1
+        for length in reversed(shape):
+            strides.append(stride)
+            stride *= length or 1
+        return cls(tuple(shape), tuple(reversed(strides)))
 
 
 class Formulation(NamedTuple):
@@ -149,8 +150,8 @@ def formulate(
     m, n = 1 if of_rows else a.shape[-2], 1 if of_cols else b.shape[-1]
     k, count = a.shape[-1], math.prod(batch) if batch else 1
     orders: tuple[Order, ...] = ("row",) if row_major else ("row", "column")
-    of_a, copies_a = _matrices(_as_matrices(a, rows_missing=of_rows), m, k, batch, orders)
-    of_b, copies_b = _matrices(_as_matrices(b, cols_missing=of_cols), k, n, batch, orders)
+    of_a, copies_a = _matrices(_as_matrices(a, rows_missing=True) if of_rows else a, m, k, batch, orders)
+    of_b, copies_b = _matrices(_as_matrices(b, cols_missing=True) if of_cols else b, k, n, batch, orders)
 
     def of_result(view: View, orders: tuple[Order, ...]) -> _Matrices:
         return _matrices(_as_matrices(view, rows_missing=of_rows, cols_missing=of_cols), m, n, batch, orders)
@@ -173,7 +174,7 @@ def formulate(
         parts = {"a": copies_a, "b": copies_b, "c": copies_c, "out": copies_d}
         copied = frozenset(name for name, is_copied in parts.items() if is_copied)
     layouts = _Layouts(of_a, of_b, of_d, of_c)
-    swapped = layouts.d.order == "column"
+    swapped = of_d.order == "column"
     if swapped:
         m, n, bias = n, m, _OTHER_SIDE[bias]
         layouts = layouts.of_transposed
@@ -215,14 +216,15 @@ def _as_matrices(view: View, rows_missing: bool = False, cols_missing: bool = Fa
 
 def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: tuple[Order, ...]) -> _Matrices:
     """How a batch of matrices lies in memory; as a row-major copy where no layout of these orders describes it."""
-    if 0 in view.shape:  # nothing is read or written, whatever the strides say
+    shape, strides = view
+    if 0 in shape:  # nothing is read or written, whatever the strides say
         length = max(cols if orders[0] == "row" else rows, 1)
         return Layout(orders[0], length, None if math.prod(batch) > 1 else 0), False
-    stride = _batch_stride(view, batch) if view.strides is not None and batch else 0
-    if view.strides is not None and stride is not None:
+    stride = _batch_stride(view, batch) if strides is not None and batch else 0
+    if strides is not None and stride is not None:
         best: Order | None = None
         ld = longest = 0
-        row, col = view.strides[-2:]
+        row, col = strides[-2:]
         for order in orders:
             by_rows = order == "row"
             length = cols if by_rows else rows
@@ -233,8 +235,8 @@ def _matrices(view: View, rows: int, cols: int, batch: tuple[int, ...], orders: 
                 if rows > 1 and cols > 1:  # it cannot
                     break
         if best is not None:
-            return Layout(best, ld, stride if math.prod(batch) > 1 else 0), False
-    serves_all = math.prod(view.shape[:-2]) == 1
+            return Layout(best, ld, stride if batch and math.prod(batch) > 1 else 0), False
+    serves_all = math.prod(shape[:-2]) == 1
     return Layout("row", max(cols, 1), 0 if serves_all else rows * max(cols, 1)), True
 
 

@@ -66,7 +66,7 @@ def measured(request):
 
 
 def _line_starts(problem):
-    return min(Sizes.of(problem).starts)
+    return min(Sizes.of(problem).form.starts)
 
 
 GROUPS = {

@@ -13,6 +13,7 @@ from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.run import baseline_library, bench
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.plan import Pointers
 from tilewright.errors import DtypeError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Choice
@@ -148,7 +149,8 @@ def test_operands_are_uploaded_as_the_problem_says_they_lie(layout, batch):
             if name != "c":
                 assert (matrix.order, matrix.ld) == (getattr(problem, name).order, getattr(problem, name).ld)
         np.testing.assert_array_equal(ENGINE.download(chosen.bias)[0], operands.bias)
-        assert chosen.pointers == (chosen.a.pointer, chosen.b.pointer, chosen.c.pointer, 0, chosen.bias.pointer, 0)
+        a_b_c = (chosen.a.pointer, chosen.b.pointer, chosen.c.pointer)
+        assert chosen.pointers == Pointers(*a_b_c, bias=chosen.bias.pointer)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -17,6 +17,8 @@ from tilewright.kernels.spec import (
     TMA_ARGUMENTS,
     TMA_RUNG_ARGUMENTS,
     TMA_STORE_RUNG_ARGUMENTS,
+    UNDIVIDED,
+    Division,
     Split,
     scale_run,
 )
@@ -111,7 +113,7 @@ PROBLEM = Problem(
 )
 
 
-DIVIDED = {"whole": 100, "workers": 264, "share": 7, "longer": 3}
+DIVIDED = Division(whole=100, workers=264, share=7, longer=3)
 
 
 def test_the_template_has_the_problems_numbers():
@@ -119,7 +121,7 @@ def test_the_template_has_the_problems_numbers():
     found = struct(**FORMS[LIBRARY_ARGUMENTS]).from_buffer_copy(bytes_)
     sizes, a, b, output = found.sizes, found.A, found.B, found.output
     assert (sizes.m, sizes.n, sizes.k, sizes.batch) == (3, 5, 7, 2)
-    assert {name: getattr(sizes, name) for name in DIVIDED} == DIVIDED
+    assert {name: getattr(sizes, name) for name in Division._fields} == DIVIDED._asdict()
     assert (sizes.step_a, sizes.step_b) == (1, 0)
     assert (a.ld, a.batch_stride, b.ld, b.batch_stride) == (8, 25, 9, 0)
     assert (output.ldd, output.batch_stride_d, output.ldc, output.batch_stride_c) == (10, 2**40, 6, 18)
@@ -183,7 +185,7 @@ def test_a_copy_says_where_from_and_with_which_strides():
         Copy("B", "relayout", 256, Split("float32", 1), 5, 7, 1, True, 9, 0, 12, False, 512),
     )
     job = copying(PROBLEM, copies)
-    bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
+    bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, UNDIVIDED, numbers(job.copies))
     a, b = (COPY.from_buffer_copy(bytes_, offset) for offset in (0, 72))
     assert (a.lines, a.length, a.matrices, a.across, a.ld_from, a.matrix_stride) == (3, 7, 2, 0, 8, 2**35)
     assert (b.lines, b.length, b.matrices, b.across, b.ld_from, b.ld) == (5, 7, 1, 1, 9, 12)
@@ -203,7 +205,7 @@ def test_a_scaled_copy_says_where_its_scales_go():
     )
     job = copying(PROBLEM, copies)
     assert (job.config.TERMS, job.config.SCALED, job.variant.result) == (2, 1, "float16")
-    bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, numbers(job.copies))
+    bytes_, slots = pack(relayout.KERNEL, PROBLEM, job.sources, {}, UNDIVIDED, numbers(job.copies))
     assert [COPY.from_buffer_copy(bytes_, offset).along_k for offset in (0, 72)] == [1, 0]
     assert Slot(16, "pointer", "relayout", 4096) in slots
     assert Slot(88, "pointer", "relayout", 8192) in slots
@@ -215,7 +217,7 @@ def product_of_terms(kept=None):
     """What a product of terms is told of its copies, by bytes and by slots."""
     kernel = find("gemm_mma_fp16x3")
     (job,) = jobs(kernel, kernel.config(), PROBLEM_OF_TERMS, Addresses(), kept).jobs
-    bytes_, slots = pack(kernel, job.problem, job.sources, {}, numbers(job.copies))
+    bytes_, slots = pack(kernel, job.problem, job.sources, {}, UNDIVIDED, numbers(job.copies))
     whole = struct(**FORMS[kernel.arguments])
     copies = [getattr(whole.from_buffer_copy(bytes_), name) for name in ("copy_a", "copy_b")]
     given = {(slot.offset - whole.copy_a.offset) // 8: slot for slot in slots if slot.offset >= whole.copy_a.offset}

@@ -27,8 +27,8 @@ def planned(kernel):
     (job,) = found.jobs
     layouts = tensor_maps.layouts(job.kernel, job.config, job.problem, job.variant.aligned)
     maps = {name: tensor_map(layout) for name, layout in layouts.items()}
-    more = {**kernel.numbers(job.problem, job.config, MULTIPROCESSORS), **relayouts.numbers(job.copies)}
-    arguments, slots = pack(kernel, job.problem, job.sources, maps, more)
+    division = kernel.division(job.problem, job.config, MULTIPROCESSORS)
+    arguments, slots = pack(kernel, job.problem, job.sources, maps, division, relayouts.numbers(job.copies))
     return job, Step(1, (1, 1, 1), (32, 1, 1), 0, True, arguments, (0,), slots), relayouts.needs(found, MULTIPROCESSORS)
 
 

@@ -13,6 +13,8 @@ calibration by measured times.
 """
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.analysis.footprint import footprint
@@ -65,6 +67,26 @@ class Cost(NamedTuple):
     """Blocks that share a tile, where some do."""
 
 
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What decides, with a config, whether tiles are guarded and which code and copies serve a problem."""
+
+    layout: str
+    item_bytes: int
+    result_item_bytes: int
+    aligned: bool
+    """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
+    a_gaps: bool
+    """Whether distances between lines of A, or between its matrices, are no multiples of 16 bytes."""
+    b_gaps: bool
+    starts: tuple[int, int]
+    """The bytes at multiples of which lines of A and of B start, at most a line's, after a relayout of those that do
+    not start at multiples of 16 bytes. It matters to warpgroups alone, and float32 factors count as whole."""
+
+
+_form = lru_cache(maxsize=None)(Form)  # one for all alike, so that it is found by its address
+
+
 class Sizes(NamedTuple):
     """What the model needs of a problem, found once for all configs that are compared on it."""
 
@@ -73,7 +95,6 @@ class Sizes(NamedTuple):
     n: int
     k: int
     batch: int
-    item_bytes: int
     result_bytes: int
     """Of D, all matrices of the batch."""
     a_bytes: int
@@ -81,15 +102,12 @@ class Sizes(NamedTuple):
     b_bytes: int
     copied_bytes: tuple[int, int]
     """The same of A and B, 0 for one whose copy is kept, so that no call makes it."""
-    a_gaps: bool
-    """Whether distances between lines of A, or between its matrices, are no multiples of 16 bytes."""
-    b_gaps: bool
-    layout: str
-    aligned: bool
-    """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
-    starts: tuple[int, int]
-    """The bytes at multiples of which lines of A and of B start, at most a line's, after a relayout of those that do
-    not start at multiples of 16 bytes. It matters to warpgroups alone, and float32 factors count as whole."""
+    form: Form
+
+    @property
+    def aligned(self) -> bool:
+        """Whether every line of A, B, C and D starts at a multiple of 16 bytes."""
+        return self.form.aligned
 
     @classmethod
     def of(cls, problem: Problem, addresses: Addresses = Addresses(), kept: str | None = None) -> "Sizes":
@@ -97,23 +115,17 @@ class Sizes(NamedTuple):
         m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
         item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
         a_bytes, b_bytes = item * k * m * _matrices(a, batch), item * k * n * _matrices(b, batch)
-        return cls(
-            problem,
-            m,
-            n,
-            k,
-            batch,
+        copied = 0 if kept == "A" else a_bytes, 0 if kept == "B" else b_bytes
+        form = _form(
+            problem.layout,
             item,
-            result * batch * m * n,
-            a_bytes,
-            b_bytes,
-            (0 if kept == "A" else a_bytes, 0 if kept == "B" else b_bytes),
+            result,
+            all_aligned(problem, addresses),
             not a.aligned(item, VECTOR_BYTES),
             not b.aligned(item, VECTOR_BYTES),
-            problem.layout,
-            all_aligned(problem, addresses),
             (_starts(a, m, k), _starts(b, k, n)) if item == _NARROW_BYTES else warpgroups.WHOLE_LINES,
         )
+        return cls(problem, m, n, k, batch, result * batch * m * n, a_bytes, b_bytes, copied, form)
 
 
 _Terms = tuple[float, float, float, float, float, float]
@@ -144,12 +156,12 @@ class _Room(NamedTuple):
     aside: float
     side_bytes: int
     """What a block loads through the L2 cache for one k."""
-    copies_a: bool
-    """Whether A is copied into another order first."""
-    copies_b: bool
+    copies_a: float
+    """Bytes that a copy of A, or of its terms, moves first for each byte of it; 0 where it is read as it is."""
+    copies_b: float
 
     @classmethod
-    def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[bool, bool]) -> "_Room":
+    def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[float, float]) -> "_Room":
         held, busy, alone, ends, store = needs.occupancy.blocks, needs.busy, needs.alone, needs.ends, needs.store
         waves = tuple((join(count * busy, alone), ends + count * store) for count in range(held + 1))
         of_block = busy, alone, ends, store, needs.tensor, needs.once, needs.aside
@@ -172,7 +184,7 @@ class CostModel:
         self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
-        self._rooms: dict[tuple[bool, bool, str, int, tuple[int, int]], _Room] = {}
+        self._rooms: tuple[dict[Form, _Room], dict[Form, _Room]] = ({}, {})  # without edges, and with
         l2_bytes_per_clock, dram_share = _L2_RATE * gpu.l2_bytes_per_clock, 1.0
         # Blocks of a cluster: rows and columns of tiles, and those that divide a tile's k.
         self._rows, self._cols, self._splits_k = 1, 1, 1
@@ -190,7 +202,7 @@ class CostModel:
         self._copying_us = _SPLITTING_US if kernel.splits else _RELAYOUT_US
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
         self._relays = kernel.relayouts(config) is not None
-        self._shares = self._workers > 0 or self._splits
+        self._shares = self._workers > 0 or self._splits or self._bundle > 1
         split = kernel.split
         self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
         # Bytes that blocks read for each byte of the factors.
@@ -204,37 +216,28 @@ class CostModel:
 
     def terms(self, sizes: Sizes) -> _Terms | None:
         """What `predict` finds, as a plain tuple."""
-        _, m, n, k, batch, item, result_bytes, a_bytes, b_bytes, copies, a_gaps, b_gaps, layout, aligned, starts = sizes
+        _, m, n, k, batch, result_bytes, a_bytes, b_bytes, copies, form = sizes
         tile_m, tile_n, tile_k = self._tile
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
-        room = self._rooms.get((edges, aligned, layout, item, starts)) or self._room(sizes, edges)
+        room = self._rooms[edges].get(form) or self._room(sizes, edges)
         held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, copies_a, copies_b = room
         if not held:
             return None
-        multiprocessors, clock_mhz, read = self._multiprocessors, self._clock_mhz, self._read
-        tiles, copied = batch * down * across, 0.0
-        if self._split:
-            copied = (1 + read) * (copies[0] + copies[1])
-        elif self._relays:
-            copied = 2 * ((copies_a or a_gaps) * copies[0] + (copies_b or b_gaps) * copies[1])
-            if item == _NARROW_BYTES:
-                copied *= 2  # a thread moves one element or four at a time, so that narrow ones take as long
+        multiprocessors, clock_mhz = self._multiprocessors, self._clock_mhz
+        tiles, copied = batch * down * across, copies_a * copies[0] + copies_b * copies[1]
         if self._cluster > 1:
             tiles = batch * -(-down // self._rows) * self._rows * -(-across // self._cols) * self._cols
             steps = -(-steps // self._splits_k)
-        whole, workers, _, _, parts = work = (
-            self._divide(sizes, tiles, steps) if self._shares else (tiles, 0, 0, 0.0, 1.0)
-        )
-        if workers or self._bundle > 1:
+        whole, workers, parts, idle = tiles * self._splits_k, 0, 1.0, 0.0
+        if self._shares and ((work := self._divide(sizes, tiles, steps))[1] or self._bundle > 1):
+            whole, workers, _, _, parts = work
             cycles, idle = self._cycles(room, work, steps, copied > 0)
         else:
-            whole, idle, cycles = tiles * self._splits_k, 0.0, 0.0
-            full, rest = divmod(whole, together)
-            if full:
-                of_step, besides = waves[held]
-                cycles = full * (steps * of_step + besides)
-            if rest:
+            full = whole // together
+            of_step, besides = waves[held]
+            cycles = full * (steps * of_step + besides)
+            if rest := whole - full * together:
                 of_step, besides = waves[-(-rest // multiprocessors)]
                 cycles += steps * of_step + besides
         blocks_us = cycles / clock_mhz
@@ -245,7 +248,7 @@ class CostModel:
             busy = whole * steps * tensor / multiprocessors
             blocks_us = cycles / (clock_mhz * warpgroups.clock_share(busy / cycles))
         through_l2 = side_bytes * tiles * k + result_bytes
-        from_dram = read * (a_bytes + b_bytes)
+        from_dram = self._read * (a_bytes + b_bytes)
         if from_dram > self._l2_bytes:
             from_dram = self._from_dram(sizes, held, tiles, across, parts * self._splits_k, through_l2)
         traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
@@ -265,14 +268,25 @@ class CostModel:
 
     def _room(self, sizes: Sizes, edges: bool) -> _Room:
         """What is found once for all problems that the same code serves."""
-        problem, read = sizes.problem, self._kernel.layout_read(self._config, sizes.layout)
-        variant = Variant(edges, sizes.aligned, problem.dtype, problem.result, read, problem.epilogue)
-        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, sizes.starts)
+        problem, form = sizes.problem, sizes.form
+        read = self._kernel.layout_read(self._config, form.layout)
+        variant = Variant(edges, form.aligned, problem.dtype, problem.result, read, problem.epilogue)
+        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, form.starts)
         used = clusters(self._multiprocessors, self._cluster) * self._cluster
-        copies = read[0] != sizes.layout[0], read[1] != sizes.layout[1]
-        found = _Room.of(needs, used, self._side_bytes(read, sizes.item_bytes, sizes.starts), copies)
-        self._rooms[edges, sizes.aligned, sizes.layout, sizes.item_bytes, sizes.starts] = found
+        found = _Room.of(needs, used, self._side_bytes(read, form.item_bytes, form.starts), self._copies(read, form))
+        self._rooms[edges][form] = found
         return found
+
+    def _copies(self, read: str, form: Form) -> tuple[float, float]:
+        """What copies of A and of B move for each byte: they are read, and written."""
+        if self._split:
+            return 1 + self._read, 1 + self._read
+        if not self._relays:
+            return 0.0, 0.0
+        # A thread moves one element or four at a time, so that narrow ones take as long.
+        moved = 4.0 if form.item_bytes == _NARROW_BYTES else 2.0
+        given = form.layout
+        return moved * (given[0] != read[0] or form.a_gaps), moved * (given[1] != read[1] or form.b_gaps)
 
     def _divide(self, sizes: Sizes, tiles: int, steps: int) -> _Work:
         most = self._workers
@@ -346,7 +360,7 @@ class CostModel:
         if self._band > 1:
             high = min(self._band, -(-sizes.m // tile.m), running)
             wide = -(-running // high)
-        a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.item_bytes
+        a_wave = (high * tile.m + wide * tile.n) * sizes.k * sizes.form.item_bytes
         return max(
             self._read * (sizes.a_bytes + sizes.b_bytes), min(self._read * a_wave * (tiles / running), through_l2)
         )

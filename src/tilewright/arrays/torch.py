@@ -28,9 +28,10 @@ class Torch(Library):
             raise ArrayError(f"{argument} is a view that negates when it is read: pass {argument}.resolve_neg()")
         dtype = supported(argument, numpy_name(array.dtype), _CONVERT)
         device = array.device
-        if device.type == "cpu":
+        where = device.type
+        if where == "cpu":
             return host_operand(argument, array, _numpy_view(array.detach(), dtype))
-        if device.type != "cuda":
+        if where != "cuda":
             raise ArrayError(f"{argument} must lie on the host or an NVIDIA GPU, got device {device}")
         item = ITEM_BYTES[dtype]
         strides = [item * stride for stride in array.stride()]
@@ -38,8 +39,12 @@ class Torch(Library):
 
     def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
-        if not (_is_tracing(torch) or any(_is_recorded(torch, one) for one in arrays.values() if one is not None)):
-            return None
+        if not _is_tracing(torch):
+            for array in arrays.values():
+                if array is not None and _is_recorded(torch, array):
+                    break
+            else:
+                return None
         from tilewright.torch.op import matmul  # noqa: PLC0415 - imports PyTorch, which has been imported here
 
         return matmul
@@ -50,11 +55,9 @@ class Torch(Library):
         return self.read("out", array, LEGACY_STREAM)
 
     def maker(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Maker:
-        torch = sys.modules["torch"]
-        kind, strides = getattr(torch, dtype), View.tight(shape).strides
-        # What PyTorch's own compiled code calls, at a quarter of empty's cost; it allocates on the current GPU.
-        guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
-        if make := getattr(guards, "_empty_strided_cuda", None):
+        torch, strides = sys.modules["torch"], View.tight(shape).strides
+        kind, make = _made_as(torch, dtype)
+        if make is not None:
             return make, (shape, strides, kind), {}
         return torch.empty_strided, (shape, strides), {"dtype": kind, "device": like.array.device}
 
@@ -84,6 +87,16 @@ class Torch(Library):
     def written(self, array: Any) -> None:
         # So that backward() refuses to use a tensor that was saved for it and has changed since.
         sys.modules["torch"].autograd.graph.increment_version(array)
+
+
+@lru_cache
+def _made_as(torch: Any, dtype: str) -> tuple[Any, Callable[..., Any] | None]:
+    """PyTorch's own object for an element type, and what makes tensors of a shape, strides and type; None for none.
+
+    That is what PyTorch's own compiled code calls, at a quarter of empty's cost; it allocates on the current GPU.
+    """
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    return getattr(torch, dtype), getattr(guards, "_empty_strided_cuda", None)
 
 
 def _is_tracing(torch: Any) -> bool:

@@ -3,22 +3,18 @@ is only known when a call comes.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
+from itertools import chain
 from typing import NamedTuple
 
 from tilewright.engines.plan import Slot
-from tilewright.kernels.library.schedule import Division
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Layout, Problem
 
 MAP_BYTES = 128
 """Size of a tensor map, as CUtensorMap."""
-
-COPY_NUMBERS = ("lines", "length", "matrices", "across", "ld_from", "matrix_stride", "ld_copy", "along_k")
-"""What a launch is told of a copy that it makes of A or B, besides addresses; in parameters with _a or _b behind it."""
 
 # A parameter: its members, each with its type (i: int, q: long long, f: float, p: pointer, t: tensor map) and what it
 # holds. Structs are those of kernels/include/operands.cuh. A pointer, a map and a float are filled in by the call.
@@ -53,10 +49,14 @@ _PARAMETERS = {
 _OFTEN_NULL = frozenset(f"{name}_{x}" for name in ("from", "to", "scales", "range") for x in "ab")
 """Addresses that launches without copies have no memory for."""
 
-_NONE = Division(0, 0, 0, 0)._asdict() | {f"{name}_{x}": 0 for name in COPY_NUMBERS for x in "ab"}
-"""For kernels that share no tiles, and for launches that copy nothing."""
+CopyNumbers = tuple[int, int, int, int, int, int, int, int]
+"""What a launch is told of a copy that it makes of A or B, besides addresses, in the order of the members."""
+
+_NO_COPY: CopyNumbers = (0, 0, 0, 0, 0, 0, 0, 0)
 _SIZES = {"i": 4, "f": 4, "q": 8, "p": 8, "t": MAP_BYTES}
 _ALIGNMENTS = _SIZES | {"t": 64}
+_CODES = {"t": f"{MAP_BYTES}s"}
+"""As `struct` has these types, where its letter is another."""
 _KINDS = {"p": "pointer", "f": "scalar", "t": "map"}
 
 
@@ -75,14 +75,12 @@ class Shape(NamedTuple):
     """Bytes of each parameter."""
     members: tuple[_Member, ...]
     bytes: int
-    numbers: struct.Struct
-    """All of them as bytes, with zeros for what only a call knows."""
-    names: tuple[str, ...]
-    """What the numbers among the members are."""
+    known: struct.Struct
+    """All of them as bytes, with zeros for the addresses and scalars, which only a call knows."""
+    values: tuple["_Values", ...]
+    """What gives the others, one parameter after the other."""
     slots: tuple[Slot, ...]
     """What only a call knows, where addresses are those of the operands."""
-    maps: tuple[Slot, ...]
-    """The tensor maps among these."""
 
 
 class Source(NamedTuple):
@@ -97,7 +95,8 @@ def pack(
     problem: Problem,
     sources: Mapping[str, Source],
     maps: Mapping[str, bytes],
-    more: Mapping[str, int] = MappingProxyType({}),
+    division: Division = UNDIVIDED,
+    copies: Sequence[CopyNumbers] = (),
 ) -> tuple[bytes, tuple[Slot, ...]]:
     """The parameters of a launch, but for what only a call knows; and where that goes.
 
@@ -106,32 +105,28 @@ def pack(
         problem: its sizes, leading dimensions and strides.
         sources: where addresses come from, by the kernel's name for them ('A'), where that is not the operand.
         maps: templates of tensor maps, for 'A', 'B' and 'D', where the kernel takes some; a blank one needs none.
-        more: numbers that the problem does not have, those of `Kernel.numbers` among them.
+        division: how the tiles are divided, `Kernel.division`.
+        copies: what the launch is told of copies of A and B, if it makes some.
     """
     shape = shape_of(kernel.arguments)
-    numbers = {**_described(problem), **more} if "m" in shape.names else more
-    template = shape.numbers.pack(*map(numbers.__getitem__, shape.names))
-    if maps:
-        filled = bytearray(template)
-        for slot in shape.maps:
-            if slot.source in maps:
-                filled[slot.offset : slot.offset + MAP_BYTES] = maps[slot.source]
-        template = bytes(filled)
+    template = shape.known.pack(
+        *chain.from_iterable([values(problem, division, copies, maps) for values in shape.values])
+    )
     usual, elsewhere = _slots(kernel.arguments, tuple(sources), tuple(maps))
     if not elsewhere:
         return template, usual
     slots = list(usual)
-    for number, slot in elsewhere:
-        slots[number] = Slot(slot.offset, slot.kind, *sources[slot.source])
+    for number, offset, kind, name in elsewhere:
+        slots[number] = tuple.__new__(Slot, (offset, kind, *sources[name]))  # twice as quick as Slot(...)
     return template, tuple(slots)
 
 
 @lru_cache
 def _slots(
     arguments: tuple[str, ...], sources: tuple[str, ...], maps: tuple[str, ...]
-) -> tuple[tuple[Slot, ...], tuple[tuple[int, Slot], ...]]:
-    """What only a call knows of a launch with these tensor maps, as if addresses were those of the operands; and those
-    slots, numbered, whose addresses come from elsewhere.
+) -> tuple[tuple[Slot, ...], tuple[tuple[int, int, str, str], ...]]:
+    """What only a call knows of a launch with these tensor maps, as if addresses were those of the operands; and of
+    those whose addresses come from elsewhere the number, offset, kind and name.
 
     Left out are null addresses and blank maps: the kernel uses those of A and B only where k > 0, that of D where
     ALIGNED.
@@ -141,29 +136,43 @@ def _slots(
         for slot in shape_of(arguments).slots
         if (slot.source in maps if slot.kind == "map" else slot.source in sources or slot.source not in _OFTEN_NULL)
     )
-    return slots, tuple((number, slot) for number, slot in enumerate(slots) if slot.source in sources)
+    return slots, tuple(
+        (number, slot.offset, slot.kind, slot.source) for number, slot in enumerate(slots) if slot.source in sources
+    )
 
 
-def _described(problem: Problem) -> dict[str, int]:
-    """What a problem says of a launch's numbers."""
-    m, n, k, a, b, c, d = problem.m, problem.n, problem.k, problem.a, problem.b, problem.addend, problem.d
-    return {
-        "m": m,
-        "n": n,
-        "k": k,
-        "batch": problem.batch,
-        **_NONE,
-        "step_a": 1 if a.batch_stride else 0,
-        "step_b": 1 if b.batch_stride else 0,
-        "lda": _ld(a, m, k),
-        "ldb": _ld(b, k, n),
-        "ldc": _ld(c, m, n),
-        "ldd": _ld(d, m, n),
-        "batch_stride_a": a.batch_stride or 0,
-        "batch_stride_b": b.batch_stride or 0,
-        "batch_stride_c": c.batch_stride or 0,
-        "batch_stride_d": d.batch_stride or 0,
-    }
+_Values = Callable[[Problem, Division, Sequence[CopyNumbers], Mapping[str, bytes]], tuple[int, ...] | tuple[bytes, ...]]
+"""What gives a parameter's numbers, or its template of a tensor map."""
+
+
+def _sizes(p: Problem, division: Division, *_: object) -> tuple[int, ...]:
+    return p.m, p.n, p.k, p.batch, *division, 1 if p.a.batch_stride else 0, 1 if p.b.batch_stride else 0
+
+
+def _output(p: Problem, *_: object) -> tuple[int, ...]:
+    c, d = p.addend, p.d
+    ldd = _ld(d, p.m, p.n)
+    return d.batch_stride or 0, c.batch_stride or 0, ldd, ldd if c is d else _ld(c, p.m, p.n)
+
+
+_VALUES: dict[str, _Values] = {
+    "M": lambda p, *_: (p.m,),
+    "N": lambda p, *_: (p.n,),
+    "K": lambda p, *_: (p.k,),
+    "lda": lambda p, *_: (_ld(p.a, p.m, p.k),),
+    "ldb": lambda p, *_: (_ld(p.b, p.k, p.n),),
+    "ldd": lambda p, *_: (_ld(p.d, p.m, p.n),),
+    "sizes": _sizes,
+    "A": lambda p, *_: (p.a.batch_stride or 0, _ld(p.a, p.m, p.k)),
+    "B": lambda p, *_: (p.b.batch_stride or 0, _ld(p.b, p.k, p.n)),
+    "A_map": lambda p, division, copies, maps: (maps.get("A", b""),),
+    "B_map": lambda p, division, copies, maps: (maps.get("B", b""),),
+    "D_map": lambda p, division, copies, maps: (maps.get("D", b""),),
+    "output": _output,
+    "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
+    "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
+}
+"""What is known of parameters before a call, in the order of their members; a blank map is filled up with zeros."""
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:
@@ -189,17 +198,16 @@ def shape_of(arguments: tuple[str, ...]) -> Shape:
         end = _round_up(end, alignment)
         offsets.append(start)
         sizes.append(end - start)
-    numbers = [member for member in members if member.type not in _KINDS]
+    known = [member for member in members if member.type not in ("p", "f")]
     slots = tuple(Slot(offset, _KINDS[kind], what) for offset, kind, what in members if kind in _KINDS)
     return Shape(
         tuple(offsets),
         tuple(sizes),
         tuple(members),
         end,
-        _with_gaps(numbers, end),
-        tuple(member.what for member in numbers),
+        _with_gaps(known, end),
+        tuple(_VALUES[name] for name in arguments if name in _VALUES),
         slots,
-        tuple(slot for slot in slots if slot.kind == "map"),
     )
 
 
@@ -207,7 +215,7 @@ def _with_gaps(members: Sequence[_Member], size: int) -> struct.Struct:
     """These members alone, of parameters of this size in bytes."""
     end, layout = 0, "="
     for offset, kind, _ in members:
-        layout += f"{offset - end}x{kind}"
+        layout += f"{offset - end}x{_CODES.get(kind, kind)}"
         end = offset + _SIZES[kind]
     return struct.Struct(f"{layout}{size - end}x")
 

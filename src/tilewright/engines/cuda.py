@@ -163,8 +163,8 @@ class CudaEngine:
         if layouts := tensor_maps.layouts(kernel, config, problem, job.variant.aligned):
             with self.current:  # tensor maps are made in it
                 maps = {name: encode(layout) for name, layout in layouts.items()}
-        more = {**kernel.numbers(problem, config, self.multiprocessors), **numbers(job.copies)}
-        arguments, slots = pack(kernel, problem, job.sources, maps, more)
+        division = kernel.division(problem, config, self.multiprocessors)
+        arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, job.blocks)
         return Step(
             executable.handle,

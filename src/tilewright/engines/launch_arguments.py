@@ -17,6 +17,7 @@ from cuda.bindings.driver import (
 from tilewright.engines.arguments import MAP_BYTES
 from tilewright.engines.driver import check
 from tilewright.engines.tensor_maps import TensorLayout
+from tilewright.kernels.spec import TensorBox
 
 _DATA_TYPES = {
     "float32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
@@ -38,7 +39,11 @@ _PROMOTION = CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B
 _FILL = CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
 
 
-@lru_cache(maxsize=1024)
+@lru_cache
+def _extents(box: TensorBox) -> list[cuuint32_t]:
+    return [cuuint32_t(box.cols), cuuint32_t(box.rows), cuuint32_t(1)]
+
+
 def encode(layout: TensorLayout) -> bytes:
     """A tensor map as the GPU takes it.
 
@@ -54,7 +59,7 @@ def encode(layout: TensorLayout) -> bytes:
             layout.pointer,
             [cuuint64_t(layout.cols), cuuint64_t(layout.rows), cuuint64_t(layout.matrices)],
             [cuuint64_t(layout.row_stride), cuuint64_t(matrix_stride)],
-            [cuuint32_t(layout.box.cols), cuuint32_t(layout.box.rows), cuuint32_t(1)],
+            _extents(layout.box),
             _ONES,
             _PLAIN,
             _SWIZZLES[layout.box.swizzle],

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.engines.arguments import COPY_NUMBERS, Source
+from tilewright.engines.arguments import CopyNumbers, Source
 from tilewright.engines.plan import Kept, Needs, Step
 from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import RANGE_WORDS, SCALED_K, Config, Kernel, Split, scale_count
@@ -16,8 +16,11 @@ _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
 QUAD = 4
 """Elements of a line that are stored together, the last of them past its end where it is no multiple."""
-_NAMES = [[f"{name}_{x}" for name in COPY_NUMBERS] for x in "ab"]
-"""Of a first copy and a second one, the names that `arguments` has for what `numbers` says of them."""
+_ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range")] for x in "ab"}
+"""The names that `arguments` has for addresses of a copy, by a or b."""
+_OPERANDS = {"A": Source("A"), "B": Source("B")}
+_SEEN = {"A": Source("tickets"), "B": Source("tickets", 4 * RANGE_WORDS)}
+"""Where launches add what they see of the elements that they split."""
 
 
 class Copy(NamedTuple):
@@ -77,7 +80,7 @@ class Copy(NamedTuple):
         """Where what makes it adds what it sees of the elements."""
         if self.memory == "kept":
             return Source("kept", self.end)
-        return Source("tickets", 0 if self.name == "A" else 4 * RANGE_WORDS)
+        return _SEEN[self.name]
 
 
 class Job(NamedTuple):
@@ -122,36 +125,44 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     wanted = _wanted(kernel, config, problem, addresses)
     if not wanted and kernel.split is None:
         return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
-    split = kernel.split or Split(problem.dtype, 1)
-    p, layouts, ends = problem, {"A": problem.a, "B": problem.b}, {"relayout": 0, "kept": 0}
-    copies = []
+    split = kernel.split or _whole(problem.dtype)
+    layouts = {"A": problem.a, "B": problem.b}
+    sources: dict[str, Source] = {}
+    made: list[Copy] = []
+    remaining: list[Copy] = []
+    end = 0
     for name, order in wanted.items():
-        memory = "kept" if name == kept else "relayout"
-        copy = _copy(problem, name, order, memory, ends[memory], split)
+        memory, shift = ("kept", 0) if name == kept else ("relayout", end)
+        copy = _copy(problem, name, order, memory, shift, split)
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
-        copies.append(copy)
-        ends[memory] = copy.end
-    sources = {copy.name: Source(copy.memory, copy.shift) for copy in copies}
-    arithmetic = Arithmetic(split.dtype, problem.result)
-    inner = Problem(p.m, p.n, p.k, arithmetic, p.batch, layouts["A"], layouts["B"], p.d, p.c, p.epilogue)
+        sources[name] = Source(memory, shift)
+        if name == kept:
+            remaining.append(copy)
+        else:
+            made.append(copy)
+            end = copy.end
+    inner = problem.of_factors(_arithmetic(split.dtype, problem.result), layouts["A"], layouts["B"])
     a, b, d, c = addresses
     after = Addresses(0 if "A" in wanted else a, 0 if "B" in wanted else b, d, c)
-    made = [copy for copy in copies if copy.memory == "relayout"]
-    keeping = next((copying(problem, [copy]) for copy in copies if copy.memory == "kept"), None)
+    keeping = copying(problem, remaining) if remaining else None
     of_product: tuple[Copy, ...] = ()
     if kernel.splits:
-        of_product = tuple([copy._replace(made=copy.memory == "relayout") for copy in copies])
-        for copy in copies:
-            sources |= _addresses(copy) | {f"range_{copy.name.lower()}": copy.seen}
+        of_product = (*made, *[copy._replace(made=False) for copy in remaining])
+        if kept == "A":
+            of_product = of_product[::-1]
+        for copy in of_product:
+            x = copy.name.lower()
+            _add_addresses(sources, copy, x)
+            sources[_ADDRESSES[x][3]] = copy.seen
     own = Job(kernel, config, inner, kernel.variant(inner, config, after), sources, of_product)
     launches = (copying(problem, made), own) if made and not kernel.splits else (own,)
-    return Jobs(launches, ends["relayout"], tuple([copy.name for copy in made]), keeping)
+    return Jobs(launches, end, tuple([copy.name for copy in made]), keeping)
 
 
 def needs(found: Jobs, multiprocessors: int) -> Needs:
-    """Memory that the launches take besides the operands."""
-    spaces = [job.kernel.workspace(job.problem, job.config, multiprocessors) for job in found.jobs]
-    size, tickets = (max(sizes) for sizes in zip(*spaces, strict=True))
+    """Memory that the launches take besides the operands: `relayout`, which comes first, takes none."""
+    own = found.jobs[-1]
+    size, tickets = own.kernel.workspace(own.problem, own.config, multiprocessors)
     return Needs(size, tickets, found.relayout_bytes)
 
 
@@ -174,7 +185,9 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     first = copies[0]
     second = copies[1] if len(copies) == 2 else first._replace(lines=0, made=False)
     split = first.split
-    sources = _addresses(first, "a") | _addresses(second, "b")
+    sources: dict[str, Source] = {}
+    for x, copy in (("a", first), ("b", second)):
+        _add_addresses(sources, copy, x)
     if split.terms > 1 and first.memory == "kept":
         sources |= {"range_a": first.seen, "range_b": second.seen}
     variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=split.dtype)
@@ -183,13 +196,22 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
     return Job(_KERNEL, config, problem, variant, sources, (first, second), blocks)
 
 
-def _addresses(copy: Copy, x: str = "") -> dict[str, Source]:
-    """Where a copy is made of what, by the names that `arguments` has for it. x: a or b; by default, of its operand."""
-    x = x or copy.name.lower()
-    found = {f"from_{x}": Source(copy.name), f"to_{x}": Source(copy.memory, copy.shift)}
+def _add_addresses(sources: dict[str, Source], copy: Copy, x: str) -> None:
+    """Add where a copy is made of what, by the names that `arguments` has for it. x: a or b."""
+    made_of, made_at, scales, _ = _ADDRESSES[x]
+    sources[made_of] = _OPERANDS[copy.name]
+    sources[made_at] = Source(copy.memory, copy.shift)
     if copy.split.scaled:
-        found[f"scales_{x}"] = Source(copy.memory, copy.scales)
-    return found
+        sources[scales] = Source(copy.memory, copy.scales)
+
+
+@lru_cache
+def _whole(dtype: str) -> Split:
+    """What is copied as it is."""
+    return Split(dtype, 1)
+
+
+_arithmetic = lru_cache(Arithmetic)
 
 
 @lru_cache
@@ -198,14 +220,12 @@ def _config(terms: int, scaled: bool) -> Config:
     return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K} if scaled else {"TERMS": terms})
 
 
-def numbers(copies: Sequence[Copy]) -> dict[str, int]:
-    """What the parameters of a launch say of copies, by the names that `arguments` has for it."""
-    found: dict[str, int] = {}
-    for names, copy in zip(_NAMES, copies, strict=False):
-        sizes = copy.lines, copy.length, copy.matrices if copy.made else 0, copy.across
-        strides = copy.ld_from, copy.matrix_stride, copy.ld, copy.along_k
-        found.update(zip(names, sizes + strides, strict=True))
-    return found
+def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
+    """What the parameters of a launch say of copies."""
+    return [
+        (c.matrix_stride, c.lines, c.length, c.matrices if c.made else 0, c.across, c.ld_from, c.ld, c.along_k)
+        for c in copies
+    ]
 
 
 def kept_as(keeping: Job, step: Step) -> Kept:

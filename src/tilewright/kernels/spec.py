@@ -210,6 +210,23 @@ class Sums(NamedTuple):
     """Whether products of first terms have sums of their own; else they come after the others in the same ones."""
 
 
+class Division(NamedTuple):
+    """How a launch's tiles are divided among its blocks: all that the source needs of it."""
+
+    whole: int
+    """Tiles with a block of their own."""
+    workers: int
+    """Blocks that share the tiles left over, each with steps along k of its own."""
+    share: int
+    """Steps of a worker."""
+    longer: int
+    """How many workers have one step more."""
+
+
+UNDIVIDED = Division(0, 0, 0, 0)
+"""Of kernels whose source does not ask for it."""
+
+
 class Workspace(NamedTuple):
     """Memory that a launch needs besides its operands: bytes for anything, and counters that are 0 before and after."""
 
@@ -286,8 +303,8 @@ class Kernel:
     blocks: Callable[[Problem, Config, int], int] | None = None
     """Blocks in the grid on this many multiprocessors; None: one for each tile of D. There are more where several share
     the work on one."""
-    numbers: Callable[[Problem, Config, int], Mapping[str, int]] = lambda problem, config, multiprocessors: {}
-    """Arguments that follow from problem, config and number of multiprocessors, named as in engines/arguments.py."""
+    division: Callable[[Problem, Config, int], Division] = lambda problem, config, multiprocessors: UNDIVIDED
+    """How the tiles are divided among blocks on this many multiprocessors, where the source asks for it."""
     workspace_bytes: Callable[[Problem, Config, int], int] | None = None
     """Bytes of memory that the blocks of a launch share, on this many multiprocessors, where the source asks for some:
     they are private to the launch. With them comes a counter for each block; the counters are 0 when a launch begins,

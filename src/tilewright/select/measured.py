@@ -252,6 +252,31 @@ def measured(device: str, capability: tuple[int, int], promise: str | None, kept
 
 
 @lru_cache
+def nearest_measured(
+    device: str,
+    capability: tuple[int, int],
+    promise: str | None,
+    kept: str | None,
+    layout: str,
+    factors: str,
+    result: str,
+) -> tuple[Measured | None, bool]:
+    """What was measured of a case, or else of the nearest, and whether that is its own."""
+    tables, case = measured(device, capability, promise, kept), Case(layout, factors, result)
+    return (tables[case], True) if case in tables else (_nearest(tables, case), False)
+
+
+def _nearest(tables: dict[Case, Measured], case: Case) -> Measured | None:
+    """What was measured of the nearest case: the same factors; then row-major operands, and the same result."""
+    alike = [one for one in tables if one.factors == case.factors]
+    if not alike:
+        return None
+    return tables[
+        min(alike, key=lambda one: (one.layout != case.layout, one.layout != "NN", one.result != case.result))
+    ]
+
+
+@lru_cache
 def shipped_factors(dtype: str) -> dict[str, float]:
     """By kernel, the median of its measured over its predicted times, with factors of a type, in a table that ships."""
     from tilewright.tables import store  # noqa: PLC0415

@@ -13,7 +13,7 @@ from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import DTYPES, Problem
-from tilewright.select.measured import FAR, LENGTH, Case, Measured, identity, measured, shipped_factors
+from tilewright.select.measured import FAR, LENGTH, Measured, identity, nearest_measured, shipped_factors
 
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
@@ -97,13 +97,25 @@ class _Asked:
         kept: str | None,
     ) -> None:
         self.problem, self.capability, self.device, self.addresses = problem, capability, device, addresses
-        tables, case = measured(device, capability, problem.arithmetic.precision, kept), Case.of(problem)
+        arithmetic = problem.arithmetic
+        case = problem.layout, arithmetic.factors, arithmetic.result
         self.sizes = Sizes.of(problem, addresses, kept)
-        self.known = tables.get(case) or _nearest(tables, case)
-        """Of its case, or else of the nearest; None where tables have no such factors."""
-        self.row = self.known.rows.get(identity(self.sizes)) if self.known and case in tables else None
+        self.known, self.tabled = nearest_measured(device, capability, arithmetic.precision, kept, *case)
+        """What was measured of its case, or else of the nearest, and whether that is its own; None where tables have no
+        such factors."""
+        self._takes: dict[Kernel, bool] = {}
+
+    @property
+    def row(self) -> int | None:
         """Where it is tabled itself."""
-        self.takes = _Takes(problem, capability, addresses)
+        return self.known.rows.get(identity(self.sizes)) if self.known and self.tabled else None
+
+    def takes(self, kernel: Kernel) -> bool:
+        """Whether a kernel may be picked for it."""
+        found = self._takes.get(kernel)
+        if found is None:
+            found = self._takes[kernel] = _refusal(kernel, self.problem, self.capability, self.addresses) is None
+        return found
 
 
 def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
@@ -112,14 +124,15 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
     expected: list[_Expected] = []
     distance = math.inf
     if known is not None:
-        if asked.row is not None:
-            ranked = [known.choices[number][:2] for number in known.ranked(asked.row)]
-            taking = [choice for choice in ranked if takes[choice[0]]]
+        if (row := asked.row) is not None:
+            ranked = [known.choices[number][:2] for number in known.ranked(row)]
+            taking = [choice for choice in ranked if takes(choice[0])]
             promise = problem.arithmetic.precision
             if taking and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in taking)):
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
         expected, distance = _between(asked, known, adds_c)
-    if distance > FAR or all(one[1] for one in expected):  # the kernels' own configs are candidates too
+    if distance > FAR or not expected or (adds_c and all(one[1] for one in expected)):
+        # The kernels' own configs are candidates too.
         expected += _untabled(asked, adds_c)
     elif known is not None and not _is_known(problem.arithmetic.precision, known):
         expected += _untabled(asked, adds_c, problem.arithmetic.precision)
@@ -131,18 +144,6 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
 def _is_known(promise: str | None, known: Measured) -> bool:
     """Whether kernels of a promise's own precision were measured; those of float32 always were."""
     return promise in (None, "ieee") or any(choice.kernel.precision == promise for choice in known.choices)
-
-
-class _Takes(dict[Kernel, bool]):
-    """Whether kernels may be picked for a problem, found when asked."""
-
-    def __init__(self, problem: Problem, capability: tuple[int, int], addresses: Addresses) -> None:
-        super().__init__()
-        self._case = problem, capability, addresses
-
-    def __missing__(self, kernel: Kernel) -> bool:
-        self[kernel] = _refusal(kernel, *self._case) is None
-        return self[kernel]
 
 
 def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expected], float]:
@@ -158,7 +159,7 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
         for (kernel, config, model), votes, error, times, inaccurate in known.voted(near, weights, others=others):
             if votes < least:
                 break
-            if takes[kernel] and (cost := model.terms(sizes)):
+            if takes(kernel) and (cost := model.terms(sizes)):
                 certain = times + _UNKNOWN
                 copies = adds_c and not kernel.takes.separate_c
                 us = cost[0] * exp(usual + error / certain)
@@ -177,7 +178,7 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
     precision: only of kernels of this one.
     """
     gpu = find_gpu(asked.device, asked.capability)
-    takers = [one for one in KERNELS if precision in (None, one.precision) and asked.takes[one]]
+    takers = [one for one in KERNELS if precision in (None, one.precision) and asked.takes(one)]
     factors = shipped_factors(asked.problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
     # win over them, unless none of them makes such products.
@@ -201,16 +202,6 @@ def _own(kernel: Kernel, gpu: Gpu) -> list[tuple[Config, CostModel]]:
     overrides = [*kernel.presets.values(), *kernel.tuned.values()]
     configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
     return [(config, CostModel(kernel, config, gpu)) for config in dict.fromkeys(configs)]
-
-
-def _nearest(tables: dict[Case, Measured], case: Case) -> Measured | None:
-    """What was measured of the nearest case: the same factors; then row-major operands, and the same result."""
-    alike = [one for one in tables if one.factors == case.factors]
-    if not alike:
-        return None
-    return tables[
-        min(alike, key=lambda one: (one.layout != case.layout, one.layout != "NN", one.result != case.result))
-    ]
 
 
 def _refusal(

@@ -183,4 +183,4 @@ def side_bytes(
 
 def clock_share(tensor_share: float) -> float:
     """The clock under load as a share of the boost clock, by the share of all cycles that tensor cores are busy."""
-    return min(1.0, math.cbrt(_SUSTAINED / tensor_share)) if tensor_share else 1.0
+    return math.cbrt(_SUSTAINED / tensor_share) if tensor_share > _SUSTAINED else 1.0

@@ -189,8 +189,8 @@ class EmulatorEngine:
         workspace = kernel.workspace(problem, config, self.multiprocessors)
         layouts = tensor_maps.layouts(kernel, config, problem, executable.variant.aligned)
         maps = {name: tensor_map(layout) for name, layout in layouts.items()}
-        more = {**kernel.numbers(problem, config, self.multiprocessors), **numbers(copies)}
-        arguments, slots = pack(kernel, problem, sources, maps, more)
+        division = kernel.division(problem, config, self.multiprocessors)
+        arguments, slots = pack(kernel, problem, sources, maps, division, numbers(copies))
         launch = _Launch(executable, problem, sources, workspace, tuple(copies))
         return Step(
             launch, grid, block, shared_bytes, kernel.overlaps, arguments, shape_of(kernel.arguments).offsets, slots

@@ -4,12 +4,10 @@ Source: "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix M
 al., 2023.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from tilewright.kernels import tiling
-from tilewright.kernels.spec import Config, Parameter
+from tilewright.kernels.spec import Config, Division, Parameter
 from tilewright.problem import Problem
 
 
@@ -17,19 +15,6 @@ def parameter(default: int, values: tuple[int, ...]) -> Parameter:
     """How many blocks of a multiprocessor share the tiles left over from the last full wave."""
     meaning = "blocks of a multiprocessor that share the tiles of the last wave; 0: each tile has a block of its own"
     return Parameter("WORKERS", default, values, meaning, least=0)
-
-
-class Division(NamedTuple):
-    """How a launch's tiles are divided among its blocks: all that the source needs of it."""
-
-    whole: int
-    """Tiles with a block of their own."""
-    workers: int
-    """Blocks that share the tiles left over, each with steps along k of its own."""
-    share: int
-    """Steps of a worker."""
-    longer: int
-    """How many workers have one step more."""
 
 
 def divide(problem: Problem, config: Config, multiprocessors: int) -> Division:
@@ -54,11 +39,6 @@ def sharing(left: int, steps: int, most: int) -> int:
     of_tile = workers // left
     longest = -(-left * steps // workers)
     return left * of_tile if -(-steps // of_tile) == longest else workers
-
-
-def numbers(problem: Problem, config: Config, multiprocessors: int) -> Mapping[str, int]:
-    """The division, as arguments of the kernel."""
-    return divide(problem, config, multiprocessors)._asdict()
 
 
 def blocks(problem: Problem, config: Config, multiprocessors: int) -> int:

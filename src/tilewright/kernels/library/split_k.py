@@ -99,7 +99,7 @@ KERNEL = Kernel(
     arguments=LIBRARY_ARGUMENTS,
     shared_bytes=lambda config, layout: _shared_bytes(config),
     blocks=schedule.blocks,
-    numbers=schedule.numbers,
+    division=schedule.divide,
     workspace_bytes=schedule.workspace_bytes,
     presets={
         name: dict(

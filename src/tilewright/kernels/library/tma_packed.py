@@ -62,6 +62,6 @@ KERNEL = Kernel(
     relayouts=lambda config: ("column", "row"),
     overlaps=True,
     blocks=schedule.blocks,
-    numbers=schedule.numbers,
+    division=schedule.divide,
     workspace_bytes=schedule.workspace_bytes,
 )

@@ -122,7 +122,7 @@ KERNEL = Kernel(
     relayouts=lambda config: ("column" if config.COPIED & 1 else None, "row" if config.COPIED & 2 else None),
     overlaps=True,
     blocks=schedule.blocks,
-    numbers=schedule.numbers,
+    division=schedule.divide,
     workspace_bytes=schedule.workspace_bytes,
     presets={
         name: dict(
