@@ -273,7 +273,8 @@ def dtype_name(dtype: Any) -> str | None:
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", str(dtype))
     name = str(name).removeprefix("torch.")
     if name not in DTYPES:
-        raise DtypeError(f"out_dtype must be one of {', '.join(DTYPES)}, got {dtype!r}{nearest(name, DTYPES)}")
+        near = nearest(name, DTYPES, listed=True)
+        raise DtypeError(f"out_dtype must be one of {', '.join(DTYPES)}, got {dtype!r}{near}")
     return name
 
 

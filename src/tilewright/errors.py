@@ -7,12 +7,17 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """How a message about an unknown name ends: '; did you mean X?', or the list where nothing is near."""
+def nearest(name: str, known: Iterable[str], listed: bool = False) -> str:
+    """How a message about an unknown name ends: '; did you mean X?', or the list where nothing is near.
+
+    listed: whether the message has the list already.
+    """
     names = list(known)
     for attempt in (name, name.upper(), name.lower()):
         if near := difflib.get_close_matches(attempt, names, n=1):
             return f"; did you mean {near[0]!r}?"
+    if listed:
+        return ""
     return f"; there are {', '.join(names)}" if names else "; there are none"
 
 

@@ -5,9 +5,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.errors import PathError, WriteError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class Kind(NamedTuple):
@@ -38,6 +41,21 @@ def json_kind(name: str, *fields: str) -> Kind:
         return isinstance(facts, dict) and facts.keys() >= set(fields)
 
     return Kind(name, holds)
+
+
+_MOST_FAULTS = 3
+
+
+def faults(error: "ValidationError | UnicodeDecodeError") -> str:
+    """What is wrong with a file that was read, in a line."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text"
+    named = [
+        ": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, "))))
+        for one in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    more = len(named) - _MOST_FAULTS
+    return "; ".join(named[:_MOST_FAULTS]) + (f"; and {more} more" if more > 0 else "")
 
 
 def check_outputs(outputs: Iterable[Output], inputs: Iterable[Path] = ()) -> None:

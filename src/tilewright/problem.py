@@ -83,7 +83,8 @@ def promise_of(precision: Any) -> str | None:
         return None
     if precision not in PRECISIONS:
         known = ", ".join(PRECISIONS)
-        raise ProblemError(f"precision must be one of {known}, got {precision!r}{nearest(str(precision), PRECISIONS)}")
+        near = nearest(str(precision), PRECISIONS, listed=True)
+        raise ProblemError(f"precision must be one of {known}, got {precision!r}{near}")
     return str(precision)
 
 

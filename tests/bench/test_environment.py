@@ -6,6 +6,7 @@ import json
 import platform
 import re
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,9 @@ import pytest
 
 from tilewright import version
 from tilewright.bench import environment as module
-from tilewright.bench.environment import environment
+from tilewright.bench.environment import environment, gpu_state
+from tilewright.bench.records import GpuState
+from tilewright.engines.cuda import CudaEngine
 
 EMULATOR = SimpleNamespace(name="emulator", device_name="a CPU", capability=None, cache_bytes=0)
 
@@ -82,3 +85,60 @@ def test_a_machine_that_tells_nothing(monkeypatch, package):
     assert "revision" not in facts
     assert "compiler" not in facts
     assert facts["libraries"] == {}
+
+
+class StandInSensors:
+    """NVIDIA's management library, of a GPU that does not say how warm it is."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, present=True):
+        self._present = present
+        self.open = 0
+
+    def nvmlInit(self):  # noqa: N802 the library's own name, as the next
+        if not self._present:
+            raise self.NVMLError
+        self.open += 1
+
+    def nvmlShutdown(self):  # noqa: N802
+        self.open -= 1
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):  # noqa: N802
+        assert uuid == "GPU-123"
+        return "the GPU"
+
+    def nvmlDeviceGetClockInfo(self, gpu, kind):  # noqa: N802
+        assert gpu == "the GPU"
+        return {1: 1755, 2: 3201}[kind]
+
+    def nvmlDeviceGetPowerUsage(self, gpu):  # noqa: N802
+        return 688_200
+
+    def nvmlDeviceGetTemperature(self, gpu, sensor):  # noqa: N802
+        raise self.NVMLError
+
+
+@pytest.fixture
+def on_a_gpu():
+    """An engine of a GPU that nothing runs on."""
+    engine = CudaEngine.__new__(CudaEngine)
+    engine.name, engine.device = "cuda", SimpleNamespace(uuid="123")
+    return engine
+
+
+def test_the_state_of_a_gpu_is_what_its_sensors_say(monkeypatch, on_a_gpu):
+    sensors = StandInSensors()
+    monkeypatch.setitem(sys.modules, "pynvml", sensors)
+    assert gpu_state(on_a_gpu) == GpuState(sm_clock_mhz=1755, memory_clock_mhz=3201, power_w=688.2)
+    assert sensors.open == 0
+
+
+@pytest.mark.parametrize("library", [None, StandInSensors(present=False)])
+def test_a_gpu_without_sensors_has_no_state(monkeypatch, on_a_gpu, library):
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    assert gpu_state(on_a_gpu) is None
+    assert gpu_state(EMULATOR) is None

@@ -4,23 +4,25 @@ import json
 
 import pytest
 
-from tilewright.bench.records import EndToEnd, LaunchedKernel, PerCall, Run, Times
+from tilewright.bench.records import FORMAT, EndToEnd, GpuState, LaunchedKernel, PerCall, Run, Times
 from tilewright.errors import RecordsError
 from tilewright.problem import Arithmetic, Problem
 
 
-def test_times_are_minimum_and_median():
-    assert Times.of([3.0, 1.0, 2.0, 10.0]) == Times(min=1.0, median=2.5)
+def test_times_are_minimum_median_and_spread():
+    assert Times.of([3.0, 1.0, 2.0, 10.0, 4.0]) == Times(min=1.0, median=3.0, samples=5, spread=2 / 3)
+    assert Times.of([3.0]) == Times(min=3.0, median=3.0, samples=1)
 
 
 def test_the_json_has_the_documented_shape(tmp_path, make_record):
     path = tmp_path / "new" / "run.json"
     Run(environment={"python": "3.11"}, records=[make_record()]).save(path)
     text = json.loads(path.read_text())
-    assert set(text) == {"environment", "records"}
+    assert set(text) == {"format", "environment", "records"}
+    assert text["format"] == FORMAT
     (written,) = text["records"]
     assert {"kernel", "rung", "config", "m", "n", "k", "dtype", "engine", "gflops", "ratio", "verified"} <= set(written)
-    assert set(written["time_us"]) == {"min", "median"}
+    assert set(written["time_us"]) == {"min", "median", "samples", "spread"}
     assert {"name", "version", "time_us", "gflops", "kernels"} <= set(written["baseline"])
     assert set(written["error"]) == {"relative_frobenius", "limit"}
 
@@ -61,6 +63,43 @@ def test_records_from_before_layouts_are_read(tmp_path, make_record):
     (record,) = Run.load(path).records
     assert record == make_record()
     assert (record.case, record.problem) == ("NN float32", Problem(64, 64, 64))
+
+
+def test_fields_that_are_not_known_do_not_refuse_a_file(tmp_path, make_record):
+    path = tmp_path / "run.json"
+    Run(environment={}, records=[make_record()]).save(path)
+    later = json.loads(path.read_text())
+    later["weather"] = later["records"][0]["weather"] = later["records"][0]["time_us"]["weather"] = "fine"
+    path.write_text(json.dumps(later))
+    assert Run.load(path).records == [make_record()]
+
+
+def test_files_of_format_1_are_read_and_those_of_a_newer_one_refused_in_a_sentence(tmp_path, make_record):
+    path = tmp_path / "run.json"
+    Run(environment={}, records=[make_record()]).save(path)
+    facts = json.loads(path.read_text())
+    path.write_text(json.dumps({name: fact for name, fact in facts.items() if name != "format"}))
+    assert Run.load(path).records == [make_record()]
+    path.write_text(json.dumps(facts | {"format": FORMAT + 1}))
+    with pytest.raises(RecordsError, match=r"format 3 is a newer tilewright's: this one reads formats up to 2$"):
+        Run.load(path)
+
+
+def test_the_state_of_the_gpu_is_kept(tmp_path, make_record):
+    record = make_record(gpu_state=GpuState(sm_clock_mhz=1755, power_w=688.2))
+    Run(environment={}, records=[record]).save(tmp_path / "run.json")
+    assert Run.load(tmp_path / "run.json").records == [record]
+
+
+def test_what_is_wrong_with_a_file_is_a_line(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text('{"environment": {}, "records": [{}]}')
+    with pytest.raises(RecordsError) as raised:
+        Run.load(path)
+    text = str(raised.value)
+    assert "run.json is not a file of records: records.0.kernel: Field required; " in text
+    assert text.endswith(" more")
+    assert "\n" not in text and "http" not in text
 
 
 def test_a_record_says_its_case(make_record):
@@ -120,5 +159,5 @@ def test_a_record_carries_the_precision_that_was_asked_for_and_the_kernels(tmp_p
     assert record.case == "NN float32:fp16x3"
     run = Run(environment={}, records=[record])
     run.save(tmp_path / "run.json")
-    assert Run.load(tmp_path / "run.json") == run
+    assert Run.load(tmp_path / "run.json").records == run.records
     assert make_record().problem.arithmetic.precision is None

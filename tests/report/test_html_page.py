@@ -97,6 +97,26 @@ def test_the_page_replaces_neither_records_nor_a_foreign_file(tilewright, tmp_pa
     assert tilewright("report", records, "-o", page_of_ours)[0] == 0, "a page replaces an earlier one"
 
 
+@pytest.mark.parametrize("command", ["explain", "sass"])
+def test_a_file_that_another_command_wrote_is_called_what_it_is(tilewright, tmp_path, command):
+    path = tmp_path / "facts.json"
+    assert tilewright(command, "naive", "--json", path)[0] == 0
+    status, err = tilewright("report", path, "-o", tmp_path / "report.html")
+    what = {"explain": "an explanation", "sass": "counts of machine code"}[command]
+    assert (status, f"RECORDS must be files of records or journals of tune, got {path}, {what}" in err) == (2, True)
+
+
+def test_a_page_a_figure_and_other_records_are_called_what_they_are(tilewright, tmp_path, make_run):
+    make_run().save(tmp_path / "run.json")
+    assert tilewright("report", tmp_path / "run.json", "-o", tmp_path / "page.html")[0] == 0
+    (tmp_path / "figure.svg").write_text("<svg/>")
+    (tmp_path / "other.json").write_text('{"environment": {}, "comparisons": []}')
+    for name, what in (("page.html", "a page of records"), ("figure.svg", "a figure"), ("other.json", "comparisons")):
+        status, err = tilewright("report", tmp_path / name, "-o", tmp_path / "report.html")
+        assert status == 2
+        assert what in err
+
+
 def test_a_place_that_cannot_be_written_is_an_error(tilewright, tmp_path, make_run):
     make_run().save(tmp_path / "run.json")
     status, err = tilewright("report", tmp_path / "run.json", "-o", tmp_path)

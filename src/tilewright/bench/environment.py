@@ -1,15 +1,17 @@
 """What a measurement was made with: versions, machine, GPU. Nothing that names a person, a host or a folder."""
 
+import contextlib
 import datetime
 import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tilewright import version
+from tilewright.bench.records import GpuState
 from tilewright.engines.base import Engine
 from tilewright.engines.emulator.host import cpu_name
 from tilewright.engines.host_compiler import find_compiler
@@ -113,34 +115,83 @@ def _gpu(engine: Engine) -> dict[str, Any]:
     return facts | _management(f"GPU-{device.uuid}")
 
 
-def _management(uuid: str) -> dict[str, Any]:
-    """Driver, clocks and power limit, where NVIDIA's management library and its bindings are there to ask."""
+class _Sensors:
+    """What NVIDIA's management library says of a GPU. In a `with` block; there is none without the library."""
+
+    def __init__(self, nvml: Any, uuid: str) -> None:
+        self._nvml = nvml
+        self._gpu = self.ask("nvmlDeviceGetHandleByUUID", uuid)
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """The answer; None where the library has none."""
+        try:
+            return getattr(self._nvml, question)(*arguments)
+        except self._nvml.NVMLError:
+            return None
+
+    def of_gpu(self, question: str, *arguments: Any) -> Any:
+        """The same of the GPU."""
+        return None if self._gpu is None else self.ask(question, self._gpu, *arguments)
+
+    def clock(self, kind: str, question: str = "nvmlDeviceGetClockInfo") -> Any:
+        """A clock in MHz, kind being SM or MEM."""
+        return self.of_gpu(question, getattr(self._nvml, f"NVML_CLOCK_{kind}"))
+
+    def watts(self, question: str) -> float | None:
+        """What the library has in milliwatts."""
+        milliwatts = self.of_gpu(question)
+        return None if milliwatts is None else milliwatts / 1000
+
+
+@contextlib.contextmanager
+def _sensors(uuid: str) -> Iterator[_Sensors | None]:
+    """The sensors of a GPU, where the library and its bindings are there to ask."""
     try:
         import pynvml  # noqa: PLC0415 an extra
 
         pynvml.nvmlInit()
     except ImportError:
-        return {}
+        yield None
+        return
     except pynvml.NVMLError:
-        return {}
-
-    def ask(question: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return question(*arguments)
-        except pynvml.NVMLError:
-            return None
-
+        yield None
+        return
     try:
-        facts = {"driver": ask(pynvml.nvmlSystemGetDriverVersion)}
-        gpu = ask(pynvml.nvmlDeviceGetHandleByUUID, uuid)
-        if gpu is not None:
-            facts |= {
-                "sm_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_SM),
-                "sm_clock_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_SM),
-                "memory_clock_mhz": ask(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_MEM),
-                "memory_clock_max_mhz": ask(pynvml.nvmlDeviceGetMaxClockInfo, gpu, pynvml.NVML_CLOCK_MEM),
-                "power_limit_w": ask(lambda: pynvml.nvmlDeviceGetPowerManagementLimit(gpu) / 1000),
-            }
-        return _known(facts)
+        yield _Sensors(pynvml, uuid)
     finally:
         pynvml.nvmlShutdown()
+
+
+def _management(uuid: str) -> dict[str, Any]:
+    """Driver, clocks and power limit."""
+    with _sensors(uuid) as sensors:
+        if sensors is None:
+            return {}
+        return _known(
+            {
+                "driver": sensors.ask("nvmlSystemGetDriverVersion"),
+                "sm_clock_mhz": sensors.clock("SM"),
+                "sm_clock_max_mhz": sensors.clock("SM", "nvmlDeviceGetMaxClockInfo"),
+                "memory_clock_mhz": sensors.clock("MEM"),
+                "memory_clock_max_mhz": sensors.clock("MEM", "nvmlDeviceGetMaxClockInfo"),
+                "power_limit_w": sensors.watts("nvmlDeviceGetPowerManagementLimit"),
+            }
+        )
+
+
+def gpu_state(engine: Engine) -> GpuState | None:
+    """What the sensors of an engine's GPU say at this moment; None where there is no GPU, or nothing to ask."""
+    if engine.name != "cuda":
+        return None
+    from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 only where there is a GPU
+
+    assert isinstance(engine, CudaEngine)
+    with _sensors(f"GPU-{engine.device.uuid}") as sensors:
+        if sensors is None:
+            return None
+        return GpuState(
+            sm_clock_mhz=sensors.clock("SM"),
+            memory_clock_mhz=sensors.clock("MEM"),
+            power_w=sensors.watts("nvmlDeviceGetPowerUsage"),
+            temperature_c=sensors.of_gpu("nvmlDeviceGetTemperature", 0),
+        )

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.bench.records import Baseline, Error, LaunchedKernel, Record, Times
+from tilewright.bench.environment import gpu_state
+from tilewright.bench.records import Baseline, Error, GpuState, LaunchedKernel, Record, Times
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.engines.plan import Plan, Pointers
@@ -120,13 +121,14 @@ def measure(
             on_sample=lambda: on_step(f"{problem.shape}: timing", next(done), total),
         )
     ]
+    state = gpu_state(engine)
     rival_times = dict(zip(rivals, times[len(works) :], strict=True))
     baselines = {
         precision: _baseline(operands, sets, library, named, rival_times, name_kernels)
         for precision, named in rivals_by_precision.items()
     }
     return [
-        _record(engine, choice, operands, time, error, baselines[_rounding(choice.kernel)], number in prepared)
+        _record(engine, choice, operands, time, error, baselines[_rounding(choice.kernel)], number in prepared, state)
         for number, (choice, time, error) in enumerate(zip(choices, times[: len(works)], errors, strict=True))
     ]
 
@@ -218,6 +220,7 @@ def _record(
     error: float,
     baseline: Baseline | None,
     prepared: bool,
+    state: GpuState | None,
 ) -> Record:
     problem, scalars = operands.problem, operands.scalars
     allowed = limit(problem, choice.kernel.precision)
@@ -246,4 +249,5 @@ def _record(
         out_dtype=problem.result,
         bias=problem.epilogue.bias,
         activation=problem.epilogue.activation,
+        gpu_state=state,
     )

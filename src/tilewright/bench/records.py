@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from tilewright.errors import RecordsError
-from tilewright.files import Kind, json_kind, save_json
+from tilewright.files import Kind, faults, json_kind, save_json
 from tilewright.kernels.spec import TERM_PRECISIONS
 from tilewright.problem import Arithmetic, Epilogue, Problem, Side, orders
 
@@ -16,16 +16,29 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+FORMAT = 2
+"""Version of the format of files. It is raised when a field changes its meaning, not when one is added: fields that are
+not known are left out. Files of format 1 say none, and are read alike."""
+
+
 class Facts(BaseModel):
     """What a file of measurements is made of."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class RunFile(Facts):
     """What one run measured, and where."""
 
+    format: int = FORMAT
     environment: dict[str, Any]
+
+    @field_validator("format")
+    @classmethod
+    def _readable(cls, number: int) -> int:
+        if number > FORMAT:
+            raise ValueError(f"format {number} is a newer tilewright's: this one reads formats up to {FORMAT}")
+        return number
 
     def save(self, path: Path) -> None:
         """Write the run as JSON. The file appears whole or not at all.
@@ -38,8 +51,8 @@ class RunFile(Facts):
     @classmethod
     def kind(cls) -> Kind:
         """The kind of file that it is written to."""
-        *_, what = cls.model_fields
-        return json_kind(f"a file of {what}", *cls.model_fields)
+        required = [name for name, field in cls.model_fields.items() if field.is_required()]
+        return json_kind(f"a file of {required[-1]}", *required)
 
     @classmethod
     def load(cls, path: Path) -> "Self":
@@ -53,7 +66,7 @@ class RunFile(Facts):
         except OSError as error:
             raise RecordsError(f"cannot read the records in {path}: {error.strerror}") from error
         except (ValidationError, UnicodeDecodeError) as error:
-            raise RecordsError(f"{path} is not a file of records: {error}") from error
+            raise RecordsError(f"{path} is not a file of records: {faults(error)}") from error
 
 
 class Times(Facts):
@@ -61,11 +74,30 @@ class Times(Facts):
 
     min: float
     median: float
+    samples: int | None = None
+    """How many there were. None in files from before this was kept, as the next."""
+    spread: float | None = None
+    """From the first to the third quartile of the samples, over the median; None of a single sample."""
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> "Times":
         """Sum up samples, microseconds each."""
-        return cls(min=min(samples), median=statistics.median(samples))
+        median = statistics.median(samples)
+        spread = None
+        if len(samples) > 1 and median > 0:
+            first, _, third = statistics.quantiles(samples, n=4, method="inclusive")
+            spread = (third - first) / median
+        return cls(min=min(samples), median=median, samples=len(samples), spread=spread)
+
+
+class GpuState(Facts):
+    """What a GPU's sensors said right after a problem was timed; None where they say nothing."""
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    power_w: float | None = None
+    """Of the last second."""
+    temperature_c: int | None = None
 
 
 class LaunchedKernel(Facts):
@@ -163,6 +195,8 @@ class Record(Facts):
     """Of calls that return a new result; None where that was not asked for."""
     end_to_end_out: EndToEnd | None = None
     """Of calls that write to an array of the caller's, by out=."""
+    gpu_state: GpuState | None = None
+    """None on the emulator."""
 
     @property
     def error_ratio(self) -> float | None:

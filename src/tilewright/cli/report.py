@@ -5,9 +5,28 @@ from typing import Annotated
 
 import typer
 
+from tilewright.bench.frameworks.comparisons import Comparisons
+from tilewright.bench.precisions.measurements import Precisions
+from tilewright.cli import explain, sass
 from tilewright.cli.terminal import notes
+from tilewright.errors import RecordsError
 from tilewright.files import Output, check_outputs
+from tilewright.report import validation
+from tilewright.report.figures import explained
 from tilewright.report.html import page, sources
+from tilewright.tables import table
+
+_OTHERS = (
+    explain.KIND,
+    sass.KIND,
+    explained.KIND,
+    page.KIND,
+    table.KIND,
+    validation.KIND,
+    Comparisons.kind(),
+    Precisions.kind(),
+)
+"""Kinds of files that this package writes and that no page is made of."""
 
 
 def run_report(
@@ -37,5 +56,18 @@ def run_report(
     Of several files, each is compared with the first. Times of the emulator are kept apart from those of GPUs.
     """
     check_outputs([Output("--output", output, page.KIND)], [*records, *(journal or ())])
+    for path in [*records, *(journal or ())]:
+        _refuse_others(path)
     page.write(sources.load(records, journal or ()), output)
     notes.print(f"wrote {output}", markup=False, soft_wrap=True)
+
+
+def _refuse_others(path: Path) -> None:
+    """Say what a file is, where it is of another kind."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return  # `sources.load` says what is wrong
+    for kind in _OTHERS:
+        if kind.holds(content):
+            raise RecordsError(f"RECORDS must be files of records or journals of tune, got {path}, {kind.name}")

@@ -96,7 +96,11 @@ def shared_memory_fits(bytes_of: Callable[[Config], int], floats: str) -> Constr
 
 def loads_evenly(width: int) -> tuple[Constraint, ...]:
     """Every thread of a block loads equally many pieces of `width` elements of each tile."""
-    each = f"{width}*threads: every thread loads whole float4s" if width > 1 else "threads: every thread loads as many"
+    each = (
+        f"{width}*threads: every thread loads whole float4s"
+        if width > 1
+        else "threads: every thread loads the same number"
+    )
     return (
         Constraint(
             lambda c: c.BM * c.BK % (width * max(threads(c), 1)) == 0,

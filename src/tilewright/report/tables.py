@@ -113,7 +113,7 @@ def _caption(records: Sequence[Record]) -> str:
     verified = f"error: relative Frobenius norm against float64; right up to {common:.1e}"
     verified += "".join(f", of {kernel} up to {limit:.1e}" for kernel, limit in others.items())
     if records[0].engine == "emulator":
-        return f"{verified}.\nEmulator times tell how long this CPU took to imitate a GPU. They are not GPU times."
+        return f"{verified}.\nEmulator times are how long this CPU took to imitate a GPU. They are not GPU times."
     return verified
 
 

@@ -28,6 +28,7 @@ SHAPES = ("256x256x256", "197x131x67")
 """One that all tiles divide, one that nothing does."""
 LAST_RUNG = 12
 COMPARISON = Path("results/h200/ncu/comparison.json")
+KIND = json_kind("a comparison of counters", "environment", "rows")
 
 _SHARED = (
     "shared load wavefronts",
@@ -182,7 +183,7 @@ def main() -> int:
     parser.add_argument("--explain-only", action="store_true", help="explain anew what the file has, without a GPU")
     arguments = parser.parse_args()
     try:
-        check_outputs([Output("--out", arguments.out, json_kind("a comparison of counters", "environment", "rows"))])
+        check_outputs([Output("--out", arguments.out, KIND)])
         facts = compare(arguments.out, arguments.shape or SHAPES, arguments.explain_only)
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tilewright.errors import KernelNotFoundError, RecordsError
-from tilewright.files import json_kind, save
+from tilewright.files import faults, json_kind, save
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import completed, upgraded
 from tilewright.kernels.spec import PROMISES
@@ -32,7 +32,7 @@ ACCURATE_WITHIN = 1.5
 """How many times cuBLAS's error a kernel may err, to be preferred. Where cuBLAS splits k, its sums are shorter ones."""
 
 
-KIND = json_kind("a table", "format", "gpu", "entries")
+KIND = json_kind("a tuned table", "format", "gpu", "entries")
 
 _Problem = tuple[int, int, int, int, str]
 _Choice = tuple[str, tuple[tuple[str, int], ...]]
@@ -147,7 +147,7 @@ class Table(_Model):
         except OSError as error:
             raise RecordsError(f"cannot read the table {path}: {error.strerror}") from error
         except (ValidationError, UnicodeDecodeError) as error:
-            raise RecordsError(f"{path} is not a table of format 1 or {FORMAT}: {error}") from error
+            raise RecordsError(f"{path} is not a table of format 1 or {FORMAT}: {faults(error)}") from error
 
     def save(self, path: Path) -> None:
         """Write the table, an entry a line. The file appears whole or not at all.

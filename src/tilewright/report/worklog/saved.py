@@ -6,7 +6,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from tilewright.errors import RecordsError
-from tilewright.files import write_whole
+from tilewright.files import faults, write_whole
 
 T = TypeVar("T")
 
@@ -32,4 +32,4 @@ def load(path: Path, form: TypeAdapter[T], what: str, kind: str) -> T:
     except OSError as error:
         raise RecordsError(f"cannot read the {what} in {path}: {error.strerror}") from error
     except ValidationError as error:
-        raise RecordsError(f"{path} is not {kind}: {error}") from error
+        raise RecordsError(f"{path} is not {kind}: {faults(error)}") from error
