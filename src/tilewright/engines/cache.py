@@ -131,7 +131,7 @@ def _spare(place: Path, error: OSError) -> Path:
         RuntimeWarning,
         stacklevel=2,
     )
-    spare = Path(tempfile.mkdtemp(prefix="tilewright-"))
+    spare = Path(tempfile.mkdtemp(prefix=_SCRATCH))
     atexit.register(shutil.rmtree, spare, ignore_errors=True)
     _serving[place] = spare
     return spare

@@ -5,13 +5,12 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from tilewright.engines import cache
+from tilewright.engines import cache, children
 from tilewright.errors import CompileError, EngineUnavailableError
 
 SUFFIX = ".so"
@@ -46,8 +45,7 @@ class Compiler:
         Raises:
             CompileError: it fails; the message is the compiler's.
         """
-        command = [*self.command, *arguments]
-        result = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+        result = children.run([*self.command, *arguments])
         if result.returncode != 0:
             raise CompileError(f"{self.version} says:\n{result.stderr.strip()}")
 
@@ -77,14 +75,7 @@ def _probe(named: str, _path: str) -> Compiler:
             "'dnf install gcc-c++' or 'xcode-select --install', or set CXX to one."
         )
     for native in (["-march=native"], ["-mcpu=native"], []):
-        probe = subprocess.run(
-            [*command, "-std=c++17", *native, "-dM", "-E", "-x", "c++", "-"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        probe = children.run([*command, "-std=c++17", *native, "-dM", "-E", "-x", "c++", "-"])
         if probe.returncode == 0:
             return Compiler(tuple(command), tuple(native), probe.stdout)
     raise EngineUnavailableError(f"the C++ compiler {shlex.join(command)!r} does not work: {probe.stderr.strip()}")

@@ -1,0 +1,38 @@
+"""Programs that end with this process, even where it is killed and can do nothing about them any more."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+_WATCHED = """
+exec 3<&0 </dev/null
+(read -r _ <&3; kill -KILL -$$) >/dev/null 2>&1 &
+"$@" 3<&-
+status=$?
+kill -KILL $! 2>/dev/null
+exit $status
+"""
+"""Runs a program next to a watcher, which reads from a pipe that this process has the other end of: when that is closed,
+by whatever end of this process, it kills the group of both, and so what the program itself has started."""
+
+
+def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with nothing on its standard input.
+
+    Returns:
+        Its exit status and output. 127 is the status where there is no such program.
+    """
+    watched, alive = os.pipe()
+    try:
+        return subprocess.run(
+            ["/bin/sh", "-c", _WATCHED, "sh", *command],
+            stdin=watched,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            start_new_session=True,  # a group of its own, to be killed
+        )
+    finally:
+        os.close(alive)
+        os.close(watched)
