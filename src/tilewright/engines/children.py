@@ -12,8 +12,8 @@ status=$?
 kill -KILL $! 2>/dev/null
 exit $status
 """
-"""Runs a program next to a watcher, which reads from a pipe whose other end this process holds. When that end is closed,
-which the end of this process does too, the watcher kills its group: the program, and what that has started."""
+"""Runs a program next to a watcher, which reads from a pipe whose other end this process holds. When that is closed,
+which the end of this process does too, the watcher kills its group: the program and all that this has started."""
 
 
 def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
