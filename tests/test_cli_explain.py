@@ -92,6 +92,25 @@ def test_beside_the_profiler(monkeypatch, tmp_path):
     assert json.loads(path.read_text())["ncu"] == counted
 
 
+def test_what_only_the_profiler_sees(monkeypatch):
+    counted = {
+        "gpu__time_duration.sum": 4_000.0,
+        "dram__bytes_read.sum": 300_000.0,
+        "dram__bytes_write.sum": 140_000.0,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 40960.0,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum": 10240.0,
+        ncu.STALLS["long_scoreboard"]: 3.0,
+        ncu.STALLS["selected"]: 1.0,
+    }
+    monkeypatch.setattr(ncu, "check_available", lambda: None)
+    monkeypatch.setattr(ncu, "profile", lambda launches: [counted])
+    lines = [" ".join(line.split()) for line in explain("coalesced", "--shape", "64", "--ncu").output.splitlines()]
+    for line in ("time 4.0 us", "speed of DRAM 110 GB/s", "loads that L1 had 25.0%"):
+        assert line in lines
+    assert "warps wait: long scoreboard 75.0%" in lines
+    assert not any("L2 had" in line for line in lines), "it was not counted"
+
+
 def test_what_it_cannot_do_it_says(monkeypatch):
     monkeypatch.setattr(ncu, "cuda_unavailable", lambda: "none here")
     with pytest.raises(EngineUnavailableError, match="none here"):

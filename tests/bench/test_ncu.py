@@ -16,6 +16,7 @@ PRINTED = """==PROF== Connected to process 661
 "ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
 "0","661","naive","l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum","sector","17,301,504"
 "0","661","naive","smsp__sass_thread_inst_executed_op_ffma_pred_on.sum","inst","16,777,216"
+"0","661","naive","smsp__average_warps_issue_stalled_wait_per_issue_active.ratio","inst","0.25"
 "1","661","vectorized","l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum","sector","32,768"
 "1","661","vectorized","smsp__inst_executed_op_ldgsts.sum","inst","n/a"
 ==PROF== Disconnected from process 661
@@ -30,13 +31,16 @@ launches = json.load(open(sys.argv[-1]))
 with open(options["log-file"], "w") as log:
     print('"ID","Kernel Name","Metric Name","Metric Value"', file=log)
     for number, launch in enumerate(launches):
-        for metric in metrics:
-            print(f'"{{number}}","{{launch["kernel"]}}","{{metric}}","1,00{{number}}"', file=log)
+        names = ["gemm<4>(Params)", "splitK"] if launch["kernel"] == "cuBLAS" else [launch["kernel"]]
+        for count, name in enumerate(names):
+            for metric in metrics:
+                print(f'"{{number + count}}","{{name}}","{{metric}}","1,00{{number + count}}"', file=log)
 """
 
 REFUSES_SASS = """
-if any("sass_l1tex" in name for name in metrics):
-    sys.exit("==ERROR== Failed to find metric smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum")
+for name in metrics:
+    if "sass_l1tex" in name:
+        sys.exit(f"==ERROR== Failed to find metric {name}")
 """
 REFUSES_ALL = 'sys.exit("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")'
 
@@ -61,20 +65,21 @@ def stand_in(tmp_path, monkeypatch):
 
 
 def test_its_table_is_read_between_its_other_words():
-    assert ncu.read(PRINTED) == [
-        {
-            "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 17301504,
-            "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 16777216,
-        },
-        {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 32768},
-    ]
+    naive, vectorized = ncu.read(PRINTED)
+    assert naive.kernel == "naive"
+    assert naive.counters == {
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 17301504,
+        "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 16777216,
+        "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio": 0.25,
+    }
+    assert vectorized == ("vectorized", {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 32768})
     assert ncu.read("==ERROR== nothing was profiled") == []
 
 
 def test_launches_are_profiled_in_their_order(stand_in):
     stand_in()
     first, second = ncu.profile(LAUNCHES)
-    assert set(first) == {name for metric in ncu.METRICS for name in metric.ncu}
+    assert set(first) == {*(name for metric in ncu.METRICS for name in metric.ncu), *ncu.SEEN}
     assert set(first.values()) == {1000}
     assert set(second.values()) == {1001}
 
@@ -82,7 +87,15 @@ def test_launches_are_profiled_in_their_order(stand_in):
 def test_counters_that_a_version_lacks_are_left_out(stand_in):
     stand_in(REFUSES_SASS)
     first, _ = ncu.profile(LAUNCHES)
-    assert set(first) == {name for metric in ncu.METRICS if not metric.optional for name in metric.ncu}
+    known = {*(name for metric in ncu.METRICS for name in metric.ncu), *ncu.SEEN}
+    assert set(first) == {name for name in known if "sass_l1tex" not in name}
+
+
+def test_all_kernels_of_cublas_are_profiled(stand_in):
+    stand_in()
+    found = ncu.profile_cublas(Problem(64, 64, 64))
+    assert [one.kernel for one in found] == ["gemm<4>", "splitK"]
+    assert [set(one.counters.values()) for one in found] == [{1000}, {1001}]
 
 
 def test_why_it_may_not_count(stand_in):
@@ -136,3 +149,8 @@ def test_a_launch_survives_json():
     launch = ncu.Launch(**json.loads(json.dumps(ncu.asdict(LAUNCHES[0]))))
     assert (launch.problem, launch.alpha, launch.beta) == (Problem(64, 64, 64), 1.0, 0.5)
     assert find(launch.kernel).config(launch.config) == find("naive").config()
+    kernel = find("wgmma")
+    problem = Problem(64, 64, 64, kernel.takes.arithmetic())
+    launch = ncu.Launch.of(kernel, kernel.config(), problem)
+    assert launch.problem == problem
+    assert problem.result == "bfloat16"

@@ -1,6 +1,7 @@
 """Nsight Compute: NVIDIA's profiler, run on launches of the ladder's kernels, and its counters next to explained ones.
 
-One process launches all kernels in a known order, since starting the profiler takes longer than most of them.
+One process launches all kernels in a known order, since starting the profiler takes longer than most of them. cuBLAS,
+whose kernels have names that nobody knows beforehand, has a process for each problem.
 """
 
 import csv
@@ -38,8 +39,6 @@ class Metric(NamedTuple):
     """The profiler's; several are added."""
     path: tuple[str, ...]
     """Where `explanation.to_json` has it."""
-    optional: bool = False
-    """Whether only some GPUs and versions have it."""
 
 
 def _memory(kind: str, operation: str) -> tuple[Metric, ...]:
@@ -66,7 +65,7 @@ def _by_instruction(operation: str) -> Metric:
     """Wavefronts of shared memory counted at the instructions."""
     group = f"shared_{'load' if operation == 'ld' else 'store'}"
     metric = f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{operation}.sum"
-    return Metric(f"{group.replace('_', ' ')} wavefronts{BY_INSTRUCTION}", (metric,), (group, "wavefronts"), True)
+    return Metric(f"{group.replace('_', ' ')} wavefronts{BY_INSTRUCTION}", (metric,), (group, "wavefronts"))
 
 
 METRICS: tuple[Metric, ...] = (
@@ -80,7 +79,7 @@ METRICS: tuple[Metric, ...] = (
         Metric(f"{name} of threads", (f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum",), (name,))
         for name in ("ffma", "fmul", "fadd")
     ),
-    Metric("asynchronous copies", ("smsp__inst_executed_op_ldgsts.sum",), ("async_copy", "requests"), True),
+    Metric("asynchronous copies", ("smsp__inst_executed_op_ldgsts.sum",), ("async_copy", "requests")),
     Metric(
         "asynchronous copies, sectors",
         (
@@ -88,9 +87,35 @@ METRICS: tuple[Metric, ...] = (
             "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
         ),
         ("async_copy", "sectors"),
-        True,
     ),
 )
+
+
+_REASONS = (
+    "barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle", "long_scoreboard",
+    "math_pipe_throttle", "membar", "mio_throttle", "misc", "no_instruction", "not_selected", "selected",
+    "short_scoreboard", "sleeping", "tex_throttle", "wait",
+)  # fmt: skip
+STALLS = {reason: f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in _REASONS}
+"""The profiler's counters of why warps do not issue, by reason: warps that wait so, for each instruction issued."""
+
+SEEN = (
+    "gpu__time_duration.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+    "lts__t_sectors_op_read.sum",
+    "lts__t_sectors_op_read_lookup_hit.sum",
+    "lts__t_sectors_op_write.sum",
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "smsp__issue_active.sum",
+    "smsp__cycles_active.sum",
+    *STALLS.values(),
+)
+"""Counters that only the profiler has: of time, caches, memory and the schedulers."""
+
+CUBLAS = "cuBLAS"
+"""Stands for the library among the kernels of launches: what its default launches."""
 
 
 @dataclass(frozen=True)
@@ -103,16 +128,31 @@ class Launch:
     dtype: str
     alpha: float = 1.0
     beta: float = 0.0
+    out_dtype: str = "float32"
 
     @classmethod
     def of(cls, kernel: Kernel, config: Config, problem: Problem, scalars: Scalars = Scalars()) -> "Launch":
         """The launch of a problem whose rows touch."""
-        return cls(kernel.name, dict(config), problem.shape, problem.dtype, *scalars)
+        return cls(kernel.name, dict(config), problem.shape, problem.dtype, *scalars, problem.result)
+
+    @classmethod
+    def of_cublas(cls, problem: Problem) -> "Launch":
+        """What cuBLAS's default launches on such a problem."""
+        return cls(CUBLAS, {}, problem.shape, problem.dtype, out_dtype=problem.result)
 
     @property
     def problem(self) -> Problem:
         """What is computed."""
-        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype))
+        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype, self.out_dtype))
+
+
+class Profiled(NamedTuple):
+    """A kernel that was launched under the profiler."""
+
+    kernel: str
+    """Its name, without parameters."""
+    counters: dict[str, float]
+    """By the profiler's names."""
 
 
 class Row(NamedTuple):
@@ -146,30 +186,49 @@ def check_available() -> None:
     find_ncu()
 
 
-def profile(launches: Sequence[Launch]) -> list[dict[str, int]]:
-    """Run launches under the profiler; for each, its counters by the profiler's names.
+def profile(launches: Sequence[Launch]) -> list[dict[str, float]]:
+    """Run launches of our kernels under the profiler; for each, its counters by the profiler's names.
 
     Raises:
         EngineUnavailableError: there is no GPU or profiler, or the profiler may not or cannot count.
     """
-    check_available()
     names = sorted({find(launch.kernel).source.stem for launch in launches})
+    counted, words = _profiled(launches, [f"--kernel-name=regex:^({'|'.join(names)})$"])
+    if len(counted) != len(launches):
+        raise EngineUnavailableError(_reason(words, len(counted), len(launches)))
+    return [one.counters for one in counted]
+
+
+def profile_cublas(problem: Problem) -> list[Profiled]:
+    """The kernels that cuBLAS's default launches on a problem, in their order, with their counters.
+
+    Raises:
+        EngineUnavailableError: as of `profile`, or cuBLAS is not there.
+    """
+    counted, words = _profiled([Launch.of_cublas(problem)], ["--profile-from-start=off"])
+    if not counted:
+        raise EngineUnavailableError(_reason(words, 0, 1))
+    return counted
+
+
+def _profiled(launches: Sequence[Launch], options: Sequence[str]) -> tuple[list[Profiled], str]:
+    """What was counted, and what the profiler printed. Counters that it does not know are left out."""
+    check_available()
+    metrics = list(dict.fromkeys([*(name for metric in METRICS for name in metric.ncu), *SEEN]))
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         order, log = Path(folder, "launches.json"), Path(folder, "ncu.csv")
         order.write_text(json.dumps([asdict(launch) for launch in launches]))
         target = [sys.executable, "-m", "tilewright.bench.ncu_target", str(order)]
-        metrics = [name for metric in METRICS for name in metric.ncu]
-        words = _run(_command(names, metrics, log), target, log)
-        if "Failed to find metric" in words:
-            metrics = [name for metric in METRICS if not metric.optional for name in metric.ncu]
-            words = _run(_command(names, metrics, log), target, log)
-    counted = read(words)
-    if len(counted) != len(launches):
-        raise EngineUnavailableError(_reason(words, len(counted), len(launches)))
-    return counted
+        while True:
+            words = _run(_command(metrics, log, options), target, log)
+            lines = "\n".join(line for line in words.splitlines() if "Failed to find metric" in line)
+            unknown = {name for name in metrics if re.search(rf"\b{name.partition('.')[0]}\b", lines)}
+            if not unknown:
+                return read(words), words
+            metrics = [name for name in metrics if name not in unknown]
 
 
-def compare(facts: Mapping[str, Any], counted: Mapping[str, int]) -> list[Row]:
+def compare(facts: Mapping[str, Any], counted: Mapping[str, float]) -> list[Row]:
     """Every counter, explained (`explanation.to_json`) and profiled."""
     rows = []
     for metric in METRICS:
@@ -177,7 +236,7 @@ def compare(facts: Mapping[str, Any], counted: Mapping[str, int]) -> list[Row]:
         for key in metric.path:
             ours = ours[key]
         found = [counted[name] for name in metric.ncu if name in counted]
-        rows.append(Row(metric.name, ours, sum(found) if len(found) == len(metric.ncu) else None))
+        rows.append(Row(metric.name, ours, round(sum(found)) if len(found) == len(metric.ncu) else None))
     return rows + _conflicts_by_instruction(rows)
 
 
@@ -195,25 +254,26 @@ def _conflicts_by_instruction(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def read(text: str) -> list[dict[str, int]]:
-    """The counters of each profiled kernel, in the order of the launches, from what `ncu --csv` prints."""
+def read(text: str) -> list[Profiled]:
+    """The profiled kernels, in the order of their launches, from what `ncu --csv` prints."""
     table = "\n".join(line for line in text.splitlines() if line.startswith('"'))
-    counted: dict[int, dict[str, int]] = {}
+    counted: dict[int, Profiled] = {}
     for row in csv.DictReader(table.splitlines()):
+        one = counted.setdefault(int(row["ID"]), Profiled(row["Kernel Name"].partition("(")[0], {}))
         value = row["Metric Value"].replace(",", "")
-        if re.fullmatch(r"\d+(\.0*)?", value):
-            counted.setdefault(int(row["ID"]), {})[row["Metric Name"]] = int(float(value))
+        if re.fullmatch(r"\d+(\.\d*)?", value):
+            one.counters[row["Metric Name"]] = float(value)
     return [counted[number] for number in sorted(counted)]
 
 
-def _command(names: Sequence[str], metrics: Sequence[str], log: Path) -> list[str]:
+def _command(metrics: Sequence[str], log: Path, options: Sequence[str]) -> list[str]:
     return [
         find_ncu(),
         "--clock-control=none",
         "--csv",
         "--print-units=base",
         f"--log-file={log}",
-        f"--kernel-name=regex:^({'|'.join(names)})$",
+        *options,
         f"--metrics={','.join(metrics)}",
     ]
 

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
-from tilewright.bench import ncu
+from tilewright.bench import ncu, profiles
 from tilewright.cli.terminal import finite_scalars, json_output, notes, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.files import Output, check_outputs, json_kind
@@ -76,9 +76,11 @@ def run_explain(
     shown = results(json_path)
     _show(explained, shown)
     if with_ncu:
-        (counted,) = ncu.profile([ncu.Launch.of(chosen, values, problem, scalars)])
+        launch = ncu.Launch.of(chosen, values, problem, scalars)
+        (counted,) = ncu.profile([launch])
         rows = ncu.compare(facts, counted)
         shown.print(tables.comparison_table([(row.name, row.ours, row.theirs) for row in rows]))
+        shown.print(tables.profile_table(profiles.of_launch(chosen, launch, counted)))
         facts["ncu"] = counted
     if json_path:
         write_json(json_path, facts, f"the explanation to {json_path}")

@@ -6,6 +6,7 @@ from tilewright.analysis.accuracy import error_in_order
 from tilewright.analysis.explanation import Explanation
 from tilewright.analysis.roofline import ARITHMETIC, MEMORY
 from tilewright.analysis.traffic import Group
+from tilewright.bench.profiles import Profile
 from tilewright.report.fitted import Column, FittedTable
 
 _NAMES = {
@@ -18,6 +19,8 @@ _NAMES = {
     "product": "by tensor cores",
     "shared_atomic": "shared atomics",
 }
+_STALLS = 6
+"""Reasons why warps wait that a table shows."""
 _LINES = 8
 """Source lines that a table shows."""
 _LEVELS = {MEMORY: "DRAM, the least possible", "L2": "L2, as requested", "shared memory": "shared memory"}
@@ -143,6 +146,31 @@ def comparison_table(rows: Sequence[tuple[str, int | None, int | None]]) -> Fitt
         if ours is None or theirs is None:
             continue
         table.add_row(name, f"{ours:,}", f"{theirs:,}", difference(ours, theirs))
+    return table
+
+
+def profile_table(one: Profile) -> FittedTable:
+    """What only the profiler sees of a launch: time, caches, memory, and what its warps wait for."""
+    table = _table("What only Nsight Compute sees", ("", "", "of the whole"))
+    speeds = (
+        ("time", one.time_us, "{:,.1f} us"),
+        ("moved from and to DRAM", one.dram_bytes and one.dram_bytes / 1e6, "{:,.1f} MB"),
+        ("speed of DRAM", one.dram_gbs, "{:,.0f} GB/s"),
+        ("moved from and to L2", one.l2_bytes and one.l2_bytes / 1e6, "{:,.1f} MB"),
+        ("data wavefronts of L1", one.wavefronts, "{:,.0f}"),
+    )
+    shares = {
+        "loads that L1 had": one.l1_hits,
+        "loads that L2 had": one.l2_hits,
+        "cycles that issue": one.issuing,
+        **{f"warps wait: {reason.replace('_', ' ')}": share for reason, share in list(one.stalls.items())[:_STALLS]},
+    }
+    for name, value, form in speeds:
+        if value is not None:
+            table.add_row(name, form.format(value), "")
+    for name, share in shares.items():
+        if share is not None:
+            table.add_row(name, "", f"{share:.1%}")
     return table
 
 

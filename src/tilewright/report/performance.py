@@ -4,6 +4,7 @@ Run as `python -m tilewright.report.performance` from the root of a checkout (`m
 `<!-- NAME -->` and `<!-- end NAME -->` in a page is replaced; the words around it are written by hand.
 """
 
+import contextlib
 import csv
 import io
 import sys
@@ -16,7 +17,7 @@ from rich.console import Console
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.report import calls, precisions, prepared, published, term_products, validation
+from tilewright.report import calls, precisions, prepared, profiles, published, spread, term_products, validation
 from tilewright.report.markdown import table
 from tilewright.report.plots import plot_ladder
 from tilewright.report.ratios import baseline_speed, ratio, share, speed
@@ -73,6 +74,8 @@ def main() -> int:
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
             "counters": counters(sorted(COUNTERS.glob("*.csv"))),
             "environment": environment(run),
+            "spread": spread.markdown(spread.speeds(every_run(RECORDS.parent))),
+            "profiles": profiles.section(profiles.load()),
             **term_products.sections(term_products.load()),
             **precisions.sections(),
             "prepared": prepared.section(),
@@ -99,6 +102,15 @@ def load(paths: Iterable[Path]) -> list[Run]:
         RecordsError: a file is missing or is none of records.
     """
     return [Run.load(path) for path in paths]
+
+
+def every_run(folder: Path) -> list[Run]:
+    """All runs of `tilewright bench` in a folder; its other files are left out."""
+    runs = []
+    for path in sorted(folder.glob("*.json")):
+        with contextlib.suppress(RecordsError):
+            runs.append(Run.load(path))
+    return runs
 
 
 def own(runs: Sequence[Run]) -> list[Record]:

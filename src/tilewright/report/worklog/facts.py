@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
+from tilewright.bench.profiles import SHAPE, SHAPES_OF
 from tilewright.bench.records import Record, Run
 from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
@@ -19,10 +20,6 @@ from tilewright.report.worklog.metrics import METRICS
 
 RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, performance.BEST)
 """Of rungs, and at last of what `matmul` picks: those tell of a rung that has none of its own."""
-SHAPE = "4096x4096x4096"
-"""At which rungs are counted, drawn and compared."""
-SHAPES_OF: Mapping[str, str] = {"skinny": "1x4096x4096"}
-"""The same for rungs that are not for large squares."""
 _LIMITS = {
     ARITHMETIC: "arithmetic",
     SHARED: "wavefronts of shared memory",

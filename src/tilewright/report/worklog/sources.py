@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from tilewright.bench.profiles import SHAPE
 from tilewright.errors import ConfigError
 from tilewright.gpus import Gpu, gpu_named
 from tilewright.kernels import LADDER, find, resolve
@@ -16,7 +17,7 @@ from tilewright.report.worklog import saved
 from tilewright.report.worklog.accesses import Accesses
 from tilewright.report.worklog.accesses import all_counted as all_accesses
 from tilewright.report.worklog.counted import Counted, counted
-from tilewright.report.worklog.facts import SHAPE, Facts, problem_of
+from tilewright.report.worklog.facts import Facts, problem_of
 from tilewright.report.worklog.metrics import METRICS
 
 _A6000_SHAPE = "4092x4092x4092"

@@ -1,0 +1,224 @@
+"""Profiles of the ladder and of cuBLAS: what Nsight Compute counts of each at the size of its page.
+
+Run as `python -m tilewright.bench.profiles --out PATH` on a machine with a GPU and the profiler. The file is written
+anew after each launch.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from tilewright.bench import ncu
+from tilewright.bench.environment import environment
+from tilewright.bench.records import Facts, RunFile
+from tilewright.engines.registry import resolve_engine
+from tilewright.errors import TilewrightError
+from tilewright.files import Output, check_outputs
+from tilewright.kernels import LADDER, find
+from tilewright.kernels.spec import Kernel
+from tilewright.problem import Arithmetic, Problem
+
+SHAPE = "4096x4096x4096"
+"""The sizes at which a rung is looked at."""
+SHAPES_OF: Mapping[str, str] = {"skinny": "1x4096x4096"}
+"""Where a rung is for other problems."""
+
+MORE = (("naive", "4092x4092x4092"),)
+"""Further launches: rows of A that are no power of two apart."""
+
+_SECTOR_BYTES = 32
+
+
+class Profile(Facts):
+    """One launch of a kernel of ours, or all that cuBLAS launches for one product."""
+
+    kernel: str
+    """`ncu.CUBLAS` for the library."""
+    rung: int = 0
+    config: dict[str, int]
+    shape: str
+    dtype: str
+    out_dtype: str
+    launched: list[str]
+    """Names of the kernels on the GPU, in their order."""
+    counters: dict[str, float]
+    """By the profiler's names; of several kernels, the sums, and the ratios of the one that takes longest."""
+
+    @property
+    def problem(self) -> Problem:
+        """What is computed."""
+        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype, self.out_dtype))
+
+    @property
+    def time_us(self) -> float | None:
+        """Time on the GPU, at the clocks that the profiler found."""
+        return _over(self._one("gpu__time_duration.sum"), 1e3)
+
+    @property
+    def l1_hits(self) -> float | None:
+        """Share of the sectors of global loads that the L1 cache had."""
+        sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld"
+        return self._share(f"{sectors}_lookup_hit.sum", f"{sectors}.sum")
+
+    @property
+    def l2_hits(self) -> float | None:
+        """Share of the sectors read from the L2 cache that it had."""
+        return self._share("lts__t_sectors_op_read_lookup_hit.sum", "lts__t_sectors_op_read.sum")
+
+    @property
+    def wavefronts(self) -> float | None:
+        """Data wavefronts of the L1 cache and shared memory."""
+        return self._one("l1tex__data_pipe_lsu_wavefronts.sum")
+
+    @property
+    def l2_bytes(self) -> float | None:
+        """Read from and written to the L2 cache."""
+        sectors = self._sum("lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum")
+        return None if sectors is None else _SECTOR_BYTES * sectors
+
+    @property
+    def dram_bytes(self) -> float | None:
+        """Read from and written to DRAM."""
+        return self._sum("dram__bytes_read.sum", "dram__bytes_write.sum")
+
+    @property
+    def dram_gbs(self) -> float | None:
+        """Speed of that, in GB/s."""
+        size, time = self.dram_bytes, self.time_us
+        return size / time / 1e3 if size is not None and time else None
+
+    @property
+    def issuing(self) -> float | None:
+        """Share of the schedulers' cycles in which one issued an instruction."""
+        return self._share("smsp__issue_active.sum", "smsp__cycles_active.sum")
+
+    @property
+    def stalls(self) -> Mapping[str, float]:
+        """Share of a warp's time by what it waits for, the largest first; 'selected' is issuing."""
+        found = {reason: self.counters[name] for reason, name in ncu.STALLS.items() if name in self.counters}
+        total = sum(found.values())
+        shares = {reason: value / total for reason, value in found.items()} if total else {}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    def _one(self, name: str) -> float | None:
+        return self.counters.get(name)
+
+    def _sum(self, *names: str) -> float | None:
+        values = [self.counters[name] for name in names if name in self.counters]
+        return sum(values) if len(values) == len(names) else None
+
+    def _share(self, part: str, whole: str) -> float | None:
+        return _over(self._one(part), self._one(whole))
+
+
+def _over(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+class Profiles(RunFile):
+    """What one run profiled."""
+
+    profiles: list[Profile]
+
+
+def of_launch(kernel: Kernel, launch: ncu.Launch, counters: Mapping[str, float]) -> Profile:
+    """What was counted of a launch of ours."""
+    return Profile(
+        kernel=kernel.name,
+        rung=kernel.rung,
+        config=dict(launch.config),
+        shape=launch.shape,
+        dtype=launch.dtype,
+        out_dtype=launch.out_dtype,
+        launched=[kernel.source.stem],
+        counters=dict(counters),
+    )
+
+
+def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
+    """What was counted of cuBLAS's kernels, together."""
+
+    def time(one: ncu.Profiled) -> float:
+        return one.counters.get("gpu__time_duration.sum", 0.0)
+
+    longest = max(kernels, key=time)
+    counters = {
+        name: value if name.endswith(".ratio") else sum(one.counters.get(name, 0.0) for one in kernels)
+        for name, value in longest.counters.items()
+    }
+    return Profile(
+        kernel=ncu.CUBLAS,
+        config={},
+        shape=problem.shape,
+        dtype=problem.dtype,
+        out_dtype=problem.result,
+        launched=[one.kernel for one in kernels],
+        counters=counters,
+    )
+
+
+def jobs(capability: tuple[int, int], shape: str = "") -> list[Callable[[], Profile]]:
+    """What makes each profile: of the rungs that run on GPUs of a compute capability, with their configs for these, and
+    of cuBLAS on the same problems.
+
+    Args:
+        capability: of the GPU.
+        shape: of all problems; if left out, that of each rung's page.
+    """
+    problems = {
+        kernel: Problem.parse(shape or SHAPES_OF.get(kernel.name, SHAPE), arithmetic=kernel.takes.arithmetic())
+        for kernel in LADDER
+        if kernel.takes.refusal_of_gpu(kernel.name, capability, kernel.takes.arithmetic().factors) is None
+    }
+    ours = [partial(_of_rung, kernel, problem, capability) for kernel, problem in problems.items()]
+    if not shape:
+        ours += [partial(_of_rung, find(name), Problem.parse(sizes), capability) for name, sizes in MORE]
+    return [*ours, *(partial(_of_cublas, problem) for problem in dict.fromkeys(problems.values()))]
+
+
+def _of_rung(kernel: Kernel, problem: Problem, capability: tuple[int, int]) -> Profile:
+    launch = ncu.Launch.of(kernel, kernel.config(capability=capability), problem)
+    (counters,) = ncu.profile([launch])
+    return of_launch(kernel, launch, counters)
+
+
+def _of_cublas(problem: Problem) -> Profile:
+    return of_cublas(problem, ncu.profile_cublas(problem))
+
+
+def main() -> int:
+    """Profile everything; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tilewright.bench.profiles", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="where the profiles are written")
+    parser.add_argument("--shape", default="", help=f"MxNxK of all problems; {SHAPE} if left out, of most")
+    arguments = parser.parse_args()
+    try:
+        check_outputs([Output("--out", arguments.out, Profiles.kind())])
+        ncu.check_available()
+        engine = resolve_engine("cuda")
+        assert engine.capability is not None
+        run = Profiles(environment=environment(engine), profiles=[])
+        for make in jobs(engine.capability, arguments.shape):
+            one = make()
+            run.profiles.append(one)
+            run.save(arguments.out)
+            print(_line(one), flush=True)
+    except TilewrightError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.status
+    return 0
+
+
+def _line(one: Profile) -> str:
+    stalls = ", ".join(f"{reason} {share:.0%}" for reason, share in list(one.stalls.items())[:3])
+    numbers = {"us": one.time_us, "GB/s of DRAM": one.dram_gbs}
+    shares = {"of L1": one.l1_hits, "of L2": one.l2_hits, "issuing": one.issuing}
+    words = [f"{value:,.1f} {name}" for name, value in numbers.items() if value is not None]
+    words += [f"{value:.1%} {name}" for name, value in shares.items() if value is not None]
+    return f"{one.kernel} {one.shape} {one.dtype}: {', '.join((*words, stalls))}; {', '.join(one.launched)[:100]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
