@@ -3,6 +3,7 @@
 A browser takes seconds to read the chart library in, so tests share two pages, and leave them as they found them.
 """
 
+import itertools
 import re
 
 import pytest
@@ -102,6 +103,18 @@ def test_all_charts_are_drawn(one):
     assert "They are not GPU times" in one.locator("#emulator .warning").inner_text()
 
 
+def test_speeds_have_a_linear_scale_where_that_is_wanted(one):
+    ticks = "() => [...document.querySelectorAll('#chart-speed .ytick text')].map((tick) => tick.textContent)"
+    before = one.evaluate(ticks)
+    assert "0" not in before
+    one.locator(".linear[data-figure=speed]").check()
+    labels = [int(label.replace(",", "")) for label in one.evaluate(ticks)]
+    assert labels[0] == 0
+    assert len({b - a for a, b in itertools.pairwise(labels)}) == 1, "the steps are equal"
+    one.locator(".linear[data-figure=speed]").uncheck()
+    assert one.evaluate(ticks) == before
+
+
 def test_hovering_shows_the_details_of_a_point(one):
     text = hover(one, "speed", ".scatterlayer .trace:nth-child(1) .point:nth-child(3)")
     assert "1 naive4096x4096x4096, float32500 GFLOP/s, median 274.88 ms, fastest 247.39 ms" in text
@@ -128,6 +141,10 @@ def test_the_filter_keeps_rows_that_hold_all_words(one):
     assert column(one, "records", 2) == ["warptiled", "warptiled"]
     assert sorted(column(one, "records", 4)) == ["1x4096x4096", "4096x4096x4096"]
     assert one.locator(".count[data-table=records]").inner_text() == "2 of 16 rows"
+    one.locator("input[data-table=records]").fill("BM=64 BN=1 4096x4096x4096")
+    assert one.locator(".count[data-table=records]").inner_text() == "4 of 16 rows"
+    one.locator("input[data-table=records]").fill("BN=64")
+    assert one.locator(".count[data-table=records]").inner_text() == "0 of 16 rows"
     one.locator("input[data-table=records]").fill("")
     assert len(column(one, "records", 2)) == 16
 
@@ -213,6 +230,6 @@ def test_markup_in_records_is_shown_as_text(show, make_run):
 
 def test_the_page_fits_a_narrow_screen(one):
     one.set_viewport_size({"width": 390, "height": 800})
-    widths = "() => [...document.querySelectorAll('.chart svg')].every((drawing) => drawing.clientWidth < 390)"
+    widths = "() => [...document.querySelectorAll('.pan')].every((part) => part.clientWidth < 390)"
     one.wait_for_function(widths)
     assert one.evaluate("() => document.documentElement.scrollWidth") <= 390

@@ -129,10 +129,23 @@ def test_the_map_of_ratios_names_the_file_only_where_it_has_to(make_run):
         Source("a", make_run(1.1, kernels=(("naive", 1, 600.0), ("padded", 8, 9e3)))),
     ]
     [trace] = charts.ratios(points(sources))["data"]
-    assert trace["y"] == ["1 naive, b", "1 naive, a", "8 padded", "10 warptiled"]
-    assert trace["x"] == ["1x4096x4096", "1024x1024x1024", "2048x2048x2048", "4096x4096x4096"]
-    assert trace["text"][3] == ["0.01", "0.40", "0.80", "0.80"]
+    assert trace["x"] == ["1 naive, b", "1 naive, a", "8 padded", "10 warptiled"]
+    assert trace["y"] == ["1x4096x4096", "1024x1024x1024", "2048x2048x2048", "4096x4096x4096"]
+    assert [row[3] for row in trace["text"]] == ["0.01", "0.40", "0.80", "0.80"]
     assert trace["z"][3][3] == pytest.approx(math.log2(0.8))
+
+
+def test_a_map_of_many_shapes_is_long_and_one_of_many_names_wide():
+    def size(names, shapes):
+        layout = charts.ratio_map(list(map(str, range(names))), list(map(str, range(shapes))), {}, {}, (0.5, 2))[
+            "layout"
+        ]
+        return layout["meta"]["least_width"], layout["height"]
+
+    few, many = size(3, 4), size(20, 60)
+    assert many[1] - few[1] == 56 * 24
+    assert many[0] - few[0] == 17 * 40
+    assert few[0] < 390
 
 
 def test_the_roof_turns_where_memory_and_arithmetic_meet(make_run):
@@ -189,9 +202,9 @@ def test_a_comparison_holds_what_both_files_measured(make_run):
         "0 slower, 0 alike within 2%. The baselines run 1.000 times as fast."
     )
     [trace] = comparison.figure["data"]
-    assert trace["y"] == ["1 naive", "cuBLAS"]
-    assert trace["text"] == [["1.25"] * 4, ["1.00"] * 4]
-    assert "before: 500 GFLOP/s" in trace["hovertext"][0][3]
+    assert trace["x"] == ["1 naive", "cuBLAS"]
+    assert trace["text"] == [["1.25", "1.00"]] * 4
+    assert "before: 500 GFLOP/s" in trace["hovertext"][3][0]
 
 
 def test_files_without_a_kernel_in_common_are_not_compared(make_run):

@@ -165,14 +165,16 @@ def test_whatever_records_say_is_text(make_run, tmp_path, write_journal):
 
 def test_the_table_holds_every_record_with_what_was_picked_and_what_is_wrong(make_record):
     wrong = make_record(error=Error(relative_frobenius=None, limit=1e-6), verified=False)
-    best = make_record(kernel="best", picked="split_k", precision="tf32", beta=0.5)
+    best = make_record(kernel="best", picked="split_k", precision="tf32", beta=0.5, config={"BK": 16})
     table = rows.records([Source("run", Run(environment={}, records=[wrong, best]))])
     assert [column.heading for column in table.columns][:5] == ["rung", "kernel", "m x n x k", "type", "GFLOP/s"]
     first, second = ([cell.text for cell in row] for row in table.rows)
     assert first == [
         "1", "naive", "64x64x64", "float32", "1,234", "50.0%", "2.50 ms", "1.00 us", "cuBLAS 13.1.0", "NaN WRONG",
-        "BLOCK_X=32",
+        "32", "",
     ]  # fmt: skip
+    assert [column.heading for column in table.columns if column.parameter] == ["BLOCK_X", "BK"]
+    assert second[-2:] == ["", "16"]
     assert second[1:4] == ["best: split_k", "64x64x64", "float32, tf32, beta=0.5"]
 
 
@@ -211,7 +213,7 @@ def test_a_card_tells_a_file_at_a_glance(make_run, make_record):
     assert lines["date"] == "2026-11-21 09:47:14 UTC"
     assert lines["records"] == "9, 2 kernels on 5 shapes"
     assert lines["results"] == "1 of 9 wrong"
-    assert lines["fastest in fp32"] == "40,000 GFLOP/s, 60% of the fp32 peak: warptiled on 2048x2048x2048"
+    assert lines["fastest in float32"] == "40,000 GFLOP/s, 60% of the float32 peak: warptiled on 2048x2048x2048"
 
 
 def test_wrong_results_alone_make_a_page_without_charts(make_record):

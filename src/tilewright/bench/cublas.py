@@ -1,7 +1,7 @@
 """The baseline on a GPU: cuBLAS's default, and the best algorithm that cuBLASLt's heuristics offer.
 
-Both compute as the kernels that they are compared with, on the same layouts and element types: float32 in true fp32, or
-in TF32 next to kernels that round to it; float16 and bfloat16 with sums in fp32, and results in fp32 or in the factors'
+Both compute as the kernels that they are compared with, on the same layouts and element types: float32 in true float32, or
+in TF32 next to kernels that round to it; float16 and bfloat16 with sums in float32, and results in float32 or in the factors'
 type. Neither adds a bias or applies an activation.
 """
 
@@ -41,7 +41,7 @@ AGREEMENT = 5e-5
 more. An algorithm in TF32 where that is not asked for would be off by about 3e-4."""
 
 _TYPES = {"float32": 0, "float16": 2, "bfloat16": 14}  # CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF of cudaDataType
-_COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in fp32, never TF32
+_COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in float32, never TF32
 _COMPUTE_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT of cublasGemmAlgo_t: cuBLAS chooses
 _OPERATIONS = {"row": 0, "column": 1}  # CUBLAS_OP_N and CUBLAS_OP_T, for memory that is read by columns

@@ -1,7 +1,7 @@
 """What the sources that the ladder follows published. Pure data; speeds are GFLOP/s, by rung, 0 being cuBLAS.
 
 A6000 (4092x4092x4092): "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", 2022.
-GH200 (4096x4096x4096): notes that repeat that worklog, 2025. It holds the same Hopper chip as the H200 for fp32.
+GH200 (4096x4096x4096): notes that repeat that worklog, 2025. It holds the same Hopper chip as the H200 for float32.
 RTX 3060: "WorkLog: Optimizing GEMM", by m x n x k; the fastest of 10 runs after a warm-up.
 FastCuda: the FastCuda GEMM guide, which gives versions and tiles.
 """

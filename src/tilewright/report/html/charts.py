@@ -25,7 +25,10 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 RATIO_TICKS, CHANGE_TICKS = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 0.8, 1.0, 1.25, 2.0)
 """Where the scales of ratios to a baseline and of ratios between files are labelled; they end at the outer ones."""
 
-_SIZE_TITLE = "m = n = k, of other shapes the cube root of m n k"
+_CELL_WIDTH, _CELL_HEIGHT = 40, 24
+"""Pixels of a cell in a map of ratios, the width at least."""
+
+_SIZE_TITLE = "m = n = k, or cube root of m n k"
 
 
 def speed(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
@@ -59,7 +62,7 @@ def speed(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
 
 
 def ratios(some: Sequence[Point]) -> Figure:
-    """The ratio to the baseline of every kernel (down) on every shape (across), on a logarithmic scale of colours."""
+    """The ratio to the baseline of every kernel (across) on every shape (down), on a logarithmic scale of colours."""
     compared = [point for point in some if point.record.ratio]
     names = row_names(compared)
     cells = {(names[point.series, point.source.label], point.shape): point for point in compared}
@@ -69,22 +72,23 @@ def ratios(some: Sequence[Point]) -> Figure:
 
 
 def ratio_map(
-    rows: Sequence[str],
+    names: Sequence[str],
     shapes: Sequence[str],
     values: Mapping[tuple[str, str], float],
     texts: Mapping[tuple[str, str], str],
     ticks: Sequence[float],
 ) -> Figure:
-    """A map of ratios, each with words for hovering over it, by row (down) and shape (across).
+    """A map of ratios, each with words for hovering over it, by name (across) and shape (down).
 
-    Its scale of colours is logarithmic, with 1 in the middle, and labelled at the ticks.
+    There may be many shapes, so the map is as long as they are many; it is as wide as its page, or wider where the page
+    is too narrow for the numbers. Its scale of colours is logarithmic, with 1 in the middle, and labelled at the ticks.
     """
-    places = [[(row, shape) for shape in shapes] for row in rows]
+    places = [[(name, shape) for name in names] for shape in shapes]
     limit = math.log2(ticks[-1])
     trace: Figure = {
         "type": "heatmap",
-        "x": list(map(escaped, shapes)),
-        "y": list(map(escaped, rows)),
+        "x": list(map(escaped, names)),
+        "y": list(map(escaped, shapes)),
         "z": [[math.log2(values[place]) if place in values else None for place in row] for row in places],
         "text": [[f"{values[place]:.2f}" if place in values else "" for place in row] for row in places],
         "hovertext": [[texts.get(place, "") for place in row] for row in places],
@@ -103,9 +107,10 @@ def ratio_map(
             "thickness": 12,
         },
     }
-    x = {"type": "category", "tickangle": -45, "showgrid": False, "automargin": True}
+    x = {"type": "category", "tickangle": -45, "side": "top", "showgrid": False, "automargin": True}
     y = {"type": "category", "autorange": "reversed", "showgrid": False, "automargin": True}
-    return {"data": [trace], "layout": {"xaxis": x, "yaxis": y, "height": 190 + 27 * len(rows)}}
+    layout = {"xaxis": x, "yaxis": y, "height": 190 + _CELL_HEIGHT * len(shapes)}
+    return {"data": [trace], "layout": layout | {"meta": {"least_width": 240 + _CELL_WIDTH * len(names)}}}
 
 
 def roofline(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
@@ -124,7 +129,7 @@ def roofline(some: Sequence[Point], sources: Sequence[Source]) -> Figure:
         trace["mode"] = "markers"
         trace["marker"] |= {"symbol": f"{symbol}-open" if line.is_baseline else symbol, "size": 8}
         data.append(trace)
-    x = _logarithmic("operations a byte, where A, B and C move once", data, "x")
+    x = _logarithmic("operations a byte (A, B, C once)", data, "x")
     layout = {"xaxis": x, "yaxis": _logarithmic("GFLOP/s", data, "y"), "height": 620}
     peaks = [_peak(gpu, kind, ends[1]) for gpu, kind in roofs] if len(gpus) == 1 else []  # those of several overlap
     return {"data": data, "layout": layout | {"annotations": peaks}}
@@ -239,7 +244,7 @@ def _trace(name: str, file: int, colour: str) -> Figure:
 
 
 def _roofs(some: Sequence[Point]) -> list[tuple[Gpu, str]]:
-    """The GPUs with the kinds of arithmetic measured there, one of those that are equally fast; fp32 first."""
+    """The GPUs with the kinds of arithmetic measured there, one of those that are equally fast; float32 first."""
     found: dict[tuple[Gpu, float], str] = {}
     for point in sorted(some, key=lambda point: point.record.arithmetic != "float32"):
         if gpu := point.source.gpu:

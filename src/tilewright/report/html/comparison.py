@@ -90,10 +90,10 @@ class Comparison:
     @property
     def figure(self) -> Figure:
         """A map of how many times as fast everything is after, by shape."""
-        rows = list(dict.fromkeys(change.title for change in self.changes))
+        names = list(dict.fromkeys(change.title for change in self.changes))
         ratios = {(change.title, change.shape): change.ratio for change in self.changes}
         texts = {(change.title, change.shape): self._words(change) for change in self.changes}
-        return ratio_map(rows, self.shapes, ratios, texts, CHANGE_TICKS)
+        return ratio_map(names, self.shapes, ratios, texts, CHANGE_TICKS)
 
     def _words(self, change: Change) -> str:
         """What hovering over a change shows."""

@@ -84,9 +84,9 @@ def summary(source: Source, some: Sequence[Point]) -> list[tuple[str, str]]:
     exact = [point.record for point in some if point.source is source and point.record.arithmetic == "float32"]
     if exact:
         best = max(exact, key=lambda record: record.gflops)
-        share = f", {best.gflops / source.gpu.tflops / 10:.0f}% of the fp32 peak" if source.gpu else ""
+        share = f", {best.gflops / source.gpu.tflops / 10:.0f}% of the float32 peak" if source.gpu else ""
         name = best.picked or best.kernel
-        lines += [("fastest in fp32", f"{best.gflops:,.0f} GFLOP/s{share}: {name} on {best.shape}")]
+        lines += [("fastest in float32", f"{best.gflops:,.0f} GFLOP/s{share}: {name} on {best.shape}")]
     return lines
 
 

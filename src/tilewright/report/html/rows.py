@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tilewright.report.html.comparison import Comparison
 from tilewright.report.html.series import scalars, work
 from tilewright.report.html.sources import Source
-from tilewright.report.tables import duration, pairs
+from tilewright.report.tables import duration
 
 
 class Cell(NamedTuple):
@@ -25,6 +25,8 @@ class Column(NamedTuple):
 
     heading: str
     numeric: bool = False
+    parameter: bool = False
+    """Whether it has a parameter of configs, which a filter finds as in 'BM=64'."""
 
 
 class Table(NamedTuple):
@@ -36,14 +38,19 @@ class Table(NamedTuple):
 
 
 def records(sources: Sequence[Source]) -> Table:
-    """Every record of every file. The emulator's have no speed and no ratio: its times are not a GPU's."""
+    """Every record of every file, with a column for each parameter of their configs.
+
+    The emulator's have no speed and no ratio: its times are not a GPU's.
+    """
     several, real = len(sources) > 1, not all(source.emulated for source in sources)
     columns = [
         Column("rung", numeric=True), Column("kernel"), *[Column("file")] * several, Column("m x n x k", numeric=True),
         Column("type"), *[Column("GFLOP/s", numeric=True), Column("of baseline", numeric=True)] * real,
         Column("median", numeric=True), Column("fastest", numeric=True), Column("baseline"),
-        Column("error", numeric=True), Column("config"),
+        Column("error", numeric=True),
     ]  # fmt: skip
+    parameters = list(dict.fromkeys(name for source in sources for one in source.run.records for name in one.config))
+    columns += [Column(name, numeric=True, parameter=True) for name in parameters]
     rows = []
     for source in sources:
         for record in source.run.records:
@@ -68,7 +75,7 @@ def records(sources: Sequence[Source]) -> Table:
                     *times,
                     Cell(f"{baseline.name} {baseline.version}", baseline.name) if baseline else Cell(""),
                     Cell("NaN" if error is None else f"{error:.1e}", error) if record.verified else _wrong(error),
-                    Cell(pairs(record.config), pairs(record.config), "config"),
+                    *(_parameter(record.config.get(name)) for name in parameters),
                 ]
             )
     return Table("records", columns, rows)
@@ -124,6 +131,10 @@ def _flat(facts: dict[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
 
 def _speed(gflops: float | None) -> Cell:
     return Cell("") if gflops is None else Cell(f"{gflops:,.0f}" if gflops >= 10 else f"{gflops:.2f}", gflops)
+
+
+def _parameter(value: int | None) -> Cell:
+    return Cell("") if value is None else Cell(str(value), value, "config")
 
 
 def _percent(ratio: float | None) -> Cell:

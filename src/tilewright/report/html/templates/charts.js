@@ -50,6 +50,7 @@ function draw(element, data, layout, revision = "same") {
     xaxis: axis(layout.xaxis),
     yaxis: axis(layout.yaxis),
   };
+  element.style.minWidth = layout.meta ? `${layout.meta.least_width}px` : "";
   const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
   return Plotly.react(element, inTheme(data), inTheme(whole), config);
 }
@@ -70,9 +71,16 @@ function ticked(name, data) {
   });
 }
 
+// The layout with speeds on a linear scale from 0, where a reader wants that.
+function scaled(name, layout) {
+  if (!document.querySelector(`.linear[data-figure="${name}"]`)?.checked) return layout;
+  const { dtick, ...linear } = layout.yaxis;
+  return { ...layout, yaxis: { ...linear, type: "linear", rangemode: "tozero", uirevision: "linear" } };
+}
+
 function drawFigure(name) {
   const { data, layout } = page.figures[name];
-  return draw(document.getElementById(`chart-${name}`), ticked(name, data), layout);
+  return draw(document.getElementById(`chart-${name}`), ticked(name, data), scaled(name, layout));
 }
 
 function drawAll() {
@@ -110,6 +118,10 @@ systemDark.addEventListener("change", () => {
   drawAll();
 });
 document.querySelectorAll(".files").forEach((box) => {
+  box.addEventListener("change", () => drawFigure(box.dataset.figure));
+});
+
+document.querySelectorAll(".linear").forEach((box) => {
   box.addEventListener("change", () => drawFigure(box.dataset.figure));
 });
 

@@ -25,9 +25,13 @@ function sortBy(table, column) {
 
 function filterBy(name, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = [...document.getElementById(name).tBodies[0].rows];
+  const table = document.getElementById(name);
+  const rows = [...table.tBodies[0].rows];
+  // A parameter of a config is a word such as BM=64; where a kernel has none, it is none.
+  const names = [...table.tHead.rows[0].cells].map((head) => head.classList.contains("parameter") && head.textContent.trim());
+  const word = (cell, column) => (names[column] && cell.textContent ? `${names[column]}=` : "") + cell.textContent;
   for (const row of rows) {
-    const cells = [...row.cells].map((cell) => cell.textContent).join(" ").toLowerCase();
+    const cells = [...row.cells].map(word).join(" ").toLowerCase();
     row.hidden = !words.every((word) => cells.includes(word));
   }
   const shown = rows.filter((row) => !row.hidden).length;
