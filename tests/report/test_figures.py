@@ -1,5 +1,7 @@
 """Figures, and the traces that they are drawn from."""
 
+import itertools
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -17,9 +19,12 @@ from tilewright.gpus import find_gpu
 from tilewright.kernels import LADDER, find
 from tilewright.problem import Problem
 from tilewright.report.figures import explained
+from tilewright.report.figures import roofline as roofline_figure
 from tilewright.report.figures.banks import bank_panel, wavefronts
 from tilewright.report.figures.coalescing import coalescing_panel
 from tilewright.report.figures.kernel_figure import KernelFigure, Roofline, excerpt
+from tilewright.report.figures.ladder import Curve, ladder_panel
+from tilewright.report.figures.legend import bank_legend, lane_legend
 from tilewright.report.figures.palette import ink_on, lane_color, spans
 from tilewright.report.figures.roofline import Point, roofline_panel
 from tilewright.report.figures.svg import Drawing, flow, wrap
@@ -215,13 +220,77 @@ def test_the_roofline_shows_each_point_under_the_roofs():
     svg = roofline_panel(points, H200, 682.7, "vectorized").render("roofline")
     titles = texts(svg)
     assert "1 naive: 498 GFLOP/s, 0.06 FLOP/byte" in titles
-    assert "L1 33.5 TB/s" in titles and "DRAM 4.8 TB/s" in titles and "H200, FP32: 67 TFLOP/s" in titles
+    assert "L1 and shared memory 33.5 TB/s" in titles and "DRAM 4.8 TB/s" in titles
+    assert "H200, float32: 67 TFLOP/s" in titles
+    assert not any("cuBLAS" in title or title == "shared memory" for title in titles)
     circles = [e for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("circle") and len(e)]
     naive, vectorized = ((float(circle.get("cx")), float(circle.get("cy"))) for circle in circles)
     assert naive[0] < vectorized[0] and naive[1] > vectorized[1]
 
 
+def test_the_roofline_marks_each_level_of_memory_and_cublas():
+    levels = {roofline_figure.SHARED: 1.5, roofline_figure.L2: 90.0, roofline_figure.DRAM: 400.0}
+    points = [Point(6, "vectorized", 31.0, 36000.0, levels=levels), Point(0, "cuBLAS", 60.0, 51000.0)]
+    svg = roofline_panel(points, H200, 682.7).render("roofline")
+    titles = texts(svg)
+    for level, intensity in (("shared memory", "1.5"), ("L2, measured", "90"), ("DRAM, measured", "400")):
+        assert f"6 vectorized, {level}: {intensity} FLOP/byte" in titles
+        assert level in titles, "in the legend"
+    assert "cuBLAS: 51,000 GFLOP/s, 60.00 FLOP/byte" in titles
+    line = texts(roofline_panel(points[:1], H200, 682.7, baseline=51000.0).render("roofline"))
+    assert "cuBLAS 51,000" in line
+
+
+# Speed against size.
+
+
+def test_curves_differ_in_colour_or_dash_and_have_their_names_at_their_ends():
+    curves = [Curve(f"{rung} rung", [(64, 10.0 + rung), (128, 100.0)]) for rung in range(1, 28)]
+    curves += [Curve("picked", [(64, 1.0)], is_pick=True), Curve("cuBLAS", [(64, 2.0)], is_baseline=True)]
+    svg = ladder_panel(curves, "title").render("")
+    drawn = [e for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("polyline")]
+    styles = {(line.get("stroke"), line.get("stroke-dasharray")) for line in drawn if line.get("stroke-width") != "0.8"}
+    assert len(styles) == len(curves)
+    places = [e for e in ElementTree.fromstring(svg).iter() if e.text in {curve.label for curve in curves}]
+    heights = sorted(float(place.get("y")) for place in places)
+    assert len(heights) == len(curves)
+    assert min(b - a for a, b in itertools.pairwise(heights)) > 14, "no name lies on another"
+
+
+def test_a_linear_axis_begins_at_zero_and_has_equal_steps():
+    curve = Curve("a", [(64, 10.0), (128, 130_000.0)])
+    linear = texts(ladder_panel([curve], "", linear=True).render(""))
+    labels = [text for text in linear if re.fullmatch(r"[\d,]+", text)]
+    assert labels[:8] == ["0", "20,000", "40,000", "60,000", "80,000", "100,000", "120,000", "64"]
+    logarithmic = texts(ladder_panel([curve], "").render(""))
+    assert {"10", "100", "1,000", "10,000", "100,000"} <= set(logarithmic)
+
+
 # What they are drawn with.
+
+
+def test_drawings_are_dark_on_dark_pages_but_for_ink_on_colours():
+    drawing = Drawing()
+    drawing.text(0, 10, "on paper")
+    drawing.text(0, 20, "on orange", fill=ink_on(lane_color(31)))
+    svg = drawing.render("")
+    style = svg[svg.index("<style>") : svg.index("</style>")]
+    dark = dict(re.findall(r'\[fill="(#\w+)"\]\{fill:(#\w+)\}', style))
+    fills = {e.text: e.get("fill") for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("text")}
+    assert dark["#ffffff"] != "#ffffff"
+    assert fills["on paper"] in dark
+    assert fills["on orange"] not in dark
+
+
+def test_the_legends_say_what_a_figure_is_drawn_with():
+    assert {"lane", "31", "several lanes", "a sector, 32 bytes"} <= set(texts(lane_legend().render("")))
+    assert {"lane", "31", "x4", "4 lanes, same words", "nobody asks", "a bank conflict"} <= set(
+        texts(bank_legend().render(""))
+    )
+    problem = Problem(128, 128, 16)
+    assert "nobody asks" in texts(
+        KernelFigure(find("vectorized"), find("vectorized").config(), problem).single("banks")
+    )
 
 
 def test_text_is_escaped_and_paper_is_white():

@@ -75,7 +75,8 @@ def test_the_readme_opens_with_the_chart_once_it_was_measured(measured):
     assert "<title>Float32 products of 4096x4096x4096 on one NVIDIA H200: speed over error, one run</title>" in text
     for way in WAYS:
         assert f">{way}</text>" in text
-    assert '<rect width="' in text.splitlines()[2], "paper, for dark pages"
+    assert "prefers-color-scheme:dark" in text.splitlines()[2]
+    assert '<rect width="' in text.splitlines()[3], "paper"
     precisions.draw()
     assert precisions.CHART.read_text() == text
 

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.bench.ncu import CUBLAS
+from tilewright.bench.profiles import Profile
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.report import published
 from tilewright.report.figures import quantisation
+from tilewright.report.figures.roofline import DRAM, L2, SHARED
 from tilewright.report.worklog import __main__ as command
 from tilewright.report.worklog import accesses, counted, errors, pages, sources, template
 from tilewright.report.worklog.counted import Counted, Group
@@ -197,6 +200,31 @@ def test_the_roofline_has_the_rungs_that_were_measured_and_counted(facts):
         ("naive", 128.0, 500.0),
         ("coalesced", 512.0, 6000.0),
     ]
+    assert roofline.baseline == 48000.0
+    assert [point.levels for point in roofline.points] == [{SHARED: 2 * 64**3 / (128 * 64)}] * 2
+
+
+def test_the_roofline_has_measured_levels_and_cublas_where_there_are_profiles(facts):
+    def profile(kernel, shape, **counters):
+        problem = {"shape": shape, "dtype": "float32", "out_dtype": "float32", "config": {}, "launched": []}
+        named = {name.replace("_sum", ".sum"): number for name, number in counters.items()}
+        return Profile(kernel=kernel, counters=named, **problem)
+
+    asked = {
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_sum": 3e6,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_st_sum": 1e6,
+        "dram__bytes_read_sum": 1e8,
+        "dram__bytes_write_sum": 1e8,
+    }
+    naive = profile("naive", "64x64x64", lts__t_sectors_op_read_sum=2e3, lts__t_sectors_op_write_sum=0.0)
+    cublas = profile(CUBLAS, "4096x4096x4096", **asked)
+    roofline = Facts(facts.runs, facts.counts, [naive, cublas]).roofline()
+    first, *_, last = roofline.points
+    assert first.levels[L2] == 2 * 64**3 / (32 * 2e3)
+    flops = 2 * 4096**3
+    assert (last.name, last.gflops, last.intensity) == (CUBLAS, 48000.0, flops / (32 * 4e6))
+    assert last.levels == {DRAM: flops / 2e8}
+    assert roofline.baseline == 0
 
 
 def test_counts_are_saved_and_read_back(tmp_path):

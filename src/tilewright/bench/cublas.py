@@ -1,8 +1,8 @@
 """The baseline on a GPU: cuBLAS's default, and the best algorithm that cuBLASLt's heuristics offer.
 
-Both compute as the kernels that they are compared with, on the same layouts and element types: float32 in true float32, or
-in TF32 next to kernels that round to it; float16 and bfloat16 with sums in float32, and results in float32 or in the factors'
-type. Neither adds a bias or applies an activation.
+Both compute as the kernels that they are compared with, on the same layouts and element types: float32 without rounding
+factors, or in TF32 next to kernels that round to it; float16 and bfloat16 with results in float32 or in the factors'
+type. Sums are float32. Neither adds a bias or applies an activation.
 """
 
 import contextlib

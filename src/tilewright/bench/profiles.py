@@ -73,6 +73,13 @@ class Profile(Facts):
         return self._one("l1tex__data_pipe_lsu_wavefronts.sum")
 
     @property
+    def asked_bytes(self) -> float | None:
+        """Sectors of global memory that loads and stores ask for, asynchronous copies and the copy engine apart."""
+        sectors = "l1tex__t_sectors_pipe_lsu_mem_global_op"
+        found = self._sum(f"{sectors}_ld.sum", f"{sectors}_st.sum")
+        return None if found is None else _SECTOR_BYTES * found
+
+    @property
     def l2_bytes(self) -> float | None:
         """Read from and written to the L2 cache."""
         sectors = self._sum("lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum")

@@ -19,7 +19,7 @@ from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.report import calls, precisions, prepared, profiles, published, spread, term_products, validation
 from tilewright.report.markdown import table
-from tilewright.report.plots import plot_ladder
+from tilewright.report.plots import float32_ladder, tensor_core_ladder
 from tilewright.report.ratios import baseline_speed, ratio, share, speed
 from tilewright.report.tables import bench_table
 
@@ -39,6 +39,7 @@ EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
 PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/tools.md", "docs/counters.md")))
 PLOT = Path("docs/ladder.svg")
+TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"
 
 SHARED_COUNTERS = {
@@ -58,8 +59,12 @@ def main() -> int:
         runs, emulated = load((RECORDS, *LATER_RUNGS)), Run.load(EMULATED)
         run, picked = runs[0], Run.load(BEST).records
         records = own(runs)
-        title = f"The ladder on one {run.environment['gpu']['name']}, float32 but where brackets say another type"
-        plot_ladder(_squares(records), _squares(picked), published.GH200, PLOT, title)
+        squares = _squares(records)
+        gpu = run.environment["gpu"]["name"]
+        ladder = float32_ladder(squares, _squares(picked), published.GH200)
+        PLOT.write_text(ladder.render(f"The ladder in float32 on one {gpu}"), encoding="utf-8")
+        others = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
+        TENSOR_CORE_PLOT.write_text(others, encoding="utf-8")
         sections = {
             "chart": chart(),
             "device": device(Run.load(BEST)),

@@ -1,63 +1,74 @@
-"""Plots of measured records, with matplotlib (the `docs` extra)."""
+"""The plots of the ladder: its records as curves of speed against size."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-import matplotlib as mpl
-from matplotlib.figure import Figure
 
 from tilewright.bench.records import Record
+from tilewright.report.figures.ladder import Curve, ladder_panel
+from tilewright.report.figures.svg import Drawing, paragraph, stack
 
 _PUBLISHED_AT = 4096
 """The size that the sources measured at."""
+_PANEL_GAP = 26.0
+_WORDS_WIDTH = 620.0
 
-_BASELINE_STYLES = ("k--", "k:", "k-.", "k-")
 
-
-def plot_ladder(
-    records: Sequence[Record], best: Sequence[Record], published: Mapping[int, float], path: Path, title: str
-) -> None:
-    """Draw GFLOP/s against size: a line a rung and arithmetic, one for what matmul picks, and one a baseline.
+def float32_ladder(records: Sequence[Record], best: Sequence[Record], published: Mapping[int, float]) -> Drawing:
+    """Products of float32 factors that keep float32's exactness, or nearly: every rung, what is picked, and cuBLAS.
 
     Args:
-        records: of the rungs on square problems.
+        records: of the rungs on square problems, of any type.
         best: of what matmul picks on square problems.
-        published: by rung, what others measured at 4096; crosses in the rung's colour.
-        path: the file to write; its suffix says in which format.
-        title: the text above.
+        published: by rung, what others measured at 4096: crosses in the rung's colour.
     """
-    records = sorted(records, key=lambda record: record.m)
-    sizes = sorted({record.m for record in records})
-    rungs = sorted({(record.rung, record.kernel, record.arithmetic) for record in records})
-    kinds = sorted({record.baseline_arithmetic for record in records}, key=lambda kind: (kind != "float32", kind))
-    with mpl.rc_context({"svg.hashsalt": "tilewright", "font.size": 9}):
-        figure = Figure(figsize=(10, 6.8), layout="constrained")
-        axes = figure.subplots()
-        colors = mpl.colormaps["viridis"].resampled(len(rungs) + 1)
-        for index, (rung, name, kind) in enumerate(rungs):
-            points = [(one.m, one.gflops) for one in records if (one.kernel, one.arithmetic) == (name, kind)]
-            label = f"{rung} {name}{_named(kind)}"
-            axes.plot(*zip(*points, strict=True), "o-", color=colors(index), markersize=3.5, label=label)
-            if rung in published:
-                axes.plot(_PUBLISHED_AT, published[rung], "x", color=colors(index), markersize=8, zorder=3)
-        points = sorted((record.m, record.gflops) for record in best)
-        axes.plot(*zip(*points, strict=True), "o-", color="crimson", linewidth=2, markersize=4, label="best, as picked")
-        if on_tensor_cores := [(record.m, record.gflops) for record in best if record.precision]:
-            axes.plot(*zip(*on_tensor_cores, strict=True), "D", color="crimson", label="the same on tensor cores")
-        for style, kind in zip(_BASELINE_STYLES, kinds, strict=False):
-            baseline: dict[int, float] = {}
-            for record in records:
-                if record.baseline and record.baseline_arithmetic == kind:
-                    baseline.setdefault(record.m, record.baseline.gflops)  # of the first run that has the size
-            if baseline:
-                axes.plot(list(baseline), list(baseline.values()), style, linewidth=1.6, label=f"cuBLAS{_named(kind)}")
-        axes.set(xscale="log", yscale="log", xlabel="m = n = k", ylabel="GFLOP/s", title=title)
-        axes.set_xticks(sizes, [str(size) for size in sizes])
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-        axes.plot([], [], "x", color="grey", markersize=8, label="worklog, GH200")
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), reverse=True, frameon=False, fontsize=8)
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    chosen = [record for record in records if _of_float32(record)]
+    picked = Curve("what matmul picks", _points(best), is_pick=True)
+    words = "Crosses: notes that repeat the worklog on a GH200." if published else ""
+    return _panels([*_rungs(chosen, published), picked, *_baselines(chosen)], "float32", words)
+
+
+def tensor_core_ladder(records: Sequence[Record]) -> Drawing:
+    """Products of factors of 16 bits, or rounded to TF32: every rung, and cuBLAS in each type."""
+    chosen = [record for record in records if not _of_float32(record)]
+    return _panels([*_rungs(chosen, {}), *_baselines(chosen)], "TF32, float16 and bfloat16", "")
+
+
+def _panels(curves: Sequence[Curve], title: str, words: str) -> Drawing:
+    if not any(curve.points for curve in curves):
+        return Drawing()
+    curves = [curve for curve in curves if curve.points]
+    panels = [ladder_panel(curves, f"{title}, {axis} axis", axis == "linear") for axis in ("logarithmic", "linear")]
+    return stack([*panels, paragraph(words, _WORDS_WIDTH)] if words else panels, _PANEL_GAP)
+
+
+def _of_float32(record: Record) -> bool:
+    return record.dtype == "float32" and record.precision != "tf32"
+
+
+def _rungs(records: Sequence[Record], published: Mapping[int, float]) -> list[Curve]:
+    kinds = sorted({(record.rung, record.kernel, record.arithmetic) for record in records})
+    curves = []
+    for rung, name, kind in kinds:
+        own = [record for record in records if (record.kernel, record.arithmetic) == (name, kind)]
+        theirs = (_PUBLISHED_AT, published[rung]) if rung in published else None
+        curves.append(Curve(f"{rung} {name}{_named(kind)}", _points(own), published=theirs))
+    return curves
+
+
+def _baselines(records: Sequence[Record]) -> list[Curve]:
+    """cuBLAS, a curve for each type; of a size, its speed in the first run that has it."""
+    kinds = sorted({record.baseline_arithmetic for record in records if record.baseline})
+    curves = []
+    for kind in kinds:
+        of_size: dict[int, float] = {}
+        for record in records:
+            if record.baseline and record.baseline_arithmetic == kind:
+                of_size.setdefault(record.m, record.baseline.gflops)
+        curves.append(Curve(f"cuBLAS{_named(kind)}", sorted(of_size.items()), is_baseline=True))
+    return curves
+
+
+def _points(records: Sequence[Record]) -> list[tuple[int, float]]:
+    return sorted((record.m, record.gflops) for record in records)
 
 
 def _named(kind: str) -> str:

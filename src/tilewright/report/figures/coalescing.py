@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from tilewright.engines.emulator.requests import SECTOR_BYTES, WARP, Access, Request
 from tilewright.report.figures.palette import SEVERAL, ink_on, lane_color, lighter, spans
-from tilewright.report.figures.svg import FAINT, INK, PALE, SOFT, Drawing
+from tilewright.report.figures.svg import INK, PALE, SOFT, Drawing
 
 _CELL, _CELL_HEIGHT = 15.0, 13.0
 _GAP = 7.0
@@ -57,24 +57,6 @@ def coalescing_panel(request: Request, item_bytes: int, ld: int, width: float) -
         )  # fmt: skip
         for first, count in _runs(row, span, owners):
             _draw_run(drawing, request.array, x_of[first], y, cell, row, first, count, owners[row, first])
-    return drawing
-
-
-def lane_legend() -> Drawing:
-    """What the colours mean."""
-    drawing = Drawing()
-    drawing.text(0, 11, "lane", 11, fill=SOFT)
-    for lane in range(WARP):
-        color = lane_color(lane)
-        drawing.rect(32 + lane * 15, 0, 15, 14, color)
-        drawing.text(32 + lane * 15 + 7.5, 10.5, f"{lane}", 8.5, fill=ink_on(color), anchor="middle")
-    x = 32 + WARP * 15 + 16
-    for label, color in (("several lanes", SEVERAL), ("moved, not used", PALE)):
-        drawing.rect(x, 1, 12, 12, color, stroke=FAINT)
-        drawing.text(x + 17, 11, label, 11, fill=SOFT)
-        x += 17 + len(label) * 6 + 16
-    drawing.rect(x, 1, 26, 12, "none", stroke=INK, stroke_width=0.8, radius=2)
-    drawing.text(x + 32, 11, "a sector, 32 bytes", 11, fill=SOFT)
     return drawing
 
 

@@ -11,7 +11,7 @@ from tilewright.files import Kind, save
 from tilewright.kernels import LADDER
 from tilewright.problem import Problem
 from tilewright.report.figures.kernel_figure import KernelFigure, Roofline
-from tilewright.report.figures.roofline import Point
+from tilewright.report.figures.roofline import SHARED, Point
 from tilewright.report.measured import find_measured
 
 KIND = Kind("a figure", lambda content: content.startswith(b"<svg"))
@@ -41,7 +41,7 @@ def write(explained: Explanation, path: Path) -> None:
 
 
 def _roofline(explained: Explanation) -> Roofline | None:
-    """The kernel among the rungs that were measured on this problem and GPU; None outside of FP32."""
+    """The kernel among the rungs that were measured on this problem and GPU; None outside of float32."""
     problem, moves = explained.problem, explained.bytes
     if explained.arithmetic != "float32" or not moves.least or not problem.flops:
         return None
@@ -52,11 +52,12 @@ def _own(explained: Explanation) -> Iterator[Point]:
     """The kernel as measured, else as predicted."""
     kernel, problem = explained.kernel, explained.problem
     intensity = problem.flops / explained.bytes.requested
+    levels = {SHARED: problem.flops / explained.bytes.shared} if explained.bytes.shared else {}
     if explained.measured:
-        yield Point(kernel.rung, kernel.name, intensity, explained.measured.gflops)
+        yield Point(kernel.rung, kernel.name, intensity, explained.measured.gflops, levels=levels)
     elif explained.predicted:
         gflops = problem.gflops(explained.predicted.us)
-        yield Point(kernel.rung, kernel.name, intensity, gflops, note="predicted")
+        yield Point(kernel.rung, kernel.name, intensity, gflops, note="predicted", levels=levels)
 
 
 def _others(explained: Explanation) -> Iterator[Point]:

@@ -14,7 +14,8 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.spec import Config, Kernel, numbered
 from tilewright.problem import ITEM_BYTES, Problem
 from tilewright.report.figures.banks import bank_panel
-from tilewright.report.figures.coalescing import coalescing_panel, lane_legend
+from tilewright.report.figures.coalescing import coalescing_panel
+from tilewright.report.figures.legend import bank_legend, lane_legend
 from tilewright.report.figures.roofline import Point, roofline_panel
 from tilewright.report.figures.svg import FAINT, Drawing, flow, paragraph, stack
 from tilewright.report.figures.tiling import tiling_panel
@@ -27,12 +28,14 @@ _TILES_M, _TILES_N = 2, 3
 
 @dataclass(frozen=True)
 class Roofline:
-    """What the roofline shows besides the GPU's roofs."""
+    """What the roofline shows under the GPU's roofs."""
 
     points: Sequence[Point]
     gpu: Gpu
     least: float
     """Operations a byte if each element were moved once."""
+    baseline: float = 0.0
+    """GFLOP/s of cuBLAS, where it is not among the points; 0 for none."""
 
 
 class KernelFigure:
@@ -60,7 +63,7 @@ class KernelFigure:
         }
         sections = [_section(head, panel()) for head, panel in heads.items()]
         if roofline:
-            drawn = roofline_panel(roofline.points, roofline.gpu, roofline.least, self.kernel.name)
+            drawn = roofline_panel(roofline.points, roofline.gpu, roofline.least, self.kernel.name, roofline.baseline)
             sections.append(_section("Roofline: what was measured", drawn))
         head = Drawing()
         head.text(0, 18, f"{numbered(self.kernel.rung, self.kernel.name)}, {self.problem.shape}", 18, bold=True)
@@ -101,7 +104,7 @@ class KernelFigure:
         wanted = (("A", ("load",)), ("B", ("load",)), ("A", ("store", "copy")), ("B", ("store", "copy")))
         requests = [self._first(name, kinds, shared=True) for name, kinds in wanted]
         panels = [bank_panel(request) for request in requests if request]
-        return flow(panels, _WIDTH, _GAP) if panels else None
+        return stack([bank_legend(), flow(panels, _WIDTH, _GAP)], 14) if panels else None
 
     def tiling(self) -> Drawing:
         """Who writes each element of C."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tilewright.report.figures.svg import INK, PAPER
+from tilewright.report.figures.svg import ON_DARK, ON_LIGHT
 
 _ANCHORS = ((68, 56, 130), (46, 110, 173), (40, 158, 143), (122, 194, 86), (240, 206, 66), (240, 140, 60))
 """Of the lanes, from 0 to 31: violet, blue, teal, green, yellow, orange."""
@@ -37,7 +37,7 @@ def lighter(color: str, share: float) -> str:
 def ink_on(color: str) -> str:
     """Dark or white text, whichever is legible on a colour."""
     red, green, blue = (_linear(part / 255) for part in _parts(color))
-    return PAPER if 0.2126 * red + 0.7152 * green + 0.0722 * blue < _DARK else INK
+    return ON_DARK if 0.2126 * red + 0.7152 * green + 0.0722 * blue < _DARK else ON_LIGHT
 
 
 def spans(numbers: Sequence[int]) -> str:

@@ -1,25 +1,30 @@
-"""The roofline: how fast each rung ran, over the operations that it makes of each byte it asks of global memory."""
+"""The roofline: how fast each rung ran, over the operations that it makes of each byte, at each level of memory."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tilewright.gpus import Gpu
 from tilewright.kernels.spec import numbered
 from tilewright.report.figures.axes import LogScale, decade_above, decade_below, decades
 from tilewright.report.figures.palette import ink_on, lane_color
-from tilewright.report.figures.svg import ALARM, FAINT, INK, PAPER, SOFT, Drawing
+from tilewright.report.figures.svg import ALARM, FAINT, INK, PALE, PAPER, SOFT, Drawing
 
 _WIDTH, _HEIGHT = 600.0, 420.0
 _RADIUS = 6.5
 _LEFT, _TOP = 58.0, 12.0
 _L1_BYTES_PER_CLOCK = 128
 """Of a multiprocessor's L1 cache, on every GPU since compute capability 7.0 (NVIDIA's architecture white papers)."""
+_ROOFS = {"L1": "L1 and shared memory", "L2": "L2", "DRAM": "DRAM"}
 _LEGEND_GAP = 30.0
 _COLUMNS = (190.0, 250.0)
 """Where the legend's numbers end, from its left edge."""
 _INSET = (0.54, 0.50, 0.40, 0.40)
 """Corner and extent of the enlarged part, as shares of the plot."""
+SHARED, L2, DRAM = "shared memory", "L2, measured", "DRAM, measured"
+"""Levels of memory, besides what is asked of global memory."""
+_MARK = 3.4
+"""Half of the extent of a level's mark."""
 _CROWDED = 2.5
 """Points at most this many times slower than the fastest are enlarged."""
 
@@ -34,17 +39,20 @@ class Point:
     """Operations for each byte of the sectors that its loads and stores ask of global memory."""
     gflops: float
     note: str = ""
-    """What to say besides, as that it is predicted."""
+    """What else to say, as that it is predicted."""
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Operations for each byte of SHARED, L2 and DRAM, as far as that was counted."""
 
 
-def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str = "") -> Drawing:
-    """Points under the roofs of a GPU: its FP32 arithmetic, and what L1, L2 and DRAM deliver.
+def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str = "", baseline: float = 0.0) -> Drawing:
+    """Points under the roofs of a GPU: its float32 arithmetic, and what L1, L2 and DRAM deliver.
 
     Args:
         points: what was measured.
         gpu: where.
         least: operations a byte if each element of A, B and C were moved once.
         marked: name of the kernel to point out.
+        baseline: GFLOP/s of cuBLAS, where nobody counted what it moves; 0 for none.
     """
     roofs = {
         "L1": _L1_BYTES_PER_CLOCK * gpu.multiprocessors * gpu.clock_mhz / 1e3,
@@ -52,7 +60,8 @@ def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str 
         "DRAM": gpu.dram_gbs,
     }
     peak = gpu.tflops * 1e3
-    xs = [least, peak / max(roofs.values()) / 2, *(point.intensity for point in points)]
+    at_levels = [intensity for point in points for intensity in point.levels.values()]
+    xs = [least, peak / max(roofs.values()) / 2, *(point.intensity for point in points), *at_levels]
     ys = [peak * 1.5, peak / 20, *(point.gflops for point in points)]
     ends = (decade_below(min(xs)), decade_above(max(xs)), decade_below(min(ys)), max(ys))
     scale = LogScale(*ends, _LEFT, _TOP, _WIDTH, _HEIGHT)
@@ -66,15 +75,19 @@ def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str 
         at = ridge / 8
         aside = 16 if number == 2 else -6  # L2 and DRAM are often alike: one above its roof, one below
         drawing.text(
-            scale.x(at), scale.y(at * gbs) + aside, f"{name} {gbs / 1e3:.1f} TB/s", 10, fill=SOFT, rotate=-slope
+            scale.x(at), scale.y(at * gbs) + aside, f"{_ROOFS[name]} {gbs / 1e3:.1f} TB/s", 10, fill=SOFT, rotate=-slope
         )
     flat = peak / roofs["L1"]
     drawing.line(scale.x(flat), scale.y(peak), _LEFT + _WIDTH, scale.y(peak), INK, 1.6)
-    peak_text = f"{gpu.name}, FP32: {gpu.tflops:.0f} TFLOP/s"
+    peak_text = f"{gpu.name}, float32: {gpu.tflops:.0f} TFLOP/s"
     drawing.text(_LEFT + _WIDTH - 8, scale.y(peak) - 6, peak_text, 10.5, anchor="end")
     drawing.line(scale.x(least), _TOP, scale.x(least), _TOP + _HEIGHT, FAINT, 1.4, "2 3")
     drawing.text(scale.x(least) - 4, _TOP + _HEIGHT - 8, "each element moved once", 10, fill=SOFT, rotate=-90)
+    if baseline:
+        drawing.line(_LEFT, scale.y(baseline), _LEFT + _WIDTH, scale.y(baseline), INK, 1.2, "6 4")
+        drawing.text(_LEFT + 6, scale.y(baseline) - 5, f"cuBLAS {baseline:,.0f}", 10.5, bold=True)
     last = max((point.rung for point in points), default=1)
+    _draw_levels(drawing, points, scale, last)
     _draw_points(drawing, points, scale, marked, last)
     crowd = [point for point in points if point.gflops * _CROWDED >= max(one.gflops for one in points)]
     if len(crowd) > 2 and not any(_in_inset(scale, point) for point in points):
@@ -85,7 +98,7 @@ def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str 
 
 def _draw_points(drawing: Drawing, points: Sequence[Point], scale: LogScale, marked: str, last: int) -> None:
     for point in sorted(points, key=lambda one: (one.name == marked, one.rung)):
-        color = lane_color(point.rung - 1, last)
+        color = _color(point, last)
         x, y = scale.x(point.intensity), scale.y(point.gflops)
         speed = f"{point.gflops:,.0f} GFLOP/s, {point.intensity:.2f} FLOP/byte {point.note}"
         title = f"{numbered(point.rung, point.name)}: {speed}"
@@ -93,6 +106,34 @@ def _draw_points(drawing: Drawing, points: Sequence[Point], scale: LogScale, mar
             drawing.circle(x, y, _RADIUS + 2.5, ALARM)
         drawing.circle(x, y, _RADIUS, color, title.strip())
         drawing.text(x, y + 2.8, str(point.rung or ""), 8, fill=ink_on(color), anchor="middle", bold=True)
+
+
+def _draw_levels(drawing: Drawing, points: Sequence[Point], scale: LogScale, last: int) -> None:
+    """Marks of the levels of memory, on a line through their point."""
+    for point in points:
+        color, y = _color(point, last), scale.y(point.gflops)
+        places = [scale.x(one) for one in (point.intensity, *point.levels.values())]
+        if len(places) > 1:
+            drawing.line(min(places), y, max(places), y, color, 0.8)
+        for level, intensity in point.levels.items():
+            title = f"{numbered(point.rung, point.name)}, {level}: {intensity:.3g} FLOP/byte"
+            _draw_mark(drawing, level, scale.x(intensity), y, color, title)
+
+
+def _draw_mark(drawing: Drawing, level: str, x: float, y: float, color: str, title: str = "") -> None:
+    """The mark of a level: a square, a triangle or a diamond."""
+    r = _MARK
+    if level == SHARED:
+        drawing.rect(x - r, y - r, 2 * r, 2 * r, color, stroke=PAPER, stroke_width=0.6, title=title or None)
+    elif level == L2:
+        drawing.polygon([(x, y - r - 1), (x + r + 1, y + r), (x - r - 1, y + r)], color, title)
+    else:
+        drawing.polygon([(x, y - r - 1), (x + r + 1, y), (x, y + r + 1), (x - r - 1, y)], color, title)
+
+
+def _color(point: Point, last: int) -> str:
+    """A rung's colour; ink of what is no rung."""
+    return lane_color(point.rung - 1, last) if point.rung else SOFT
 
 
 def _in_inset(scale: LogScale, point: Point) -> bool:
@@ -124,24 +165,32 @@ def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: i
     for line, point in enumerate(sorted(points, key=lambda one: one.rung)):
         y = _TOP + 28 + line * 18
         bold = point.name == marked
-        drawing.circle(left, y, 6, lane_color(point.rung - 1, last))
+        drawing.circle(left, y, 6, _color(point, last))
         name = numbered(point.rung, point.name) + (f", {point.note}" if point.note else "")
         drawing.text(left + 12, y + 4, name, 11, bold=bold)
         numbers = (f"{point.intensity:.3g}", f"{point.gflops:,.0f}")
         for end, number in zip(_COLUMNS, numbers, strict=True):
             drawing.text(left + end, y + 4, number, 10.5, anchor="end", bold=bold)
+    levels = dict.fromkeys(level for point in points for level in point.levels)
+    y = _TOP + 44 + len(points) * 18
+    if levels:
+        drawing.circle(left, y, 4.5, SOFT)
+        drawing.text(left + 12, y + 4, "asked of global memory", 10.5, fill=SOFT)
+    for line, level in enumerate(levels, 1):
+        _draw_mark(drawing, level, left, y + line * 18, SOFT)
+        drawing.text(left + 12, y + line * 18 + 4, level, 10.5, fill=SOFT)
     drawing.width = max(drawing.width, left + _COLUMNS[-1])
 
 
 def _draw_axes(drawing: Drawing, scale: LogScale) -> None:
     bottom = _TOP + _HEIGHT
     for value in decades(scale.low_x, scale.high_x):
-        drawing.line(scale.x(value), _TOP, scale.x(value), bottom, "#eceff3", 1)
+        drawing.line(scale.x(value), _TOP, scale.x(value), bottom, PALE, 1)
         drawing.text(scale.x(value), bottom + 15, f"{value:g}", 10, fill=SOFT, anchor="middle")
     for value in decades(scale.low_y, scale.high_y):
-        drawing.line(_LEFT, scale.y(value), _LEFT + _WIDTH, scale.y(value), "#eceff3", 1)
+        drawing.line(_LEFT, scale.y(value), _LEFT + _WIDTH, scale.y(value), PALE, 1)
         drawing.text(_LEFT - 6, scale.y(value) + 4, f"{value:,.0f}", 10, fill=SOFT, anchor="end")
     drawing.rect(_LEFT, _TOP, _WIDTH, _HEIGHT, stroke=FAINT)
-    caption = "FLOP for each byte that loads and stores ask of global memory"
+    caption = "FLOP for each byte at a level of memory"
     drawing.text(_LEFT + _WIDTH / 2, bottom + 34, caption, 11, fill=SOFT, anchor="middle")
     drawing.text(12, _TOP + _HEIGHT / 2, "GFLOP/s", 11, fill=SOFT, anchor="middle", rotate=-90)

@@ -10,6 +10,18 @@ FAINT = "#d5dae1"
 PALE = "#f2f4f7"
 PAPER = "#ffffff"
 ALARM = "#c8102e"
+ON_LIGHT, ON_DARK = "#1b1f25", "#fffffe"
+"""Ink on colours that are the same on dark pages, and so is the ink."""
+
+_IN_THE_DARK = {
+    INK: "#e6e8eb",
+    SOFT: "#9aa4b1",
+    FAINT: "#414853",
+    PALE: "#272c34",
+    PAPER: "#15181d",
+    ALARM: "#ff6b7d",
+}
+"""What these are on dark pages."""
 
 _FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 _TEXT_WIDTH = 0.53
@@ -58,6 +70,23 @@ class Drawing:
             max(y1, y2),
         )
 
+    def path(self, points: Sequence[tuple[float, float]], stroke: str, width: float = 1.0, dash: str = "") -> None:
+        """Straight lines from point to point; dash as of `line`."""
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+        places = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
+        self._add(
+            f'<polyline points="{places}" fill="none" stroke="{stroke}" stroke-width="{_n(width)}"{dashes}/>',
+            max(x for x, _ in points),
+            max(y for _, y in points),
+        )
+
+    def polygon(self, points: Sequence[tuple[float, float]], fill: str, title: str = "") -> None:
+        """A filled polygon; a title shows when the pointer rests on it."""
+        places = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
+        shape = f'<polygon points="{places}" fill="{fill}" stroke="{PAPER}" stroke-width="0.6"'
+        closed = f"{shape}><title>{escape(title)}</title></polygon>" if title else f"{shape}/>"
+        self._add(closed, max(x for x, _ in points), max(y for _, y in points))
+
     def circle(self, x: float, y: float, radius: float, fill: str, title: str | None = None) -> None:
         """A filled circle around (x, y)."""
         shape = f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}" fill="{fill}" stroke="{PAPER}"'
@@ -105,13 +134,14 @@ class Drawing:
         self._add("</g>", x + other.width, y + other.height)
 
     def render(self, title: str) -> str:
-        """The SVG file, on white paper with a margin, so that it is legible on dark pages as well."""
+        """The SVG file, on paper with a margin: white, and dark where the page's reader prefers that."""
         width, height = self.width + 2 * _MARGIN, self.height + 2 * _MARGIN
         return "\n".join(
             (
                 f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" '
                 f'height="{_n(height)}" font-family={quoteattr(_FONT)} role="img">',
                 f"<title>{escape(title)}</title>",
+                f"<style>{_dark_style()}</style>",
                 f'<rect width="{_n(width)}" height="{_n(height)}" rx="8" fill="{PAPER}"/>',
                 f'<g transform="translate({_n(_MARGIN)} {_n(_MARGIN)})">',
                 *self.elements,
@@ -123,6 +153,14 @@ class Drawing:
     def _add(self, element: str, right: float, bottom: float) -> None:
         self.elements.append(element)
         self.width, self.height = max(self.width, right), max(self.height, bottom)
+
+
+def _dark_style() -> str:
+    """A style sheet that replaces colours on dark pages, wherever an element names them."""
+    rules = "".join(
+        f'[{name}="{color}"]{{{name}:{dark}}}' for color, dark in _IN_THE_DARK.items() for name in ("fill", "stroke")
+    )
+    return f"@media (prefers-color-scheme:dark){{{rules}}}"
 
 
 def text_width(text: str, size: float) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
 from tilewright.kernels import LADDER
+from tilewright.report import profiles
 from tilewright.report.worklog import errors, sources
 from tilewright.report.worklog.counted import counted, save
 from tilewright.report.worklog.facts import Facts, problem_of
@@ -30,7 +31,9 @@ def main() -> int:
         errors.save(ERRORS, samples)
         of_sources = sources.all_counted()
         sources.save(SOURCES, of_sources)
-        worklog = Worklog(Facts(runs, {one.kernel: one for one in counts}), errors.Errors(samples), of_sources)
+        profiled = profiles.load()
+        all_facts = Facts(runs, {one.kernel: one for one in counts}, profiled.profiles if profiled else ())
+        worklog = Worklog(all_facts, errors.Errors(samples), of_sources)
         for path, text in (*worklog.figures(), *worklog.pages()):
             write_whole(path, text.encode())
     except (TilewrightError, OSError) as error:

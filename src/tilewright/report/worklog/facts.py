@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
-from tilewright.bench.profiles import SHAPE, SHAPES_OF
+from tilewright.analysis.traffic import WAVEFRONT_BYTES
+from tilewright.bench.ncu import CUBLAS
+from tilewright.bench.profiles import SHAPE, SHAPES_OF, Profile
 from tilewright.bench.records import Record, Run
 from tilewright.errors import RecordsError, nearest
 from tilewright.kernels import LADDER, find
@@ -11,6 +13,7 @@ from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
 from tilewright.report import performance
+from tilewright.report.figures import roofline
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
 from tilewright.report.markdown import table
@@ -39,10 +42,12 @@ class Facts:
     Args:
         runs: of rungs, and of what `matmul` picks.
         counts: by kernel; those of a rung are needed when the words ask for them.
+        profiles: of rungs and of cuBLAS, as far as there are any.
     """
 
-    def __init__(self, runs: Sequence[Run], counts: Mapping[str, Counted]) -> None:
+    def __init__(self, runs: Sequence[Run], counts: Mapping[str, Counted], profiles: Sequence[Profile] = ()) -> None:
         self.runs, self.counts = runs, counts
+        self.profiles = {(one.kernel, one.shape, one.dtype): one for one in profiles}
 
     @staticmethod
     def load_runs() -> list[Run]:
@@ -196,14 +201,32 @@ class Facts:
 
     def roofline(self) -> Roofline:
         """Every rung in float32 that was measured and counted at SHAPE."""
-        points = [
-            Point(kernel.rung, kernel.name, self.counts[kernel.name].intensity, record.gflops)
+        records = [
+            record
             for kernel in LADDER
             if (record := self.find_record(kernel.name, SHAPE))
             and record.arithmetic == "float32"
             and kernel.name in self.counts
         ]
-        return Roofline(points, GPU, self._best_intensity(points[0].name) if points else 1.0)
+        points = [
+            Point(record.rung, one.kernel, one.intensity, record.gflops, levels=self._levels(one))
+            for record in records
+            for one in [self.counts[record.picked or record.kernel]]
+        ]
+        cublas = next((record.baseline.gflops for record in records if record.baseline), 0.0)
+        profile = self.profiles.get((CUBLAS, SHAPE, "float32"))
+        if cublas and profile and (asked := profile.asked_bytes):
+            flops = profile.problem.flops
+            points.append(Point(0, CUBLAS, flops / asked, cublas, levels=_measured_levels(profile)))
+            cublas = 0.0
+        return Roofline(points, GPU, self._best_intensity(points[0].name) if points else 1.0, cublas)
+
+    def _levels(self, one: Counted) -> dict[str, float]:
+        """Operations for each byte of further levels of memory: counted, and measured where there is a profile."""
+        flops = Problem.parse(one.shape).flops
+        shared = {roofline.SHARED: flops / (WAVEFRONT_BYTES * one.wavefronts)} if one.wavefronts else {}
+        profile = self.profiles.get((one.kernel, one.shape, one.dtype))
+        return shared | (_measured_levels(profile) if profile else {})
 
     def count(self, kernel: str) -> Counted:
         """What was counted of a rung.
@@ -218,6 +241,11 @@ class Facts:
     def _best_intensity(self, kernel: str) -> float:
         one = self.count(kernel)
         return Problem.parse(one.shape).flops / one.least_bytes
+
+
+def _measured_levels(profile: Profile) -> dict[str, float]:
+    moved = {roofline.L2: profile.l2_bytes, roofline.DRAM: profile.dram_bytes}
+    return {level: profile.problem.flops / size for level, size in moved.items() if size}
 
 
 def _time(microseconds: float) -> str:

@@ -111,7 +111,8 @@ class Worklog:
     def roofline(self, marked: str) -> str:
         """The roofline, with a kernel of this name pointed out."""
         roofline = self.facts.roofline()
-        return roofline_panel(roofline.points, roofline.gpu, roofline.least, marked).render("roofline")
+        drawn = roofline_panel(roofline.points, roofline.gpu, roofline.least, marked, roofline.baseline)
+        return drawn.render("roofline")
 
     def _source_tables(self) -> Mapping[str, Fill]:
         facts, counts = self.facts, self.of_sources
