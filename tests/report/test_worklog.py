@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.bench import variations
 from tilewright.bench.ncu import CUBLAS
 from tilewright.bench.profiles import Profile
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.report import published
+from tilewright.report import profiles, published
 from tilewright.report.figures import quantisation
 from tilewright.report.figures.roofline import DRAM, L2, SHARED
+from tilewright.report.profiles import PROFILES
 from tilewright.report.worklog import __main__ as command
 from tilewright.report.worklog import accesses, counted, errors, pages, sources, template
+from tilewright.report.worklog import variations as tables
 from tilewright.report.worklog.counted import Counted, Group
 from tilewright.report.worklog.facts import RECORDS, Facts, problem_of
 from tilewright.report.worklog.metrics import METRICS
@@ -272,7 +275,8 @@ def test_a_file_of_errors_that_is_none_is_an_error(tmp_path):
 def checkout(tmp_path, monkeypatch, request):
     """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
     root = request.config.rootpath
-    for path in (pages.TEXTS, *RECORDS, command.COUNTS, command.ERRORS, command.SOURCES):
+    measured = [path for path in (tables.RECORDS, PROFILES) if (root / path).exists()]
+    for path in (pages.TEXTS, *RECORDS, tables.TUNED, *measured, command.COUNTS, command.ERRORS, command.SOURCES):
         copy = tmp_path / path
         copy.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (root / path).is_dir() else shutil.copy)(root / path, copy)
@@ -283,8 +287,9 @@ def checkout(tmp_path, monkeypatch, request):
 @pytest.fixture
 def worklog(checkout):
     samples = errors.Errors(errors.load(command.ERRORS))
-    facts = Facts(Facts.load_runs(), counted.load(command.COUNTS))
-    return pages.Worklog(facts, samples, sources.load(command.SOURCES))
+    profiled = profiles.load()
+    facts = Facts(Facts.load_runs(), counted.load(command.COUNTS), profiled.profiles if profiled else ())
+    return pages.Worklog(facts, samples, sources.load(command.SOURCES), tables.load())
 
 
 def test_the_committed_pages_are_what_their_words_and_data_make(checkout, worklog):
@@ -337,7 +342,7 @@ def test_the_committed_counts_of_sources_are_those_of_the_kernels(request):
     committed = sources.load(request.config.rootpath / command.SOURCES)
     assert accesses.all_counted() == committed.accesses, f"{command.SOURCES} is out of date: run make docs"
     assert [(one.kernel, one.config) for one in committed.sweep] == [
-        (kernel.name, config) for kernel, config in sources.swept()
+        (kernel.name, config) for kernel, config in variations.swept()
     ]
     versions = [resolve(version.preset) for version in published.FASTCUDA]
     assert [(one.kernel, one.config) for one in committed.presets] == [

@@ -28,6 +28,7 @@ LATER_RUNGS = tuple(
     Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_split")
 )
 BEST = Path("results/h200/best.json")
+ORDERS = Path("results/h200/orders.json")
 CASES = tuple(
     Path(f"results/h200/{name}.json")
     for name in ("orders", "batched", "decode", "epilogues", "best_bf16", "best_bf16_nt")

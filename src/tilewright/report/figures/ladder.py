@@ -44,13 +44,14 @@ class _Style:
     width: float = 1.7
 
 
-def ladder_panel(curves: Sequence[Curve], title: str, linear: bool = False) -> Drawing:
+def ladder_panel(curves: Sequence[Curve], title: str, linear: bool = False, across: str = "m = n = k") -> Drawing:
     """Curves over sizes, which are equally far apart; each has a colour and a dash of its own, and its name at its end.
 
     Args:
         curves: in the order of their colours.
         title: the text above.
         linear: whether speeds are on a linear axis, from 0; else on a logarithmic one.
+        across: what the sizes are of.
     """
     drawing, bottom = Drawing(), _TOP + _HEIGHT
     sizes = sorted({size for curve in curves for size, _ in curve.points})
@@ -74,7 +75,7 @@ def ladder_panel(curves: Sequence[Curve], title: str, linear: bool = False) -> D
         if size.bit_count() == 1:
             drawing.text(x(size), bottom + 16, str(size), _SIZE, fill=SOFT, anchor="middle")
     drawing.rect(_LEFT, _TOP, _WIDTH, _HEIGHT, stroke=FAINT)
-    drawing.text(_LEFT + _WIDTH / 2, bottom + 36, "m = n = k", _SIZE, fill=SOFT, anchor="middle")
+    drawing.text(_LEFT + _WIDTH / 2, bottom + 36, across, _SIZE, fill=SOFT, anchor="middle")
     drawing.text(12, _TOP + _HEIGHT / 2, "GFLOP/s", _SIZE, fill=SOFT, anchor="middle", rotate=-90)
     styles = _styles(curves)
     for curve, style in zip(curves, styles, strict=True):

@@ -10,7 +10,7 @@ from tilewright.errors import TilewrightError
 from tilewright.files import write_whole
 from tilewright.kernels import LADDER
 from tilewright.report import profiles
-from tilewright.report.worklog import errors, sources
+from tilewright.report.worklog import errors, sources, variations
 from tilewright.report.worklog.counted import counted, save
 from tilewright.report.worklog.facts import Facts, problem_of
 from tilewright.report.worklog.pages import Worklog
@@ -33,7 +33,7 @@ def main() -> int:
         sources.save(SOURCES, of_sources)
         profiled = profiles.load()
         all_facts = Facts(runs, {one.kernel: one for one in counts}, profiled.profiles if profiled else ())
-        worklog = Worklog(all_facts, errors.Errors(samples), of_sources)
+        worklog = Worklog(all_facts, errors.Errors(samples), of_sources, variations.load())
         for path, text in (*worklog.figures(), *worklog.pages()):
             write_whole(path, text.encode())
     except (TilewrightError, OSError) as error:

@@ -21,8 +21,8 @@ from tilewright.report.ratios import baseline_speed, quotient, share, speed
 from tilewright.report.worklog.counted import GPU, Counted
 from tilewright.report.worklog.metrics import METRICS
 
-RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, performance.BEST)
-"""Of rungs, and at last of what `matmul` picks: those tell of a rung that has none of its own."""
+RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, performance.BEST, performance.ORDERS)
+"""Of rungs, and at last of what `matmul` picks: those stand for a rung that has none of its own."""
 _LIMITS = {
     ARITHMETIC: "arithmetic",
     SHARED: "wavefronts of shared memory",
@@ -78,6 +78,12 @@ class Facts:
         own = [found for found in at_shape if found[1].kernel == kernel and found[0] is chosen]
         picked = [found for found in at_shape if found[1].picked == kernel]
         return next(iter((*own, *picked)), None)
+
+    def picked(self, shape: str, layout: str) -> Record | None:
+        """What `matmul` picked for a float32 product, A and B in these orders."""
+        case = f"{layout} float32"
+        records = (record for run in self.runs for record in run.records)
+        return next((one for one in records if one.picked and (one.shape, one.case) == (shape, case)), None)
 
     def record(self, kernel: str, shape: str = "") -> Record:
         """The same; it must be there.

@@ -4,11 +4,13 @@ The words of a page are in docs/worklog/text; see template.py for their slots. W
 and way to the neighbouring pages, is added here.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
 from tilewright import kernels
+from tilewright.bench.records import Record
 from tilewright.kernels import LADDER
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
@@ -16,7 +18,7 @@ from tilewright.report.figures.quantisation import quantisation
 from tilewright.report.figures.roofline import roofline_panel
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, share, speed
-from tilewright.report.worklog import accesses, sources
+from tilewright.report.worklog import accesses, sources, variations
 from tilewright.report.worklog.counted import GPU
 from tilewright.report.worklog.errors import WAYS_OF, Errors
 from tilewright.report.worklog.facts import Facts, problem_of, shape_of
@@ -27,6 +29,8 @@ TEXTS = FOLDER / "text"
 FIGURES = FOLDER / "figures"
 INDEX = "README.md"
 SOURCES_PAGE = "sources.md"
+SWEEP = "sources_sweep.svg"
+_SWEEP_CAPTION = "GFLOP/s of the RTX 3060 notes' kernels on one H200, over the results of a thread"
 _SOURCES = "../../src/tilewright/kernels"
 _KERNELS = Path(kernels.__file__).parent
 _CAPTIONS = {
@@ -47,10 +51,13 @@ class Worklog:
         facts: what was counted and measured of rungs.
         errors: what was sampled of ways to multiply float32 matrices.
         of_sources: what was counted of the sources' configs.
+        varied: what was measured of them, and of other configs that pages compare.
     """
 
-    def __init__(self, facts: Facts, errors: Errors, of_sources: sources.SourceCounts) -> None:
-        self.facts, self.errors, self.of_sources = facts, errors, of_sources
+    def __init__(
+        self, facts: Facts, errors: Errors, of_sources: sources.SourceCounts, varied: Sequence[Record] = ()
+    ) -> None:
+        self.facts, self.errors, self.of_sources, self.varied = facts, errors, of_sources, varied
         self._figure = cache(self._make_figure)
 
     def pages(self) -> Iterator[tuple[Path, str]]:
@@ -80,7 +87,7 @@ class Worklog:
         }
         yield FOLDER / INDEX, f"{_note(INDEX)}\n\n{fill(text, fills, INDEX).strip()}\n"
         text = (TEXTS / SOURCES_PAGE).read_text(encoding="utf-8")
-        words = fill(text, self._source_tables(), SOURCES_PAGE).strip()
+        words = re.sub(r"\n{3,}", "\n\n", fill(text, self._source_tables(), SOURCES_PAGE)).strip()
         yield FOLDER / SOURCES_PAGE, f"{_note(SOURCES_PAGE)}\n\n{words}\n\n[all rungs]({INDEX})\n"
 
     def figures(self) -> Iterator[tuple[Path, str]]:
@@ -91,6 +98,8 @@ class Worklog:
                 if f"{{{{figure {kind}}}}}" in text:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
+        if drawn := variations.sweep_figure(self.varied):
+            yield FIGURES / SWEEP, drawn.render(_SWEEP_CAPTION)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
         """One figure of a rung."""
@@ -114,15 +123,25 @@ class Worklog:
         drawn = roofline_panel(roofline.points, roofline.gpu, roofline.least, marked, roofline.baseline)
         return drawn.render("roofline")
 
+    def _swept(self) -> str:
+        """What was measured of the tiles that a source sweeps, as a picture and a table."""
+        measured = variations.sweep(self.varied)
+        return f"![{_SWEEP_CAPTION}]({FIGURES.name}/{SWEEP})\n\n{measured}" if measured else ""
+
     def _source_tables(self) -> Mapping[str, Fill]:
         facts, counts = self.facts, self.of_sources
         return {
             "a6000": partial(sources.a6000, facts),
             "hopper": partial(sources.hopper, facts),
-            "cublas": sources.cublas,
+            "cublas": partial(variations.cublas, self.varied),
             "rtx3060": partial(sources.rtx3060, facts),
+            "op_t": partial(sources.orders_of_factors, facts),
+            "notes": partial(variations.notes, self.varied),
             "sweep": partial(sources.sweep, counts.sweep),
-            "fastcuda": partial(sources.fastcuda, facts, counts.presets),
+            "swept": self._swept,
+            "fastcuda": partial(sources.fastcuda, facts, counts.presets, variations.fastcuda(self.varied)),
+            "split": partial(variations.split, self.varied),
+            "orders": lambda: variations.orders(self.varied, variations.load(variations.TUNED)),
         }
 
     def _common(self) -> dict[str, Fill]:

@@ -1,15 +1,17 @@
 """The sources that the ladder follows, next to this ladder: their speeds, and counters of their configs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from tilewright.bench.profiles import SHAPE
-from tilewright.errors import ConfigError
+from tilewright.bench.records import Record
+from tilewright.bench.variations import swept
 from tilewright.gpus import Gpu, gpu_named
 from tilewright.kernels import LADDER, find, resolve
-from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.spec import Config
+from tilewright.problem import LAYOUTS
 from tilewright.report import published
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
@@ -22,12 +24,6 @@ from tilewright.report.worklog.metrics import METRICS
 
 _A6000_SHAPE = "4092x4092x4092"
 _SWEPT_GPU: Gpu = gpu_named("RTX 3060")
-_SWEPT_TILES = (16, 32, 64)
-_SWEPT: Mapping[str, Sequence[tuple[int, int]]] = {
-    "thread_tiled_1d": ((1, 2), (1, 4), (1, 8), (1, 16)),
-    "thread_tiled_2d": ((2, 2), (4, 4), (8, 8)),
-}
-"""By rung, the tiles of a thread (TM, TN) that are counted, in every one of _SWEPT_TILES that they fit."""
 _WARP = 32
 
 
@@ -58,20 +54,6 @@ def all_counted() -> SourceCounts:
         presets.append(counted(kernel, kernel.config(overrides), problem_of(kernel)))
     sweep = [counted(kernel, config, problem_of(kernel), _SWEPT_GPU) for kernel, config in swept()]
     return SourceCounts(accesses=all_accesses(), presets=presets, sweep=sweep)
-
-
-def swept() -> Iterator[tuple[Kernel, Config]]:
-    """The RTX 3060 notes' kernels with the tiles that a block of at least a warp can have."""
-    for name, thread_tiles in _SWEPT.items():
-        kernel, preset = resolve(f"{name}:rtx3060")
-        for side in _SWEPT_TILES:
-            for rows, cols in thread_tiles:
-                try:
-                    config = kernel.config({**preset, "BM": side, "BN": side, "BK": side, "TM": rows, "TN": cols})
-                except ConfigError:
-                    continue
-                if kernel.threads(config) >= _WARP:
-                    yield kernel, config
 
 
 def save(path: Path, counts: SourceCounts) -> None:
@@ -115,6 +97,18 @@ def _next_to_ours(facts: Facts, speeds: Mapping[str, Mapping[int, float]], gpu: 
     return table((*heads, "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "llrrrrrr")
 
 
+def orders_of_factors(facts: Facts) -> str:
+    """A table of what `matmul` picks at the RTX 3060 notes' sizes in each order of A and B, next to cuBLAS."""
+    rows = []
+    for shape in published.RTX3060:
+        for layout in LAYOUTS:
+            if record := facts.picked(shape, layout):
+                cells = (speed(record.gflops), baseline_speed(record), share(record))
+                rows.append((shape, layout, f"`{record.picked}`", *cells))
+    heads = ("m x n x k", "orders", "kernel", "GFLOP/s", "cuBLAS, same run", "of cuBLAS")
+    return table(heads, rows, "lllrrr")
+
+
 def hopper(facts: Facts) -> str:
     """A table of speeds of the same chip at SHAPE: notes on a GH200, SGEMM_CUDA and this ladder on an H200."""
     rows = [
@@ -134,18 +128,19 @@ def hopper(facts: Facts) -> str:
 _HOPPER = (published.GH200, published.SGEMM_CUDA_ON_H200)
 
 
-def cublas() -> str:
-    """A table of the kernels that cuBLAS ran on an A6000."""
-    return table(("m = n = k", "tile of a block"), published.CUBLAS_ON_A6000.items(), "rl")
+def fastcuda(facts: Facts, counts: Sequence[Counted], measured: Mapping[str, Record]) -> str:
+    """A table of FastCuda's versions: what each adds and needs, its counters here, and its speed at SHAPE.
 
-
-def fastcuda(facts: Facts, counts: Sequence[Counted]) -> str:
-    """A table of FastCuda's versions: what each adds and needs, its counters here, and its rung's speed at SHAPE."""
+    Args:
+        facts: with the speeds of the rungs, for versions that were not measured themselves.
+        counts: of the versions.
+        measured: by preset.
+    """
     metrics = ("intensity", "ffmas_a_wavefront", "registers", "warps")
     rows = []
     for version, one in zip(published.FASTCUDA, counts, strict=True):
         kernel, _ = resolve(version.preset)
-        record = facts.record(kernel.name, SHAPE)
+        record = measured.get(version.preset) or facts.record(kernel.name, SHAPE)
         rows.append(
             (
                 version.name,
@@ -159,7 +154,8 @@ def fastcuda(facts: Facts, counts: Sequence[Counted]) -> str:
             )
         )
     heads = ("", "adds", "needs", "here", *(METRICS[name].label for name in metrics))
-    reached = (f"its rung at {SHAPE}, GFLOP/s", "cuBLAS, same run", "of cuBLAS")
+    what = "it" if measured else "its rung"
+    reached = (f"{what} at {SHAPE}, GFLOP/s", "cuBLAS, same run", "of cuBLAS")
     return table((*heads, *reached), rows, "llll" + "r" * (len(metrics) + len(reached)))
 
 

@@ -1,0 +1,175 @@
+"""What the sources' configs do on our GPU: tables of what `bench/variations.py` measured, empty where it did not."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from tilewright.bench.records import Record, Run
+from tilewright.bench.variations import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
+from tilewright.kernels.spec import Choice
+from tilewright.report import published
+from tilewright.report.figures.ladder import Curve, ladder_panel
+from tilewright.report.figures.svg import Drawing, stack
+from tilewright.report.markdown import table
+from tilewright.report.ratios import baseline_speed, quotient, share, speed
+
+RECORDS = Path("results/h200/variations.json")
+TUNED = Path("results/h200/tuning/table.json")
+"""Of a tuning run in which float32's tiles had an order too."""
+
+_PANEL_GAP = 26.0
+_RASTER_SHAPE = "4096x4096x4096"
+
+
+def load(path: Path = RECORDS) -> list[Record]:
+    """The records; none where there is no such file.
+
+    Raises:
+        RecordsError: it cannot be read.
+    """
+    return Run.load(path).records if path.exists() else []
+
+
+def cublas(records: Sequence[Record]) -> str:
+    """A table of the kernels that cuBLAS runs, on an A6000 and here."""
+    ours = {
+        record.m: record.baseline.kernels
+        for record in records
+        if record.kernel == "coalesced" and record.baseline and record.baseline.kernels
+    }
+    if not ours:
+        return table(("m = n = k", "A6000: tile of a block"), published.CUBLAS_ON_A6000.items(), "rl")
+    rows = [
+        (
+            size,
+            published.CUBLAS_ON_A6000.get(size, ""),
+            ", then ".join(f"`{_short(one.name)}`" for one in ours.get(size, ())),
+            ", ".join("x".join(map(str, one.grid)) for one in ours.get(size, ())),
+        )
+        for size in sorted({*published.CUBLAS_ON_A6000, *ours})
+    ]
+    return table(("m = n = k", "A6000: tile of a block", "H200: kernels", "blocks"), rows, "rlll")
+
+
+def notes(records: Sequence[Record]) -> str:
+    """The RTX 3060 notes' own configs on our GPU, next to cuBLAS, and the notes' shares."""
+    rows = []
+    for shape in SWEPT_SHAPES:
+        theirs = published.RTX3060[shape]
+        for preset, choice in presets("rtx3060").items():
+            if record := _find(records, shape, choice):
+                rung = choice.kernel.rung
+                their_share = f"{100 * quotient(theirs[rung], theirs[0]):.1f}%"
+                beside = (baseline_speed(record), share(record), their_share)
+                rows.append((shape, f"{rung} `{preset}`", speed(record.gflops), *beside))
+    if not rows:
+        return ""
+    heads = ("m x n x k", "", "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS", "RTX 3060, of cuBLAS")
+    return f"With the notes' own tiles, on one H200:\n\n{table(heads, rows, 'llrrrr')}"
+
+
+def sweep(records: Sequence[Record]) -> str:
+    """The tiles that the notes sweep, on our GPU."""
+    rows = []
+    for choice in swept():
+        found = [_find(records, shape, choice) for shape in SWEPT_SHAPES]
+        if all(found):
+            config = choice.config
+            tile = (f"{choice.kernel.rung} {choice.kernel.name}", config.BM, f"{config.TM} x {config.TN}")
+            rows.append((*tile, *(cell for one in found if one for cell in (speed(one.gflops), share(one)))))
+    if not rows:
+        return ""
+    measured = [cell for shape in SWEPT_SHAPES for cell in (f"{shape}, GFLOP/s", "of cuBLAS")]
+    text = table(("", "TILE", "a thread", *measured), rows, "lrlrrrr")
+    return f"Measured on one H200, all tiles of a size in one run:\n\n{text}"
+
+
+def sweep_figure(records: Sequence[Record]) -> Drawing | None:
+    """The same as curves, speed over the results of a thread; None where nothing was measured."""
+    panels = []
+    for shape in SWEPT_SHAPES:
+        curves: dict[str, list[tuple[int, float]]] = {}
+        for choice in swept():
+            if record := _find(records, shape, choice):
+                name = f"{choice.kernel.name}, TILE {choice.config.BM}"
+                curves.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
+        if curves:
+            drawn = [Curve(name, sorted(points)) for name, points in curves.items()]
+            panels.append(ladder_panel(drawn, shape, linear=True, across="results of a thread"))
+    return stack(panels, _PANEL_GAP) if panels else None
+
+
+def fastcuda(records: Sequence[Record]) -> Mapping[str, Record]:
+    """The records of FastCuda's versions, by preset."""
+    found = {preset: _find(records, "4096x4096x4096", choice) for preset, choice in presets("fastcuda").items()}
+    return {preset: record for preset, record in found.items() if record}
+
+
+def split(records: Sequence[Record]) -> str:
+    """What dividing k gained: the best of each way, all in one run a problem."""
+    rows = []
+    for shape in SPLIT_SHAPES:
+        of_shape = [record for record in records if (record.kernel, record.shape) == ("split_k", shape)]
+        whole = [one for one in of_shape if (one.config["K_SLICES"], one.config["WORKERS"]) == (1, 0)]
+        slices = [one for one in of_shape if one.config["K_SLICES"] > 1 and not one.config["WORKERS"]]
+        blocks = [one for one in of_shape if one.config["WORKERS"]]
+        if whole and slices and blocks:
+            best = [max(of, key=lambda one: one.gflops) for of in (whole, slices, blocks)]
+            cells = (speed(best[0].gflops), *(_gained(one, best[0]) for one in best[1:]))
+            rows.append((shape, *cells, baseline_speed(best[0])))
+    if not rows:
+        return ""
+    heads = ("m x n x k", "k whole, GFLOP/s", "divided in a block", "divided among blocks", "cuBLAS, same run")
+    text = table(heads, rows, "lrrrr")
+    return f"Split-K (rung 16, one tile), a run for each size; in brackets, times as fast as with k whole:\n\n{text}"
+
+
+def orders(records: Sequence[Record], tuned: Sequence[Record]) -> str:
+    """What the order of tiles gained (thread-block swizzling), rows of tiles over bands of rows."""
+    rows = []
+    for name, of, parameter in (
+        ("tma_packed", _of(tuned, "tma_packed", _RASTER_SHAPE), "RASTER"),
+        ("gemm_sm90", _of(records, "gemm_sm90", BAND_SHAPE), "BAND"),
+    ):
+        for group in _alike(of, parameter):
+            first, best = group[0], max(group[1:], key=lambda one: one.gflops)
+            cells = (speed(first.gflops), best.config[parameter], _gained(best, first))
+            rows.append((f"`{name}`", first.arithmetic, first.shape, *cells))
+    heads = ("", "in", "m x n x k", "row by row, GFLOP/s", "rows of a band", "by bands")
+    return table(heads, rows, "lllrrr") if rows else ""
+
+
+def _of(records: Iterable[Record], kernel: str, shape: str) -> list[Record]:
+    return [record for record in records if (record.kernel, record.shape, record.layout) == (kernel, shape, "NN")]
+
+
+def _alike(records: Sequence[Record], parameter: str) -> list[list[Record]]:
+    """Records whose configs differ in one parameter alone, that of 1 first; groups of one are left out."""
+    groups: dict[tuple[tuple[str, int], ...], list[Record]] = {}
+    for record in records:
+        if parameter in record.config:
+            rest = tuple(sorted((name, value) for name, value in record.config.items() if name != parameter))
+            groups.setdefault(rest, []).append(record)
+    ordered = [sorted(group, key=lambda one: one.config[parameter]) for group in groups.values()]
+    return [group for group in ordered if len(group) > 1 and group[0].config[parameter] == 1]
+
+
+def _find(records: Iterable[Record], shape: str, choice: Choice) -> Record | None:
+    return next(
+        (
+            record
+            for record in records
+            if (record.kernel, record.shape, record.config) == (choice.kernel.name, shape, dict(choice.config))
+        ),
+        None,
+    )
+
+
+def _gained(one: Record, other: Record) -> str:
+    return f"{speed(one.gflops)} ({quotient(one.gflops, other.gflops):.3f})"
+
+
+def _short(name: str) -> str:
+    """The part of a C++ name that tells kernels from each other: what a CUTLASS kernel is made from, else all."""
+    inner = re.search(r"<(\w*gemm\w*)>", name)
+    return inner[1] if inner else name
