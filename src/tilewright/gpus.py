@@ -187,11 +187,20 @@ GPUS: tuple[Gpu, ...] = (
     # L2 of the full GH100: it has six stacks too, the H100 five.
     Gpu("GH200", (9, 0), 132, 1980, 4000, 60 * _MB, 2640, r"GH200.*"),
     Gpu("B200", (10, 0), 148, 1965, 8000, 126 * _MB, 2960, r"B200"),
-    # NVIDIA RTX Blackwell GPU Architecture, and the product pages; the L2 of the RTX 5060 is that of its chip, GB206.
+    # Multiprocessors and bandwidth: "Inside NVIDIA Blackwell Ultra". The clock is that of 75 TFLOP/s in FP32 (data sheet
+    # of HGX B300, which has eight). The L2 is taken to be the B200's.
+    Gpu("B300", (10, 3), 160, 1831, 8000, 126 * _MB, 3200, r"G?B300.*"),
+    # NVIDIA RTX Blackwell GPU Architecture, and the product pages; the L2 of the RTX 5060 and 5060 Ti is that of their
+    # chip, GB206.
     Gpu("RTX 5060", (12, 0), 30, 2497, 448, 32 * _MB, 600, r"GeForce RTX 5060"),
+    Gpu("RTX 5060 Ti", (12, 0), 36, 2572, 448, 32 * _MB, 720, r"GeForce RTX 5060 Ti"),
     Gpu("RTX 5070", (12, 0), 48, 2512, 672, 48 * _MB, 960, r"GeForce RTX 5070"),
+    Gpu("RTX 5070 Ti", (12, 0), 70, 2452, 896, 48 * _MB, 1400, r"GeForce RTX 5070 Ti"),
     Gpu("RTX 5080", (12, 0), 84, 2617, 960, 64 * _MB, 1680, r"GeForce RTX 5080"),
     Gpu("RTX 5090", (12, 0), 170, 2407, 1792, 96 * _MB, 3400, r"GeForce RTX 5090"),
+    # Multiprocessors and bandwidth: DGX Spark Hardware Overview. L2: NVIDIA at Hot Chips 2025, as are the 31 TFLOP/s in
+    # FP32, which the clock follows from.
+    Gpu("GB10", (12, 1), 48, 2523, 273, 24 * _MB, 960, r"GB10"),
 )
 
 
