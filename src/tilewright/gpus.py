@@ -116,7 +116,9 @@ MULTIPROCESSORS: dict[tuple[int, int], Multiprocessor] = {
     (8, 9): Multiprocessor(1536, 24, 100 * 1024, 128, half_products=512, tf32_products=256),
     (9, 0): Multiprocessor(2048, 32, 228 * 1024, 128, half_products=2048, tf32_products=1024),
     (10, 0): Multiprocessor(2048, 32, 228 * 1024, 128, half_products=4096, tf32_products=2048),
+    (10, 3): Multiprocessor(2048, 32, 228 * 1024, 128, half_products=4096, tf32_products=2048),
     (12, 0): Multiprocessor(1536, 24, 100 * 1024, 128, half_products=512, tf32_products=256),
+    (12, 1): Multiprocessor(1536, 24, 100 * 1024, 128, half_products=512, tf32_products=256),
 }
 
 
@@ -187,8 +189,8 @@ GPUS: tuple[Gpu, ...] = (
     # L2 of the full GH100: it has six stacks too, the H100 five.
     Gpu("GH200", (9, 0), 132, 1980, 4000, 60 * _MB, 2640, r"GH200.*"),
     Gpu("B200", (10, 0), 148, 1965, 8000, 126 * _MB, 2960, r"B200"),
-    # Multiprocessors and bandwidth: "Inside NVIDIA Blackwell Ultra". The clock is that of 75 TFLOP/s in FP32 (data sheet
-    # of HGX B300, which has eight). The L2 is taken to be the B200's.
+    # Multiprocessors and bandwidth: "Inside NVIDIA Blackwell Ultra". The clock is that of 75 TFLOP/s in FP32 (data
+    # sheet of HGX B300, which has eight). The L2 is taken to be the B200's.
     Gpu("B300", (10, 3), 160, 1831, 8000, 126 * _MB, 3200, r"G?B300.*"),
     # NVIDIA RTX Blackwell GPU Architecture, and the product pages; the L2 of the RTX 5060 and 5060 Ti is that of their
     # chip, GB206.
