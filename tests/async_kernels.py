@@ -96,7 +96,7 @@ def store(engine, folder, shape, start, box):
 
 
 def stored_as_a_gpu_does(shape, start, box):
-    """What D is then: the elements of the box that are inside of it have come from where the box has them."""
+    """What D is then: the elements of the box that are inside of it have arrived from where the box has them."""
     rows, cols, _ = box
     numbers = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols)
     places = box_as_it_lies(numbers, 0, 0, *box).astype(int)

@@ -77,7 +77,7 @@ def test_4096_and_the_h200_are_the_defaults(tmp_path):
     assert "extrapolated" in output
 
 
-def test_beside_the_profiler(monkeypatch, tmp_path):
+def test_counters_next_to_the_profilers(monkeypatch, tmp_path):
     counted = {
         "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": 16384,
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 40960,

@@ -283,7 +283,7 @@ REFUSED = {
         ArrayError,
         "out must not overlap a in memory",
     ),
-    "out beside c": (
+    "out next to c": (
         {"c": SQUARE[:5, :3], "out": SQUARE[1:6, :3], "beta": 1},
         ArrayError,
         "out must not overlap c in memory, unless it is c",

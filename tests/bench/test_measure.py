@@ -84,7 +84,7 @@ class Library:
         return [LaunchedKernel(name=work.__name__, grid=(2, 1, 1), block=(32, 1, 1))]
 
 
-def test_a_kernel_that_rounds_stands_beside_a_library_that_does():
+def test_a_kernel_that_rounds_is_compared_with_a_library_that_does():
     names = ("wmma_tf32", "naive", "vectorized")
     choices = [Choice(find(name), find(name).config()) for name in names]
     records = measured([Problem(100, 90, 80)], choices, library=Library())
@@ -104,7 +104,7 @@ def test_the_kernels_of_the_baseline_are_named_where_asked():
     assert all(record.baseline.kernels is None for record in measured([problem], choices, library=Library()))
 
 
-def test_the_error_of_the_baseline_stands_beside_the_kernels():
+def test_the_error_of_the_baseline_is_compared_with_the_kernels():
     choices = [Choice(find("naive"), find("naive").config())]
     (plain,) = measured([Problem(20, 20, 20)], choices, library=Library())
     (added,) = measured([Problem(20, 20, 20)], choices, library=Library(), scalars=Scalars(beta=1.0))
@@ -219,5 +219,5 @@ def test_every_step_is_told():
     assert steps == [(done, total) for done in range(1, total + 1)]
 
 
-def test_the_emulator_stands_beside_numpy():
+def test_the_emulator_is_compared_with_numpy():
     assert isinstance(baseline_library(ENGINE), NumpyBaseline)

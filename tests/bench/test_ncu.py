@@ -115,7 +115,7 @@ def test_without_a_gpu_or_a_profiler_it_says_which(monkeypatch):
         ncu.check_available()
 
 
-def test_counters_stand_beside_each_other():
+def test_counters_are_next_to_each_other():
     facts = {
         metric.path[0]: {"requests": 5, "sectors": 7, "wavefronts": 9, "bank_conflicts": 1} for metric in ncu.METRICS
     }

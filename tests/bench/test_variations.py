@@ -63,9 +63,11 @@ def records(make_record):
     made = []
     for task in tasks():
         for number, (kernel, config) in enumerate(task.choices, 1):
-            beside = Baseline(name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=1e4, kernels=kernels)
+            baseline = Baseline(
+                name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=1e4, kernels=kernels
+            )
             sizes = {"m": task.problem.m, "n": task.problem.n, "k": task.problem.k, "dtype": task.problem.dtype}
-            speeds = {"gflops": 1000.0 * number, "ratio": number / 10, "baseline": beside}
+            speeds = {"gflops": 1000.0 * number, "ratio": number / 10, "baseline": baseline}
             made.append(make_record(kernel=kernel.name, rung=kernel.rung, config=dict(config), **sizes, **speeds))
     return made
 

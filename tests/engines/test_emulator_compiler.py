@@ -90,7 +90,7 @@ def test_more_locals_than_a_fibers_stack_has_room_for():
         launch(source, np.zeros(1))
 
 
-def test_headers_beside_a_source_are_found(tmp_path):
+def test_headers_next_to_a_source_are_found(tmp_path):
     (tmp_path / "value.cuh").write_text("#define VALUE 41\n")
     path = tmp_path / "source.cu"
     path.write_text(f'#include "value.cuh"\n{SOURCE}')

@@ -21,7 +21,7 @@ def convert(entry, values, out):
 
 
 def hard_floats():
-    """Floats of every kind: random bits, small and large magnitudes, and what lies at and beside every half's ties."""
+    """Floats of every kind: random bits, small and large magnitudes, and what lies at and next to every half's ties."""
     random = np.random.default_rng(0)
     bits = random.integers(0, 2**32, 200_000, dtype=np.uint32).view(np.float32)
     with np.errstate(invalid="ignore"):

@@ -147,7 +147,7 @@ REFUSED = {
     ),
     "one arrival too many": (
         ["made(1);", "if (self < 2) barrier_expect_bytes(&barrier, 4);"],
-        r"thread \(1, 0, 0\) calls barrier_expect_bytes \(kernel.cu:6\) for a phase in which all 1 arrivals have come",
+        r"thread \(1, 0, 0\) calls barrier_expect_bytes \(kernel.cu:6\) for a phase in which all 1 arrivals happened",
     ),
     "no arrivals": (
         ["made(0);"],

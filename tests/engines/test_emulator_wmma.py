@@ -123,7 +123,9 @@ def test_rounding_to_tf32_is_to_nearest_and_ties_go_away_from_zero():
 
 # Each as what is done in a kernel that has a fragment of each kind, and words of the error. The place of the first call
 # is kernel.cu:1000, of the second kernel.cu:1001.
-ALL_LANES = "takes all 32 lanes of a warp, and the lanes 0x7fffffff have come: the others have returned or never were"
+ALL_LANES = (
+    "takes all 32 lanes of a warp, and the lanes 0x7fffffff have arrived: the others have returned or never were"
+)
 POINTER, LEADING = "a pointer that is no multiple of 32 bytes", "a leading dimension that is no multiple of 16 bytes"
 DIFFERS = "a pointer, leading dimension or layout that is not the same in all lanes"
 BROKEN = {
@@ -205,7 +207,7 @@ def test_a_call_that_breaks_a_rule_is_named(number, words):
 
 def test_a_warp_that_is_not_whole_cannot_multiply():
     launch(CASES, 0, block=(64, 1, 1))
-    with pytest.raises(LaunchError, match=r"and the lanes 0x0000ffff have come"):
+    with pytest.raises(LaunchError, match=r"and the lanes 0x0000ffff have arrived"):
         launch(CASES, 0, block=(48, 1, 1))
 
 

@@ -1,4 +1,4 @@
-"""Explained counters beside Nsight Compute's, on this machine's GPU."""
+"""Explained counters next to Nsight Compute's, on this machine's GPU."""
 
 import pytest
 

@@ -89,7 +89,7 @@ def baseline(engine):
 
 @pytest.mark.parametrize(("kernel", "dtype", "preset"), RUNGS, ids=lambda value: getattr(value, "name", value))
 @pytest.mark.parametrize("shape", [(512, 512, 512), (1000, 300, 777), (33, 65, 17)], ids=str)
-def test_cublas_computes_as_the_kernel_beside_it(engine, baseline, kernel, dtype, preset, shape):
+def test_cublas_computes_as_the_kernel_next_to_it(engine, baseline, kernel, dtype, preset, shape):
     problem, scalars = Problem(*shape, dtype), Scalars(-1.5, 0.5)
     operands = Operands.draw(problem, scalars)
     sets = [tuple(map(engine.upload, (operands.a, operands.b, operands.c)))]

@@ -62,7 +62,7 @@ forms = pytest.mark.parametrize(("kernel", "overrides"), FORMS, ids=lambda value
 
 
 def drawing(examples):
-    """Settings of a test that draws so many problems."""
+    """Settings of a test that draws this number of problems."""
     return settings(
         max_examples=examples, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
     )

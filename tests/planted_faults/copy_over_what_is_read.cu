@@ -11,16 +11,16 @@ extern "C" __global__ void
     const int tiles_n = (N + 15) / 16;
     const int y = threadIdx.x / 16, x = threadIdx.x % 16;
     const int row = blockIdx.x / tiles_n * 16 + y, col = blockIdx.x % tiles_n * 16 + x;
-    const auto bring = [&](int k0, int stage) {
+    const auto load_tiles = [&](int k0, int stage) {
         const bool inside = row < M && k0 + x < K;
         copy_async<4>(&As[stage][y][x], A + 1LL * row * lda + k0 + x, inside);  // <- race
         commit_copies();
     };
     float sum = 0;
-    bring(0, 0);
+    load_tiles(0, 0);
     for (int k0 = 0; k0 < K; k0 += 16) {
         const int stage = k0 / 16 % 2;
-        bring(k0 + 16, 1 - stage);
+        load_tiles(k0 + 16, 1 - stage);
         wait_copies<1>();
         __syncthreads();
         for (int k = 0; k < 16; ++k) {

@@ -5,9 +5,9 @@
 extern "C" __global__ void
     misaligned(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb,
                float beta, float* C, int ldc) {
-    const int fours = (N + 3) / 4;
+    const int quads = (N + 3) / 4;
     const int index = blockIdx.x * blockDim.x + threadIdx.x;
-    const int row = index / fours, col = index % fours * 4;
+    const int row = index / quads, col = index % quads * 4;
     if (row >= M) return;
     float sums[4] = {};
     for (int k = 0; k < K; ++k) {

@@ -82,19 +82,19 @@ def test_emulated_words_claim_no_speed(make_run):
 
 
 def test_baselines_are_named_by_arithmetic_and_the_fastest_of_each_shape(make_run, make_record):
-    def beside(name, gflops, **changes):
+    def next_to(name, gflops, **changes):
         time = Times(min=1, median=1)
         return make_record(baseline=Baseline(name=name, version="1", time_us=time, gflops=gflops), **changes)
 
     records = [
-        beside("cuBLAS", 5.0), beside("cuBLASLt", 7.0, kernel="b"), beside("cuBLAS TF32", 9.0, precision="tf32"),
+        next_to("cuBLAS", 5.0), next_to("cuBLASLt", 7.0, kernel="b"), next_to("cuBLAS TF32", 9.0, precision="tf32"),
     ]  # fmt: skip
     found = baselines(points([Source("run", Run(environment={}, records=records))]))
     speeds = {name: [point.record.baseline.gflops for point in some] for name, some in found.items()}
     assert speeds == {"cuBLAS": [7.0], "cuBLAS, tf32": [9.0]}
 
 
-def test_lines_go_through_powers_of_two_and_other_shapes_stand_beside(make_run):
+def test_lines_go_through_powers_of_two_and_other_shapes_are_open_symbols(make_run):
     source = Source("run", make_run())
     figure = charts.speed(points([source]), [source])
     line, others = traces(figure, "1 naive")
@@ -180,7 +180,7 @@ def test_two_gpus_have_two_roofs_and_one_has_one(make_run):
     assert names == ["roof of H200", "roof of GH200"]
 
 
-def test_emulator_times_are_seconds_by_kernel_with_numpy_beside(make_run, make_record):
+def test_emulator_times_are_seconds_by_kernel_next_to_numpy(make_run, make_record):
     baseline = Baseline(name="NumPy", version="2", time_us=Times(min=1, median=14000.0), gflops=1)
     record = make_record(engine="emulator", baseline=baseline, time_us=Times(min=1, median=2.5e6))
     source = Source("run", Run(environment={}, records=[record]))

@@ -55,9 +55,9 @@ def facts(make_record):
     """Two rungs that were measured in one run and counted, one of another run, and one that was only picked."""
 
     def measured(gflops, baseline_gflops, **changes):
-        beside = Baseline(name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=baseline_gflops)
+        baseline = Baseline(name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=baseline_gflops)
         sizes = {"m": 4096, "n": 4096, "k": 4096, "gflops": gflops, "ratio": gflops / baseline_gflops}
-        return make_record(**(sizes | {"baseline": beside} | changes))
+        return make_record(**(sizes | {"baseline": baseline} | changes))
 
     first = [measured(500.0, 48000.0, kernel="naive"), measured(6000.0, 48000.0, kernel="coalesced", rung=2)]
     second = [measured(9000.0, 45000.0, kernel="shared_tiled", rung=3)]
@@ -136,7 +136,7 @@ def test_large_numbers_are_written_shortly():
     assert Facts([], {"naive": many}).metric("naive", "global_loads") == "4,295 M"
 
 
-def test_counters_stand_beside_those_of_the_rung_before(facts):
+def test_counters_are_next_to_those_of_the_rung_before(facts):
     lines = facts.counters("coalesced", "naive", "intensity", "registers").splitlines()
     assert lines == [
         "|  | 1 naive | 2 coalesced |",

@@ -38,7 +38,7 @@ def tune(monkeypatch, capsys, tmp_path):
     return run
 
 
-def test_a_search_ends_with_the_best_beside_the_baseline(tune, tmp_path):
+def test_a_search_ends_with_the_best_next_to_the_baseline(tune, tmp_path):
     path = tmp_path / "run.json"
     status, out, _ = tune("coalesced", "3", "--shape", "32", "--shape", "33x20x10", "--json", str(path))
     assert status == 0
@@ -53,7 +53,7 @@ def test_a_search_ends_with_the_best_beside_the_baseline(tune, tmp_path):
     assert status == 0
     assert "9 of 9 configs tried, 9 of them in earlier runs" in out
     status, out, _ = tune("coalesced", "--shape", "32")
-    assert status == 0, "although all of them may have been stopped beside the other kernel's"
+    assert status == 0, "although all of them may have been stopped next to the other kernel's"
     assert "3 of 3 configs tried" in out
 
 

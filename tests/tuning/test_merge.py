@@ -52,7 +52,7 @@ def test_what_says_nothing_of_a_plain_product_on_a_gpu_is_left_out(tmp_path, run
     assert table.entries == ()
 
 
-def test_errors_are_kept_beside_the_baselines(tmp_path, run):
+def test_errors_are_kept_next_to_the_baselines(tmp_path, run):
     baseline = Baseline(name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=1, error=2e-7)
     _, table = merge.merge(
         [run(error=Error(relative_frobenius=3e-7, limit=1e-6), baseline=baseline)], tmp_path / "t.json"

@@ -210,7 +210,7 @@ def test_a_final_that_fails_says_so(worker, tmp_path, monkeypatch):
         one.final()
 
 
-def test_predictions_are_kept_beside_measurements(worker, tmp_path):
+def test_predictions_are_kept_next_to_measurements(worker, tmp_path):
     one = search(worker, tmp_path / "j", CONFIGS[:1])
     one.run()
     (trial,) = one.trials

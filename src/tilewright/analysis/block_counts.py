@@ -92,7 +92,7 @@ class BlockCounts:
         """For each tile of C, by its place, the numbers of the blocks that compute it, and what these count: one block,
         or those of a cluster.
 
-        In which order blocks take tiles is the kernel's own affair: what they write tells.
+        In which order blocks take tiles is the kernel's own affair: what they write shows it.
         """
         tile, cluster = tile_of_cluster(self.kernel, self.config), self.kernel.cluster(self.config)
         found = {}

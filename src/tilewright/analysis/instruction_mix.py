@@ -67,7 +67,7 @@ _ACCESSES = {
 }
 _BITS = {
     prefix + bits: int(bits) for prefix in ("", "U", "S") for bits in ("8", "16", "32", "64", "128", "256")
-}  # modifiers that tell a width
+}  # modifiers that give a width
 
 Widths = dict[str, dict[int, int]]
 """Number of instructions by what they access (see `access_widths`) and by bytes that one thread moves."""
@@ -149,9 +149,9 @@ def access_widths(code: Iterable[Instruction]) -> Widths:
 
 
 def access_widths_by_line(code: Iterable[Instruction]) -> dict[SourceLine, Widths]:
-    """`access_widths` of the instructions of each source line, so that a line's accesses can be told to be merged.
+    """`access_widths` of the instructions of each source line, so that merged accesses of a line show.
 
-    Accesses that come from several lines and were merged are told of one of them. Unrolling and inlining repeat a
+    Merged accesses that come from several lines count for one of them. Unrolling and inlining repeat a
     line's instructions: widths are to be compared, not their numbers.
     """
     lines: dict[SourceLine, list[Instruction]] = {}

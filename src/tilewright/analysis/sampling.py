@@ -3,7 +3,7 @@
 Blocks that compute tiles of C alike count alike: those with the same extents within the matrices, whose rows and
 columns begin equally far from a sector's boundary. And along k the counts grow by the same steps, once every stage of a
 pipeline is filled. So a small problem with the same leading dimensions, of one block of each kind, at three depths,
-tells the counts of a large one: two depths give the step, the third shows that it is the same again.
+gives the counts of a large one: two depths give the step, the third shows that it is the same again.
 """
 
 import math

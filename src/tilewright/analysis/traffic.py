@@ -24,7 +24,7 @@ WAVEFRONT_BYTES = 128
 _WHOLE = 2**22
 """Launches of up to this many multiply-adds are run whole."""
 _SHARED_WORK = 2**25
-"""The same for those in which blocks share the work on a tile, whose counts cannot be told from a few blocks'."""
+"""The same for those in which blocks share the work on a tile, whose counts do not follow from a few blocks."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Traffic:
     """Moved into shared memory and out of it by tensor maps, which make no requests of threads."""
     blocks_run: int
     extrapolated: bool
-    """Whether the counts of the whole launch were told from those of some of its blocks."""
+    """Whether the counts of the whole launch were made from those of some of its blocks."""
     exact: bool
     """Whether they are equal to what a run of all blocks would count."""
     notes: tuple[str, ...] = field(default=())
@@ -161,7 +161,7 @@ def count(
             unshared = True
             notes.append(
                 f"as if each tile had a block of its own (WORKERS=0): that blocks share the last tiles moves up to "
-                f"{2 * workspace.bytes:,} bytes of partial sums besides"
+                f"{2 * workspace.bytes:,} bytes of partial sums in addition"
             )
         config, may_share = Config({**config, "WORKERS": 0}), False
     counting = BlockCounts(kernel, config, problem, widths, scalars, multiprocessors)

@@ -1,7 +1,7 @@
 """How wide the compiler made a kernel's accesses to shared memory, line by line of its source.
 
 A source that reads neighbouring words one by one need not do so on a GPU: where the compiler sees that they lie on a
-vector's boundary it makes one load of 8 or 16 bytes of them. The machine code tells.
+vector's boundary it makes one load of 8 or 16 bytes of them. The machine code shows which.
 """
 
 from collections.abc import Iterable, Mapping

@@ -46,7 +46,7 @@ class Other(Library):
 
 
 def exchanged(argument: str, array: Any, stream: int) -> Operand:
-    """Read an array through its protocol: DLPack, or the other one where it alone tells the stream."""
+    """Read an array through its protocol: DLPack, or the other one where it alone names the stream."""
     speaks_dlpack = hasattr(array, "__dlpack_device__")
     try:
         kind = array.__dlpack_device__()[0] if speaks_dlpack else _DLPACK_GPU[0]

@@ -119,11 +119,11 @@ def main() -> int:
             run.records.extend(measured)
             run.save(arguments.out)
             fastest = max(measured, key=lambda record: record.gflops)
-            beside = fastest.baseline
+            baseline = fastest.baseline
             print(
                 f"{problem.shape} {problem.case}: {len(measured)} configs, fastest {fastest.kernel} "
-                f"{fastest.gflops:,.0f} GFLOP/s, {beside.name if beside else 'no baseline'} "
-                f"{beside.gflops if beside else 0:,.0f}",
+                f"{fastest.gflops:,.0f} GFLOP/s, {baseline.name if baseline else 'no baseline'} "
+                f"{baseline.gflops if baseline else 0:,.0f}",
                 flush=True,
             )
     except TilewrightError as error:

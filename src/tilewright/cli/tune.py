@@ -140,7 +140,7 @@ def run_tune(
 
 
 def _with_products(problems: Iterable[Problem]) -> list[Problem]:
-    """Those of the problems, each once, that have anything to compute; of the others the user is told.
+    """Those of the problems, each once, that have anything to compute; a note names the others.
 
     Raises:
         ProblemError: there are none.

@@ -66,7 +66,7 @@ def version() -> tuple[int, int]:
             f"NVRTC, the CUDA compiler library, cannot be loaded: pip install 'nvidia-cuda-nvrtc==13.*'. {error}"
         ) from error
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise EngineUnavailableError(f"NVRTC does not tell its version: {status.name}")
+        raise EngineUnavailableError(f"NVRTC does not report its version: {status.name}")
     return major, minor
 
 

@@ -44,7 +44,7 @@ class Staging:
         return self._start(pointer, array, None)
 
     def store(self, array: NDArray[Any], pointer: int, after: Event) -> "Transfer":
-        """Start to copy the GPU's memory to a C-contiguous array, once an event has come."""
+        """Start to copy the GPU's memory to a C-contiguous array, once an event is reached."""
         return self._start(pointer, array, after)
 
     def _start(self, pointer: int, array: NDArray[Any], after: Event | None) -> "Transfer":

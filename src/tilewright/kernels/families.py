@@ -92,7 +92,7 @@ class Warpgroups:
     persistent: whether one block a multiprocessor computes tile after tile, and its loads go on while it stores one.
     min_blocks: as in `Staging`.
     cluster: blocks, one above the other in D, each of which loads a part of their tile of B for all of them.
-    across: the same, one beside the other, of their tile of A.
+    across: the same of their tile of A, side by side.
     band: rows of tiles, or of clusters' tiles, that are computed column by column; 1: tiles are computed row by row.
     alternates: whether each of two multiplying warpgroups has tiles of its own, so that one stores while the other
         multiplies.

@@ -22,7 +22,7 @@ RESULTS = Path(version.__file__).parents[2] / "results"
 def find_measured(
     kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, results: Path = RESULTS
 ) -> Measured | None:
-    """The speed of a launch on a GPU of this product; None where nobody measured it.
+    """The speed of a launch on a GPU of this product; None where it was not measured.
 
     Alpha, beta and what the problem promises are not compared: they make no difference that shows next to a product.
     """

@@ -45,7 +45,7 @@ class Settings:
 
 @dataclass
 class Progress:
-    """How far a search has come."""
+    """How far a search is."""
 
     total: int
     """Configs in the space."""

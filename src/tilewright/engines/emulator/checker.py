@@ -1,4 +1,4 @@
-"""The checker: an observer that finds races, accesses outside of arrays and reads of what nobody wrote."""
+"""The checker: an observer that finds races, accesses outside of arrays and reads of uninitialised memory."""
 
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence

@@ -144,7 +144,7 @@ class _Contents:
 
     problem: Problem
     exact: bool
-    """Whether an element tells its place: it was not rounded, and there are not too many."""
+    """Whether an element gives its place: it was not rounded, and there are not too many."""
     words: dict[str, list[int]]
     """By space, the first four bytes that were read at each place, 0 where none were."""
 

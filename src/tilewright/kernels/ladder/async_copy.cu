@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     int stage = 0;
     for (int k0 = 0; k0 < K; k0 += BK) {
         wait_copies<STAGES - 2>();
-        __syncthreads();  // all threads' copies of this tile have come, and all are done with the one before
+        __syncthreads();  // all threads' copies of this tile have arrived, and all are done with the one before
         start_next(stage == 0 ? STAGES - 1 : stage - 1);
 
         const float* a_rows = As + stage * (BM * BK) + lane_row * BK;

@@ -23,7 +23,7 @@ using Term = __nv_bfloat16;
 
 constexpr int CONSUMERS = 2;
 constexpr int THREADS = 128 * (1 + CONSUMERS);
-constexpr int ROWS = BM / CONSUMERS;  // of a consumer: as many as one instruction multiplies
+constexpr int ROWS = BM / CONSUMERS;  // of a consumer: those that one instruction multiplies
 constexpr int TERMS = 3;
 constexpr int BK = LINE;
 constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits

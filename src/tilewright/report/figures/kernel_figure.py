@@ -43,7 +43,7 @@ class KernelFigure:
 
     Args:
         kernel, config, problem: what runs, on as little of the problem as shows everything.
-        lines: whether panels tell which line of the source makes a request.
+        lines: whether panels show which line of the source makes a request.
 
     Raises:
         LaunchError, CompileError, EngineUnavailableError: see `trace`.

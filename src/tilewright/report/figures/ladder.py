@@ -94,7 +94,7 @@ def ladder_panel(curves: Sequence[Curve], title: str, linear: bool = False, acro
 
 
 def _styles(curves: Sequence[Curve]) -> list[_Style]:
-    """What tells each curve from the others."""
+    """What distinguishes each curve from the others."""
     kernels = baselines = 0
     styles = []
     for curve in curves:

@@ -22,7 +22,7 @@ _COLUMNS = (190.0, 250.0)
 _INSET = (0.54, 0.50, 0.40, 0.40)
 """Corner and extent of the enlarged part, as shares of the plot."""
 SHARED, L2, DRAM = "shared memory", "L2, measured", "DRAM, measured"
-"""Levels of memory, besides what is asked of global memory."""
+"""Levels of memory, apart from what is asked of global memory."""
 _MARK = 3.4
 """Half of the extent of a level's mark."""
 _CROWDED = 2.5
@@ -52,7 +52,7 @@ def roofline_panel(points: Sequence[Point], gpu: Gpu, least: float, marked: str 
         gpu: where.
         least: operations a byte if each element of A, B and C were moved once.
         marked: name of the kernel to point out.
-        baseline: GFLOP/s of cuBLAS, where nobody counted what it moves; 0 for none.
+        baseline: GFLOP/s of cuBLAS, where what it moves was not counted; 0 for none.
     """
     roofs = {
         "L1": _L1_BYTES_PER_CLOCK * gpu.multiprocessors * gpu.clock_mhz / 1e3,

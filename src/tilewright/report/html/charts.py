@@ -20,7 +20,7 @@ Figure = dict[str, Any]
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
-"""What the files of a page are told apart by, in turn."""
+"""What distinguishes the files of a page, in this order."""
 
 RATIO_TICKS, CHANGE_TICKS = (0.25, 0.5, 1.0, 2.0, 4.0), (0.5, 0.8, 1.0, 1.25, 2.0)
 """Where the scales of ratios to a baseline and of ratios between files are labelled; they end at the outer ones."""
@@ -171,7 +171,7 @@ def in_order(some: Sequence[Point]) -> list[Series]:
 
 
 def in_several_files(some: Sequence[Point]) -> bool:
-    """Whether the files have to be told apart, because several hold the same series."""
+    """Whether the files have to be distinguished, because several hold the same series."""
     places = {(point.series, point.source.label) for point in some}
     return len(places) > len({series for series, _ in places})
 

@@ -1,4 +1,4 @@
-"""The files that a page is made of: records of benches and journals of the autotuner, told apart and named."""
+"""The files that a page is made of, with names: records of benches and journals of the autotuner."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Source:
     """One file of records."""
 
     label: str
-    """What tells it from the other files: as much of its path as that takes."""
+    """What distinguishes it from the other files: as much of its path as that takes."""
     run: Run
 
     @property

@@ -15,7 +15,7 @@ from tilewright.problem import Problem
 from tilewright.report.worklog import saved
 
 GPU: Gpu = find_gpu("NVIDIA H200", (9, 0))
-"""Whose records the worklog tells of, and for which it compiles."""
+"""Whose records the worklog shows, and for which it compiles."""
 
 _WARP = 32
 

@@ -35,7 +35,7 @@ _MORE_DEPTHS = (16, 64, 128)
 _TF32_DEPTH = 8
 """Products of TF32 that tensor cores add at once, where they add twice as many of 16 bits."""
 _SPLIT = "uniform [0, 1)"
-"""Inputs whose signs of errors are told."""
+"""Inputs whose signs of errors are counted."""
 
 _KERNELS: Mapping[str, tuple[str, Mapping[str, int]]] = {
     FLOAT32: ("naive", {}),

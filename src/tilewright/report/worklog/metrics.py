@@ -11,7 +11,7 @@ _SHARED_STORES = ("shared_store", "async_copy")
 
 
 class Metric(NamedTuple):
-    """A number that tells how a kernel behaves."""
+    """A number that shows how a kernel behaves."""
 
     label: str
     value: Callable[[Counted], float | None]

@@ -60,8 +60,8 @@ def notes(records: Sequence[Record]) -> str:
             if record := _find(records, shape, choice):
                 rung = choice.kernel.rung
                 their_share = f"{100 * quotient(theirs[rung], theirs[0]):.1f}%"
-                beside = (baseline_speed(record), share(record), their_share)
-                rows.append((shape, f"{rung} `{preset}`", speed(record.gflops), *beside))
+                shares = (baseline_speed(record), share(record), their_share)
+                rows.append((shape, f"{rung} `{preset}`", speed(record.gflops), *shares))
     if not rows:
         return ""
     heads = ("m x n x k", "", "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS", "RTX 3060, of cuBLAS")
@@ -170,6 +170,6 @@ def _gained(one: Record, other: Record) -> str:
 
 
 def _short(name: str) -> str:
-    """The part of a C++ name that tells kernels from each other: what a CUTLASS kernel is made from, else all."""
+    """The part of a C++ name that distinguishes kernels: what a CUTLASS kernel is made from, else all."""
     inner = re.search(r"<(\w*gemm\w*)>", name)
     return inner[1] if inner else name

@@ -1,4 +1,4 @@
-// A warp's products of fragments on the emulator: computed when all lanes have come, for all of them at once.
+// A warp's products of fragments on the emulator: computed when all lanes have arrived, for all of them at once.
 #pragma once
 
 #include "half.cuh"

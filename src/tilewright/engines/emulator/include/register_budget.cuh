@@ -1,4 +1,4 @@
-// Moving registers between warpgroups on the emulator: each block has as many as on a GPU, and the runtime counts them.
+// Moving registers between warpgroups on the emulator: each block has the registers that it has on a GPU, and the runtime counts them.
 #pragma once
 
 template <int N>

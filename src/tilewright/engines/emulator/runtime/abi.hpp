@@ -137,7 +137,7 @@ SIMT_EXPORT __attribute__((const)) const simt::Thread* simt_thread();
 SIMT_EXPORT int simt_block_barrier(const simt::Thread* self, simt::Call call, int predicate);
 
 // Waits for the lanes of `mask` and exchanges values among them. A shuffle returns the value of lane `source`, a vote
-// its outcome over the lanes' values, __activemask the lanes that have come together.
+// its outcome over the lanes' values, __activemask the lanes that have arrived together.
 SIMT_EXPORT std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Call call, unsigned mask,
                                              std::uint64_t value, unsigned source);
 

@@ -18,7 +18,7 @@
 
 namespace simt {
 
-constexpr int POISON = 0xff;  // what memory that nobody wrote holds: NaNs as floats, -1 as integers
+constexpr int POISON = 0xff;  // what uninitialised memory holds: NaNs as floats, -1 as integers
 
 // The copies of one thread: those of each group come when the thread waits for it.
 class AsyncCopies {

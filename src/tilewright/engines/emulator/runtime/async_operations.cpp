@@ -130,7 +130,7 @@ void BlockRunner::barrier_arrive_at(GpuThread* self, const Call& call, unsigned 
 void BlockRunner::arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned bytes) {
     if (barrier.pending == 0) {
         self->runner->fail(call, " for a phase in which all " + std::to_string(barrier.count) +
-             " arrivals have come");
+             " arrivals happened");
     }
     if (barrier.bytes + bytes > Mbarriers::MOST) {
         self->runner->fail(call, " with which " + std::to_string(barrier.bytes + bytes) +

@@ -176,7 +176,7 @@ void BlockRunner::suspend(GpuThread* self, const Call& call) {
 
 int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate) {
     if (arrived_ == 0) barrier_call_ = call;
-    // Threads that wait at different calls wait for ever: the barrier opens when all have come to the same.
+    // Threads that wait at different calls wait for ever: the barrier opens when all have arrived to the same.
     if (same_place(call, barrier_call_)) {
         predicates_ += predicate != 0;
         if (++arrived_ == threads_.size()) {
@@ -259,7 +259,7 @@ void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* 
 void BlockRunner::act_together(const Warp& warp, const Meeting& meeting) {
     if (meeting.arrived != 0xffffffff) {
         fail(meeting.call, ", which takes all 32 lanes of a warp, and the lanes " +
-             hexadecimal(meeting.arrived) + " have come: the others have returned or never were");
+             hexadecimal(meeting.arrived) + " have arrived: the others have returned or never were");
     }
     void* arguments[WARP_SIZE];
     for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
@@ -283,7 +283,7 @@ void BlockRunner::leave(Warp& warp, unsigned lane) {
     }
 }
 
-// When no thread can go on, lanes of a warp at the same __activemask have come together as far as they ever will.
+// When no thread can go on, lanes of a warp at the same __activemask have arrived together as far as they ever will.
 bool BlockRunner::resolve_active_masks() {
     const auto asks = [](const GpuThread& thread) {
         return thread.waits && thread.call.operation == Operation::activemask;

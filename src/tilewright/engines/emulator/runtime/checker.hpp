@@ -1,4 +1,4 @@
-// The observer behind `tilewright check`: finds races, accesses outside of arrays, reads of what nobody wrote.
+// The observer behind `tilewright check`: finds races, accesses outside of arrays, reads of uninitialised memory.
 #pragma once
 
 #include <cstddef>

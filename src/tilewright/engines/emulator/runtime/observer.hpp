@@ -17,9 +17,9 @@
 //   block_barrier
 //       The block's threads have all come to a __syncthreads (or _count, _and, _or).
 //   cluster_barrier
-//       All threads of all blocks of the cluster have come to a cluster_sync.
+//       All threads of all blocks of the cluster have arrived to a cluster_sync.
 //   warp_exchange
-//       Lanes have come together: __syncwarp, shuffles, votes, by call.operation.
+//       Lanes have arrived together: __syncwarp, shuffles, votes, by call.operation.
 //   fragment
 //       A warp loads or stores a matrix fragment (wmma). No `access` comes for it.
 //   fence
@@ -35,7 +35,7 @@
 //       A tile of a tensor map that goes to global memory: started by a thread; shared memory read, when that thread has
 //       waited for it; written, when the thread has waited for all of it or its block ends.
 //   barrier_made, barrier_arrived, barrier_passed, phase_ended
-//       mbarriers. `passed`: a thread goes on from its wait. `ended`: all arrivals and bytes of the phase have come.
+//       mbarriers. `passed`: a thread goes on from its wait. `ended`: all arrivals and bytes of the phase have arrived.
 //   fence_async
 //       fence_async_shared: what the thread has written to shared memory is shown to the copy engine and the tensor cores.
 //   product_started, product_ended

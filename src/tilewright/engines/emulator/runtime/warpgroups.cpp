@@ -97,7 +97,7 @@ const unsigned char* BlockRunner::at_shared(std::uint32_t address, std::size_t b
     return offset < size && bytes <= size - offset ? reinterpret_cast<const unsigned char*>(begin + offset) : nullptr;
 }
 
-// Waits until all threads of the warpgroup have come to this call; says whether this one is the last.
+// Waits until all threads of the warpgroup have arrived to this call; says whether this one is the last.
 bool BlockRunner::warpgroup_meets(GpuThread* self, const Call& call) {
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     if (group.size != WARPGROUP_SIZE) {
@@ -291,7 +291,7 @@ void BlockRunner::take_registers(GpuThread* self, const Call& call, unsigned cou
     suspend(self, call);
 }
 
-// What a thread that waits in take_registers lacks, if its whole warpgroup has come.
+// What a thread that waits in take_registers lacks, if its whole warpgroup has arrived.
 std::string BlockRunner::missing_registers(const GpuThread& thread) const {
     const Warpgroup& group = warpgroups_[thread.number / WARPGROUP_SIZE];
     if (std::find(takers_.begin(), takers_.end(), &group) == takers_.end()) return "";
