@@ -18,7 +18,7 @@ from tilewright.report.figures.quantisation import quantisation
 from tilewright.report.figures.roofline import roofline_panel
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, share, speed
-from tilewright.report.worklog import accesses, sources, variations
+from tilewright.report.worklog import accesses, hoisting, sources, variations
 from tilewright.report.worklog.counted import GPU
 from tilewright.report.worklog.errors import WAYS_OF, Errors
 from tilewright.report.worklog.facts import Facts, problem_of, shape_of
@@ -169,6 +169,8 @@ class Worklog:
             "predicted": partial(self.errors.predicted, kernel.name),
             "times_error": self.errors.times,
             "accesses": partial(accesses.of_rungs, self.of_sources.accesses),
+            "swapped_code": hoisting.code,
+            "swapped_loops": partial(hoisting.markdown, self.of_sources.loops),
             "toys": partial(accesses.of_toys, self.of_sources.accesses),
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),

@@ -15,11 +15,12 @@ from tilewright.problem import LAYOUTS
 from tilewright.report import published
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
-from tilewright.report.worklog import saved
+from tilewright.report.worklog import hoisting, saved
 from tilewright.report.worklog.accesses import Accesses
 from tilewright.report.worklog.accesses import all_counted as all_accesses
 from tilewright.report.worklog.counted import Counted, counted
 from tilewright.report.worklog.facts import Facts, problem_of
+from tilewright.report.worklog.hoisting import Loops
 from tilewright.report.worklog.metrics import METRICS
 
 _A6000_SHAPE = "4092x4092x4092"
@@ -37,6 +38,8 @@ class SourceCounts(BaseModel):
     """Of FastCuda's versions, on the GPU of the records."""
     sweep: list[Counted]
     """Of the RTX 3060 notes' kernels with other tiles, on that GPU."""
+    loops: Loops
+    """Of rung 4, as written and with its loops the other way round."""
 
 
 _FILE = TypeAdapter(SourceCounts)
@@ -53,7 +56,7 @@ def all_counted() -> SourceCounts:
         kernel, overrides = resolve(version.preset)
         presets.append(counted(kernel, kernel.config(overrides), problem_of(kernel)))
     sweep = [counted(kernel, config, problem_of(kernel), _SWEPT_GPU) for kernel, config in swept()]
-    return SourceCounts(accesses=all_accesses(), presets=presets, sweep=sweep)
+    return SourceCounts(accesses=all_accesses(), presets=presets, sweep=sweep, loops=hoisting.compiled())
 
 
 def save(path: Path, counts: SourceCounts) -> None:

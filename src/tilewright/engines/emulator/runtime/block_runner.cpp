@@ -176,7 +176,7 @@ void BlockRunner::suspend(GpuThread* self, const Call& call) {
 
 int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate) {
     if (arrived_ == 0) barrier_call_ = call;
-    // Threads that wait at different calls wait for ever: the barrier opens when all have arrived to the same.
+    // Threads that wait at different calls wait for ever: the barrier opens when all have arrived at the same.
     if (same_place(call, barrier_call_)) {
         predicates_ += predicate != 0;
         if (++arrived_ == threads_.size()) {

@@ -119,7 +119,7 @@ class Queue {
     GpuThread** last_ = &first_;
 };
 
-// Lanes of a warp that have arrived to one operation with one mask; to one call, where they are to act together.
+// Lanes of a warp that have arrived at one operation with one mask; to one call, where they are to act together.
 struct Meeting {
     Call call;
     unsigned mask;

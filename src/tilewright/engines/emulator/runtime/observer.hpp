@@ -17,7 +17,7 @@
 //   block_barrier
 //       The block's threads have all come to a __syncthreads (or _count, _and, _or).
 //   cluster_barrier
-//       All threads of all blocks of the cluster have arrived to a cluster_sync.
+//       All threads of all blocks of the cluster have arrived at a cluster_sync.
 //   warp_exchange
 //       Lanes have arrived together: __syncwarp, shuffles, votes, by call.operation.
 //   fragment

@@ -97,7 +97,7 @@ const unsigned char* BlockRunner::at_shared(std::uint32_t address, std::size_t b
     return offset < size && bytes <= size - offset ? reinterpret_cast<const unsigned char*>(begin + offset) : nullptr;
 }
 
-// Waits until all threads of the warpgroup have arrived to this call; says whether this one is the last.
+// Waits until all threads of the warpgroup have arrived at this call; says whether this one is the last.
 bool BlockRunner::warpgroup_meets(GpuThread* self, const Call& call) {
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
     if (group.size != WARPGROUP_SIZE) {

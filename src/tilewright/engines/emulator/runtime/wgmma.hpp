@@ -104,7 +104,7 @@ struct Warpgroup {
     GpuThread* threads = nullptr;
     unsigned size = 0;  // threads, fewer than 128 in the last one of some blocks
 
-    // Threads that have arrived to one function together.
+    // Threads that have arrived at one function together.
     Call call = {};
     unsigned arrived = 0;
     WgmmaArguments arguments[WARPGROUP_SIZE] = {};
