@@ -38,7 +38,7 @@ END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", 
 """Runs with --end-to-end, of which there may be some."""
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
-PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/tools.md", "docs/counters.md")))
+PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md", "docs/counters.md")))
 PLOT = Path("docs/ladder.svg")
 TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"
