@@ -283,9 +283,9 @@ def test_drawings_are_dark_on_dark_pages_but_for_ink_on_colours():
 
 
 def test_the_legends_say_what_a_figure_is_drawn_with():
-    assert {"lane", "31", "several lanes", "a sector, 32 bytes"} <= set(texts(lane_legend().render("")))
+    assert {"lane", "31", "several lanes", "a sector, 32 bytes"} <= set(texts(lane_legend(600).render("")))
     assert {"lane", "31", "x4", "4 lanes, same words", "nobody asks", "a bank conflict"} <= set(
-        texts(bank_legend().render(""))
+        texts(bank_legend(600).render(""))
     )
     problem = Problem(128, 128, 16)
     assert "nobody asks" in texts(

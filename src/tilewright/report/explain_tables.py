@@ -36,7 +36,7 @@ def heading(explanation: Explanation) -> str:
     )
     return (
         f"[bold]{one.kernel.name}[/] {one.config}\n{problem.shape}, {problem.dtype}{scalars}, on one {one.gpu.name}: "
-        f"{one.waves.blocks:,} blocks of {one.threads} threads"
+        f"{one.waves.blocks:,} block{'s' * (one.waves.blocks != 1)} of {one.threads} threads"
     )
 
 

@@ -11,6 +11,8 @@ _LEFT, _TOP = 50.0, 24.0
 _WIDTH, _HEIGHT = 250.0, 250.0
 _GAP = 20.0
 _LEGEND_WIDTH = 300.0
+_WIDEST = 700.0
+"""Of the whole: wider drawings are illegible on a phone."""
 _TICKS = 4
 """From one labelled x to the next, as a factor."""
 
@@ -34,12 +36,12 @@ class Panel(NamedTuple):
 
 
 def error_panels(panels: Sequence[Panel], caption: str) -> Drawing:
-    """Panels side by side with the same axes, and below them what each colour is. caption: of the x axis."""
+    """Panels with the same axes, in lines, and below them what each colour is. caption: of the x axis."""
     points = [point for panel in panels for line in panel.lines for point in line.points]
     xs, ys = [x for x, _ in points], [y for _, y in points]
     ends = (min(xs), max(xs), decade_below(min(ys)), decade_above(max(ys)))
     scale = LogScale(*ends, _LEFT, _TOP, _WIDTH, _HEIGHT)
-    drawn = flow([_panel(panel, scale, caption) for panel in panels], float("inf"), _GAP)
+    drawn = flow([_panel(panel, scale, caption) for panel in panels], _WIDEST, _GAP)
     legend = {line.name: line for panel in panels for line in panel.lines}
     return stack([drawn, _legend(legend.values(), drawn.width)], _GAP)
 

@@ -20,7 +20,7 @@ from tilewright.report.figures.roofline import Point, roofline_panel
 from tilewright.report.figures.svg import FAINT, Drawing, flow, paragraph, stack
 from tilewright.report.figures.tiling import tiling_panel
 
-_WIDTH = 980.0
+_WIDTH = 680.0
 _GAP = 24.0
 _TILES_M, _TILES_N = 2, 3
 """Tiles of C that a figure shows, at most."""
@@ -94,7 +94,7 @@ class KernelFigure:
             request = self._first(name, ("store",) if name == "C" else ("load", "copy"), shared=False)
             if request:
                 panels.append(coalescing_panel(request, item, ld, _WIDTH))
-        drawn = [lane_legend(), flow(panels, _WIDTH, _GAP)] if panels else []
+        drawn = [lane_legend(_WIDTH), flow(panels, _WIDTH, _GAP)] if panels else []
         if self._trace.tiles:
             drawn.append(paragraph(self._tiles_in_words(), _WIDTH))
         return stack(drawn, 14) if drawn else None
@@ -104,7 +104,7 @@ class KernelFigure:
         wanted = (("A", ("load",)), ("B", ("load",)), ("A", ("store", "copy")), ("B", ("store", "copy")))
         requests = [self._first(name, kinds, shared=True) for name, kinds in wanted]
         panels = [bank_panel(request) for request in requests if request]
-        return stack([bank_legend(), flow(panels, _WIDTH, _GAP)], 14) if panels else None
+        return stack([bank_legend(_WIDTH), flow(panels, _WIDTH, _GAP)], 14) if panels else None
 
     def tiling(self) -> Drawing:
         """Who writes each element of C."""

@@ -18,7 +18,9 @@ _L1_BYTES_PER_CLOCK = 128
 _ROOFS = {"L1": "L1 and shared memory", "L2": "L2", "DRAM": "DRAM"}
 _LEGEND_GAP = 30.0
 _COLUMNS = (190.0, 250.0)
-"""Where the legend's numbers end, from its left edge."""
+"""Where the numbers of a column of the legend end, from its left edge."""
+_SECOND = 300.0
+"""Where the second column begins."""
 _INSET = (0.54, 0.50, 0.40, 0.40)
 """Corner and extent of the enlarged part, as shares of the plot."""
 SHARED, L2, DRAM = "shared memory", "L2, measured", "DRAM, measured"
@@ -159,11 +161,14 @@ def _draw_inset(drawing: Drawing, crowd: Sequence[Point], scale: LogScale, marke
 
 
 def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: int) -> None:
-    left = _LEFT + _WIDTH + _LEGEND_GAP
-    for end, head in zip(_COLUMNS, ("FLOP/byte", "GFLOP/s"), strict=True):
-        drawing.text(left + end, _TOP + 8, head, 9.5, fill=SOFT, anchor="end")
+    """Below the plot, in two columns: the points, then the marks of levels."""
+    top = _TOP + _HEIGHT + _LEGEND_GAP + 42
+    half = -(-len(points) // 2)
     for line, point in enumerate(sorted(points, key=lambda one: one.rung)):
-        y = _TOP + 28 + line * 18
+        left, y = 14 + _SECOND * (line // half), top + line % half * 18
+        if line % half == 0:
+            for end, head in zip(_COLUMNS, ("FLOP/byte", "GFLOP/s"), strict=True):
+                drawing.text(left + end, top - 17, head, 9.5, fill=SOFT, anchor="end")
         bold = point.name == marked
         drawing.circle(left, y, 6, _color(point, last))
         name = numbered(point.rung, point.name) + (f", {point.note}" if point.note else "")
@@ -172,14 +177,15 @@ def _draw_legend(drawing: Drawing, points: Sequence[Point], marked: str, last: i
         for end, number in zip(_COLUMNS, numbers, strict=True):
             drawing.text(left + end, y + 4, number, 10.5, anchor="end", bold=bold)
     levels = dict.fromkeys(level for point in points for level in point.levels)
-    y = _TOP + 44 + len(points) * 18
+    x, y = 14.0, top + half * 18 + 6
     if levels:
-        drawing.circle(left, y, 4.5, SOFT)
-        drawing.text(left + 12, y + 4, "asked of global memory", 10.5, fill=SOFT)
-    for line, level in enumerate(levels, 1):
-        _draw_mark(drawing, level, left, y + line * 18, SOFT)
-        drawing.text(left + 12, y + line * 18 + 4, level, 10.5, fill=SOFT)
-    drawing.width = max(drawing.width, left + _COLUMNS[-1])
+        drawing.circle(x, y, 4.5, SOFT)
+        drawing.text(x + 12, y + 4, "asked of global memory", 10.5, fill=SOFT)
+    for level in levels:
+        x += 150
+        _draw_mark(drawing, level, x, y, SOFT)
+        drawing.text(x + 12, y + 4, level, 10.5, fill=SOFT)
+    drawing.width = max(drawing.width, 14 + _SECOND + _COLUMNS[-1])
 
 
 def _draw_axes(drawing: Drawing, scale: LogScale) -> None:

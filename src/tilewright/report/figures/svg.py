@@ -178,8 +178,8 @@ def stack(drawings: Sequence[Drawing], gap: float) -> Drawing:
     return whole
 
 
-def flow(drawings: Sequence[Drawing], width: float, gap: float) -> Drawing:
-    """Drawings side by side, in as many lines as a width takes."""
+def flow(drawings: Sequence[Drawing], width: float, gap: float, line_gap: float | None = None) -> Drawing:
+    """Drawings side by side, in lines of at most this width; line_gap: between lines, `gap` if left out."""
     lines: list[list[Drawing]] = [[]]
     for drawing in drawings:
         taken = sum(one.width + gap for one in lines[-1])
@@ -194,7 +194,7 @@ def flow(drawings: Sequence[Drawing], width: float, gap: float) -> Drawing:
             row.put(drawing, x, 0)
             x += drawing.width + gap
         rows.append(row)
-    return stack(rows, gap)
+    return stack(rows, gap if line_gap is None else line_gap)
 
 
 def wrap(text: str, size: float, width: float) -> list[str]:
