@@ -16,7 +16,7 @@ from rich.console import Console
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.report import calls, precisions, prepared, published, term_products, validation
+from tilewright.report import calls, clients, precisions, prepared, published, term_products, validation
 from tilewright.report.markdown import table
 from tilewright.report.plots import plot_ladder
 from tilewright.report.ratios import baseline_speed, ratio, share, speed
@@ -76,6 +76,7 @@ def main() -> int:
             **term_products.sections(term_products.load()),
             **precisions.sections(),
             "prepared": prepared.section(),
+            "clients": clients.section(),
         }
         for page in PAGES:
             page.write_text(fill(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
