@@ -39,11 +39,12 @@ struct StageBarriers {
 
     // By a warp, of which this is a lane: it has read a stage.
     __device__ __forceinline__ void release(int stage, const Grid& grid, int lane) {
-        if (lane >= Grid::MATES) return;
-        if constexpr (Grid::BLOCKS == 1) {
-            barrier_arrive(&empty[stage]);
-        } else {
-            barrier_arrive_at(&empty[stage], grid.mate(lane));
+        if (lane < Grid::MATES) {
+            if constexpr (Grid::BLOCKS == 1) {
+                barrier_arrive(&empty[stage]);
+            } else {
+                barrier_arrive_at(&empty[stage], grid.mate(lane));
+            }
         }
     }
 };
