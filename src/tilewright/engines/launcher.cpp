@@ -3,7 +3,8 @@
 //     call(a, b, c, out, bias, alpha, beta, options)
 //         read     where each array lies, through DLPack's C exchange API: no Python but for PyTorch's flags, and for
 //                  CuPy's attributes
-//         find     the plan of arrays of these types, shapes, strides, device and alignment; none: MISS
+//         find     the plan of arrays of these types, shapes, strides, device and alignment; none: have Python plan it, where
+//                  a plan for other sizes of this kind is known; else MISS
 //         prepare  the result, the stream, memory besides the operands: PyTorch's for this call, or else the stream's
 //         launch   each step: write addresses and scalars into its parameters, hand them to the driver
 //
@@ -306,6 +307,12 @@ constexpr size_t MOST_WORDS = 1 + ARGUMENTS * (1 + 2 * MOST_DIMENSIONS);
 constexpr size_t MOST_PLANS = 4096;
 constexpr uint64_t VECTOR_BYTES = 16;
 
+// What of an array does not depend on its sizes. Bit 1 is 0.
+int64_t word_of(const DLTensor& tensor) {
+    return int64_t(1 | uint64_t(tensor.ndim) << 4 | address(tensor) % VECTOR_BYTES << 8 | uint64_t(tensor.code) << 12 |
+                   uint64_t(tensor.bits) << 20 | uint64_t(tensor.lanes) << 28 | uint64_t(tensor.device.id) << 44);
+}
+
 // All that a plan was made for.
 struct Key {
     std::array<int64_t, MOST_WORDS> words;
@@ -315,9 +322,7 @@ struct Key {
 
     void add(const DLTensor* tensor) {
         if (tensor == nullptr) return add(int64_t(0));
-        add(int64_t(1 | uint64_t(tensor->ndim) << 4 | address(*tensor) % VECTOR_BYTES << 8 |
-                    uint64_t(tensor->code) << 12 | uint64_t(tensor->bits) << 20 | uint64_t(tensor->lanes) << 28 |
-                    uint64_t(tensor->device.id) << 44));
+        add(word_of(*tensor));
         for (int i = 0; i < tensor->ndim; ++i) add(tensor->shape[i]);
         for (int i = 0; i < tensor->ndim; ++i) add(tensor->strides[i]);
     }
@@ -336,17 +341,46 @@ struct Key {
     }
 };
 
+// What plans have in common that are for calls of one kind.
+struct Common {
+    void* context = nullptr;
+    Ref memory;            // called for a stream's memory: memory(stream, needs)
+    bool swapped = false;  // whether the plan's A is the call's b
+};
+
 struct Plan {
     Key key;
+    std::shared_ptr<const Common> common;
     std::vector<std::unique_ptr<Step>> steps;
-    void* context = nullptr;
     Memory needed;
-    Ref memory;  // called for a stream's memory: memory(stream, needs)
     Ref make, make_arguments, make_keywords;  // called for a new result
-    bool swapped = false;                     // whether the plan's A is the call's b
     bool lent = false;                        // whether a library is asked for memory in each call, but for tickets
     uint64_t kept = 0;                        // address of a copy that outlives the calls
 };
+
+// ---- Kinds: calls that differ in the sizes of their matrices, and in nothing else that a plan depends on -------------
+
+constexpr int64_t LARGEST = (int64_t(1) << 31) - (1 << 12);  // as in shapes.py, for sizes and leading dimensions
+
+// The call of a kind: m, n, k; and leading dimensions of A, B, C and OUT, 0 for those that there are not.
+using Sizes = std::array<int64_t, 7>;
+
+// Options, whether beta is not 0, and of each array its word, with bit 1 set where its columns are neighbours in memory.
+using KindKey = std::array<int64_t, 1 + ARGUMENTS>;
+
+struct Kind {
+    std::shared_ptr<const Common> common;
+    Ref plan;  // called for a plan: plan(*sizes)
+};
+
+// Adds a matrix of rows x cols to a kind. False where it is none, or may be read by rows as well as by columns.
+bool add_matrix(const DLTensor& tensor, int64_t rows, int64_t cols, int64_t& word, int64_t& ld) {
+    if (tensor.ndim != 2 || tensor.shape[0] != rows || tensor.shape[1] != cols) return false;
+    const bool by_columns = tensor.strides[1] != 1;
+    ld = tensor.strides[by_columns ? 1 : 0];
+    word = word_of(tensor) | int64_t(by_columns) << 1;
+    return tensor.strides[by_columns ? 0 : 1] == 1 && ld >= (by_columns ? rows : cols) && ld <= LARGEST;
+}
 
 // ---- The launcher ---------------------------------------------------------------------------------------------------
 
@@ -356,6 +390,23 @@ struct Arrays {
     const Library* library = nullptr;
 
     const DLTensor* get(int argument) const { return given[argument] ? &tensors[argument] : nullptr; }
+
+    // The kind of the call, but for its first word, and its sizes. False where it is of no kind: not all are matrices
+    // with more than one row and column, and a bias with an element for each column.
+    bool find_kind(KindKey& kind, Sizes& sizes) const {
+        auto& [m, n, k, lda, ldb, ldc, ldd] = sizes;
+        if (tensors[A].ndim != 2 || tensors[B].ndim != 2) return false;
+        m = tensors[A].shape[0], k = tensors[A].shape[1], n = tensors[B].shape[1];
+        if (std::min({m, n, k}) < 2 || std::max({m, n, k}) > LARGEST) return false;
+        kind[1 + C] = kind[1 + OUT] = kind[1 + BIAS] = ldc = ldd = 0;
+        if (const DLTensor* bias = get(BIAS)) {
+            if (bias->ndim != 1 || bias->shape[0] != n || bias->strides[0] != 1) return false;
+            kind[1 + BIAS] = word_of(*bias);
+        }
+        return add_matrix(tensors[A], m, k, kind[1 + A], lda) && add_matrix(tensors[B], k, n, kind[1 + B], ldb) &&
+               (!given[C] || add_matrix(tensors[C], m, n, kind[1 + C], ldc)) &&
+               (!given[OUT] || add_matrix(tensors[OUT], m, n, kind[1 + OUT], ldd));
+    }
 };
 
 class State {
@@ -407,47 +458,38 @@ public:
     PyObject* remember(PyObject* positional, PyObject* named) {
         static const char* names[] = {"a",      "b",       "c",      "out", "bias",   "options", "steps",
                                       "needs", "context", "memory", "new", "scaled", "swapped", "kept",
-                                      "lent", nullptr};
+                                      "lent", "plan", nullptr};
         PyObject* objects[ARGUMENTS];
-        PyObject *options, *steps, *needs, *memory, *result;
+        PyObject *options, *steps, *needs, *memory, *result, *planner = Py_None;
         unsigned long long context, kept = 0;
         int scaled, swapped = 0, lent = 0;
-        auto plan = std::make_shared<Plan>();
-        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pKp", const_cast<char**>(names),
+        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pKpO", const_cast<char**>(names),
                                          &objects[A], &objects[B], &objects[C], &objects[OUT], &objects[BIAS], &options,
                                          &PyTuple_Type, &steps, &PyTuple_Type, &needs, &context, &memory, &result,
-                                         &scaled, &swapped, &kept, &lent)) {
+                                         &scaled, &swapped, &kept, &lent, &planner)) {
             return nullptr;
         }
-        Memory& needed = plan->needed;
-        if (!PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.ticket_count,
-                              &needed.relayout_bytes)) {
-            return nullptr;
-        }
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {
-            if (!read_step(PyTuple_GET_ITEM(steps, i), plan->steps)) return nullptr;
-        }
-        if (objects[OUT] == Py_None) {
-            PyObject *make, *make_arguments, *make_keywords;
-            if (!PyTuple_Check(result)) return PyErr_Format(PyExc_TypeError, "new must be a tuple where out is None");
-            if (!PyArg_ParseTuple(result, "OO!O!;new", &make, &PyTuple_Type, &make_arguments, &PyDict_Type,
-                                  &make_keywords)) {
-                return nullptr;
-            }
-            plan->make = Ref::to(make);
-            plan->make_arguments = Ref::to(make_arguments);
-            plan->make_keywords = Ref::to(make_keywords);
-        }
-        plan->context = reinterpret_cast<void*>(context);
-        plan->memory = Ref::to(memory);
-        plan->swapped = swapped != 0;
+        auto common = std::make_shared<Common>();
+        common->context = reinterpret_cast<void*>(context);
+        common->memory = Ref::to(memory);
+        common->swapped = swapped != 0;
+        auto plan = std::make_shared<Plan>();
+        plan->common = common;
         plan->kept = kept;
-        plan->lent = lent != 0;
+        if (!read_plan(steps, needs, result, lent != 0, objects[OUT] == Py_None, *plan)) return nullptr;
         if (plans_.size() >= MOST_PLANS) forget();
         Arrays arrays;
         if (!read(objects, arrays) || !intern(options) || !make_key(arrays, options, scaled != 0, plan->key)) {
             PyErr_Clear();
             Py_RETURN_FALSE;
+        }
+        KindKey kind = {plan->key.words[0]};
+        Sizes sizes;
+        if (planner != Py_None && arrays.find_kind(kind, sizes)) {
+            auto known = std::make_shared<Kind>();
+            known->common = common;
+            known->plan = Ref::to(planner);
+            kinds_[kind].swap(known);  // the old one ends with this block
         }
         keep(std::move(plan));
         Py_RETURN_TRUE;
@@ -456,6 +498,7 @@ public:
     // What was kept ends only after it is out of reach: its end may run any Python code.
     void forget() {
         const auto plans = std::exchange(plans_, {});
+        const auto kinds = std::exchange(kinds_, {});
         const Ref options = std::exchange(options_, Ref());
         memories_.clear();
     }
@@ -466,16 +509,21 @@ public:
         Py_VISIT(options_.get());
         for (const auto& entry : plans_) {
             const Plan& plan = *entry.second;
-            Py_VISIT(plan.memory.get());
+            Py_VISIT(plan.common->memory.get());
             Py_VISIT(plan.make.get());
             Py_VISIT(plan.make_arguments.get());
             Py_VISIT(plan.make_keywords.get());
+        }
+        for (const auto& entry : kinds_) {
+            Py_VISIT(entry.second->common->memory.get());
+            Py_VISIT(entry.second->plan.get());
         }
         return 0;
     }
 
 private:
     std::unordered_multimap<uint64_t, std::shared_ptr<Plan>> plans_;  // by the hash of their keys
+    std::map<KindKey, std::shared_ptr<Kind>> kinds_;
     std::vector<std::unique_ptr<Library>> libraries_;
     Ref options_;  // a dict: the options of plans, each with its number
     int64_t numbered_ = 0;
@@ -501,15 +549,20 @@ private:
     // Launches the plan of this key, which may be of a new result: `make(plan)` makes it. Says as LaunchApi what came of it.
     template <typename Make>
     int run(Arrays& arrays, const Key& key, const double* scalars, const Make& make) {
-        const std::shared_ptr<Plan> plan = find(key);
-        if (plan == nullptr || (scalars[1] != 0 && !arrays.get(C)) || writes_operand(arrays)) return MISSED;
-        const Current current(driver, plan->context);
+        if ((scalars[1] != 0 && !arrays.get(C)) || writes_operand(arrays)) return MISSED;
+        std::shared_ptr<Plan> plan = find(key);
+        if (plan == nullptr && scalars[0] != 0) {  // with alpha = 0, it is that of another product
+            if (const int status = make_plan(arrays, key, plan); status != LAUNCHED) return status;
+        }
+        if (plan == nullptr) return MISSED;
+        const Current current(driver, plan->common->context);
         if (current.status != 0) return failed(current.status);
         Values values;
         values.scalars[0] = float(scalars[0]);
         values.scalars[1] = float(scalars[1]);
-        values.addresses[FROM_A] = address(arrays.tensors[plan->swapped ? B : A]);
-        values.addresses[FROM_B] = address(arrays.tensors[plan->swapped ? A : B]);
+        const bool swapped = plan->common->swapped;
+        values.addresses[FROM_A] = address(arrays.tensors[swapped ? B : A]);
+        values.addresses[FROM_B] = address(arrays.tensors[swapped ? A : B]);
         values.addresses[FROM_KEPT] = plan->kept;
         if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
         if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = address(arrays.tensors[BIAS]);
@@ -535,6 +588,79 @@ private:
     int failed(int status) const {
         fail(driver, status);
         return FAILED;
+    }
+
+    // The plan of a call of a known kind, whose sizes are new: Python makes it, and it is kept. Not in a capture, where
+    // its code may not be loaded. What Python refuses is missed: the long way says why.
+    int make_plan(const Arrays& arrays, const Key& key, std::shared_ptr<Plan>& made) {
+        KindKey name = {key.words[0]};
+        Sizes sizes;
+        if (kinds_.empty() || !arrays.find_kind(name, sizes)) return MISSED;
+        const auto found = kinds_.find(name);
+        if (found == kinds_.end()) return MISSED;
+        const std::shared_ptr<Kind> kind = found->second;  // which Python may forget meanwhile
+        void* stream = nullptr;
+        if (arrays.library->api->current_stream(device_type, arrays.tensors[A].device.id, &stream) != 0) return MISSED;
+        {
+            const Current current(driver, kind->common->context);
+            if (current.status != 0) return failed(current.status);
+            int capture;
+            if (const int status = find_capture(stream, capture); status != 0) return failed(status);
+            if (capture != NOT_CAPTURING) return MISSED;
+        }
+        const auto& [m, n, k, lda, ldb, ldc, ldd] = sizes;
+        const Ref answer(PyObject_CallFunction(kind->plan.get(), "LLLLLLL", m, n, k, lda, ldb, ldc, ldd));
+        if (!answer) {
+            if (!PyErr_ExceptionMatches(PyExc_Exception)) return FAILED;
+            PyErr_Clear();
+            return MISSED;
+        }
+        if (answer.get() == Py_None) return MISSED;
+        PyObject *steps, *needs, *result;
+        int lent;
+        auto plan = std::make_shared<Plan>();
+        if (!PyTuple_Check(answer.get())) return PyErr_SetString(PyExc_TypeError, "a plan must be a tuple"), FAILED;
+        if (!PyArg_ParseTuple(answer.get(), "O!O!Op;a plan", &PyTuple_Type, &steps, &PyTuple_Type, &needs, &result, &lent) ||
+            !read_plan(steps, needs, result, lent != 0, arrays.get(OUT) == nullptr, *plan)) {
+            return FAILED;
+        }
+        plan->common = kind->common;
+        plan->key = key;
+        if (plans_.size() >= MOST_PLANS) forget();
+        made = plan;
+        keep(std::move(plan));
+        return LAUNCHED;
+    }
+
+    // From Python's plan to ours: false with an error set.
+    static bool read_plan(PyObject* steps, PyObject* needs, PyObject* result, bool lent, bool makes, Plan& plan) {
+        Memory& needed = plan.needed;
+        if (!PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.ticket_count,
+                              &needed.relayout_bytes)) {
+            return false;
+        }
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {
+            if (!read_step(PyTuple_GET_ITEM(steps, i), plan.steps)) return false;
+        }
+        plan.lent = lent;
+        if (!makes) return true;
+        PyObject *make, *arguments, *keywords;
+        if (!PyTuple_Check(result)) return PyErr_Format(PyExc_TypeError, "new must be a tuple where out is None"), false;
+        if (!PyArg_ParseTuple(result, "OO!O!;new", &make, &PyTuple_Type, &arguments, &PyDict_Type, &keywords)) return false;
+        plan.make = Ref::to(make);
+        plan.make_arguments = Ref::to(arguments);
+        plan.make_keywords = Ref::to(keywords);
+        return true;
+    }
+
+    // Whether launches on a stream are captured, as the driver says it.
+    int find_capture(void* stream, int& capture) const {
+        uint64_t id;
+        void* graph;
+        const void** nodes;
+        const void* edges;
+        size_t nodes_count;
+        return driver.capture_info(stream, &capture, &id, &graph, &nodes, &edges, &nodes_count);
     }
 
     // Where the arrays lie; false where one is not known, does not lie with the others or may not be used as it is.
@@ -651,13 +777,7 @@ private:
     // Says as LaunchApi what came of it: where there is no room, the caller may know a plan that needs less.
     int find_memory(const Arrays& arrays, const Plan& plan, void* stream, Lent& lent, Values& values) {
         int capture = NOT_CAPTURING;
-        uint64_t id;
-        void* graph;
-        const void** nodes;
-        const void* edges;
-        size_t nodes_count;
-        const int status = driver.capture_info(stream, &capture, &id, &graph, &nodes, &edges, &nodes_count);
-        if (status != 0) return failed(status);
+        if (const int status = find_capture(stream, capture); status != 0) return failed(status);
         Memory own = plan.needed;
         if (plan.lent && capture == NOT_CAPTURING && arrays.library->lends()) {
             // Not in a capture, of which the library may know nothing: what a graph uses must not be lent again.
@@ -683,7 +803,7 @@ private:
     int find_own_memory(const Plan& plan, void* stream, bool capturing, const Memory& needed, Values& values) {
         const uint64_t handle = reinterpret_cast<uint64_t>(stream);
         const uint64_t thread = handle == PER_THREAD_STREAM ? PyThread_get_thread_ident() : 0;
-        const std::array<uint64_t, 3> owner = {reinterpret_cast<uint64_t>(plan.context), handle, thread};
+        const std::array<uint64_t, 3> owner = {reinterpret_cast<uint64_t>(plan.common->context), handle, thread};
         Memory memory;
         const auto known = memories_.find(owner);
         if (!capturing && known != memories_.end() && known->second.covers(needed)) {
@@ -697,7 +817,7 @@ private:
     }
 
     static int ask_for_memory(const Plan& plan, uint64_t stream, const Memory& needed, Memory& memory) {
-        const Ref answer(PyObject_CallFunction(plan.memory.get(), "K(nnn)", stream, needed.workspace_bytes,
+        const Ref answer(PyObject_CallFunction(plan.common->memory.get(), "K(nnn)", stream, needed.workspace_bytes,
                                                needed.ticket_count, needed.relayout_bytes));
         if (!answer) return PyErr_ExceptionMatches(PyExc_MemoryError) ? MISSED : FAILED;
         if (!PyTuple_Check(answer.get())) return PyErr_SetString(PyExc_TypeError, "memory must be a tuple"), FAILED;
