@@ -95,6 +95,11 @@ class CudaEngine:
         self._one_plan = threading.Lock()
         self._executables: dict[tuple[Kernel, Config, Variant], CudaExecutable] = {}
 
+    @property
+    def loaded(self) -> int:
+        """How many kernels are loaded, each config and variant by itself."""
+        return len(self._executables)
+
     def compile(self, kernel: Kernel, config: Config, variant: Variant) -> CudaExecutable:
         """Compile a kernel for this GPU, or take it from the cache (in memory, then on disk).
 
