@@ -4,7 +4,7 @@ import pytest
 
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
-from tilewright.report import performance, precisions, prepared, term_products, validation
+from tilewright.report import first_calls, performance, precisions, prepared, term_products, validation
 from tilewright.report.plots import plot_ladder
 
 
@@ -154,7 +154,11 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         *performance.LATER_RUNGS,
         performance.BEST,
         performance.EMULATED,
-        *(path for path in (*term_products.FILES, precisions.RECORDS, prepared.RECORDS) if (root / path).exists()),
+        *(
+            path
+            for path in (*term_products.FILES, precisions.RECORDS, prepared.RECORDS, first_calls.RECORDS)
+            if (root / path).exists()
+        ),
         validation.COMPARISON,
         *(path for path in (*performance.CASES, *performance.END_TO_END) if (root / path).exists()),
         *(root / performance.COUNTERS).glob("*.csv"),

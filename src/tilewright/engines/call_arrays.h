@@ -20,6 +20,12 @@ int64_t item_bytes(const DLTensor& tensor) { return (tensor.bits * tensor.lanes 
 
 uint64_t address(const DLTensor& tensor) { return reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset; }
 
+// What of an array does not depend on its sizes. Bit 1 is 0.
+int64_t word_of(const DLTensor& tensor) {
+    return int64_t(1 | uint64_t(tensor.ndim) << 4 | address(tensor) % VECTOR_BYTES << 8 | uint64_t(tensor.code) << 12 |
+                   uint64_t(tensor.bits) << 20 | uint64_t(tensor.lanes) << 28 | uint64_t(tensor.device.id) << 44);
+}
+
 bool has_elements(const DLTensor& tensor) {
     return std::all_of(tensor.shape, tensor.shape + tensor.ndim, [](int64_t size) { return size != 0; });
 }

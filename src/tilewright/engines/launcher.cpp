@@ -3,7 +3,8 @@
 //     call(a, b, c, out, bias, alpha, beta, options)
 //         read     where each array lies, through DLPack's C exchange API: no Python but for PyTorch's flags, and for
 //                  CuPy's attributes
-//         find     the plan of arrays of these types, shapes, strides, device and alignment; none: MISS
+//         find     the plan of arrays of these types, shapes, strides, device and alignment; none: have Python plan it, where
+//                  a plan for other sizes of this kind is known (kinds.h); else MISS
 //         prepare  the result, the stream, memory besides the operands: PyTorch's for this call, or else the stream's
 //         launch   each step: write addresses and scalars into its parameters, hand them to the driver
 //

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "call_arrays.h"
+#include "kinds.h"
 #include "memories.h"
 #include "objects.h"
 #include "plans.h"
@@ -69,42 +70,25 @@ public:
     PyObject* remember(PyObject* positional, PyObject* named) {
         static const char* names[] = {"a",      "b",       "c",      "out", "bias",   "options", "steps",
                                       "needs", "context", "memory", "new", "scaled", "swapped", "kept",
-                                      "lent", nullptr};
+                                      "lent", "plan", nullptr};
         PyObject* objects[ARGUMENTS];
-        PyObject *options, *steps, *needs, *memory, *result;
+        PyObject *options, *steps, *needs, *memory, *result, *planner = Py_None;
         unsigned long long context, kept = 0;
         int scaled, swapped = 0, lent = 0;
-        auto plan = std::make_shared<Plan>();
-        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pKp", const_cast<char**>(names),
+        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pKpO", const_cast<char**>(names),
                                          &objects[A], &objects[B], &objects[C], &objects[OUT], &objects[BIAS], &options,
                                          &PyTuple_Type, &steps, &PyTuple_Type, &needs, &context, &memory, &result,
-                                         &scaled, &swapped, &kept, &lent)) {
+                                         &scaled, &swapped, &kept, &lent, &planner)) {
             return nullptr;
         }
-        Memory& needed = plan->needed;
-        if (!PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.ticket_count,
-                              &needed.relayout_bytes)) {
-            return nullptr;
-        }
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {
-            if (!read_step(PyTuple_GET_ITEM(steps, i), plan->steps)) return nullptr;
-        }
-        if (objects[OUT] == Py_None) {
-            PyObject *make, *make_arguments, *make_keywords;
-            if (!PyTuple_Check(result)) return PyErr_Format(PyExc_TypeError, "new must be a tuple where out is None");
-            if (!PyArg_ParseTuple(result, "OO!O!;new", &make, &PyTuple_Type, &make_arguments, &PyDict_Type,
-                                  &make_keywords)) {
-                return nullptr;
-            }
-            plan->make = Ref::to(make);
-            plan->make_arguments = Ref::to(make_arguments);
-            plan->make_keywords = Ref::to(make_keywords);
-        }
-        plan->context = reinterpret_cast<void*>(context);
-        plan->memory = Ref::to(memory);
-        plan->swapped = swapped != 0;
+        auto common = std::make_shared<Common>();
+        common->context = reinterpret_cast<void*>(context);
+        common->memory = Ref::to(memory);
+        common->swapped = swapped != 0;
+        auto plan = std::make_shared<Plan>();
+        plan->common = common;
         plan->kept = kept;
-        plan->lent = lent != 0;
+        if (!plan->read(steps, needs, result, lent != 0, objects[OUT] == Py_None)) return nullptr;
         if (plans_.count() >= MOST_PLANS) forget();
         Arrays arrays;
         if (!reader_.read(objects, arrays) || !plans_.intern(options) ||
@@ -112,6 +96,7 @@ public:
             PyErr_Clear();
             Py_RETURN_FALSE;
         }
+        if (planner != Py_None) kinds_.keep(arrays, plan->key, common, planner);
         plans_.keep(std::move(plan));
         Py_RETURN_TRUE;
     }
@@ -119,16 +104,21 @@ public:
     void forget() {
         memories_.clear();
         plans_.forget();
+        kinds_.forget();
     }
 
     size_t count() const { return plans_.count(); }
 
-    int traverse(visitproc visit, void* arg) const { return plans_.traverse(visit, arg); }
+    int traverse(visitproc visit, void* arg) const {
+        const int status = plans_.traverse(visit, arg);
+        return status != 0 ? status : kinds_.traverse(visit, arg);
+    }
 
 private:
     Driver driver_;
     ArrayReader reader_;
     Plans plans_;
+    Kinds kinds_;
     Memories memories_{driver_};
 
     static bool read_scalar(PyObject* object, double& value) {
@@ -137,18 +127,38 @@ private:
         return value == value && !PyErr_Occurred();
     }
 
+    bool find_stream(const Arrays& arrays, void*& stream) const {
+        return arrays.library->api->current_stream(reader_.device_type, arrays.tensors[A].device.id, &stream) == 0;
+    }
+
+    // The plan of a call of a known kind, whose sizes are new, which is kept. Says as LaunchApi what came of it.
+    int make_plan(const Arrays& arrays, const Key& key, std::shared_ptr<Plan>& made) {
+        void* stream = nullptr;
+        if (!find_stream(arrays, stream)) return MISSED;
+        const int status = kinds_.plan(driver_, arrays, key, stream, made);
+        if (status != LAUNCHED) return status;
+        if (plans_.count() >= MOST_PLANS) forget();
+        plans_.keep(made);
+        return LAUNCHED;
+    }
+
     // Launches the plan of this key, which may be of a new result: `make(plan)` makes it. Says as LaunchApi what came of it.
     template <typename Make>
     int run(Arrays& arrays, const Key& key, const double* scalars, const Make& make) {
-        const std::shared_ptr<Plan> plan = plans_.find(key);
-        if (plan == nullptr || (scalars[1] != 0 && !arrays.get(C)) || arrays.writes_operand()) return MISSED;
-        const Current current(driver_, plan->context);
+        if ((scalars[1] != 0 && !arrays.get(C)) || arrays.writes_operand()) return MISSED;
+        std::shared_ptr<Plan> plan = plans_.find(key);
+        if (plan == nullptr && scalars[0] != 0) {  // with alpha = 0, it is that of another product
+            if (const int status = make_plan(arrays, key, plan); status != LAUNCHED) return status;
+        }
+        if (plan == nullptr) return MISSED;
+        const Current current(driver_, plan->common->context);
         if (current.status != 0) return failed(driver_, current.status);
         Values values;
         values.scalars[0] = float(scalars[0]);
         values.scalars[1] = float(scalars[1]);
-        values.addresses[FROM_A] = address(arrays.tensors[plan->swapped ? B : A]);
-        values.addresses[FROM_B] = address(arrays.tensors[plan->swapped ? A : B]);
+        const bool swapped = plan->common->swapped;
+        values.addresses[FROM_A] = address(arrays.tensors[swapped ? B : A]);
+        values.addresses[FROM_B] = address(arrays.tensors[swapped ? A : B]);
         values.addresses[FROM_KEPT] = plan->kept;
         if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
         if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = address(arrays.tensors[BIAS]);
@@ -158,7 +168,7 @@ private:
         values.addresses[FROM_D] = address(arrays.tensors[OUT]);
         if (plan->steps.empty()) return LAUNCHED;
         void* stream = nullptr;
-        if (arrays.library->api->current_stream(reader_.device_type, arrays.tensors[A].device.id, &stream) != 0) return MISSED;
+        if (!find_stream(arrays, stream)) return MISSED;
         Lent lent;
         if (!plan->needed.is_empty()) {
             if (const int status = memories_.find(arrays, *plan, stream, lent, values); status != LAUNCHED) return status;

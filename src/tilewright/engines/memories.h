@@ -44,13 +44,7 @@ public:
     // Says as LaunchApi what came of it: where there is no room, the caller may know a plan that needs less.
     int find(const Arrays& arrays, const Plan& plan, void* stream, Lent& lent, Values& values) {
         int capture = NOT_CAPTURING;
-        uint64_t id;
-        void* graph;
-        const void** nodes;
-        const void* edges;
-        size_t nodes_count;
-        const int status = driver_.capture_info(stream, &capture, &id, &graph, &nodes, &edges, &nodes_count);
-        if (status != 0) return failed(driver_, status);
+        if (const int status = driver_.find_capture(stream, capture); status != 0) return failed(driver_, status);
         Memory own = plan.needed;
         if (plan.lent && capture == NOT_CAPTURING && arrays.library->lends()) {
             // Not in a capture, of which the library may know nothing: what a graph uses must not be lent again.
@@ -82,7 +76,7 @@ private:
     int find_own(const Plan& plan, void* stream, bool capturing, const Memory& needed, Values& values) {
         const uint64_t handle = reinterpret_cast<uint64_t>(stream);
         const uint64_t thread = handle == PER_THREAD_STREAM ? PyThread_get_thread_ident() : 0;
-        const std::array<uint64_t, 3> owner = {reinterpret_cast<uint64_t>(plan.context), handle, thread};
+        const std::array<uint64_t, 3> owner = {reinterpret_cast<uint64_t>(plan.common->context), handle, thread};
         Memory memory;
         const auto known = known_.find(owner);
         if (!capturing && known != known_.end() && known->second.covers(needed)) {
@@ -96,7 +90,7 @@ private:
     }
 
     static int ask(const Plan& plan, uint64_t stream, const Memory& needed, Memory& memory) {
-        const Ref answer(PyObject_CallFunction(plan.memory.get(), "K(nnn)", stream, needed.workspace_bytes,
+        const Ref answer(PyObject_CallFunction(plan.common->memory.get(), "K(nnn)", stream, needed.workspace_bytes,
                                                needed.ticket_count, needed.relayout_bytes));
         if (!answer) return PyErr_ExceptionMatches(PyExc_MemoryError) ? MISSED : FAILED;
         if (!PyTuple_Check(answer.get())) return PyErr_SetString(PyExc_TypeError, "memory must be a tuple"), FAILED;

@@ -31,9 +31,7 @@ struct Key {
 
     void add(const DLTensor* tensor) {
         if (tensor == nullptr) return add(int64_t(0));
-        add(int64_t(1 | uint64_t(tensor->ndim) << 4 | address(*tensor) % VECTOR_BYTES << 8 |
-                    uint64_t(tensor->code) << 12 | uint64_t(tensor->bits) << 20 | uint64_t(tensor->lanes) << 28 |
-                    uint64_t(tensor->device.id) << 44));
+        add(word_of(*tensor));
         for (int i = 0; i < tensor->ndim; ++i) add(tensor->shape[i]);
         for (int i = 0; i < tensor->ndim; ++i) add(tensor->strides[i]);
     }
@@ -52,16 +50,40 @@ struct Key {
     }
 };
 
+// What plans have in common that are for calls of one kind.
+struct Common {
+    void* context = nullptr;
+    Ref memory;            // called for a stream's memory: memory(stream, needs)
+    bool swapped = false;  // whether the plan's A is the call's b
+};
+
 struct Plan {
     Key key;
+    std::shared_ptr<const Common> common;
     std::vector<std::unique_ptr<Step>> steps;
-    void* context = nullptr;
     Memory needed;
-    Ref memory;  // called for a stream's memory: memory(stream, needs)
     Ref make, make_arguments, make_keywords;  // called for a new result
-    bool swapped = false;                     // whether the plan's A is the call's b
     bool lent = false;                        // whether a library is asked for memory in each call, but for tickets
     uint64_t kept = 0;                        // address of a copy that outlives the calls
+
+    // From Python's plan: false with an error set. makes: whether a call makes a new result.
+    bool read(PyObject* read_steps, PyObject* needs, PyObject* result, bool lends, bool makes) {
+        if (!PyArg_ParseTuple(needs, "nnn;Needs", &needed.workspace_bytes, &needed.ticket_count, &needed.relayout_bytes)) {
+            return false;
+        }
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(read_steps); ++i) {
+            if (!read_step(PyTuple_GET_ITEM(read_steps, i), steps)) return false;
+        }
+        lent = lends;
+        if (!makes) return true;
+        PyObject *made_by, *arguments, *keywords;
+        if (!PyTuple_Check(result)) return PyErr_Format(PyExc_TypeError, "new must be a tuple where out is None"), false;
+        if (!PyArg_ParseTuple(result, "OO!O!;new", &made_by, &PyTuple_Type, &arguments, &PyDict_Type, &keywords)) return false;
+        make = Ref::to(made_by);
+        make_arguments = Ref::to(arguments);
+        make_keywords = Ref::to(keywords);
+        return true;
+    }
 };
 
 class Plans {
@@ -118,7 +140,7 @@ public:
         Py_VISIT(options_.get());
         for (const auto& entry : plans_) {
             const Plan& plan = *entry.second;
-            Py_VISIT(plan.memory.get());
+            Py_VISIT(plan.common->memory.get());
             Py_VISIT(plan.make.get());
             Py_VISIT(plan.make_arguments.get());
             Py_VISIT(plan.make_keywords.get());

@@ -16,7 +16,7 @@ from rich.console import Console
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.report import calls, clients, precisions, prepared, published, term_products, validation
+from tilewright.report import calls, clients, first_calls, precisions, prepared, published, term_products, validation
 from tilewright.report.markdown import table
 from tilewright.report.plots import plot_ladder
 from tilewright.report.ratios import baseline_speed, ratio, share, speed
@@ -68,6 +68,7 @@ def main() -> int:
             "end_to_end": calls.markdown(
                 [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
             ),
+            "first_calls": first_calls.section(),
             "emulator": terminal(emulated.records),
             "sizes": sizes(runs),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),

@@ -18,10 +18,10 @@ from tilewright.select.measured import FAR, LENGTH, Measured, identity, nearest_
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
 
-_CANDIDATES = 8
+_CANDIDATES = 7
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
-_LEAST_VOTES = 0.07
+_LEAST_VOTES = 0.12
 """Share of the first one's votes below which a config is no candidate."""
 
 _UNKNOWN = 0.1
