@@ -1,7 +1,6 @@
 """Plan: everything that is decided of a product before its pointers are known."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.kernels.spec import Config, Kernel
@@ -74,8 +73,7 @@ class Needs(NamedTuple):
         return self.relayout_begin + self.relayout_bytes
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """What an engine runs for a problem: launches in order, all but the pointers and scalars filled in.
 
     It is right for operands that lie as the problem says and at addresses that, divided by 16, leave what those that
