@@ -5,7 +5,8 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCE, *HEADERS = (Path("src/tilewright/engines", name) for name in ("launcher.cpp", "arrays.h", "steps.h"))
+SOURCE = Path("src/tilewright/engines/launcher.cpp")
+HEADERS = sorted(SOURCE.parent.glob("*.h"))  # as extension.py has them
 digest = hashlib.sha256(b"".join(path.read_bytes() for path in (SOURCE, *HEADERS))).hexdigest()
 
 setup(

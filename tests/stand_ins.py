@@ -295,6 +295,7 @@ def torch_module(stream: int = 0, grad: bool = True) -> ModuleType:
     module.strided = "strided"
     for name in ("float32", "float16", "bfloat16", "int16", "uint8"):
         setattr(module, name, f"torch.{name}")
+    module.empty_strided = lambda shape, strides, **named: empty(shape, **named)
     module.empty, module.most = empty, math.inf  # the most elements that there is room for
     module.OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})
     module.is_grad_enabled = lambda: grad

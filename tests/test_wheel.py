@@ -72,6 +72,15 @@ print(*files, sep="\\n")
     assert all(Path(file).is_relative_to(installed.target) for file in files)
 
 
+def test_its_launcher_is_of_its_own_sources(installed):
+    """Else every process would compile another."""
+    program = """
+from tilewright.engines import _launcher, extension, launcher
+print(_launcher.SOURCE == extension.digest(launcher._SOURCE), launcher.load() is _launcher)
+"""
+    assert installed("-c", program).split() == ["True", "True"]
+
+
 def test_its_commands_run_without_the_repository(installed):
     script = str(installed.target / "bin" / "tilewright")
     assert "one thread, one element of C" in installed(script, "list")

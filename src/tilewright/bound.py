@@ -1,16 +1,17 @@
 """Bound: the plan of a call, and how the arrays of calls like it become the plan's operands."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 from tilewright.arrays.operand import HOST, Operand
-from tilewright.calls import Call
+from tilewright.calls import Call, Rung
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
-from tilewright.problem import Problem
+from tilewright.problem import Layout, Problem
 from tilewright.select.selector import select
 from tilewright.shapes import Formulation, formulate
 
@@ -123,19 +124,43 @@ def _bind(call: Call, without_terms: bool) -> Bound:
         kept = "A" if form.swapped else "B"
     capturing = None if a.device == HOST else partial(engine.capturing, call.stream)
 
-    if rung is None:
-        kernel, config = select(
-            problem, engine.capability, engine.device_name, addresses, adds_c=c is not None, kept=kept
-        )
-        why = "the fastest known for the problem, from tables and the cost model"
-    else:
-        kernel = rung[0]
-        config = kernel.config(dict(rung[1]), capability=engine.capability)
-        why = "named by the caller"
+    kernel, config = _picked(engine, rung, problem, addresses, c is not None, kept)
+    why = "named by the caller" if rung else "the fastest known for the problem, from tables and the cost model"
     whole = problem if c is None or kernel.takes.separate_c else _with_c_in_d(problem)
     plan = engine.plan(kernel, config, whole, addresses, kept=kept, capturing=capturing)
     c_in_place = c is not None and not kernel.takes.separate_c
     return Bound(plan, form, engine, c_in_place, why, call.prepared is not None)
+
+
+def _picked(
+    engine: Engine, rung: Rung | None, problem: Problem, addresses: Addresses, adds_c: bool, kept: str | None = None
+) -> tuple[Kernel, Config]:
+    """What runs a problem: what the caller named, or the best one known."""
+    if rung is None:
+        return select(problem, engine.capability, engine.device_name, addresses, adds_c=adds_c, kept=kept)
+    return rung[0], rung[0].config(dict(rung[1]), capability=engine.capability)
+
+
+def planner(call: Call, bound: Bound) -> Callable[..., Plan]:
+    """Plans calls that differ from a bound one in sizes alone, as `Launcher.remember` has it.
+
+    The call has no batch, nothing of it is copied or prepared, and alpha is not 0.
+    """
+    engine, rung, swapped, adds_c = bound.engine, call.request.rung, bound.form.swapped, call.reads_c
+    of = bound.form.problem
+    arithmetic, epilogue, order_a, order_b = of.arithmetic, of.epilogue, of.a.order, of.b.order
+    addresses = _misalignment(bound.form, call.a, call.b, call.out, call.c if adds_c else None)
+
+    def plan(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Plan:
+        if swapped:
+            m, n, lda, ldb = n, m, ldb, lda
+        a, b, d = Layout(order_a, lda, 0), Layout(order_b, ldb, 0), Layout("row", ldd or n, 0)
+        c = Layout("row", ldc, 0) if adds_c else d
+        problem = Problem.of_layouts((m, n, k), arithmetic, a, b, d, c, epilogue)
+        kernel, config = _picked(engine, rung, problem, addresses, adds_c)
+        return engine.plan(kernel, config, problem, addresses)
+
+    return plan
 
 
 def _with_c_in_d(problem: Problem) -> Problem:

@@ -204,7 +204,8 @@ def multiply(
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
         prepared: what keeps copies of b.
     """
-    return _multiply(Call.read(request, arrays, scalars, prepared), arrays, key, launches=request.engine is None)
+    call = Call.read(request, arrays, scalars, prepared)
+    return _multiply(call, arrays, key, launches=request.engine is None, other_sizes=True)
 
 
 def _prepared(b: Any) -> tuple[Prepared | None, Any]:
@@ -228,18 +229,21 @@ def _read_unrecorded(request: Request, arrays: Mapping[str, Any], scalars: Scala
     return Call.read(request, arrays, scalars, prepared)
 
 
-def _multiply(call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool) -> Any:
+def _multiply(
+    call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool, other_sizes: bool = False
+) -> Any:
     """The product of a call that was read.
 
     Args:
         call, arrays: what was read, and what of.
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
         launches: whether it may launch this call, and those like it from now on.
+        other_sizes: whether those like it may have other sizes.
     """
     if call.a.device == HOST:
         return on_host.multiply(call)
     bound = bound_of(call)
-    if launches and (launched := on_gpu.remember(call, bound, arrays, key)) is not None:
+    if launches and (launched := on_gpu.remember(call, bound, arrays, key, other_sizes)) is not None:
         return launched
     return on_gpu.multiply(call, bound)
 

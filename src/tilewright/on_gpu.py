@@ -1,15 +1,16 @@
 """Products of arrays that lie on a GPU: there, on the caller's stream."""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tilewright.arrays.library import Maker
 from tilewright.arrays.operand import Operand
-from tilewright.bound import Bound, bound_of
+from tilewright.bound import Bound, bound_of, planner
 from tilewright.calls import Call
 from tilewright.engines import launcher
-from tilewright.engines.launcher import Launcher
-from tilewright.engines.plan import Pointers
+from tilewright.engines.launcher import Launcher, Planned
+from tilewright.engines.plan import Plan, Pointers
 from tilewright.shapes import Formulation
 
 if TYPE_CHECKING:
@@ -25,15 +26,19 @@ fast: Launcher | None = None
 miss: object = None
 
 
-def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hashable | None) -> Any:
+def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hashable | None, other_sizes: bool) -> Any:
     """Have the compiled launcher, where this machine has one, answer this call, and those like it from now on.
+
+    Args:
+        call, bound, arrays, options: the call, what was made of it, and what it is to be known by.
+        other_sizes: whether calls that differ in sizes alone are like it: the launcher then has them planned.
 
     Returns:
         the product; None, with nothing launched, where it cannot.
     """
     global fast, miss
-    if bound.plan.steps and (call.scalars.alpha == 0 or not bound.plan.kernel.takes.separate_c):
-        return None  # the launcher has one plan for every alpha, and only the library's kernels look at it
+    if (bound.plan.steps and call.scalars.alpha == 0) or not _launches(bound.plan):
+        return None
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first
     engine = bound.engine
@@ -47,9 +52,10 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             return None
         miss = module.MISS  # before another thread can see the launcher
         fast = module.Launcher(launcher.DRIVER)
-    new = call.library.maker(call.a, bound.form.shape, bound.plan.problem.result) if call.out is None else None
-    if new is None and call.out is None:
+    maker = call.library.maker(call.a, bound.plan.problem.result) if call.out is None else None
+    if maker is None and call.out is None:
         return None
+    others = _of_other_sizes(planner(call, bound), maker) if other_sizes and _has_others(call, bound) else None
     kept = bound.kept(call)
     a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
     try:
@@ -64,16 +70,41 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             needs=bound.plan.needs,
             context=engine.context,
             memory=engine.workspace,
-            new=new,
+            new=maker and maker(bound.form.shape),
             scaled=call.scalars.beta != 0,
             swapped=bound.form.swapped,
             kept=kept,
-            lent=bound.plan.needs.scratch_bytes >= _LENT_BYTES,
+            lent=_lends(bound.plan),
+            plan=others,
         )
     except TypeError:  # options that are no key
         return None
     result = fast.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options)
     return None if result is miss else result
+
+
+def _launches(plan: Plan) -> bool:
+    """Whether the launcher can: it has one plan for every alpha, and only the library's kernels look at it."""
+    return plan.kernel.takes.separate_c or not plan.steps
+
+
+def _lends(plan: Plan) -> bool:
+    return plan.needs.scratch_bytes >= _LENT_BYTES
+
+
+def _has_others(call: Call, bound: Bound) -> bool:
+    """Whether a plan for other sizes can be made without the arrays."""
+    return call.prepared is None and call.scalars.alpha != 0 and not bound.form.batch
+
+
+def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[..., Planned | None]:
+    """The same as the launcher wants it."""
+
+    def planned(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Planned | None:
+        made = plan(m, n, k, lda, ldb, ldc, ldd)
+        return (made.steps, made.needs, maker and maker((m, n)), _lends(made)) if _launches(made) else None
+
+    return planned
 
 
 def multiply(call: Call, bound: Bound) -> Any:

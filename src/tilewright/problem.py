@@ -305,6 +305,25 @@ class Problem:
         """Whether D has no elements."""
         return self.m == 0 or self.n == 0 or self.batch == 0
 
+    @classmethod
+    def of_layouts(
+        cls,
+        sizes: tuple[int, int, int],
+        arithmetic: Arithmetic,
+        a: Layout,
+        b: Layout,
+        d: Layout,
+        c: Layout,
+        epilogue: Epilogue,
+    ) -> "Problem":
+        """One product in layouts that are complete and fit its sizes, all of them in range: nothing is checked."""
+        made, (m, n, k) = object.__new__(cls), sizes
+        made.__dict__.update(
+            m=m, n=n, k=k, arithmetic=arithmetic, batch=1, a=a, b=b, d=d, c=c, epilogue=epilogue,
+            layout=_ORDERS[a.order] + _ORDERS[b.order],
+        )  # fmt: skip
+        return made
+
     def of_factors(self, arithmetic: Arithmetic, a: Layout, b: Layout) -> "Problem":
         """The same product of factors that are of another type, or lie elsewhere: in complete layouts."""
         other, layout = object.__new__(Problem), _ORDERS[a.order] + _ORDERS[b.order]

@@ -171,7 +171,7 @@ def test_tensors_lie_as_the_problem_says(calls, layout, batch):
 
 def test_operands_fill_the_cache_twice(calls):
     size = 3 * 4 * 16 * 16
-    filling = TorchCalls(calls._torch, "cpu", 10 * size)
+    filling = TorchCalls(calls.torch, "cpu", 10 * size)
     sets = filling.tensors(Problem(16, 16, 16), Scalars())
     assert len(sets) == 21 and len({one.a.data_ptr() for one in sets}) == 21
     assert (sets[0].c, sets[0].bias) == (None, None)

@@ -127,7 +127,15 @@ class _Launch(ctypes.Structure):
 class StandInDriver:
     """The stand-in, built from stand_in_driver.cpp. Its globals are attributes."""
 
-    _ints = ("launch_count", "replace_count", "push_count", "failing", "capture_status", "capture_query")
+    _ints = (
+        "launch_count",
+        "encode_count",
+        "replace_count",
+        "push_count",
+        "failing",
+        "capture_status",
+        "capture_query",
+    )
     _pointers = ("current_context", "context_below", "on_launch")
 
     def __init__(self, path):

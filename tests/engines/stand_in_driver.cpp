@@ -32,6 +32,7 @@ struct Launch {
 
 Launch launches[64];
 int launch_count = 0;  // the newest 64 of them are kept
+int encode_count = 0;
 int replace_count = 0;
 int push_count = 0;
 int failing = 0;  // what the next launches return
@@ -70,7 +71,24 @@ int cuMemsetD32Async(uint32_t* address, unsigned word, size_t count, void*) {
     return 0;
 }
 
-// A map's address is its first member.
+// A map here: its address, then what is said of it in the order of the arguments.
+int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* extents,
+                           const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, int interleave,
+                           int swizzle, int promotion, int fill) {
+    if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || rank != 3 || interleave != 0 || fill != 0) return 1;
+    if (element_strides[0] != 1 || element_strides[1] != 1 || element_strides[2] != 1) return 1;
+    ++encode_count;
+    char* const target = static_cast<char*>(map);
+    const int rest[] = {type, swizzle, promotion};
+    std::memset(target, 0, 128);
+    std::memcpy(target, &address, 8);
+    std::memcpy(target + 8, extents, 24);
+    std::memcpy(target + 32, strides, 16);
+    std::memcpy(target + 48, box, 12);
+    std::memcpy(target + 60, rest, 12);
+    return 0;
+}
+
 int cuTensorMapReplaceAddress(void* map, void* address) {
     if (reinterpret_cast<uintptr_t>(map) % 128 != 0) return 1;
     ++replace_count;

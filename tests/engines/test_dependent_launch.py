@@ -97,14 +97,13 @@ def gpu(monkeypatch):
         return cuda.CudaEngine()
 
     log.engine = engine
-    driver = SimpleNamespace(cuLaunchKernelEx=launch, cuTensorMapReplaceAddress=lambda at, address: 0)
+    driver = SimpleNamespace(cuLaunchKernelEx=launch, cuTensorMapEncodeTiled=lambda *_: 0)
     monkeypatch.setattr(cuda, "unavailable", lambda _: None)
     monkeypatch.setattr(cuda, "cuCtxGetCurrent", lambda: (OK, 0))
     monkeypatch.setattr(cuda, "cuCtxSetCurrent", lambda _: (OK,))
     monkeypatch.setattr(cuda, "Current", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(cuda, "Workspaces", lambda *_: SimpleNamespace(memory=lambda stream, needs: MEMORY))
     monkeypatch.setattr(cuda, "Stream", SimpleNamespace)
-    monkeypatch.setattr(cuda, "encode", lambda layout: bytes(range(128)))
     monkeypatch.setattr(nvrtc, "compile", compiled)
     monkeypatch.setattr(cuda_executable, "ObjectCode", SimpleNamespace(from_cubin=from_cubin))
     monkeypatch.setattr(cuda_executable, "cuKernelGetFunction", function)

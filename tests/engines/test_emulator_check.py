@@ -35,6 +35,11 @@ FLIGHT = re.compile(
 
 STORES = re.compile(rf"{FLIGHT.pattern}|(wait_tiles_read<0>|commit_tiles|(?<=^ {{20}})__syncwarp)\(\);")
 
+STAGES_OF_A_BLOCK = re.compile(r"barrier_(wait|arrive)\([^;]*;")
+STAGES_OF_A_CLUSTER = re.compile(r"barrier_(wait|arrive_at)\([^;]*;")
+# Where blocks without clusters meet in another way, both are named in one statement.
+PIPELINE = re.compile(r"(fence_barrier_init|(?<!: )cluster_sync)\(\);|wait_products<[^;]*;")
+
 UNLINED = ("right", "right_cluster", "right_store", "unordered_sum")
 LINED = sorted(path.stem for path in PLANTED.glob("*.cu") if path.stem not in UNLINED)
 
@@ -380,6 +385,7 @@ class Ordered:
         return [number for number, line in enumerate(needed, 1) if self.orders.search(line)]
 
 
+SHARING = {"BN": 64, "STAGES": 2, "CLUSTER": 2}
 ORDERED = [
     Ordered("shared_tiled", "shared_tiled.cu"),
     Ordered("async_copy", "async_copy.cu"),
@@ -407,6 +413,11 @@ ORDERED = [
     Ordered("pingpong", "pingpong.cu", {"BN": 64, "STAGES": 2}, (260, 152, 205), STORES),
     Ordered("promoted", "promoted.cu", {"BN": 64, "STAGES": 2}, orders=FLIGHT),
     Ordered("interleaved", "interleaved.cu", {"BN": 64}, (260, 150, 205), FLIGHT),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SHARING, (260, 150, 205), PIPELINE),
+    Ordered("gemm_sm90", "stage_barriers.cuh", {"BN": 64, "STAGES": 2}, (260, 150, 205), STAGES_OF_A_BLOCK),
+    Ordered("gemm_sm90", "stage_barriers.cuh", SHARING, (260, 150, 205), STAGES_OF_A_CLUSTER),
+    Ordered("gemm_sm90", "consumers.cuh", {"BN": 64, "STAGES": 2, "PINGPONG": 1}, (260, 150, 205), FLIGHT),
+    Ordered("gemm_sm90", "cluster_sums.cuh", {"BN": 64, "SPLITS": 2}, (131, 77, 405), FLIGHT),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 

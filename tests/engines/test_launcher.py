@@ -6,8 +6,13 @@ import pytest
 from exchange import Array, set_stream
 from launcher_products import CONTEXT, STEP, factors
 
+from tilewright.engines import cuda_launch
+from tilewright.engines.launch_arguments import MAP_WORDS, describe
 from tilewright.engines.plan import Needs, Slot, Step
+from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
+from tilewright.kernels.spec import TensorBox
+from tilewright.problem import Scalars
 
 # What is launched.
 
@@ -73,21 +78,47 @@ def test_what_is_not_needed_is_null(driver, product):
         )
 
 
-def test_maps_are_patched(driver, product):
+def described(first):
+    """What a step says of a tensor map, each number another, in the 128 bytes of the map."""
+    return MAP_WORDS.pack(*range(first, first + 11)).ljust(128, b"\0")
+
+
+def test_maps_are_made_of_what_a_step_says_and_then_patched(driver, product):
     a, b = factors()
-    template = bytes(range(64)) + b"a" * 128 + b"b" * 128
+    of_a, of_b = described(100), described(200)
+    template = bytes(range(64)) + of_a + of_b
     slots = (Slot(64, "map", "A"), Slot(192, "map", "relayout", 512), Slot(0, "scalar", "alpha"))
     step = Step(1, (1, 1, 1), (32, 1, 1), 0, False, template, (0,), slots)
     product.remember(a, b, steps=(step,), needs=Needs(relayout_bytes=1))
     product(a, b, alpha=2)
     product(a, b, alpha=3)
-    assert driver.replace_count == 2  # what has not changed is not replaced
+    assert (driver.encode_count, driver.replace_count) == (2, 0)  # what has not changed is not replaced
     product(Array(4, 3, at=0x70000000), b, alpha=3)
-    assert driver.replace_count == 3
+    assert (driver.encode_count, driver.replace_count) == (2, 1)
     for launch, at, alpha in zip(driver.launches, (0x10000000, 0x10000000, 0x70000000), (2, 3, 3), strict=True):
         expected = struct.pack("f", alpha) + template[4:64]
-        expected += struct.pack("Q", at) + b"a" * 120 + struct.pack("Q", 0x3000 + 512) + b"b" * 120
+        expected += struct.pack("Q", at) + of_a[:120] + struct.pack("Q", 0x3000 + 512) + of_b[:120]
         assert launch.parameters == expected
+
+
+def test_a_launch_from_python_makes_the_same_maps(driver, monkeypatch):
+    monkeypatch.setattr(cuda_launch, "DRIVER", driver.path)
+    cuda_launch._driver.cache_clear()
+    slots = (Slot(0, "map", "A"), Slot(128, "scalar", "beta"))
+    step = Step(1, (1, 1, 1), (32, 1, 1), 0, False, described(100) + bytes(4), (0,), slots)
+    driver.takes(step)
+    cuda_launch.launch(step, {"A": 0x123400000040}, Scalars(1.0, 2.0), 0)
+    cuda_launch._driver.cache_clear()
+    (launch,) = driver.launches
+    assert launch.parameters == struct.pack("Q", 0x123400000040) + described(100)[:120] + struct.pack("f", 2.0)
+
+
+def test_what_is_said_of_a_map():
+    batch = TensorLayout(0, 10, 20, 96, "bfloat16", TensorBox(64, 32, 64), 3, 4096)
+    words = MAP_WORDS.unpack(describe(batch))
+    assert words == (20, 10, 3, 96, 4096, 32, 64, 1, 9, 2, 3)  # as the driver's header numbers types and modes
+    one = TensorLayout(0, 10, 20, 96, "float32", TensorBox(64, 4), rounds=True)
+    assert MAP_WORDS.unpack(describe(one)) == (20, 10, 1, 96, 96, 4, 64, 1, 11, 0, 3)
 
 
 def test_factors_may_be_swapped(driver, product):

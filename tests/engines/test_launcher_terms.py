@@ -8,7 +8,7 @@ from launcher_products import MEMORY
 
 from tilewright.engines import relayouts, tensor_maps
 from tilewright.engines.arguments import pack, shape_of
-from tilewright.engines.emulator.engine import tensor_map
+from tilewright.engines.launch_arguments import describe
 from tilewright.engines.plan import Memory, Step
 from tilewright.kernels import find
 from tilewright.kernels.spec import SPLIT_COUNTERS
@@ -26,7 +26,7 @@ def planned(kernel):
     found = relayouts.jobs(kernel, kernel.config(), Problem(M, N, K), Addresses())
     (job,) = found.jobs
     layouts = tensor_maps.layouts(job.kernel, job.config, job.problem, job.variant.aligned)
-    maps = {name: tensor_map(layout) for name, layout in layouts.items()}
+    maps = {name: describe(layout) for name, layout in layouts.items()}
     division = kernel.division(job.problem, job.config, MULTIPROCESSORS)
     arguments, slots = pack(kernel, job.problem, job.sources, maps, division, relayouts.numbers(job.copies))
     return job, Step(1, (1, 1, 1), (32, 1, 1), 0, True, arguments, (0,), slots), relayouts.needs(found, MULTIPROCESSORS)

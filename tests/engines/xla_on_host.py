@@ -3,7 +3,6 @@
 import ctypes
 import struct
 import sysconfig
-from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -57,7 +56,7 @@ class LaunchedEngine(NumPyEngine):
         plan = super().plan(*arguments, **named)
         step = STEP._replace(function=len(self.planned), arguments=bytes(72), slots=_SLOTS)
         self.driver.takes(step)
-        return replace(plan, steps=(step,))
+        return plan._replace(steps=(step,))
 
     def launched(self, function, parameters):
         a, b, c, d, bias, alpha, beta, _, tickets, _ = struct.unpack("5Q2f3Q", parameters[:72])

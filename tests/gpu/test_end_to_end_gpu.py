@@ -3,6 +3,8 @@
 import pytest
 
 from tilewright.bench.end_to_end import TorchCalls
+from tilewright.bench.first_calls import measure
+from tilewright.engines.registry import resolve_engine
 from tilewright.problem import LAYOUTS, Arithmetic, Epilogue, Problem, Scalars, orders
 
 
@@ -39,3 +41,11 @@ def test_tf32_is_off_while_calls_are_timed_and_as_before_after(calls):
         assert torch.backends.cuda.matmul.allow_tf32
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_first_calls_are_timed_once_code_is_loaded(calls, dtype):
+    engine = resolve_engine("cuda")
+    found = measure(calls, dtype, "NT", lambda: engine.loaded, shapes=10, loading=40)
+    assert 1 < found.again_us.ours < found.first_us.ours < 1e4
+    assert 1 < found.again_us.baseline < 1e4

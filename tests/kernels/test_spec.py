@@ -24,6 +24,11 @@ def test_every_source_is_shipped():
     assert all(kernel.source.is_file() for kernel in LADDER)
 
 
+def test_a_source_of_the_library_is_short_enough_to_be_read():
+    lines = {path.name: len(path.read_text().splitlines()) for path in find("gemm_sm90").source.parent.glob("*.cu")}
+    assert {name: count for name, count in lines.items() if count >= 150} == {}
+
+
 def test_an_unknown_kernel_gets_the_nearest_name():
     with pytest.raises(KernelNotFoundError, match="no kernel is called 'warptield'; did you mean 'warptiled'"):
         find("warptield")

@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
-from tilewright.report import performance, precisions, prepared, profiles, term_products, validation
+from tilewright.report import first_calls, performance, precisions, prepared, profiles, term_products, validation
 from tilewright.report.plots import float32_ladder, tensor_core_ladder
 
 
@@ -21,7 +21,7 @@ def records(make_record):
     return [make(1, 4096, 500.0), make(2, 4096, 6000.0), make(1, 128, 10.0), make(2, 128, 20.0, k=64)]
 
 
-OTHER_RECORDS = (precisions.RECORDS, prepared.RECORDS, profiles.PROFILES)
+OTHER_RECORDS = (precisions.RECORDS, prepared.RECORDS, first_calls.RECORDS, profiles.PROFILES)
 ENVIRONMENT = {"date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
 
 
@@ -150,6 +150,7 @@ def test_only_what_lies_between_markers_is_replaced():
     filled = performance.fill(page, {"sizes": "new", "other": "none"})
     assert filled == "before\n<!-- sizes -->\n\nnew\n\n<!-- end sizes -->\nafter\n"
     assert performance.fill(filled, {"sizes": "new"}) == filled
+    assert performance.fill(filled, {"sizes": ""}) == "before\n<!-- sizes -->\n\n<!-- end sizes -->\nafter\n"
 
 
 def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypatch, request):

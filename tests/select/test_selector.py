@@ -230,7 +230,7 @@ def test_it_is_quick(device, capability):
         select(Problem(1012, 1004, 1012), capability, device)
     profile = cProfile.Profile()
     profile.runcall(select, Problem(1000, 1004, 1008), capability, device)
-    assert 100 < pstats.Stats(profile).total_calls < (130 if device == "NVIDIA H200" else 1000)
+    assert 60 < pstats.Stats(profile).total_calls < (100 if device == "NVIDIA H200" else 1000)
 
 
 def test_it_loads_no_cuda():
@@ -315,7 +315,7 @@ def test_where_tensor_cores_begin_to_be_faster_is_expected_about_right(monkeypat
 
 @pytest.mark.parametrize(
     ("layout", "measured_picks", "mean", "most"),
-    [("NN", 0.6, 1.05, 1.5), ("NT", 0.6, 1.03, 1.5), ("TN", 0.45, 1.07, 1.4)],
+    [("NN", 0.6, 1.05, 1.5), ("NT", 0.5, 1.03, 1.5), ("TN", 0.45, 1.08, 1.4)],
 )
 def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most):
     """Fewer configs were measured on each problem, so that more of the picks were not."""

@@ -114,7 +114,9 @@ class Sizes(NamedTuple):
         """The sizes of a problem with operands at these addresses, and a copy of A or of B kept: see `Engine.plan`."""
         m, n, k, batch, a, b = problem.m, problem.n, problem.k, problem.batch, problem.a, problem.b
         item, result = ITEM_BYTES[problem.arithmetic.factors], ITEM_BYTES[problem.arithmetic.result]
-        a_bytes, b_bytes = item * k * m * _matrices(a, batch), item * k * n * _matrices(b, batch)
+        # One matrix may serve the whole batch.
+        a_bytes = item * k * m * (batch if a.batch_stride else min(batch, 1))
+        b_bytes = item * k * n * (batch if b.batch_stride else min(batch, 1))
         copied = 0 if kept == "A" else a_bytes, 0 if kept == "B" else b_bytes
         form = _form(
             problem.layout,
@@ -371,11 +373,6 @@ def predict(
 ) -> Cost | None:
     """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
     return CostModel(kernel, config, gpu, report).predict(Sizes.of(problem))
-
-
-def _matrices(layout: Layout, batch: int) -> int:
-    """Matrices that an operand has: one where the same serves the whole batch."""
-    return batch if layout.batch_stride else min(batch, 1)
 
 
 def _starts(factor: Layout, rows: int, cols: int) -> int:

@@ -22,9 +22,10 @@ class CuPy(Library):
         with cupy.cuda.Device(like.device):
             return self.read("out", cupy.empty(shape, dtype), LEGACY_STREAM)
 
-    def maker(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Maker:
+    def maker(self, like: Operand, dtype: str) -> Maker:
         # The constructor allocates from CuPy's pool as empty() does, at half its cost.
-        return sys.modules["cupy"].ndarray, (shape, np.dtype(dtype)), {}
+        make, kind = sys.modules["cupy"].ndarray, np.dtype(dtype)
+        return lambda shape: (make, (shape, kind), {})
 
     def stream(self, array: Any) -> int:
         return int(sys.modules["cupy"].cuda.get_current_stream(array.data.device_id).ptr)

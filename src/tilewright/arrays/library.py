@@ -11,8 +11,8 @@ LEGACY_STREAM = 0
 """Handle of CUDA's default stream: it waits for the other blocking streams, and they for it."""
 
 
-Maker = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-"""A function, and what to call it with."""
+Maker = Callable[[tuple[int, ...]], tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
+"""Gives, for a shape, a function that makes an array of it, and what to call it with."""
 
 
 class Library(ABC):
@@ -82,8 +82,8 @@ class Library(ABC):
             f"as a {type_name(source.array)} cannot be copied from here"
         )
 
-    def maker(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Maker | None:
-        """How to make an array as `new` does, for the compiled launcher; None where that cannot be said so."""
+    def maker(self, like: Operand, dtype: str) -> Maker | None:
+        """How to make arrays as `new` does, for the compiled launcher; None where that cannot be said so."""
         return None
 
     def scratch(self, like: Operand, size: int) -> tuple[int, Any] | None:

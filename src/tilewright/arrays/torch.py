@@ -54,12 +54,13 @@ class Torch(Library):
         array = torch.empty(shape, dtype=getattr(torch, dtype), device=like.array.device)
         return self.read("out", array, LEGACY_STREAM)
 
-    def maker(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Maker:
-        torch, strides = sys.modules["torch"], View.tight(shape).strides
+    def maker(self, like: Operand, dtype: str) -> Maker:
+        torch = sys.modules["torch"]
         kind, make = _made_as(torch, dtype)
         if make is not None:
-            return make, (shape, strides, kind), {}
-        return torch.empty_strided, (shape, strides), {"dtype": kind, "device": like.array.device}
+            return lambda shape: (make, (shape, View.tight(shape).strides, kind), {})
+        keywords = {"dtype": kind, "device": like.array.device}
+        return lambda shape: (torch.empty_strided, (shape, View.tight(shape).strides), keywords)
 
     def scratch(self, like: Operand, size: int) -> tuple[int, Any] | None:
         torch = sys.modules["torch"]

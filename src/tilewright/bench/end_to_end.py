@@ -174,7 +174,7 @@ class TorchCalls:
     """
 
     def __init__(self, torch: Any, device: str, cache_bytes: int) -> None:
-        self._torch, self._device, self._cache_bytes = torch, device, cache_bytes
+        self.torch, self.device, self._cache_bytes = torch, device, cache_bytes
         self.name = f"PyTorch {torch.__version__}"
 
     @classmethod
@@ -192,6 +192,11 @@ class TorchCalls:
             raise EngineUnavailableError(f"--end-to-end needs a GPU, and PyTorch {torch.__version__} sees none")
         return cls(torch, "cuda", torch.cuda.get_device_properties(0).L2_cache_size)
 
+    def wait(self) -> None:
+        """Return when all work that was started has ended."""
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+
     def measure(
         self, problem: Problem, scalars: Scalars, choice: Choice | None, prepared: bool = False
     ) -> tuple[EndToEnd, EndToEnd]:
@@ -207,14 +212,14 @@ class TorchCalls:
             DtypeError: PyTorch has no product of these element types.
             LaunchError: the two results differ by more than the arithmetic explains.
         """
-        with exact(self._torch):
+        with exact(self.torch):
             new, out = self._measure(problem, scalars, choice, prepared)
-        if self._device == "cuda":
-            self._torch.cuda.empty_cache()
+        if self.device == "cuda":
+            self.torch.cuda.empty_cache()
         return new, out
 
     def _measure(self, problem: Problem, scalars: Scalars, choice: Choice | None, prepared: bool) -> list[EndToEnd]:
-        stopwatch = Stopwatch(self._torch.cuda.synchronize if self._device == "cuda" else lambda: None)
+        stopwatch = Stopwatch(self.wait)
         sets = self.tensors(problem, scalars)
         binds = self.ours(problem, scalars, choice, prepared), self.own(problem, scalars)
         self._compare(problem, sets[0], *binds, choice)
@@ -228,11 +233,11 @@ class TorchCalls:
 
     def tensors(self, problem: Problem, scalars: Scalars) -> list[Tensors]:
         """Sets of operands that fill the cache twice, one at least."""
-        factors, result = getattr(self._torch, problem.dtype), getattr(self._torch, problem.result)
+        factors, result = getattr(self.torch, problem.dtype), getattr(self.torch, problem.result)
         count = (problem.batch,) if problem.batch != 1 else ()
 
         def uniform(layout: Layout, rows: int, cols: int, dtype: Any) -> Any:
-            lines = self._torch.rand(*count, *layout.lines(rows, cols), device=self._device) * 2 - 1
+            lines = self.torch.rand(*count, *layout.lines(rows, cols), device=self.device) * 2 - 1
             return (lines if layout.order == "row" else lines.transpose(-1, -2)).to(dtype)
 
         m, n, k = problem.m, problem.n, problem.k
@@ -240,8 +245,8 @@ class TorchCalls:
         def one() -> Tensors:
             a, b = uniform(problem.a, m, k, factors), uniform(problem.b, k, n, factors)
             c = uniform(Layout(), m, n, result) if scalars.beta else None
-            bias = (self._torch.rand(n, device=self._device) * 2 - 1).to(result) if problem.epilogue.bias else None
-            return Tensors(a, b, self._torch.empty(*count, m, n, dtype=result, device=self._device), c, bias)
+            bias = (self.torch.rand(n, device=self.device) * 2 - 1).to(result) if problem.epilogue.bias else None
+            return Tensors(a, b, self.torch.empty(*count, m, n, dtype=result, device=self.device), c, bias)
 
         first = one()
         size = sum(tensor.nbytes for tensor in first[:3])
@@ -273,7 +278,7 @@ class TorchCalls:
         Raises:
             DtypeError: it has no product of these element types.
         """
-        torch, (alpha, beta) = self._torch, scalars
+        torch, (alpha, beta) = self.torch, scalars
         multiply, add = (torch.mm, torch.addmm) if problem.batch == 1 else (torch.bmm, torch.baddbmm)
         types: dict[str, Any] = {}
         if problem.result != problem.dtype:
@@ -305,7 +310,7 @@ class TorchCalls:
 
     def _activations(self, name: str | None) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         """An activation that makes a new tensor, and one that updates its argument."""
-        torch = self._torch
+        torch = self.torch
         functional, in_place = torch.nn.functional, torch.ops.aten
         if name == "relu":
             return functional.relu, torch.relu_

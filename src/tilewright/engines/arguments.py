@@ -5,8 +5,7 @@ is only known when a call comes.
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.engines.plan import Slot
 from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
@@ -109,9 +108,10 @@ def pack(
         copies: what the launch is told of copies of A and B, if it makes some.
     """
     shape = shape_of(kernel.arguments)
-    template = shape.known.pack(
-        *chain.from_iterable([values(problem, division, copies, maps) for values in shape.values])
-    )
+    known: list[Any] = []
+    for values in shape.values:
+        known += values(problem, division, copies, maps)
+    template = shape.known.pack(*known)
     usual, elsewhere = _slots(kernel.arguments, tuple(sources), tuple(maps))
     if not elsewhere:
         return template, usual

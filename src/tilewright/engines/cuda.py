@@ -30,7 +30,7 @@ from tilewright.engines.base import Matrix, Work, array_of, matrix_at, memory_li
 from tilewright.engines.cuda_executable import CudaExecutable
 from tilewright.engines.cuda_launch import launch
 from tilewright.engines.driver import Allocation, Current, check, outside_of_captures, unavailable
-from tilewright.engines.launch_arguments import encode
+from tilewright.engines.launch_arguments import describe
 from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, jobs, kept_as, needs, numbers
 from tilewright.engines.staging import Staging
@@ -94,6 +94,11 @@ class CudaEngine:
         self._launchers_workspaces = Workspaces(self.device, self.current)
         self._one_plan = threading.Lock()
         self._executables: dict[tuple[Kernel, Config, Variant], CudaExecutable] = {}
+
+    @property
+    def loaded(self) -> int:
+        """How many kernels are loaded, each config and variant by itself."""
+        return len(self._executables)
 
     def compile(self, kernel: Kernel, config: Config, variant: Variant) -> CudaExecutable:
         """Compile a kernel for this GPU, or take it from the cache (in memory, then on disk).
@@ -159,10 +164,8 @@ class CudaEngine:
 
     def _step(self, job: Job, executable: CudaExecutable) -> Step:
         kernel, config, problem = job.kernel, job.config, job.problem
-        maps = {}
-        if layouts := tensor_maps.layouts(kernel, config, problem, job.variant.aligned):
-            with self.current:  # tensor maps are made in it
-                maps = {name: encode(layout) for name, layout in layouts.items()}
+        layouts = tensor_maps.layouts(kernel, config, problem, job.variant.aligned)
+        maps = {name: describe(layout) for name, layout in layouts.items()}
         division = kernel.division(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, job.sources, maps, division, numbers(job.copies))
         grid, block, shared_bytes = executable.geometry(problem, job.blocks)

@@ -1,6 +1,6 @@
 """Launches the steps of a plan from Python, through the driver's own functions.
 
-Driver API: "Execution Control" (cuLaunchKernelEx), "Tensor Map Object Management" (cuTensorMapReplaceAddress).
+Driver API: "Execution Control" (cuLaunchKernelEx), "Tensor Map Object Management" (cuTensorMapEncodeTiled).
 """
 
 import ctypes
@@ -11,6 +11,8 @@ from functools import lru_cache
 from cuda.bindings.driver import CUresult
 
 from tilewright.engines.driver import check
+from tilewright.engines.launch_arguments import MAP_WORDS
+from tilewright.engines.launcher import DRIVER
 from tilewright.engines.plan import Step
 from tilewright.problem import Scalars
 
@@ -62,7 +64,7 @@ def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: i
         if kind == "pointer":
             struct.pack_into("=Q", memory, start + offset, address)
         else:
-            check((CUresult(driver.cuTensorMapReplaceAddress(base + offset, address)),))
+            _write_map(driver, base + offset, address, step.arguments[offset:])
     overlap = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION)
     overlap.value[0] = 1
     count = int(step.overlaps)
@@ -71,14 +73,24 @@ def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: i
     check((CUresult(driver.cuLaunchKernelEx(ctypes.byref(config), step.function, parameters, None)),))
 
 
+def _write_map(driver: ctypes.CDLL, target: int, address: int, described: bytes) -> None:
+    """Make a tensor map of what a step says of it (`launch_arguments.describe`)."""
+    *shape, data_type, swizzle, promotion = MAP_WORDS.unpack_from(described)
+    extents, strides = (ctypes.c_uint64 * 3)(*shape[:3]), (ctypes.c_uint64 * 2)(*shape[3:5])
+    box, each = (ctypes.c_uint32 * 3)(*shape[5:]), (ctypes.c_uint32 * 3)(1, 1, 1)
+    where = target, data_type, 3, ctypes.c_void_p(address)
+    made = driver.cuTensorMapEncodeTiled(*where, extents, strides, box, each, 0, swizzle, promotion, 0)
+    check((CUresult(made),))
+
+
 @lru_cache
 def _driver() -> ctypes.CDLL:
-    driver = ctypes.CDLL("libcuda.so.1")
+    driver = ctypes.CDLL(DRIVER)
     driver.cuLaunchKernelEx.argtypes = (
         ctypes.POINTER(_Config),
         ctypes.c_void_p,
         ctypes.POINTER(ctypes.c_void_p),
         ctypes.c_void_p,
     )
-    driver.cuTensorMapReplaceAddress.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    driver.cuTensorMapEncodeTiled.argtypes = (ctypes.c_void_p,)  # the rest says itself what it is
     return driver

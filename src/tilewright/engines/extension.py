@@ -12,8 +12,8 @@ from tilewright.engines import cache
 from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
 
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
-_HEADERS = tuple(Path(__file__).with_name(name) for name in ("arrays.h", "steps.h"))
-"""What they share."""
+_HEADERS = tuple(sorted(Path(__file__).parent.glob("*.h")))
+"""What they are made of besides their sources: setup.py takes the same, in the same order."""
 
 
 def digest(source: Path) -> str:
@@ -25,7 +25,7 @@ def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = (
     """A module as a shared object, compiled once for each version of Python.
 
     Args:
-        source: its one source, which may include arrays.h and steps.h.
+        source: its one source, which may include the headers in this folder.
         options: for the compiler, besides the usual ones.
         versions: of other things that it is compiled against.
 

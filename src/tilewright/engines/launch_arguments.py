@@ -1,23 +1,16 @@
-"""Tensor maps as the GPU takes them."""
+"""What the GPU's tensor maps are made of, as a launch finds it among a step's parameters."""
 
-import ctypes
+import struct
 from functools import lru_cache
 
-from cuda.bindings.driver import (
-    CUtensorMapDataType,
-    CUtensorMapFloatOOBfill,
-    CUtensorMapInterleave,
-    CUtensorMapL2promotion,
-    CUtensorMapSwizzle,
-    cuTensorMapEncodeTiled,
-    cuuint32_t,
-    cuuint64_t,
-)
+from cuda.bindings.driver import CUtensorMapDataType, CUtensorMapL2promotion, CUtensorMapSwizzle
 
-from tilewright.engines.arguments import MAP_BYTES
-from tilewright.engines.driver import check
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import TensorBox
+
+MAP_WORDS = struct.Struct("=5Q6I")
+"""Extents of a row, of a matrix and of the batch; bytes from row to row and from matrix to matrix; a box's columns,
+rows and matrices; element type, swizzle and promotion. As `MapWords` in steps.h."""
 
 _DATA_TYPES = {
     "float32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
@@ -33,38 +26,17 @@ _SWIZZLES = {
     128: CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
 }
 
-_ONES = [cuuint32_t(1)] * 3
-_PLAIN = CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE
-_PROMOTION = CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B
-_FILL = CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE
+_PROMOTION = int(CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
+
+
+def describe(layout: TensorLayout) -> bytes:
+    """What a tensor map says but for its address: the driver makes the map where a launch knows that."""
+    _, rows, cols, row_stride, dtype, box, matrices, matrix_stride, rounds = layout
+    # The driver wants a stride that is a multiple of 16 bytes though one matrix needs none.
+    far = matrix_stride if matrices > 1 else row_stride
+    return MAP_WORDS.pack(cols, rows, matrices, row_stride, far, *_of_box(box, "tf32" if rounds else dtype))
 
 
 @lru_cache
-def _extents(box: TensorBox) -> list[cuuint32_t]:
-    return [cuuint32_t(box.cols), cuuint32_t(box.rows), cuuint32_t(1)]
-
-
-def encode(layout: TensorLayout) -> bytes:
-    """A tensor map as the GPU takes it.
-
-    Raises:
-        LaunchError: the driver refuses it.
-    """
-    # The driver wants a stride that is a multiple of 16 bytes though one matrix needs none.
-    matrix_stride = layout.matrix_stride if layout.matrices > 1 else layout.row_stride
-    made = check(
-        cuTensorMapEncodeTiled(
-            _DATA_TYPES["tf32" if layout.rounds else layout.dtype],
-            3,
-            layout.pointer,
-            [cuuint64_t(layout.cols), cuuint64_t(layout.rows), cuuint64_t(layout.matrices)],
-            [cuuint64_t(layout.row_stride), cuuint64_t(matrix_stride)],
-            _extents(layout.box),
-            _ONES,
-            _PLAIN,
-            _SWIZZLES[layout.box.swizzle],
-            _PROMOTION,
-            _FILL,
-        )
-    )
-    return ctypes.string_at(int(made.getPtr()), MAP_BYTES)
+def _of_box(box: TensorBox, dtype: str) -> tuple[int, ...]:
+    return box.cols, box.rows, 1, int(_DATA_TYPES[dtype]), int(_SWIZZLES[box.swizzle]), _PROMOTION

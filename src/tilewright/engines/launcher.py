@@ -20,6 +20,12 @@ _MODULE = "tilewright.engines._launcher"
 _SOURCE = Path(__file__).with_suffix(".cpp")
 
 
+Planned = tuple[
+    tuple[Step, ...], tuple[int, int, int], tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None, bool
+]
+"""`steps`, `needs`, `new` and `lent` of `Launcher.remember`."""
+
+
 class Launcher(Protocol):
     """Plans, by the arrays that they were made for. Its length is their number; from 4096 on it forgets them all.
 
@@ -59,6 +65,7 @@ class Launcher(Protocol):
         swapped: bool = False,
         kept: int = 0,
         lent: bool = False,
+        plan: Callable[..., Planned | None] | None = None,
     ) -> bool:
         """Keep a plan for calls with arrays like these: their types, shapes, strides, device, addresses modulo 16.
 
@@ -77,6 +84,10 @@ class Launcher(Protocol):
             kept: address of a copy that outlives the calls (`Plan.kept`), of an operand that the options stand for.
             lent: whether that memory, but for tickets, is asked of the arrays' library in each call, and given back at
                 once: where the library is PyTorch and the stream is not being captured.
+            plan: plans calls that differ from this one in sizes alone, where all arrays are matrices with several rows
+                and columns, but for a bias: called as plan(m, n, k, lda, ldb, ldc, ldd), with 0 for a c or an out that
+                there is not. `call` asks it where it finds no plan, and keeps what it returns; it misses where that is
+                None, or an error. It is not asked in a capture.
 
         Returns:
             whether the plan was kept; False where `call` would not find it, as for arrays of other libraries.

@@ -1,7 +1,6 @@
 """Plan: everything that is decided of a product before its pointers are known."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.kernels.spec import Config, Kernel
@@ -21,7 +20,8 @@ class Slot(NamedTuple):
     offset: int
     """Byte of the parameters at which it lies."""
     kind: str
-    """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, whose address is replaced. 'scalar': a float."""
+    """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, of which the template says all but the address:
+    on a GPU as `launch_arguments.describe` does, for the driver to make it of. 'scalar': a float."""
     source: str
     """A, B, C, D, bias, workspace, tickets, relayout or kept, whose address it is; or alpha or beta."""
     shift: int = 0
@@ -73,8 +73,7 @@ class Needs(NamedTuple):
         return self.relayout_begin + self.relayout_bytes
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """What an engine runs for a problem: launches in order, all but the pointers and scalars filled in.
 
     It is right for operands that lie as the problem says and at addresses that, divided by 16, leave what those that

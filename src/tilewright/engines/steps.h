@@ -44,8 +44,17 @@ struct alignas(128) TensorMap {
     char bytes[128];
 };
 
+// What a tensor map says but for its address; Python's `launch_arguments.describe` makes it.
+struct MapWords {
+    uint64_t extents[3], strides[2];
+    uint32_t box[3], type, swizzle, promotion;
+};
+
 struct Driver {
     int (*launch)(const LaunchConfig*, void* function, void** parameters, void** extra);
+    int (*encode_map)(TensorMap* map, int type, uint32_t rank, void* address, const uint64_t* extents,
+                      const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, int interleave,
+                      int swizzle, int promotion, int fill);
     int (*replace_address)(TensorMap* map, void* address);
     int (*capture_info)(void* stream, int* status, uint64_t* id, void** graph, const void*** nodes,
                         const void** edges, size_t* count);
@@ -59,10 +68,21 @@ struct Driver {
     bool open(const char* path) {
         library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (library == nullptr) return PyErr_SetString(PyExc_OSError, dlerror()), false;
-        return find(launch, "cuLaunchKernelEx") && find(replace_address, "cuTensorMapReplaceAddress") &&
+        return find(launch, "cuLaunchKernelEx") && find(encode_map, "cuTensorMapEncodeTiled") &&
+               find(replace_address, "cuTensorMapReplaceAddress") &&
                find(capture_info, "cuStreamGetCaptureInfo_v3") && find(current, "cuCtxGetCurrent") &&
                find(push, "cuCtxPushCurrent_v2") && find(pop, "cuCtxPopCurrent_v2") &&
                find(error_name, "cuGetErrorName") && find(error_words, "cuGetErrorString");
+    }
+
+    // Whether launches on a stream are captured.
+    int find_capture(void* stream, int& capture) const {
+        uint64_t id;
+        void* graph;
+        const void** nodes;
+        const void* edges;
+        size_t nodes_count;
+        return capture_info(stream, &capture, &id, &graph, &nodes, &edges, &nodes_count);
     }
 
     // The same for one more function.
@@ -135,8 +155,19 @@ struct Slot {
 
 // A tensor map apart from the parameters, which need not lie on the boundary that the driver asks for.
 struct Map {
+    MapWords words;
     TensorMap map;         // as it was written last
-    uint64_t written = 0;  // its address; 0 if it was never replaced
+    uint64_t written = 0;  // its address; 0 if it was never made
+
+    int write(const Driver& driver, uint64_t address) {
+        void* const at = reinterpret_cast<void*>(address);
+        const uint32_t each[3] = {1, 1, 1};
+        const int status = written != 0 ? driver.replace_address(&map, at)
+                                        : driver.encode_map(&map, int(words.type), 3, at, words.extents, words.strides,
+                                                            words.box, each, 0, int(words.swizzle), int(words.promotion), 0);
+        if (status == 0) written = address;
+        return status;
+    }
 };
 
 struct Step {
@@ -160,10 +191,8 @@ struct Step {
             if (slot.kind == Slot::POINTER) {
                 std::memcpy(target, &value, sizeof value);
             } else if (Map& kept = maps[slot.map]; kept.written != value) {
-                const int status = driver.replace_address(&kept.map, reinterpret_cast<void*>(value));
-                if (status != 0) return status;
+                if (const int status = kept.write(driver, value); status != 0) return status;
                 std::memcpy(target, &kept.map, sizeof kept.map);
-                kept.written = value;
             }
         }
         return 0;
@@ -229,7 +258,7 @@ bool read_slot(PyObject* tuple, Step& step) {
     }
     if (slot.kind == Slot::MAP) {
         slot.map = step.maps.size();
-        std::memcpy(&step.maps.emplace_back().map, step.parameters.data() + offset, sizeof(TensorMap));
+        std::memcpy(&step.maps.emplace_back().words, step.parameters.data() + offset, sizeof(MapWords));
     }
     step.slots.push_back(slot);
     return true;

@@ -362,7 +362,7 @@ class Kernel:
             raise KernelNotFoundError(f"{self.name} has no preset {name!r}{nearest(name, self.presets)}")
         return self.presets[name]
 
-    @property
+    @cached_property
     def terms(self) -> int:
         """Matrices that it reads for each factor, right behind each other."""
         return self.split.terms if self.split else 1
@@ -399,7 +399,7 @@ class Kernel:
         if refusal := self.refusal(problem, addresses):
             raise refusal
 
-    @property
+    @cached_property
     def splits(self) -> bool:
         """Whether its own launch splits A and B, and multiplies them in float32 where terms cannot hold them."""
         return self.split is not None and "copy_a" in self.arguments

@@ -17,7 +17,18 @@ from rich.console import Console
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
-from tilewright.report import calls, precisions, prepared, profiles, published, spread, term_products, validation
+from tilewright.report import (
+    calls,
+    clients,
+    first_calls,
+    precisions,
+    prepared,
+    profiles,
+    published,
+    spread,
+    term_products,
+    validation,
+)
 from tilewright.report.markdown import table
 from tilewright.report.plots import float32_ladder, tensor_core_ladder
 from tilewright.report.ratios import baseline_speed, ratio, share, speed
@@ -75,6 +86,7 @@ def main() -> int:
             "end_to_end": calls.markdown(
                 [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
             ),
+            "first_calls": first_calls.section(),
             "emulator": terminal(emulated.records),
             "sizes": sizes(runs),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
@@ -85,6 +97,7 @@ def main() -> int:
             **term_products.sections(term_products.load()),
             **precisions.sections(),
             "prepared": prepared.section(),
+            "clients": clients.section(),
         }
         for page in PAGES:
             page.write_text(fill(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
@@ -134,7 +147,8 @@ def fill(page: str, sections: dict[str, str]) -> str:
         before, found, rest = page.partition(f"<!-- {name} -->\n")
         _, end, after = rest.partition(f"<!-- end {name} -->")
         if found and end:
-            page = f"{before}{found}\n{text}\n\n{end}{after}"
+            body = f"\n{text}\n\n" if text else "\n"
+            page = f"{before}{found}{body}{end}{after}"
     return page
 
 

@@ -18,10 +18,10 @@ from tilewright.select.measured import FAR, LENGTH, Measured, identity, nearest_
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
 
-_CANDIDATES = 8
+_CANDIDATES = 7
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
-_LEAST_VOTES = 0.07
+_LEAST_VOTES = 0.12
 """Share of the first one's votes below which a config is no candidate."""
 
 _UNKNOWN = 0.1
@@ -85,6 +85,17 @@ def select(
     return _fastest(_Asked(problem, capability, device, addresses, kept), adds_c)
 
 
+class _Takers(dict[Kernel, bool]):
+    """Whether a kernel may be picked for a problem, found where it is asked for the first time."""
+
+    def __init__(self, problem: Problem, capability: tuple[int, int], addresses: Addresses) -> None:
+        self._operands = problem, capability, addresses
+
+    def __missing__(self, kernel: Kernel) -> bool:
+        takes = self[kernel] = _refusal(kernel, *self._operands) is None
+        return takes
+
+
 class _Asked:
     """A problem on a GPU, and what tables say there."""
 
@@ -103,19 +114,12 @@ class _Asked:
         self.known, self.tabled = nearest_measured(device, capability, arithmetic.precision, kept, *case)
         """What was measured of its case, or else of the nearest, and whether that is its own; None where tables have no
         such factors."""
-        self._takes: dict[Kernel, bool] = {}
+        self.takes = _Takers(problem, capability, addresses)
 
     @property
     def row(self) -> int | None:
         """Where it is tabled itself."""
         return self.known.rows.get(identity(self.sizes)) if self.known and self.tabled else None
-
-    def takes(self, kernel: Kernel) -> bool:
-        """Whether a kernel may be picked for it."""
-        found = self._takes.get(kernel)
-        if found is None:
-            found = self._takes[kernel] = _refusal(kernel, self.problem, self.capability, self.addresses) is None
-        return found
 
 
 def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
@@ -126,7 +130,7 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
     if known is not None:
         if (row := asked.row) is not None:
             ranked = [known.choices[number][:2] for number in known.ranked(row)]
-            taking = [choice for choice in ranked if takes(choice[0])]
+            taking = [choice for choice in ranked if takes[choice[0]]]
             promise = problem.arithmetic.precision
             if taking and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in taking)):
                 return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
@@ -159,7 +163,7 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
         for (kernel, config, model), votes, error, times, inaccurate in known.voted(near, weights, others=others):
             if votes < least:
                 break
-            if takes(kernel) and (cost := model.terms(sizes)):
+            if takes[kernel] and (cost := model.terms(sizes)):
                 certain = times + _UNKNOWN
                 copies = adds_c and not kernel.takes.separate_c
                 us = cost[0] * exp(usual + error / certain)
@@ -178,7 +182,7 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
     precision: only of kernels of this one.
     """
     gpu = find_gpu(asked.device, asked.capability)
-    takers = [one for one in KERNELS if precision in (None, one.precision) and asked.takes(one)]
+    takers = [one for one in KERNELS if precision in (None, one.precision) and asked.takes[one]]
     factors = shipped_factors(asked.problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
     # win over them, unless none of them makes such products.

@@ -10,8 +10,8 @@
 #include <cluster.cuh>
 
 // The threads of a block that have sums: THREADS, counted from 0 by `thread`. A thread has COUNT sums of its own of a tile, and
-// float4s of them in the order of the columns. `slots` is shared memory of THREADS * COUNT / 4 float4s, free in all blocks.
-// All threads of the cluster, also those without sums, call cluster_sync between `give` and `take`.
+// float4s of them in the order of the columns. `slots` is shared memory of THREADS * COUNT / 4 float4s.
+// Threads that have none call `attend` when the others call `add_up`.
 template <int BLOCKS, int THREADS, int COUNT>
 struct ClusterSums {
     static constexpr int PART = COUNT / 4 / BLOCKS;  // float4s of a thread that one block totals
@@ -20,6 +20,20 @@ struct ClusterSums {
     float4* slots;
     int thread;
 
+    // The totals of this block's columns. Until all threads of the cluster have called it, the slots may be in use.
+    __device__ __forceinline__ void add_up(const float (&sums)[COUNT], float (&totals)[COUNT / BLOCKS]) const {
+        cluster_sync();
+        give(sums);
+        cluster_sync();  // all sums have been given
+        take(totals);
+    }
+
+    static __device__ __forceinline__ void attend() {
+        cluster_sync();
+        cluster_sync();
+    }
+
+  private:
     // Writes this thread's sums to the blocks that total them.
     __device__ __forceinline__ void give(const float (&sums)[COUNT]) const {
         const int rank = cluster_rank();
@@ -34,7 +48,7 @@ struct ClusterSums {
         }
     }
 
-    // The totals of this block's columns, the blocks' sums in the order of their k.
+    // Adds the blocks' sums in the order of their k.
     __device__ __forceinline__ void take(float (&totals)[COUNT / BLOCKS]) const {
 #pragma unroll
         for (int i = 0; i < PART; ++i) {

@@ -19,10 +19,11 @@
 // Steps whose products may still be under way when `multiply_stage` returns.
 constexpr int STEPS_UNDER_WAY = TERMS == 1 ? 1 : 0;
 
-// sums[i] += the product of 64 rows of `stage.A`, those from first + 64 * i on, and of `stage.B`, each an array of TERMS tiles.
+// sums[i] += the product of 64 rows of `stage.A`, those from first + 64 * i on, and of `stage.B` (stage_tiles.cuh).
 // scales: of this step, those of the first rows and the first columns.
-template <Major A, Major B, typename Stage, int PARTS, int COUNT>
+template <typename Stage, int PARTS, int COUNT>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], TermScales scales) {
+    constexpr Major A = Stage::MAJOR_A, B = Stage::MAJOR_B;
     constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     if constexpr (TERMS == 1) {
         fence_sums(sums);

@@ -8,11 +8,23 @@
 constexpr float TERM_STEP = SCALED ? 2048.0f : 1.0f;  // by which each term's elements are larger than they count
 constexpr int SCALED_SIDES = 64;
 
-struct TermScales {
-    const float *a, *b;  // what a product is multiplied by: the inverse of what elements were. Null where SCALED is 0
-};
-
 // Numbers from one 64 k to the next: tiles may reach past the last row (or column), by less than 256.
 __device__ __forceinline__ long long scale_run(int sides) {
     return ((sides + SCALED_SIDES - 1) / SCALED_SIDES + 256 / SCALED_SIDES + 3) / 4 * 4;
 }
+
+// Where the scale of row (or column) `side` of `sides` is, in run `run` of a matrix that has `runs`, one each 64 k.
+__device__ __forceinline__ const float* scale_at(const float* scales, int matrix, int runs, int run, int sides, int side) {
+    return scales + (matrix * runs + run) * scale_run(sides) + side / SCALED_SIDES;
+}
+
+// What a product is multiplied by: the inverse of what elements were. Null where SCALED is 0.
+struct TermScales {
+    const float *a, *b;
+
+    // Goes on to the next 64 k of an m x n product.
+    __device__ __forceinline__ void next(int m, int n) {
+        a += scale_run(m);
+        b += scale_run(n);
+    }
+};

@@ -123,9 +123,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int step = 0; step < STAGES - 1; ++step) load(step);
 
     constexpr int SCALED_K = SCALED_SIDES;
-    const long long runs = depth / SCALED_K + (depth % SCALED_K != 0);  // of a matrix
-    const float* const scales_a = split_a.scales + tile.matrix * sizes.step_a * runs * scale_run(sizes.m) + row / SCALED_SIDES;
-    const float* const scales_b = split_b.scales + tile.matrix * sizes.step_b * runs * scale_run(sizes.n) + col / SCALED_SIDES;
+    const int runs = depth / SCALED_K + (depth % SCALED_K != 0);  // of a matrix
+    const float* const scales_a = scale_at(split_a.scales, tile.matrix * sizes.step_a, runs, 0, sizes.m, row);
+    const float* const scales_b = scale_at(split_b.scales, tile.matrix * sizes.step_b, runs, 0, sizes.n, col);
     float sums[ROWS][4 * COLS] = {};
     for (int step = 0; step < steps; ++step) {
         const int run = step * BK / SCALED_K;

@@ -1,62 +1,47 @@
-// gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order (sm_90a alone). Or of float32
-// factors, each split first into TERMS matrices of 16-bit elements (split_factors.cuh, stage_products.cuh). Or of float32 factors
-// that TMA rounds to TF32 as it loads them; these lie along k, and a line of them is 32 k.
+// gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
+// matrices of 16-bit elements each (split_factors.cuh, stage_products.cuh), or of float32 factors that TMA rounds to TF32 as it
+// loads them. A and B are read as they lie, in either order, TF32 along k: tensor map and descriptor say which.
 //
-// One warpgroup loads tiles by TMA, CONSUMERS multiply. A block computes tile after tile, of all matrices of a batch, in the order of
-// tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored. Every order of A and B
-// is read as it lies: tensor map and descriptor say which (swizzled_tile.cuh).
+// One warpgroup loads tiles by TMA, CONSUMERS multiply. A block computes tile after tile, of all matrices of a batch, in the order
+// of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
 //
 //   shared memory of a block:
-//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
-//     A, row-major      BM lines of 64 k                  each line 128 bytes, its pieces exchanged; TERMS times
-//        column-major   BM / 64 blocks: 64 k, a line of 64 rows each
-//     B, column-major   BN lines of 64 k
-//        row-major      BN / 64 blocks, rounded up: 64 k, a line of 64 columns each
+//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
+//     A and B: TERMS tiles each, of lines of 128 bytes along k or of blocks of such lines across 64 k (swizzled_tile.cuh)
+//     instead of stages: what splits factors, before; SPLITS' sums and tiles in float32, after
 //
 //   PINGPONG 0: the consumers share a tile, each with an equal part of its rows.
 //     producer       | tile 0: load 0 .. 7          | tile 1: load 0 .. 3, wait for empty | load 4 ..   | ...
 //     tensor cores       | multiply 0 .. 7              |               | multiply 0 .. 7               | ...
 //     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
-//   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies.
-//     consumer 0         | multiply tile 0      | store tile 0    | multiply tile 2      | store ...
-//     consumer 1                                | multiply tile 1      | store tile 1    | multiply tile 3 ...
-//
-//   CLUSTER, CLUSTER_N: blocks below and beside each other load parts of tiles of B and A for each other (cluster_grid.cuh).
+//   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
+//   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
 //   SPLITS n: n blocks share the k of one tile, and add up their sums through shared memory (cluster_sums.cuh).
-//
 //   TERMS above 1: what terms cannot hold, consumers compute at the end in float32 (float32_tile.cuh), each its parts of tiles.
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
-#include <thread_index.cuh>
 
 #include "cluster_grid.cuh"
 #include "cluster_sums.cuh"
+#include "consumers.cuh"
 #include "epilogue/warpgroup.cuh"
+#include "stage_barriers.cuh"
 #include "stage_products.cuh"
-#include "stage_turn.cuh"
-#include "swizzled_tile.cuh"
+#include "stage_tiles.cuh"
 #include "terms_of_block.cuh"
 #include "tile_order.cuh"
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
-constexpr int TOGETHER = PINGPONG ? 1 : CONSUMERS;  // consumers of a tile
-constexpr int ROWS = BM / TOGETHER;                 // of a consumer
-using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;       // of blocks that load for each other
-constexpr int BLOCKS = Grid::BLOCKS * SPLITS;       // of a cluster
-constexpr int MEETINGS = Grid::BLOCKS > 1 ? 1 : SPLITS > 1 ? 2 : 0;  // of a cluster, after the first one
-constexpr bool MOVES_REGISTERS = CONSUMERS > 1;     // else all threads have enough
-constexpr int BK = LINE_BYTES / sizeof(FACTOR);
-// Where k is 0, nothing says in which order TF32 lies.
-constexpr Major MAJOR_A = TRANSPOSED_A && MAY_CROSS_K<FACTOR> ? Major::across_k : Major::along_k;
-constexpr Major MAJOR_B = TRANSPOSED_B || !MAY_CROSS_K<FACTOR> ? Major::along_k : Major::across_k;
-
-struct Tiles {
-    SwizzledTile<MAJOR_A, BM> A[TERMS];
-    SwizzledTile<MAJOR_B, BN> B[TERMS];
-};
-
-using Terms = TermsOfBlock<ROWS, (TERMS > 1 ? BN / SPLITS : 64), CONSUMERS>;  // of one term, it does nothing
+constexpr bool MOVES_REGISTERS = CONSUMERS > 1;  // else all threads have enough
+constexpr int COLS = BN / SPLITS;                // of a tile, that a block stores
+using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;    // of blocks that load for each other
+constexpr int BLOCKS = Grid::BLOCKS * SPLITS;    // of a cluster
+using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
+using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
+using Tiles = StageTiles<BM, BN, TERMS>;
+using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
+using Terms = TermsOfBlock<Multiplying, (TERMS > 1 ? COLS : 64)>;  // of one term, it does nothing
 
 struct Shared {
     union {
@@ -64,8 +49,8 @@ struct Shared {
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
         unsigned char of_terms[TERMS > 1 ? sizeof(Terms::Memory) : 1];  // before stages are loaded, and when all have been read
     };
-    Barrier full[STAGES], empty[STAGES];
-    Barrier read[CONSUMERS];  // all stages of the consumer's tile
+    StageBarriers<STAGES, 4 * Multiplying::TOGETHER, Grid> barriers;
+    Multiplying consumers;
     Terms terms;
 };
 
@@ -78,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
 
     const int depth = depth_of(sizes, output);
-    const int all_steps = depth / BK + (depth % BK != 0);
+    const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
@@ -87,108 +72,78 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     if (threadIdx.x == 0) {
         prefetch_map(&A);
         prefetch_map(&B);
-        for (int stage = 0; stage < STAGES; ++stage) {
-            barrier_init(&shared->full[stage], 1);
-            barrier_init(&shared->empty[stage], 4 * TOGETHER * Grid::MATES);
-        }
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->read[consumer], 4);
+        shared->barriers.init();
+        shared->consumers.init();
         shared->terms.init();
         fence_barrier_init();
     }
     BLOCKS == 1 ? __syncthreads() : cluster_sync();
     wait_for_grid_before();
-    bool terms_hold = true;
-    if constexpr (TERMS > 1) {
-        terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
-        // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
-        Grid::BLOCKS == 1 ? __syncthreads() : cluster_sync();
-    }
+    const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
+    // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
+    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_sync();
 
-    using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
     const auto first_tile = [&] { return Order(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
     const Grid grid;
-    auto tile = first_tile();
+    Order tile = first_tile();
     if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         if constexpr (MOVES_REGISTERS) give_registers<40>();
         while (threadIdx.x % 128 == 0 && tile.next()) {
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
-                Tiles& into = shared->stages[turn.stage];
-                Barrier* const full = &shared->full[turn.stage];
-                barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);  // returns at once in the first STAGES steps
-                barrier_expect_bytes(full, sizeof(Tiles));
-#pragma unroll 1
-                for (int term = 0; term < TERMS; ++term) {
-                    const int of_a = tile.matrix * sizes.step_a * TERMS + term, of_b = tile.matrix * sizes.step_b * TERMS + term;
-                    into.A[term].load_shared(grid.of_row(), &A, tile.row, step * BK, of_a, full);
-                    into.B[term].load_shared(grid.of_column(), &B, tile.col, step * BK, of_b, full);
-                }
+                Barrier* const full = shared->barriers.begin_fill(turn, sizeof(Tiles));
+                const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
+                shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, of_a, of_b, full);
             }
         }
         __syncwarp();
-        for (int meeting = 0; meeting < MEETINGS; ++meeting) cluster_sync();
+        if (SPLITS > 1 && terms_hold) Totals::attend();
+        if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
         return;
     }
 
     if constexpr (MOVES_REGISTERS) take_registers<CONSUMERS == 2 ? 232 : 152>();
-    const int lane = threadIdx.x % 32, first = PINGPONG ? 0 : warpgroup * ROWS;  // row of a tile
-    const auto release = [&](int stage) {
-        Barrier* const empty = &shared->empty[stage];
-        if (lane < Grid::MATES) Grid::BLOCKS == 1 ? barrier_arrive(empty) : barrier_arrive_at(empty, grid.mate(lane));
-    };
-    for (int meeting = Grid::BLOCKS > 1; !terms_hold && meeting < MEETINGS; ++meeting) cluster_sync();
+    const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
     for (int number = 0; tile.next(); ++number) {
-        if (PINGPONG && number % CONSUMERS != warpgroup) {
+        if (!Multiplying::own(number, warpgroup)) {
             turn.skip(steps);
             continue;
         }
-        // A phase is known by its parity alone: the tile before has to be read first.
-        if (PINGPONG && number > 0) barrier_wait(&shared->read[1 - warpgroup], (number - 1) / CONSUMERS & 1);
-        float sums[ROWS / 64][BN / 2] = {};
+        shared->consumers.wait_turn(number, warpgroup);
+        float sums[Multiplying::ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
-        const long long a_before = tile.matrix * sizes.step_a * all_steps + first_step;  // 64 k that come before
-        const long long b_before = tile.matrix * sizes.step_b * all_steps + first_step;
-        TermScales of_step = {split_a.scales + a_before * scale_run(sizes.m) + (tile.row + first) / SCALED_SIDES,
-                              split_b.scales + b_before * scale_run(sizes.n) + tile.col / SCALED_SIDES};
+        TermScales scales = {
+            scale_at(split_a.scales, tile.matrix * sizes.step_a, all_steps, first_step, sizes.m, tile.row + first),
+            scale_at(split_b.scales, tile.matrix * sizes.step_b, all_steps, first_step, sizes.n, tile.col)};
         for (int step = 0; step < steps; ++step, turn.next()) {
-            const Tiles& from = shared->stages[turn.stage];
-            barrier_wait(&shared->full[turn.stage], turn.parity);
-            multiply_stage<MAJOR_A, MAJOR_B>(from, first, sums, of_step);
-            of_step.a += scale_run(sizes.m);
-            of_step.b += scale_run(sizes.n);
-            if (step >= STEPS_UNDER_WAY) release(STEPS_UNDER_WAY ? before : turn.stage);
+            shared->barriers.wait_full(turn);
+            multiply_stage(shared->stages[turn.stage], first, sums, scales);
+            scales.next(sizes.m, sizes.n);
+            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? before : turn.stage, grid, lane);
             before = turn.stage;
         }
-        if (PINGPONG && lane == 0) barrier_arrive(&shared->read[warpgroup]);
+        shared->consumers.pass_turn(warpgroup, lane);
         wait_products<0>(sums);
-        if (STEPS_UNDER_WAY && steps > 0) release(before);
+        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(before, grid, lane);
 
         if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, sizes, tile.matrix);
-        const int row = tile.row + first, col = tile.col + rank * (BN / SPLITS);
+        const int row = tile.row + first, col = tile.col + rank * COLS;
         if constexpr (SPLITS == 1) {
 #pragma unroll
-            for (int i = 0; i < ROWS / 64; ++i) {
+            for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
                 shared->terms.look(sums[i], sizes.m - row - 64 * i, sizes.n - col);
                 store_warpgroup(result, row + 64 * i, col, sums[i]);
             }
         } else {
-            static_assert(SPLITS == 1 || ROWS == 64, "the sums of one instruction are exchanged");
-            const ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2> all = {shared->sums, static_cast<int>(threadIdx.x)};
-            float totals[BN / 2 / SPLITS];
-            cluster_sync();  // all stages have been read
-            all.give(sums[0]);
-            cluster_sync();
-            all.take(totals);
+            static_assert(SPLITS == 1 || Multiplying::ROWS == 64, "the sums of one instruction are exchanged");
+            float totals[COLS / 2];
+            Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], totals);
             shared->terms.look(totals, sizes.m - row, sizes.n - col);
             store_warpgroup(result, row, col, totals);
         }
     }
-    if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
-    if constexpr (TERMS > 1) {
-        const auto own = [&](int number) { return !PINGPONG || number % CONSUMERS == thread_index() / 128; };
-        const auto first_row = [&] { return PINGPONG ? 0 : thread_index() / 128 * ROWS; };
-        shared->terms.compute_lost(first_tile(), own, first_row, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
-    }
+    if (Grid::BLOCKS > 1) cluster_sync();
+    shared->terms.compute_lost(first_tile(), rank * COLS, split_a, split_b, sizes, output, of_terms);
 }

@@ -1,0 +1,1 @@
+"""Programs that products are made for: solvers and a training, with each way to multiply float32."""

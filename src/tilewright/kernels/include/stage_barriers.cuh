@@ -1,0 +1,50 @@
+// The barriers of a pipeline's stages in shared memory: one thread of a block has a stage filled, and warps read it.
+//
+//     loads     | wait for empty, announce bytes, load |                                       | wait for empty ...
+//     `full`                                     bytes come
+//     reads                                            | wait for full, read, arrive at empty |
+//
+// In a cluster whose blocks load for each other, a stage is filled by all of a row and of a column (cluster_grid.cuh), and so they
+// all wait until those who read it have arrived at `empty` of each of them.
+#pragma once
+
+#include <mbarrier.cuh>  // in brackets: the emulator has one of its own
+
+#include "cluster_grid.cuh"
+#include "stage_turn.cuh"
+
+// COUNT: of stages. WARPS: of a block, that read a stage.
+template <int COUNT, int WARPS, typename Grid>
+struct StageBarriers {
+    Barrier full[COUNT], empty[COUNT];
+
+    // By one thread, before the block or cluster meets.
+    __device__ __forceinline__ void init() {
+        for (int stage = 0; stage < COUNT; ++stage) {
+            barrier_init(&full[stage], 1);
+            barrier_init(&empty[stage], WARPS * Grid::MATES);
+        }
+    }
+
+    // By the thread that loads: waits until a stage may be filled, with this many bytes. Returns what counts them.
+    __device__ __forceinline__ Barrier* begin_fill(const StageTurn<COUNT>& turn, unsigned bytes) {
+        Barrier* const filling = &full[turn.stage];
+        barrier_wait(&empty[turn.stage], turn.parity ^ 1);  // returns at once in the first COUNT steps
+        barrier_expect_bytes(filling, bytes);
+        return filling;
+    }
+
+    // By those that read: waits until a stage is filled.
+    __device__ __forceinline__ void wait_full(const StageTurn<COUNT>& turn) { barrier_wait(&full[turn.stage], turn.parity); }
+
+    // By a warp, of which this is a lane: it has read a stage.
+    __device__ __forceinline__ void release(int stage, const Grid& grid, int lane) {
+        if (lane < Grid::MATES) {
+            if constexpr (Grid::BLOCKS == 1) {
+                barrier_arrive(&empty[stage]);
+            } else {
+                barrier_arrive_at(&empty[stage], grid.mate(lane));
+            }
+        }
+    }
+};

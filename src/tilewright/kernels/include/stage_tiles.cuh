@@ -1,0 +1,30 @@
+// What a step along k loads into a stage: a tile of A and one of B, of factors made of terms one of each term.
+#pragma once
+
+#include "cluster_grid.cuh"
+#include "elements.cuh"
+#include "swizzled_tile.cuh"
+
+// ROWS x COLS: the tile of D. COUNT: terms of each factor.
+template <int ROWS, int COLS, int COUNT>
+struct StageTiles {
+    static constexpr int DEPTH = LINE_BYTES / sizeof(FACTOR);  // of k
+    // Where k is 0, nothing says in which order TF32 lies.
+    static constexpr Major MAJOR_A = TRANSPOSED_A && MAY_CROSS_K<FACTOR> ? Major::across_k : Major::along_k;
+    static constexpr Major MAJOR_B = TRANSPOSED_B || !MAY_CROSS_K<FACTOR> ? Major::along_k : Major::across_k;
+
+    SwizzledTile<MAJOR_A, ROWS> A[COUNT];
+    SwizzledTile<MAJOR_B, COLS> B[COUNT];
+
+    // Starts to load from row `row` of A, column `col` of B and from `k` on, in a grid of blocks that load parts for each other.
+    // matrix_a, matrix_b: in the tensor maps' batches, whose matrices are terms: the first of them.
+    template <typename Grid>
+    __device__ __forceinline__ void load(const Grid& grid, const TensorMap* map_a, const TensorMap* map_b, int row, int col, int k,
+                                         int matrix_a, int matrix_b, Barrier* full) {
+#pragma unroll 1
+        for (int term = 0; term < COUNT; ++term) {
+            A[term].load_shared(grid.of_row(), map_a, row, k, matrix_a + term, full);
+            B[term].load_shared(grid.of_column(), map_b, col, k, matrix_b + term, full);
+        }
+    }
+};
