@@ -343,7 +343,7 @@ def test_planted_faults_are_found(fault, tmp_path):
 @pytest.mark.parametrize("name", ["gemm_bf16x6", "gemm_mma_bf16x3"])
 def test_float32_tiles_that_are_read_before_they_have_come_are_wrong(name, tmp_path):
     kernel = find(name)
-    line = "sync();  // this step's parts have arrived for all, and all have read those of the step before"
+    line = "sync();  // this step's parts have come for all, and all have read those of the step before"
     faulty = changed(kernel, tmp_path, "float32_tile.cuh", line, "")
     with pytest.raises(AssertionError):
         findings(faulty, kernel.config(), of_size(kernel, "NN", 300, 140, 130), left=LEFT[name], change=make_unfit)
