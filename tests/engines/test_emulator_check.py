@@ -112,6 +112,11 @@ STORED = {
         r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of byte \d+ of tile at store_without_fence.cu:\d+"
         r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and has not called fence_async_shared since$"
     ),
+    "late_fence": (
+        r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of byte \d+ of tile at late_fence.cu:\d+"
+        r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and no barrier is between its "
+        r"fence_async_shared and this$"
+    ),
     "store_before_the_barrier": (
         r"^thread \(\d+, 0, 0\) of block \(\d, 0, 0\) writes byte \d+ of tile at .*; "
         r"thread \(0, 0, 0\) of block .* stored it at store_before_the_barrier.cu:\d+, and nothing orders the two$"
@@ -355,6 +360,30 @@ def test_tiles_that_are_transposed_in_other_steps_have_no_faults(overrides, layo
     assert checked.findings == []
 
 
+SM90 = {
+    "one consumer": {"BM": 64, "BN": 48, "STAGES": 2, "CONSUMERS": 1},
+    "three": {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3},
+    "ping-pong": {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "BAND": 1},
+    "clusters": {"BM": 128, "BN": 64, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "BAND": 1},
+    "splits": {"BM": 128, "BN": 32, "STAGES": 2, "SPLITS": 2},
+}
+"""Forms of gemm_sm90."""
+
+LAST_MEETINGS = r"(?<=meeting = 0; meeting < MEETINGS; \+\+meeting\) )cluster_sync\(\);"
+ALL_FORMS = (
+    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_sync\(\);|fence_barrier_init\(\);|"
+    r"barrier_wait\(&shared->(empty|full)[^;]*;|wait_products<[^;]*;|release\((STEPS|before)[^;]*;"
+)
+SM90_ORDERS = {
+    "every form": re.compile(ALL_FORMS),
+    "products": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;"),
+    "ping-pong": re.compile(rf"{ALL_FORMS}|barrier_(wait|arrive)\(&shared->read[^;]*;"),
+    "clusters": re.compile(rf"{ALL_FORMS}|{LAST_MEETINGS}|(?<=Grid::BLOCKS > 1\) )cluster_sync\(\);"),
+    "splits": re.compile(rf"{LAST_MEETINGS}|(?<=^ {{12}})cluster_sync\(\);"),
+}
+"""What orders accesses there."""
+
+
 @dataclass(frozen=True)
 class Ordered:
     """A kernel, a file of its source, and a form in which all that orders accesses there is needed."""
@@ -402,11 +431,19 @@ ORDERED = [
     ),
     Ordered("gemm_mma_bf16x3", "gemm_mma.cu", {"BM": 64, "BN": 64, "WM": 32}),
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
+    Ordered("wgmma_tma", "wgmma_tma.cu", {"BM": 64, "BN": 64, "STAGES": 2}, (131, 77, 300), FLIGHT),
+    Ordered("specialised", "specialised.cu", {"BN": 64, "STAGES": 2}, (131, 77, 300), FLIGHT),
     Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("clusters", "clusters.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("pingpong", "pingpong.cu", {"BN": 64, "STAGES": 2}, (260, 152, 205), STORES),
     Ordered("promoted", "promoted.cu", {"BN": 64, "STAGES": 2}, orders=FLIGHT),
     Ordered("interleaved", "interleaved.cu", {"BN": 64}, (260, 150, 205), FLIGHT),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["one consumer"], (300, 150, 405), SM90_ORDERS["every form"]),
+    Ordered("gemm_sm90", "stage_products.cuh", SM90["one consumer"], (300, 150, 405), SM90_ORDERS["products"]),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["three"], (600, 300, 205), SM90_ORDERS["every form"]),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["ping-pong"], (300, 150, 205), SM90_ORDERS["ping-pong"]),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["clusters"], (600, 300, 205), SM90_ORDERS["clusters"]),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["splits"], (131, 77, 405), SM90_ORDERS["splits"]),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 
@@ -438,6 +475,12 @@ CHANGES = {
         "        commit_products();",
         "        commit_products(); As[threadIdx.x] = 0;",
         READS,
+    ),
+    "a fence after the barrier": (
+        "        fence_async_shared();  // the tensor cores reach shared memory by another way than stores do\n"
+        "        __syncthreads();",
+        "        __syncthreads();\n        fence_async_shared();",
+        "and no barrier is between its fence_async_shared and this",
     ),
 }
 
@@ -471,6 +514,74 @@ def test_an_early_refill_is_named(tmp_path):
     found = [finding for finding in checked.findings if finding.kind == "race"]
     assert any("the tensor cores of block (0, 0, 0) read it at specialised.cu" in str(one) for one in found)
     assert any("starts a copy to byte" in str(one) for one in found)
+
+
+HAZARDS = {
+    "a wait for the wrong phase of full": (
+        "ping-pong",
+        {"full[turn.stage], turn.parity);": "full[turn.stage], turn.parity ^ 1);"},
+        "unfinished copy",
+        r"reads byte \d+ of dynamic shared memory at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+    ),
+    "a wait for the wrong phase of empty": (
+        "ping-pong",
+        {"turn.parity ^ 1);": "turn.parity);"},
+        "barrier",
+        r"1 thread waits at barrier_wait \(gemm_sm90.cu:\d+\), where 4 of 4 arrivals and 0 bytes of its phase 0",
+    ),
+    "a stage that is released before its products": (
+        "ping-pong",
+        {"            multiply_stage<": "            release(turn.stage);\n            multiply_stage<"},
+        "race",
+        r"thread \(256, 0, 0\) .* starts a copy to byte \d+ of .*; the tensor cores of block .* read it",
+    ),
+    "bytes of half the tiles": (
+        "ping-pong",
+        {"sizeof(Tiles));": "sizeof(Tiles) / 2);"},
+        "unfinished copy",
+        r"reads byte \d+ of dynamic shared memory at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+    ),
+    "more bytes than are loaded": (
+        "ping-pong",
+        {"sizeof(Tiles));": "sizeof(Tiles) + 16);"},
+        "barrier",
+        r"threads? waits? at barrier_wait \(gemm_sm90.cu:\d+\), where 0 of 1 arrivals and 16 bytes of its phase 0",
+    ),
+    "a stage that is empty for the own block alone": (
+        "clusters",
+        {"4 * TOGETHER * Grid::MATES": "4 * TOGETHER"},
+        "unfinished copy",
+        r"starts a copy to byte \d+ of dynamic shared memory of block \(\d, 0, 0\)",
+    ),
+    "arrivals at the own block alone": (
+        "clusters",
+        {"barrier_arrive_at(empty, grid.mate(lane))": "barrier_arrive(empty)"},
+        "race",
+        r"starts a copy to byte \d+ of dynamic shared memory of block .*; the tensor cores of block .* read it",
+    ),
+    "registers that no block has": (
+        "three",
+        {"take_registers<CONSUMERS == 2 ? 232 : 152>": "take_registers<232>"},
+        "barrier",
+        r"take_registers \(gemm_sm90.cu:\d+\), where their warpgroup waits for 232 registers a thread: it has 128",
+    ),
+}
+"""Forms of gemm_sm90, changes of its source, and the kind and words of what is found then."""
+
+
+@pytest.mark.parametrize("hazard", HAZARDS)
+def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
+    kernel = find("gemm_sm90")
+    form, changes, kind, words = HAZARDS[hazard]
+    source = kernel.source.read_text()
+    for text, instead in changes.items():
+        assert source.count(text) == 1
+        source = source.replace(text, instead)
+    (tmp_path / kernel.source.name).write_text(source)
+    hazardous = replace(kernel, source=tmp_path / kernel.source.name)
+    checked, _ = run(hazardous, Problem(600, 300, 205, kernel.takes.arithmetic()), SM90[form])
+    found = [str(finding) for finding in checked.findings if finding.kind == kind]
+    assert any(re.search(words, one) for one in found), checked.findings
 
 
 @pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong", "interleaved", "gemm_sm90"])
