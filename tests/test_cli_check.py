@@ -79,9 +79,9 @@ def test_what_cannot_be_is_refused(arguments, message):
 
 def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     checked = []
-    monkeypatch.setattr(check, "_run", lambda chosen, problems, dtype: checked.extend(chosen) or iter(()))
+    monkeypatch.setattr(check, "_run", lambda jobs: checked.extend(jobs) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
-    assert {kernel.name for kernel, _ in checked} == {one.name for one in KERNELS if "bfloat16" in one.takes.factors}
+    assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "bfloat16" in one.takes.factors}
 
 
 def test_what_cannot_be_judged_is_refused_first():

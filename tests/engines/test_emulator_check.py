@@ -9,7 +9,7 @@ import pytest
 
 from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.emulator.check import check
+from tilewright.engines.emulator.check import check, telling_shapes
 from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.kernels import KERNELS, find
 from tilewright.problem import Arithmetic, Epilogue, Problem, Scalars, orders
@@ -521,7 +521,7 @@ HAZARDS = {
         "ping-pong",
         {"full[turn.stage], turn.parity);": "full[turn.stage], turn.parity ^ 1);"},
         "unfinished copy",
-        r"reads byte \d+ of dynamic shared memory at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "a wait for the wrong phase of empty": (
         "ping-pong",
@@ -539,7 +539,7 @@ HAZARDS = {
         "ping-pong",
         {"sizeof(Tiles));": "sizeof(Tiles) / 2);"},
         "unfinished copy",
-        r"reads byte \d+ of dynamic shared memory at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "more bytes than are loaded": (
         "ping-pong",
@@ -582,6 +582,40 @@ def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
     checked, _ = run(hazardous, Problem(600, 300, 205, kernel.takes.arithmetic()), SM90[form])
     found = [str(finding) for finding in checked.findings if finding.kind == kind]
     assert any(re.search(words, one) for one in found), checked.findings
+
+
+BY_DEFAULT = {
+    "wgmma_tma": ("wgmma_tma.cu", {"wait_products<1>(sums);": ";"}),
+    "specialised": ("specialised.cu", {"(step / STAGES - 1) % 2": "0"}),
+    "persistent": ("persistent.cu", {"parity ^= 1;": ";"}),
+    "pingpong": ("pingpong.cu", {"(number - 1) / CONSUMERS & 1": "0"}),
+    "gemm_sm90": ("gemm_sm90.cu", {"turn.parity ^ 1);": "1);"}),
+    "tma_packed": ("gemm_tma.cu", {"fence_async_shared();": ";"}),
+    "tma_transposed": ("gemm_tma.cu", {"fence_async_shared();": ";"}),
+}
+"""Faults that show once a stage is filled again, or a block has several tiles."""
+
+
+@pytest.mark.parametrize("name", BY_DEFAULT)
+def test_the_shapes_of_a_check_show_faults_of_later_stages_and_tiles(name, tmp_path):
+    kernel = find(name)
+    file, changes = BY_DEFAULT[name]
+    source = kernel.source.with_name(file).read_text()
+    for text, instead in changes.items():
+        assert text in source
+        source = source.replace(text, instead)
+    (tmp_path / file).write_text(source)
+    faulty_kernel = replace(kernel, source=tmp_path / file)
+    shapes = telling_shapes(kernel, kernel.config())
+    assert any(run(faulty_kernel, Problem(*shape, kernel.takes.arithmetic()))[0].findings for shape in shapes)
+
+
+def test_the_shapes_of_a_check_have_odd_sizes_and_sizes_that_tiles_divide():
+    for kernel in KERNELS:
+        tile = kernel.tile(kernel.config())
+        divided, odd = telling_shapes(kernel, kernel.config())
+        assert not any(size % of for size, of in zip(divided, tile, strict=True)), kernel.name
+        assert all(size % 2 for size in odd), kernel.name
 
 
 @pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong", "interleaved", "gemm_sm90"])
