@@ -69,7 +69,7 @@ def run_sass(
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""))
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
-    _check_arch(target)
+    _check_arch(target, chosen)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
     variant = chosen.variant(as_read(chosen, values, problem), values)
     code = machine_code(chosen, values, variant, target) if json_path or not show_ptx else None
@@ -104,13 +104,17 @@ def _capability(arch: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _check_arch(arch: str) -> None:
-    """Raise ConfigError unless the compiler knows an architecture."""
+def _check_arch(arch: str, kernel: Kernel) -> None:
+    """Raise ConfigError unless the compiler knows an architecture, and it has a kernel's instructions."""
     from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
     known = nvrtc.architectures()
     if arch.rstrip("af") not in known:
         raise ConfigError(f"arch must be one that the compiler knows, {', '.join(known)}, got {arch}")
+    own = kernel.takes.architectures
+    if own and arch not in own:
+        needed = ", ".join(own)
+        raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")
 
 
 def _guards(variant: Variant) -> str:
