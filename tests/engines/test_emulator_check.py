@@ -35,7 +35,7 @@ FLIGHT = re.compile(
 
 STORES = re.compile(rf"{FLIGHT.pattern}|(wait_tiles_read<0>|commit_tiles|(?<=^ {{20}})__syncwarp)\(\);")
 
-UNLINED = ("right", "right_cluster", "right_store", "unordered_sum")
+UNLINED = ("right", "right_cluster", "right_named", "right_store", "unordered_sum")
 LINED = sorted(path.stem for path in PLANTED.glob("*.cu") if path.stem not in UNLINED)
 
 
@@ -293,6 +293,75 @@ def test_planted_faults_of_clusters_are_named(case, tmp_path):
     checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER))
     found = [str(finding) for finding in checked.findings if finding.kind == kind]
     assert any(re.search(words, one) for one in found), checked.findings
+
+
+def test_a_right_kernel_of_named_barriers_is_not_blamed():
+    checked, of = run(faulty("right_named"), Problem(24, 39, 100))
+    assert checked.findings == []
+    sums = of.a.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(checked.result, np.broadcast_to(sums, checked.result.shape), rtol=1e-4, atol=1e-4)
+
+
+NAMED = {
+    "a tile that is read before it is full": (
+        {"            sync_named<256>(FULL);\n": "", "            arrive_named<256>(FULL);\n": ""},
+        "race",
+        r"reads byte 0 of As at right_named.cu:\d+; thread .* wrote it at .*, and nothing orders the two",
+    ),
+    "a barrier that opens when one half has come": (
+        {"sync_named<256>(FULL)": "sync_named<128>(FULL)", "arrive_named<256>(FULL)": "arrive_named<128>(FULL)"},
+        "race",
+        r"(reads|writes) byte \d+ of As at .*; thread .* (read|wrote) it at .*, and nothing orders the two",
+    ),
+    "a producer that does not wait": (
+        {"            if (k0 > 0) sync_named<256>(EMPTY);\n": "", "if (k0 + 32 < K) arrive_named<256>(EMPTY);": ""},
+        "barrier",
+        r"128 threads wait at sync_named \(right_named.cu:\d+\), where 128 of 256 threads have come to barrier 1, ",
+    ),
+    "another barrier": (
+        {"arrive_named<256>(FULL)": "arrive_named<256>(3)"},
+        "barrier",
+        r"128 threads wait at sync_named \(right_named.cu:\d+\), where 128 of 256 threads have come to barrier 1, ",
+    ),
+    "other counts": (
+        {"sync_named<256>(FULL);": "thread < 64 ? sync_named<256>(FULL) : sync_named<192>(FULL);"},
+        "misuse",
+        r"calls sync_named \(right_named.cu:\d+\) for 192 threads at barrier 1, to which 192 have come for 256",
+    ),
+    "the barrier of __syncthreads": (
+        {"FULL = 1": "FULL = 0"},
+        "misuse",
+        r"calls arrive_named \(right_named.cu:\d+\) with the number 0, which must be 1 to 15",
+    ),
+    "a warp that has returned": (
+        {"    if (threadIdx.x < 128) {": "    if (threadIdx.x < 32) return;\n    if (threadIdx.x < 128) {"},
+        "barrier",
+        r"128 threads wait at sync_named .*, where 224 of 256 threads have come to barrier 1, 32 threads have returned",
+    ),
+}
+"""Changes of `right_named`, and the kind and words of what is found then."""
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_planted_faults_of_named_barriers_are_named(case, tmp_path):
+    kernel = faulty("right_named")
+    changes, kind, words = NAMED[case]
+    source = kernel.source.read_text()
+    for text, instead in changes.items():
+        assert source.count(text) == 1
+        source = source.replace(text, instead)
+    (tmp_path / kernel.source.name).write_text(source)
+    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(24, 39, 100))
+    found = [str(finding) for finding in checked.findings if finding.kind == kind]
+    assert any(re.search(words, one) for one in found), checked.findings
+
+
+def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
+    kernel = faulty("right_cluster")
+    source = kernel.source.read_text().replace("    float sum = 0;", "    sync_named<256>(1);\n    float sum = 0;")
+    (tmp_path / kernel.source.name).write_text(f"#include <named_barrier.cuh>\n{source}")
+    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER))
+    assert checked.findings == []
 
 
 # Of those that take batches and are not made of terms, every form is checked below.
