@@ -71,6 +71,12 @@ def test_shape_config_and_type_decide_the_code(sass):
     assert "of its instructions are HMMA" in out
 
 
+def test_orders_decide_the_code(sass):
+    along, across = (sass("gemm_sm90", "--layout", layout, "--shape", "256", "--listing")[1] for layout in ("NT", "TN"))
+    assert "HGMMA" in along and "tnspA" in across and "tnspB" in across and "tnsp" not in along
+    assert "naive takes layouts NN of A and B, got TT" in sass("naive", "--layout", "TT")[2]
+
+
 def test_the_json_has_counts_widths_and_listing(sass, tmp_path):
     path = tmp_path / "new" / "code.json"
     status, _, _ = sass("async_copy", "--arch", "sm_90a", "--json", str(path))

@@ -13,12 +13,12 @@ from rich.text import Text
 from tilewright.bench import suites
 from tilewright.bench.verify import Operands, check_memory, limit
 from tilewright.cli.progress import Steps
-from tilewright.cli.terminal import Shapes, Suites, finite_scalars, out, say
+from tilewright.cli.terminal import Orders, Shapes, Suites, finite_scalars, out, say
 from tilewright.engines.emulator import Checked, check, load_runtime, telling_shapes, worker_count
 from tilewright.errors import DtypeError
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
+from tilewright.problem import DTYPES, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
 
 DEFAULT_BETAS = (0.0, 0.5)
@@ -65,6 +65,7 @@ def run_check(
         str | None,
         typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
     ] = None,
+    layout: Orders = None,
     alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.5,
     beta: Annotated[float | None, typer.Option(help="If left out, both 0, which must not read C, and 0.5.")] = None,
 ) -> None:
@@ -91,20 +92,26 @@ def run_check(
         if dtype is not None and dtype not in kernel.takes.factors:
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
     scalars = [finite_scalars(alpha, b) for b in (DEFAULT_BETAS if beta is None else (beta,))]
-    named_problems = suites.problems(shape or [], suite or [], Arithmetic(dtype or DTYPES[0]))
+    named_problems = suites.problems(shape or [], suite or [], layouts=layout or [None])
     for problem in named_problems:
         check_memory(problem)
     jobs = []
     for kernel, setting in chosen:
-        problems = named_problems or [Problem(*sizes) for sizes in telling_shapes(kernel, setting)]
+        own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
+        problems = named_problems or suites.problems(own, [], layouts=layout or [None])
         typed = [replace(problem, arithmetic=kernel.takes.arithmetic(dtype or "")) for problem in problems]
-        jobs.append(_Job(kernel, setting, [(problem, of) for of in scalars for problem in typed]))
+        if kernels:
+            for problem in typed:
+                kernel.check(problem)
+        taken = [problem for problem in typed if kernel.refusal(problem) is None]
+        jobs.append(_Job(kernel, setting, [(problem, of) for of in scalars for problem in taken]))
+    jobs = [job for job in jobs if job.cases]
     started = time.monotonic()
     faulty = 0
     load_runtime()  # compiled before several want it
     for job, outcomes in _run(jobs):
         faulty += not _show(job.kernel, job.config, outcomes)
-    out.print(_summary(len(chosen), faulty, time.monotonic() - started), highlight=False)
+    out.print(_summary(len(jobs), faulty, time.monotonic() - started), highlight=False)
     raise typer.Exit(1 if faulty else 0)
 
 
@@ -148,7 +155,8 @@ def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
         for fault, what, seen in _faults(outcomes):
             first = seen[0].problem
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
-            table.add_row(fault, f"{first.shape}, beta {seen[0].scalars.beta:g}{others}", Text(what))
+            order = "" if first.layout == "NN" else f", {first.layout}"
+            table.add_row(fault, f"{first.shape}{order}, beta {seen[0].scalars.beta:g}{others}", Text(what))
         out.print(table)
     return clean
 

@@ -9,7 +9,7 @@ import typer
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.register_banks import bank_reads
-from tilewright.cli.terminal import json_output, results, say, write_json
+from tilewright.cli.terminal import Order, json_output, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import ConfigError
@@ -18,7 +18,7 @@ from tilewright.gpus import limits
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.kernels.takes import Variant
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import DTYPES, Problem, orders
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 KIND = json_kind("counts of machine code", "kernel", "arch", "main_loop", "listing")
@@ -43,6 +43,7 @@ def run_sass(
     dtype: Annotated[
         str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
     ] = None,
+    layout: Order = "NN",
     show_listing: Annotated[bool, typer.Option("--listing", help="Print the machine code too.")] = False,
     show_ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead, the compiler's step before.")] = False,
     json_path: Annotated[
@@ -66,7 +67,8 @@ def run_sass(
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
     capability = _capability(target)
-    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""))
+    a, b = orders(layout)
+    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
     _check_arch(target, chosen)
