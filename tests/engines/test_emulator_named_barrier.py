@@ -9,11 +9,11 @@ from tilewright.errors import CompileError, LaunchError
 THREADS = 128
 
 
-def run(*statements):
-    """Cells of the threads after statements, from line 4 on."""
+def run(*statements, header="named_barrier.cuh"):
+    """Cells of the threads after statements, from line 4 on. header: one that they need besides."""
     source = "\n".join(
         [
-            '#include "named_barrier.cuh"',
+            f'#include "named_barrier.cuh"\n#include "{header}"\n#line 2',
             'extern "C" __global__ void kernel(int* cells) {',
             "__shared__ int shared[128]; const int self = threadIdx.x, warp = self / 32;",
             *statements,
@@ -65,6 +65,16 @@ def test_consumers_take_turns():
         "__syncthreads(); cells[self] = sum;",
     )
     np.testing.assert_array_equal(cells, 0b101010101)
+
+
+def test_an_mbarrier_is_seen_once_the_whole_block_has_met():
+    made = ("__shared__ Barrier barrier;", "if (self == 0) barrier_init(&barrier, 128);")
+    use = "barrier_arrive(&barrier); barrier_wait(&barrier, 0); cells[self] = 1;"
+    np.testing.assert_array_equal(run(*made, "sync_named<128>(1);", use, header="mbarrier.cuh"), 1)
+    with pytest.raises(
+        LaunchError, match=r"for a barrier that thread \(0, 0, 0\) made, without a __syncthreads between"
+    ):
+        run(*made, "if (warp < 2) sync_named<64>(1);", use, header="mbarrier.cuh")
 
 
 def test_counts_begin_anew_in_every_block():
