@@ -19,8 +19,8 @@ def main() -> None:
     for one in json.loads(Path(sys.argv[1]).read_text()):
         launch = Launch(**one)
         kernel, problem = find(launch.kernel), launch.problem
-        a = engine.upload(np.zeros((problem.m, problem.k), dtype=problem.dtype))
-        b = engine.upload(np.zeros((problem.k, problem.n), dtype=problem.dtype))
+        a = engine.upload(np.zeros((problem.m, problem.k), dtype=problem.dtype), order=problem.a.order)
+        b = engine.upload(np.zeros((problem.k, problem.n), dtype=problem.dtype), order=problem.b.order)
         c = engine.upload(np.zeros((problem.m, problem.n), dtype=problem.result))
         run(engine, kernel, kernel.config(launch.config), problem, a, b, c, Scalars(launch.alpha, launch.beta))
         engine.synchronize()

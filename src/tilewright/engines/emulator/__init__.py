@@ -1,6 +1,6 @@
 """The CPU engine: compiles `.cu` files with this machine's C++ compiler and runs them, a fiber for each GPU thread."""
 
-from tilewright.engines.emulator.check import Checked, check
+from tilewright.engines.emulator.check import Checked, check, telling_shapes
 from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.engine import Array, EmulatorEngine, EmulatorExecutable, LaunchFacts
 from tilewright.engines.emulator.program import Observer, Watch, launch_source, load_runtime, worker_count
@@ -18,5 +18,6 @@ __all__ = [
     "check",
     "launch_source",
     "load_runtime",
+    "telling_shapes",
     "worker_count",
 ]

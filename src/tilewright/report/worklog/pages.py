@@ -118,6 +118,8 @@ class Worklog:
         return {
             "a6000": partial(sources.a6000, facts),
             "hopper": partial(sources.hopper, facts),
+            "fast_cu": partial(sources.fast_cu, facts),
+            "fast_cu_here": sources.fast_cu_here,
             "cublas": sources.cublas,
             "rtx3060": partial(sources.rtx3060, facts),
             "sweep": partial(sources.sweep, counts.sweep),
@@ -150,6 +152,7 @@ class Worklog:
             "times_error": self.errors.times,
             "accesses": partial(accesses.of_rungs, self.of_sources.accesses),
             "toys": partial(accesses.of_toys, self.of_sources.accesses),
+            "fast_cu": partial(sources.fast_cu_step, facts, kernel.rung),
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
