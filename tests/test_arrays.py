@@ -3,7 +3,10 @@
 What says it lies on a GPU lies in the host's memory here, and NumPyEngine stands in for the GPU.
 """
 
+import cProfile
+import pstats
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -546,3 +549,50 @@ def test_a_kernel_of_the_course_is_launched_from_python(gpus, compiled_launcher)
     tilewright.matmul(Tensor(A, "cuda:0"), Tensor(B, "cuda:0"), out=out, kernel="naive")
     check(out.values, A @ B)
     assert compiled_launcher.remembered == []
+
+
+PACKAGE = str(Path(tilewright.__file__).parent)
+
+
+def calls_of(function):
+    """Calls that functions of the package make in a call of this one, of what is not the package's own included."""
+    profile = cProfile.Profile()
+    profile.runcall(function)
+    made = pstats.Stats(profile).stats.values()
+    return sum(count for *_, callers in made for (file, *_), (count, *_) in callers.items() if file.startswith(PACKAGE))
+
+
+WARM = {
+    "plain": ({}, 106),
+    "out": ({"out": True}, 148),
+    "epilogue": ({"c": True, "beta": 2.0, "bias": True, "activation": "relu"}, 151),
+    "named": ({"kernel": "split_k", "out": True}, 154),
+}
+"""Arguments of a call, and how many calls the package may make where the compiled launcher is not there: no more than it
+does, and a few for other versions of Python."""
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+@pytest.mark.parametrize("way", WARM)
+def test_a_call_whose_plan_exists_makes_few_calls(gpus, make, way):
+    """On the Python path, but for the engine's part. Times cannot be bounded on every machine; this can."""
+    named, most = WARM[way]
+    arrays = {"out": make(np.zeros((5, 3), np.float32)), "c": make(C), "bias": make(C[0].copy())}
+    named = {name: arrays.get(name, value) for name, value in named.items()}
+    a, b = make(A), make(B)
+    plan = tilewright.plan(a, b, **named)
+    of_call = {name: value for name, value in named.items() if name not in ("kernel", "activation")}
+    for warm in (lambda: tilewright.matmul(a, b, **named), lambda: plan(a, b, **of_call)):
+        warm()
+        assert 70 < calls_of(warm) <= most
+    assert len(gpus[0].planned) == 1
+
+
+def test_a_call_that_the_compiled_launcher_knows_makes_no_other(gpus, compiled_launcher):
+    a, b, out = (Tensor(values, "cuda:0") for values in (A, B, np.zeros((5, 3), np.float32)))
+    plan = tilewright.plan(a, b, out=out, kernel="split_k")
+    for warm in (lambda: tilewright.matmul(a, b, out=out, kernel="split_k"), lambda: plan(a, b, out=out)):
+        warm()
+        before = len(compiled_launcher.launched)
+        assert calls_of(warm) <= 2
+        assert len(compiled_launcher.launched) == before + 1

@@ -266,7 +266,11 @@ REFUSED = {
     "masked": ({"a": np.ma.masked_less(A, 0)}, ArrayError, "a must be a plain numpy.ndarray, got numpy.MaskedArray"),
     "np.matrix": ({"b": B.view(np.matrix)}, ArrayError, "b must be a plain numpy.ndarray, got numpy.matrix"),
     "out shape": ({"out": np.empty((5, 4), "f4")}, ArrayError, "out must be 5 x 3 as a @ b is, got 5 x 4"),
-    "out type": ({"out": np.empty((5, 3))}, DtypeError, "out has element type float64"),
+    "out type": (
+        {"out": np.empty((5, 3))},
+        DtypeError,
+        "out has element type float64; matmul takes float32, float16, bfloat16: pass an out of one of these",
+    ),
     "c shape": ({"c": draw(3, 5), "beta": 1}, ArrayError, "c must be 5 x 3 as a @ b is, got 3 x 5"),
     "no c": ({"beta": 2}, ArrayError, "c must be given where beta is not 0, got beta=2.0"),
     "no c, but out": ({"beta": 2, "out": C.copy()}, ArrayError, "c must be given where beta is not 0"),

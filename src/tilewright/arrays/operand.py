@@ -117,9 +117,9 @@ def supported(argument: str, dtype: str, convert: str = "{}.astype('float32')") 
         DtypeError: there are none; the message says which there are, and how to convert.
     """
     if dtype not in DTYPES:
-        raise DtypeError(
-            f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}: pass {convert.format(argument)}"
-        )
+        # A converted `out` would be written in place of the caller's.
+        instead = convert.format(argument) if argument != "out" else "an out of one of these"
+        raise DtypeError(f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}: pass {instead}")
     return dtype
 
 
