@@ -568,8 +568,8 @@ WARM = {
     "epilogue": ({"c": True, "beta": 2.0, "bias": True, "activation": "relu"}, 151),
     "named": ({"kernel": "split_k", "out": True}, 154),
 }
-"""Arguments of a call, and how many calls the package may make where the compiled launcher is not there: no more than it
-does, and a few for other versions of Python."""
+"""Arguments of a call, and how many calls the package may make where the compiled launcher is not there: those that it
+makes, and a few for other versions of Python."""
 
 
 @pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
