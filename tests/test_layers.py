@@ -14,9 +14,23 @@ import tilewright
 ROOT = Path(tilewright.__file__).parent
 
 LAYERS = (
-    "__main__ cli report tuning bench torch jax_op __init__ front on_gpu on_host bound calls arrays prepared select tables "
-    "analysis engines kernels shapes activations problem gpus files errors version"
-).split()
+    *(
+        "__main__",
+        "cli",
+        "report",
+        "tuning",
+        "bench",
+        "torch",
+        "jax_op",
+        "__init__",
+        "front",
+        "on_gpu",
+        "on_host",
+        "bound",
+    ),
+    *("calls", "arrays", "prepared", "select", "tables", "analysis", "engines", "kernels", "shapes", "activations"),
+    *("problem", "gpus", "files", "errors", "version"),
+)
 """Modules and packages of `tilewright`, from above."""
 
 WHERE_CALLS_ARE_RECORDED = {("arrays", "torch"), ("arrays", "jax_op"), ("front", "torch")}
