@@ -161,12 +161,11 @@ WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
 """What is added to whole tiles, and to rows."""
 
 # Each way with each order of A and each of B, which are loaded by code of their own, but not with each pair of orders.
-# Of gemm_sm90 every form.
 CHECKED = [
     (kernel, overrides, layout, way)
     for kernel in KERNELS
-    for overrides in (CONFIGS[kernel.name] if kernel.name == "gemm_sm90" else CONFIGS[kernel.name][-1:])
-    for number, way in enumerate(WAYS)
+    for form, overrides in enumerate(CONFIGS[kernel.name])
+    for number, way in enumerate(WAYS, form)
     for layout in (("NT", "TN"), ("NN", "TT"))[number % 2]
 ]
 
