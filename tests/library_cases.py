@@ -208,11 +208,12 @@ def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands
     )
 
 
-def check_specials(engine, kernel, config, case, seed):
+def check_specials(engine, kernel, config, case, seed, left=0.0, change=lambda operands: None):
     """The same where A and B have NaN and infinities, in corners, next to edges and anywhere: D has those of NumPy's
     float32 product, and is right everywhere else.
     """
     operands, random = Operands.draw(case, seed), np.random.default_rng(seed)
+    change(operands)
     for values, layout in ((operands.a, case.problem.a), (operands.b, case.problem.b)):
         for _ in range(3 if values.size else 0):
             place_of = tuple(random.choice([0, extent - 1, random.integers(extent)]) for extent in values.shape)
@@ -225,7 +226,7 @@ def check_specials(engine, kernel, config, case, seed):
         infinite = np.isinf(expected)
         np.testing.assert_array_equal(result[infinite].astype(np.float32), expected[infinite])
         finite = np.isfinite(expected)
-        exact, allowed = reference(case, operands)
+        exact, allowed = reference(case, operands, left)
         assert (abs(result.astype(np.float64) - exact) <= allowed)[finite].all()
 
 
