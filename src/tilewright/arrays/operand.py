@@ -46,8 +46,12 @@ class Operand(NamedTuple):
 
     @property
     def kind(self) -> tuple[tuple[int, ...], tuple[int, ...], str, int, int]:
-        """All that a plan depends on: shape, strides, element type, device, and what the address leaves by 16."""
-        return self.shape, self.strides, self.dtype, self.device, self.pointer % VECTOR_BYTES
+        """All that a plan depends on: shape, strides, element type, device, and what a GPU's address leaves by 16.
+
+        What lies on the host is copied to an engine's memory, which is aligned.
+        """
+        left = self.pointer % VECTOR_BYTES if self.device != HOST else 0
+        return self.shape, self.strides, self.dtype, self.device, left
 
     @property
     def elements_overlap(self) -> bool:
