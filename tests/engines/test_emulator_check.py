@@ -605,9 +605,7 @@ HAZARDS = {
     "a stage that is released before its products": (
         "ping-pong",
         "gemm_sm90.cu",
-        {
-            "            multiply_stage(": "            shared->barriers.release(turn.stage, grid, lane);\n            multiply_stage("
-        },
+        {" multiply_stage(": " shared->barriers.release(turn.stage, grid, lane);\n multiply_stage("},
         "race",
         r"thread \(256, 0, 0\) .* starts a copy to byte \d+ of .*; the tensor cores of block .* read it",
     ),

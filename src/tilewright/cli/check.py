@@ -14,7 +14,8 @@ from tilewright.bench import suites
 from tilewright.bench.verify import Operands, check_memory, limit
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import Orders, Shapes, Suites, finite_scalars, out, say
-from tilewright.engines.emulator import Checked, check, load_runtime, telling_shapes, worker_count
+from tilewright.engines.emulator import load_runtime, worker_count
+from tilewright.engines.emulator.check import Checked, check, telling_shapes
 from tilewright.errors import DtypeError
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
