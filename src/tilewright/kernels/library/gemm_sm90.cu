@@ -24,7 +24,8 @@
 //   CLUSTER, CLUSTER_N: blocks below and beside each other load parts of tiles of B and A for each other (cluster_grid.cuh).
 //   SPLITS n: n blocks share the k of one tile, and add up their sums through shared memory (cluster_sums.cuh).
 //
-//   TERMS above 1: what terms cannot hold, consumers compute at the end in float32 (float32_tile.cuh), each its parts of tiles.
+//   TERMS above 1: what terms cannot hold, the block computes at the end in float32 (float32_warpgroups.cuh): the producer copies
+//   parts of the factors, the consumers multiply them together.
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
@@ -56,7 +57,7 @@ struct Tiles {
     SwizzledTile<MAJOR_B, BN> B[TERMS];
 };
 
-using Terms = TermsOfBlock<ROWS, (TERMS > 1 ? BN / SPLITS : 64), CONSUMERS>;  // of one term, it does nothing
+using Terms = TermsOfBlock<BM, (TERMS > 1 ? BN / SPLITS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // of one term, it does nothing
 
 struct Shared {
     union {
@@ -105,9 +106,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
 
     using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
-    const auto first_tile = [&] { return Order(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
+    const auto first_tile = [](const Sizes& sizes) { return Order(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
     const Grid grid;
-    auto tile = first_tile();
+    auto tile = first_tile(sizes);
     if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
@@ -128,6 +129,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         __syncwarp();
         for (int meeting = 0; meeting < MEETINGS; ++meeting) cluster_sync();
+        if constexpr (TERMS > 1) {
+            shared->terms.compute_lost<true>(first_tile, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
+        }
         return;
     }
 
@@ -187,8 +191,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
     if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
     if constexpr (TERMS > 1) {
-        const auto own = [&](int number) { return !PINGPONG || number % CONSUMERS == thread_index() / 128; };
-        const auto first_row = [&] { return PINGPONG ? 0 : thread_index() / 128 * ROWS; };
-        shared->terms.compute_lost(first_tile(), own, first_row, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
+        shared->terms.compute_lost<false>(first_tile, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
     }
 }

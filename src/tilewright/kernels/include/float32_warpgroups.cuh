@@ -1,0 +1,108 @@
+// Tiles of float32 factors (float32_tile.cuh) by a block whose warpgroups have roles: one copies parts of A and of B, the others
+// multiply them together. They need not meet: the copies are ahead by up to PARTS.
+//
+//   copying      | copy part 0 | copy 1 | copy 2, 0 has come | copy 3, 1 has come | wait for 0, copy 4, 2 has come | ...
+//   multiplying                                  | wait for 0, multiply, 0 is read | wait for 1, multiply ...
+#pragma once
+
+#include <thread_index.cuh>
+
+#include "float32_tile.cuh"
+#include "stage_turn.cuh"
+#include "warp_meeting.cuh"
+
+// Tiles of TILE_ROWS x TILE_COLS by WARPGROUPS that multiply.
+template <int TILE_ROWS, int TILE_COLS, int WARPGROUPS>
+class Float32Warpgroups {
+    static constexpr int DEPTH = 32, PARTS = 4;  // of k; in shared memory or on their way
+    static constexpr int AHEAD = PARTS - 2;      // parts on their way while one is multiplied, and one has just been
+    static constexpr int COPIERS = 128, THREADS = 128 * WARPGROUPS;
+    // What is computed at a time. Where it is small, the warpgroups divide its k: so each thread has 8 x 8 sums.
+    static constexpr int ROWS = TILE_ROWS % 128 == 0 ? 128 : 64, COLS = TILE_COLS <= 128 ? TILE_COLS : TILE_COLS / 2;
+    static constexpr int SLICES = ROWS * COLS <= 64 * THREADS / 2 ? 2 : 1;
+    using Tile = Float32Tile<ROWS, COLS, THREADS, DEPTH, SLICES>;
+
+  public:
+    struct Memory {
+        typename Tile::Part parts[PARTS];
+        typename Tile::SliceSums sums;
+    };
+
+    // By one thread, before the block meets.
+    __device__ __forceinline__ void init() {
+        for (int part = 0; part < PARTS; ++part) {
+            barrier_init(&full[part], COPIERS / 32);
+            barrier_init(&empty[part], THREADS / 32);
+        }
+        barrier_init(&met, THREADS / 32);
+    }
+
+    // By the warpgroup that copies: what the others multiply of these tiles, from their column first_col on.
+    template <typename Tiles, typename Operand>
+    __device__ __forceinline__ void copy(const Tiles& tiles, int first_col, const Operand& a, const Operand& b, const Sizes& sizes,
+                                         Memory& memory) {
+        StageTurn<PARTS> turn;
+        int before = 0;  // parts that may be on their way, at most AHEAD
+        const auto commit = [&] {
+            commit_copies();
+            wait_copies<AHEAD>();
+            if (before < AHEAD) {
+                ++before;
+            } else {
+                __syncwarp();
+                if (thread_index() % 32 == 0) barrier_arrive(&full[(turn.stage + PARTS - AHEAD) % PARTS]);
+            }
+            turn.next();
+        };
+        for_each(tiles, first_col, sizes, [&](int matrix, int row, int col) {
+            PartCopies<ROWS, DEPTH, COPIERS> of_a(InPlace(a, matrix, row), thread_index() % COPIERS);
+            PartCopies<COLS, DEPTH, COPIERS> of_b(InPlace(b, matrix, col), thread_index() % COPIERS);
+            for (int left = sizes.k; left > 0; left -= DEPTH) {
+                barrier_wait(&empty[turn.stage], turn.parity ^ 1);  // returns at once for the first PARTS
+                of_a.start(memory.parts[turn.stage].A, left, thread_index() % COPIERS);
+                of_b.start(memory.parts[turn.stage].B, left, thread_index() % COPIERS);
+                commit();
+            }
+        });
+        for (int last = 0; last < AHEAD; ++last) commit();
+    }
+
+    // By the warpgroups that multiply.
+    template <typename Tiles, typename T>
+    __device__ __forceinline__ void multiply(const Tiles& tiles, int first_col, const Sizes& sizes, const Output<T>& output,
+                                             Memory& memory) {
+        const unsigned thread = thread_index();
+        StageTurn<PARTS> turn;
+        unsigned meetings = 0;
+        const auto begin = [&]() -> const typename Tile::Part& {
+            barrier_wait(&full[turn.stage], turn.parity);
+            return memory.parts[turn.stage];
+        };
+        const auto end = [&] {
+            __syncwarp();
+            if (thread % 32 == 0) barrier_arrive(&empty[turn.stage]);
+            turn.next();
+        };
+        const auto meet = [&] { meet_warps(&met, meetings++); };
+        for_each(tiles, first_col, sizes, [&](int matrix, int row, int col) {
+            Tile::compute(sizes.k, Result<T>(output, sizes, matrix), row, col, thread, memory.sums, begin, end, meet);
+        });
+    }
+
+  private:
+    // Calls work(matrix, row, col) for what is computed at a time of each tile.
+    template <typename Tiles, typename Work>
+    static __device__ __forceinline__ void for_each(Tiles tile, int first_col, const Sizes& sizes, const Work& work) {
+        while (tile.next()) {
+#pragma unroll 1
+            for (int part = 0; part < TILE_ROWS / ROWS * (TILE_COLS / COLS); ++part) {
+                const int row = tile.row + part % (TILE_ROWS / ROWS) * ROWS;
+                const int col = tile.col + first_col + part / (TILE_ROWS / ROWS) * COLS;
+                if (row < sizes.m && col < sizes.n) work(tile.matrix, row, col);
+            }
+        }
+    }
+
+    Barrier full[PARTS], empty[PARTS];  // parts that have come, and that have been read
+    Barrier met;                        // the warps that multiply
+};
