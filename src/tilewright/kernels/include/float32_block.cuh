@@ -10,10 +10,14 @@ template <int ROWS, int COLS, int THREADS>
 class Float32Block {
     static constexpr int DEPTH = 16, PARTS = 3;  // of k; in shared memory or on their way
     using Tile = Float32Tile<ROWS, COLS, THREADS, DEPTH>;
+    using CopiesOfA = PartCopies<ROWS, DEPTH, THREADS, false>;
+    using CopiesOfB = PartCopies<COLS, DEPTH, THREADS, false>;
 
   public:
     struct Shared {
         typename Tile::Part parts[PARTS];
+        typename CopiesOfA::Raw no_lines_of_a;
+        typename CopiesOfB::Raw no_lines_of_b;
         typename Tile::SliceSums sums;
     };
 
@@ -21,13 +25,14 @@ class Float32Block {
     template <typename T>
     static __device__ __forceinline__ void compute(const InPlace& a, const InPlace& b, int depth, const Result<T>& result, int row,
                                                    int col, Shared& shared) {
-        PartCopies<ROWS, DEPTH, THREADS> of_a(a, threadIdx.x);
-        PartCopies<COLS, DEPTH, THREADS> of_b(b, threadIdx.x);
+        CopiesOfA of_a(a, threadIdx.x);
+        CopiesOfB of_b(b, threadIdx.x);
         int to_load = 0, to_read = 0;
         const auto load = [&] {
             if (to_load * DEPTH < depth) {
-                of_a.start(shared.parts[to_load % PARTS].A, depth - to_load * DEPTH, threadIdx.x);
-                of_b.start(shared.parts[to_load % PARTS].B, depth - to_load * DEPTH, threadIdx.x);
+                typename Tile::Part& to = shared.parts[to_load % PARTS];
+                of_a.start(to.A, shared.no_lines_of_a, depth - to_load * DEPTH, threadIdx.x);
+                of_b.start(to.B, shared.no_lines_of_b, depth - to_load * DEPTH, threadIdx.x);
             }
             ++to_load;
             commit_copies();

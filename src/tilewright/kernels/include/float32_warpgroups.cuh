@@ -1,8 +1,8 @@
 // Tiles of float32 factors (float32_tile.cuh) by a block whose warpgroups have roles: one copies parts of A and of B, the others
 // multiply them together. They need not meet: the copies are ahead by up to PARTS.
 //
-//   copying      | copy part 0 | copy 1 | copy 2, 0 has come | copy 3, 1 has come | wait for 0, copy 4, 2 has come | ...
-//   multiplying                                  | wait for 0, multiply, 0 is read | wait for 1, multiply ...
+//   copying      | start part 0 | start 1, finish 0 | start 2, finish 1 | wait for 0, start 3, finish 2 | ...      PARTS = 3
+//   multiplying                           | wait for 0, multiply, 0 is read | wait for 1, multiply, ...
 #pragma once
 
 #include <thread_index.cuh>
@@ -14,17 +14,23 @@
 // Tiles of TILE_ROWS x TILE_COLS by WARPGROUPS that multiply.
 template <int TILE_ROWS, int TILE_COLS, int WARPGROUPS>
 class Float32Warpgroups {
-    static constexpr int DEPTH = 32, PARTS = 4;  // of k; in shared memory or on their way
+    static constexpr int DEPTH = 32, PARTS = 3;  // of k; in shared memory or on their way
     static constexpr int AHEAD = PARTS - 2;      // parts on their way while one is multiplied, and one has just been
+    static constexpr int LINES = AHEAD + 1;      // parts whose lines along k are on their way or being transposed
     static constexpr int COPIERS = 128, THREADS = 128 * WARPGROUPS;
     // What is computed at a time. Where it is small, the warpgroups divide its k: so each thread has 8 x 8 sums.
     static constexpr int ROWS = TILE_ROWS % 128 == 0 ? 128 : 64, COLS = TILE_COLS <= 128 ? TILE_COLS : TILE_COLS / 2;
     static constexpr int SLICES = ROWS * COLS <= 64 * THREADS / 2 ? 2 : 1;
     using Tile = Float32Tile<ROWS, COLS, THREADS, DEPTH, SLICES>;
+    using Part = typename Tile::Part;
+    using CopiesOfA = PartCopies<ROWS, DEPTH, COPIERS, true>;
+    using CopiesOfB = PartCopies<COLS, DEPTH, COPIERS, true>;
 
   public:
     struct Memory {
-        typename Tile::Part parts[PARTS];
+        Part parts[PARTS];
+        __align__(16) typename CopiesOfA::Raw lines_of_a[LINES];
+        __align__(16) typename CopiesOfB::Raw lines_of_b[LINES];
         typename Tile::SliceSums sums;
     };
 
@@ -42,6 +48,7 @@ class Float32Warpgroups {
     __device__ __forceinline__ void copy(const Tiles& tiles, int first_col, const Operand& a, const Operand& b, const Sizes& sizes,
                                          Memory& memory) {
         StageTurn<PARTS> turn;
+        StageTurn<LINES> lines;
         int before = 0;  // parts that may be on their way, at most AHEAD
         const auto commit = [&] {
             commit_copies();
@@ -49,18 +56,25 @@ class Float32Warpgroups {
             if (before < AHEAD) {
                 ++before;
             } else {
+                const int came = (turn.stage + PARTS - AHEAD) % PARTS, as_lines = (lines.stage + LINES - AHEAD) % LINES;
+                Part& part = memory.parts[came];
                 __syncwarp();
-                if (thread_index() % 32 == 0) barrier_arrive(&full[(turn.stage + PARTS - AHEAD) % PARTS]);
+                CopiesOfA::finish(InPlace::way_of(a), part.A, memory.lines_of_a[as_lines], thread_index() % COPIERS);
+                CopiesOfB::finish(InPlace::way_of(b), part.B, memory.lines_of_b[as_lines], thread_index() % COPIERS);
+                __syncwarp();
+                if (thread_index() % 32 == 0) barrier_arrive(&full[came]);
             }
             turn.next();
+            lines.next();
         };
         for_each(tiles, first_col, sizes, [&](int matrix, int row, int col) {
-            PartCopies<ROWS, DEPTH, COPIERS> of_a(InPlace(a, matrix, row), thread_index() % COPIERS);
-            PartCopies<COLS, DEPTH, COPIERS> of_b(InPlace(b, matrix, col), thread_index() % COPIERS);
+            CopiesOfA of_a(InPlace(a, matrix, row), thread_index() % COPIERS);
+            CopiesOfB of_b(InPlace(b, matrix, col), thread_index() % COPIERS);
             for (int left = sizes.k; left > 0; left -= DEPTH) {
                 barrier_wait(&empty[turn.stage], turn.parity ^ 1);  // returns at once for the first PARTS
-                of_a.start(memory.parts[turn.stage].A, left, thread_index() % COPIERS);
-                of_b.start(memory.parts[turn.stage].B, left, thread_index() % COPIERS);
+                Part& part = memory.parts[turn.stage];
+                of_a.start(part.A, memory.lines_of_a[lines.stage], left, thread_index() % COPIERS);
+                of_b.start(part.B, memory.lines_of_b[lines.stage], left, thread_index() % COPIERS);
                 commit();
             }
         });
@@ -74,7 +88,7 @@ class Float32Warpgroups {
         const unsigned thread = thread_index();
         StageTurn<PARTS> turn;
         unsigned meetings = 0;
-        const auto begin = [&]() -> const typename Tile::Part& {
+        const auto begin = [&]() -> const Part& {
             barrier_wait(&full[turn.stage], turn.parity);
             return memory.parts[turn.stage];
         };

@@ -1,55 +1,91 @@
 // Parts of a float32 factor on their way to shared memory, from where they lie: in any order, from any alignment on.
 //
-// In shared memory a factor's elements at one k are neighbours. Memory has neighbours along k or across it: the first go there as 8
-// of k by 4 sides by a warp, which the odd number of quads in a line puts on distinct banks; the second by quads, where they are
-// aligned.
+// In shared memory a factor's elements at one k are neighbours, a line of them an odd number of quads long. Memory has neighbours
+// across k or along it:
+//
+//     across k:   memory --> part            by quads where lines are aligned, else one by one
+//     along k:    memory --> raw --> part    by quads; ldmatrix hands each lane of a warp the quad of four sides at its k, and
+//                                            eight lanes that store theirs at a time do so on distinct banks
+//                 memory --> part            else, and where there is no `raw`: one by one, a warp 8 of k by 4 sides, on distinct
+//                                            banks too
 #pragma once
 
 #include <async_copy.cuh>
+#include <load_matrix.cuh>
 
 #include "keep.cuh"
 #include "relayout_square.cuh"
 
-// A factor in memory from the tile's first row (or column) on, as is a copy's origin.
+// How a factor lies in memory.
+enum class PartWay { ALONG_K_BY_QUADS, ALONG_K, ACROSS_BY_QUADS, ACROSS };
+
+// A factor in memory, as is a copy's origin, from a tile's first row (or column) on.
 struct InPlace {
     const float* data;
-    int ld;        // elements from one line to the next
-    int sides;     // rows (or columns)
-    bool along_k;  // whether lines run along k
-    bool aligned;  // whether lines start at multiples of 16 bytes
+    int ld;     // elements from one line to the next
+    int sides;  // rows (or columns)
+    PartWay way;
 
     template <typename Term>
-    __device__ __forceinline__ InPlace(const Copy<float, Term>& copy, int matrix, int first) {
-        along_k = copy.along_k != copy.across;
+    __device__ __forceinline__ InPlace(const Copy<float, Term>& copy, int matrix, int first) : way(way_of(copy)) {
         ld = copy.ld_from;
+        const bool along_k = copy.along_k != copy.across;
         data = copy.from + matrix * copy.matrix_stride + first * (along_k ? static_cast<long long>(ld) : 1);
         sides = (copy.along_k ? copy.lines : copy.length) - first;
-        aligned = (reinterpret_cast<unsigned long long>(data) / sizeof(float) | ld) % 4 == 0;
+    }
+
+    // The same for all tiles.
+    template <typename Term>
+    static __device__ __forceinline__ PartWay way_of(const Copy<float, Term>& copy) {
+        const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(float)) | copy.ld_from |
+                                copy.matrix_stride;
+        const bool aligned = apart % 4 == 0;
+        if (copy.along_k != copy.across) return aligned ? PartWay::ALONG_K_BY_QUADS : PartWay::ALONG_K;
+        return aligned ? PartWay::ACROSS_BY_QUADS : PartWay::ACROSS;
     }
 };
 
-// What one of THREADS threads, number `thread`, copies of a factor: parts of SIDES rows (or columns) and DEPTH of k.
-template <int SIDES, int DEPTH, int THREADS>
+// What one of THREADS threads copies of a factor: parts of SIDES rows (or columns) and DEPTH of k. RAW: whether there is memory for
+// lines along k; DEPTH is 32 then, a lane's k.
+template <int SIDES, int DEPTH, int THREADS, bool RAW>
 class PartCopies {
   public:
     using Part = float[DEPTH][SIDES + 4];
+    using Raw = float[RAW ? SIDES : 1][DEPTH];
+    static_assert(!RAW || DEPTH == 32, "a lane stores the quads of one k");
 
+    // thread: of all that copy, the number of this one.
     __device__ __forceinline__ PartCopies(const InPlace& from, int thread)
-        : next(from.data), ld(from.ld), sides(from.sides), way(from.along_k ? 0 : from.aligned ? 1 : 2) {
-        next += way == 0   ? Along::line(thread) * at(ld) + Along::element(thread)
-                : way == 1 ? Quads::line(thread) * at(ld) + Quads::element(thread)
-                           : Across::line(thread) * at(ld) + Across::element(thread);
+        : next(from.data), ld(from.ld), sides(from.sides), way(from.way) {
+        next += raw(way)                           ? first<RawLines>(thread)
+                : along_k()                        ? first<Along>(thread)
+                : way == PartWay::ACROSS_BY_QUADS  ? first<Quads>(thread)
+                                                   : first<Across>(thread);
     }
 
     // Starts to copy the next part, of which the factor has `depth` of k or more.
-    __device__ __forceinline__ void start(Part& to, int depth, int thread) {
+    __device__ __forceinline__ void start(Part& to, Raw& lines, int depth, int thread) {
         keep(ld);  // else what follows from it for each way has registers
         if (EDGES && (depth < DEPTH || sides < SIDES)) {
-            copy<true>(to, depth, thread);
+            copy<true>(to, lines, depth, thread);
         } else {
-            copy<false>(to, depth, thread);
+            copy<false>(to, lines, depth, thread);
         }
-        next += way == 0 ? DEPTH : DEPTH * at(ld);
+        next += along_k() ? DEPTH : DEPTH * static_cast<long long>(ld);
+    }
+
+    // By whole warps, when what their lanes have copied of a part has come: ends the way of lines along k.
+    static __device__ __forceinline__ void finish(PartWay way, Part& to, const Raw& lines, int thread) {
+        if (!raw(way)) return;
+        const int lane = thread % 32;
+#pragma unroll
+        for (int first = 0; first < SIDES; first += RawLines::TOGETHER) {
+            const int side = first + thread / 32 * 4;  // the first of those that this warp has copied
+            if (SIDES % RawLines::TOGETHER != 0 && side >= SIDES) continue;
+            float quad[4];
+            load_matrices(quad, &lines[side + lane / 8][lane % 8 * 4]);
+            store_run<4>(&to[lane][side], quad);
+        }
     }
 
   private:
@@ -66,27 +102,37 @@ class PartCopies {
         static __device__ __forceinline__ int line(int thread) { return thread / LANES; }
         static __device__ __forceinline__ int element(int thread) { return thread % LANES * WIDTH; }
     };
+    using RawLines = Way<true, 4>;
     using Along = Way<true, 1>;
     using Quads = Way<false, 4>;
     using Across = Way<false, 1>;
 
-    static __device__ __forceinline__ long long at(int line) { return line; }
+    static __device__ __forceinline__ bool raw(PartWay way) { return RAW && way == PartWay::ALONG_K_BY_QUADS; }
+    __device__ __forceinline__ bool along_k() const { return way == PartWay::ALONG_K || way == PartWay::ALONG_K_BY_QUADS; }
+
+    // Where a thread begins.
+    template <typename By>
+    __device__ __forceinline__ long long first(int thread) const {
+        return By::line(thread) * static_cast<long long>(ld) + By::element(thread);
+    }
 
     // GUARDED: whether the factor ends within the part.
     template <bool GUARDED>
-    __device__ __forceinline__ void copy(Part& to, int depth, int thread) {
-        if (way == 0) {
+    __device__ __forceinline__ void copy(Part& to, Raw& lines, int depth, int thread) {
+        if (raw(way)) {
+            copy<GUARDED, RawLines>(lines, depth, thread);
+        } else if (along_k()) {
             copy<GUARDED, Along>(to, depth, thread);
-        } else if (way == 1) {
+        } else if (way == PartWay::ACROSS_BY_QUADS) {
             copy<GUARDED, Quads>(to, depth, thread);
         } else {
             copy<GUARDED, Across>(to, depth, thread);
         }
     }
 
-    template <bool GUARDED, typename By>
-    __device__ __forceinline__ void copy(Part& to, int depth, int thread) {
-        constexpr int WIDTH = By::WIDTH;
+    template <bool GUARDED, typename By, typename To>
+    __device__ __forceinline__ void copy(To& to, int depth, int thread) {
+        constexpr bool TURNS = By::ALONG_K && By::WIDTH == 1;
         const int first_line = By::line(thread), first = By::element(thread);
         int lines = By::ALONG_K ? sides : depth, length = By::ALONG_K ? depth : sides;
         const float* from = next;
@@ -96,24 +142,25 @@ class PartCopies {
         for (int i = 0; i < By::COUNT; i += By::TOGETHER) {
             const int line = first_line + i;
 #pragma unroll
-            for (int j = 0; j < By::LENGTH; j += By::LANES * WIDTH) {
+            for (int j = 0; j < By::LENGTH; j += By::LANES * By::WIDTH) {
                 const int element = first + j;
                 const bool in_part = (By::COUNT % By::TOGETHER == 0 || line < By::COUNT) &&
                                      (By::PIECES % By::LANES == 0 || element < By::LENGTH);
                 if (!in_part) continue;
-                float* const into = By::ALONG_K ? &to[element][line] : &to[line][element];
-                const int inside = !GUARDED ? WIDTH : line < lines ? min(length - element, WIDTH) : 0;
-                if constexpr (WIDTH == 4) {
+                float* const into = TURNS ? &to[element][line] : &to[line][element];
+                const int inside = !GUARDED ? By::WIDTH : line < lines ? min(length - element, By::WIDTH) : 0;
+                if constexpr (By::WIDTH == 4) {
                     copy_async_first(into, from + j, max(inside, 0) * static_cast<int>(sizeof(float)));
                 } else {
                     copy_async<4>(into, from + j, inside > 0);
                 }
             }
-            from += By::TOGETHER * at(ld);
+            from += By::TOGETHER * static_cast<long long>(ld);
             keep(from);
         }
     }
 
     const float* next;  // the thread's first element of the next part
-    int ld, sides, way;
+    int ld, sides;
+    PartWay way;
 };

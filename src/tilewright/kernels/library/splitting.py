@@ -10,7 +10,7 @@ _PADDING = 4
 """Floats behind each line of a part."""
 _BLOCK = 16, 3
 """Of `Float32Block`: k of a part, and parts."""
-_WARPGROUPS = 32, 4
+_WARPGROUPS = 32, 3
 """The same of `Float32Warpgroups`."""
 PART_BARRIERS = 2 * _WARPGROUPS[1] + 1
 """Its barriers: two for each part, and one."""
@@ -29,7 +29,7 @@ def _parts_bytes(rows: int, cols: int, k: int, parts: int) -> int:
 
 def float32_block_bytes(rows: int, cols: int, threads: int) -> int:
     """Of a block whose threads compute a tile of D of this size."""
-    return _parts_bytes(rows, cols, *_BLOCK) + 4 * threads
+    return _parts_bytes(rows, cols, *_BLOCK) + 8 * _BLOCK[0] + 4 * threads
 
 
 def float32_warpgroups_bytes(rows: int, cols: int) -> int:
@@ -37,4 +37,6 @@ def float32_warpgroups_bytes(rows: int, cols: int) -> int:
     rows = 128 if rows % 128 == 0 else 64
     cols = cols if cols <= 128 else cols // 2
     sums = rows * cols if rows * cols <= 64 * 128 else 256
-    return _parts_bytes(rows, cols, *_WARPGROUPS) + 4 * sums
+    k, parts = _WARPGROUPS
+    lines = 4 * (parts - 1) * k * (rows + cols)
+    return _parts_bytes(rows, cols, k, parts) + lines + 4 * sums
