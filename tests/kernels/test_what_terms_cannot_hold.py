@@ -238,6 +238,29 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
         check_float32(case, operands, result, LEFT[name] if value == 1 else 0.0)
 
 
+@pytest.mark.parametrize(
+    ("factor", "place", "least", "most"),
+    [("a", (0, 0), 0.01, 0.1), ("b", (-1, -1), 0.9, 1), ("a", None, 0.98, 1)],
+    ids=["first", "last", "fit"],
+)
+@pytest.mark.parametrize(("name", "overrides"), [("gemm_bf16x6", {"BN": 64}), FORMS[5]], ids=str)
+def test_squares_are_split_until_one_shows_that_terms_do_not_hold(name, overrides, factor, place, least, most):
+    """By one block: others may have taken squares before they know."""
+    kernel = find(name)
+    config, case = kernel.config(overrides), usual(64 * 60, m=64, n=64)
+    operands = Operands.draw(case)
+    if place:
+        getattr(operands, factor)[0][place] = np.nan
+    plan, pointers, (*_, d) = planned(kernel, config, case, operands)
+    (step,) = plan.steps
+    terms = np.full(plan.needs.relayout_bytes // 8 + 1, 0xA5A5A5A5A5A5A5A5, np.uint64)
+    ENGINE.launch(step, pointers, relayout=terms.ctypes.data)
+    if place:
+        check_float32(case, operands, ENGINE.download(d))
+    split = (terms[:-1] != terms[-1]).mean()
+    assert least <= split <= most  # between matrices there are gaps
+
+
 @pytest.mark.parametrize("kept", [None, "A", "B"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1], FORMS[5]], ids=str)
 def test_counters_that_are_not_set_back_are_noticed(name, overrides, kept, tmp_path):
@@ -351,7 +374,7 @@ WRONG = {
         "float32_warpgroups.cuh",
         "barrier_wait(&empty[turn.stage], turn.parity ^ 1);",
     ),
-    "parts that are shown before they have come": ("gemm_bf16x6", "float32_warpgroups.cuh", "wait_copies<AHEAD>();"),
+    "parts that are shown before they have come": ("gemm_bf16x6", "float32_warpgroups.cuh", "wait_copies<1>();"),
     "slices that do not wait for each other's sums": ("gemm_bf16x3", "float32_tile.cuh", "meet();\n#pragma unroll"),
     "parts that all threads copy and read before they have met": (
         "gemm_mma_bf16x3",

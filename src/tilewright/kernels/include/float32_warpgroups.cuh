@@ -8,15 +8,16 @@
 #include <thread_index.cuh>
 
 #include "float32_tile.cuh"
+#include "keep.cuh"
 #include "stage_turn.cuh"
 #include "warp_meeting.cuh"
 
 // Tiles of TILE_ROWS x TILE_COLS by WARPGROUPS that multiply.
 template <int TILE_ROWS, int TILE_COLS, int WARPGROUPS>
 class Float32Warpgroups {
-    static constexpr int DEPTH = 32, PARTS = 3;  // of k; in shared memory or on their way
-    static constexpr int AHEAD = PARTS - 2;      // parts on their way while one is multiplied, and one has just been
-    static constexpr int LINES = AHEAD + 1;      // parts whose lines along k are on their way or being transposed
+    static constexpr int DEPTH = 32;  // of k, of a part
+    static constexpr int PARTS = 3;   // one is multiplied, one has come, one is on its way
+    static constexpr int LINES = 2;   // parts whose lines along k are on their way or being transposed
     static constexpr int COPIERS = 128, THREADS = 128 * WARPGROUPS;
     // What is computed at a time. Where it is small, the warpgroups divide its k: so each thread has 8 x 8 sums.
     static constexpr int ROWS = TILE_ROWS % 128 == 0 ? 128 : 64, COLS = TILE_COLS <= 128 ? TILE_COLS : TILE_COLS / 2;
@@ -43,20 +44,19 @@ class Float32Warpgroups {
         barrier_init(&met, THREADS / 32);
     }
 
-    // By the warpgroup that copies: what the others multiply of these tiles, from their column first_col on.
-    template <typename Tiles, typename Operand>
-    __device__ __forceinline__ void copy(const Tiles& tiles, int first_col, const Operand& a, const Operand& b, const Sizes& sizes,
+    // By the warpgroup that copies: what the others multiply of tiles, from their column first_col on. tiles_from(sizes, i): these
+    // tiles from number i on.
+    template <typename TilesFrom, typename Operand>
+    __device__ __forceinline__ void copy(const TilesFrom& tiles_from, int first_col, const Operand& a, const Operand& b, const Sizes& sizes,
                                          Memory& memory) {
         StageTurn<PARTS> turn;
         StageTurn<LINES> lines;
-        int before = 0;  // parts that may be on their way, at most AHEAD
-        const auto commit = [&] {
+        bool under_way = false;  // whether a part is
+        const auto finish_one_before = [&] {
             commit_copies();
-            wait_copies<AHEAD>();
-            if (before < AHEAD) {
-                ++before;
-            } else {
-                const int came = (turn.stage + PARTS - AHEAD) % PARTS, as_lines = (lines.stage + LINES - AHEAD) % LINES;
+            wait_copies<1>();
+            if (under_way) {
+                const int came = (turn.stage + PARTS - 1) % PARTS, as_lines = (lines.stage + LINES - 1) % LINES;
                 Part& part = memory.parts[came];
                 __syncwarp();
                 CopiesOfA::finish(InPlace::way_of(a), part.A, memory.lines_of_a[as_lines], thread_index() % COPIERS);
@@ -64,10 +64,11 @@ class Float32Warpgroups {
                 __syncwarp();
                 if (thread_index() % 32 == 0) barrier_arrive(&full[came]);
             }
+            under_way = true;
             turn.next();
             lines.next();
         };
-        for_each(tiles, first_col, sizes, [&](int matrix, int row, int col) {
+        for_each(tiles_from, first_col, sizes, [&](int matrix, int row, int col) {
             CopiesOfA of_a(InPlace(a, matrix, row), thread_index() % COPIERS);
             CopiesOfB of_b(InPlace(b, matrix, col), thread_index() % COPIERS);
             for (int left = sizes.k; left > 0; left -= DEPTH) {
@@ -75,16 +76,16 @@ class Float32Warpgroups {
                 Part& part = memory.parts[turn.stage];
                 of_a.start(part.A, memory.lines_of_a[lines.stage], left, thread_index() % COPIERS);
                 of_b.start(part.B, memory.lines_of_b[lines.stage], left, thread_index() % COPIERS);
-                commit();
+                finish_one_before();
             }
         });
-        for (int last = 0; last < AHEAD; ++last) commit();
+        finish_one_before();
     }
 
     // By the warpgroups that multiply.
-    template <typename Tiles, typename T>
-    __device__ __forceinline__ void multiply(const Tiles& tiles, int first_col, const Sizes& sizes, const Output<T>& output,
-                                             Memory& memory) {
+    template <typename TilesFrom, typename T>
+    __device__ __forceinline__ void multiply(const TilesFrom& tiles_from, int first_col, const Sizes& sizes,
+                                             const Output<T>& output, Memory& memory) {
         const unsigned thread = thread_index();
         StageTurn<PARTS> turn;
         unsigned meetings = 0;
@@ -98,16 +99,23 @@ class Float32Warpgroups {
             turn.next();
         };
         const auto meet = [&] { meet_warps(&met, meetings++); };
-        for_each(tiles, first_col, sizes, [&](int matrix, int row, int col) {
+        for_each(tiles_from, first_col, sizes, [&](int matrix, int row, int col) {
             Tile::compute(sizes.k, Result<T>(output, sizes, matrix), row, col, thread, memory.sums, begin, end, meet);
         });
     }
 
   private:
     // Calls work(matrix, row, col) for what is computed at a time of each tile.
-    template <typename Tiles, typename Work>
-    static __device__ __forceinline__ void for_each(Tiles tile, int first_col, const Sizes& sizes, const Work& work) {
-        while (tile.next()) {
+    template <typename TilesFrom, typename Work>
+    static __device__ __forceinline__ void for_each(const TilesFrom& tiles_from, int first_col, const Sizes& sizes,
+                                                    const Work& work) {
+        for (int number = 0;; ++number) {
+            Sizes anew = sizes;
+            keep(anew.m);  // so that what follows from them for all tiles is computed for each, and takes no register between
+            keep(anew.n);
+            keep(anew.batch);
+            auto tile = tiles_from(anew, number);
+            if (!tile.next()) return;
 #pragma unroll 1
             for (int part = 0; part < TILE_ROWS / ROWS * (TILE_COLS / COLS); ++part) {
                 const int row = tile.row + part % (TILE_ROWS / ROWS) * ROWS;

@@ -22,13 +22,13 @@ enum class PartWay { ALONG_K_BY_QUADS, ALONG_K, ACROSS_BY_QUADS, ACROSS };
 // A factor in memory, as is a copy's origin, from a tile's first row (or column) on.
 struct InPlace {
     const float* data;
-    int ld;     // elements from one line to the next
-    int sides;  // rows (or columns)
+    const int& ld;  // elements from one line to the next
+    int sides;      // rows (or columns)
     PartWay way;
 
     template <typename Term>
-    __device__ __forceinline__ InPlace(const Copy<float, Term>& copy, int matrix, int first) : way(way_of(copy)) {
-        ld = copy.ld_from;
+    __device__ __forceinline__ InPlace(const Copy<float, Term>& copy, int matrix, int first)
+        : ld(copy.ld_from), way(way_of(copy)) {
         const bool along_k = copy.along_k != copy.across;
         data = copy.from + matrix * copy.matrix_stride + first * (along_k ? static_cast<long long>(ld) : 1);
         sides = (copy.along_k ? copy.lines : copy.length) - first;
@@ -65,13 +65,12 @@ class PartCopies {
 
     // Starts to copy the next part, of which the factor has `depth` of k or more.
     __device__ __forceinline__ void start(Part& to, Raw& lines, int depth, int thread) {
-        keep(ld);  // else what follows from it for each way has registers
         if (EDGES && (depth < DEPTH || sides < SIDES)) {
             copy<true>(to, lines, depth, thread);
         } else {
             copy<false>(to, lines, depth, thread);
         }
-        next += along_k() ? DEPTH : DEPTH * static_cast<long long>(ld);
+        next += along_k() ? DEPTH : DEPTH * distance();
     }
 
     // By whole warps, when what their lanes have copied of a part has come: ends the way of lines along k.
@@ -110,6 +109,13 @@ class PartCopies {
     static __device__ __forceinline__ bool raw(PartWay way) { return RAW && way == PartWay::ALONG_K_BY_QUADS; }
     __device__ __forceinline__ bool along_k() const { return way == PartWay::ALONG_K || way == PartWay::ALONG_K_BY_QUADS; }
 
+    // From one line to the next. It takes no register between its uses.
+    __device__ __forceinline__ long long distance() const {
+        int distance = ld;
+        keep(distance);
+        return distance;
+    }
+
     // Where a thread begins.
     template <typename By>
     __device__ __forceinline__ long long first(int thread) const {
@@ -135,6 +141,7 @@ class PartCopies {
         constexpr bool TURNS = By::ALONG_K && By::WIDTH == 1;
         const int first_line = By::line(thread), first = By::element(thread);
         int lines = By::ALONG_K ? sides : depth, length = By::ALONG_K ? depth : sides;
+        const long long apart = By::TOGETHER * distance();
         const float* from = next;
         keep(lines);  // else the compiler has what is inside of each line ready, and of `from` all distances, in registers
         keep(length);
@@ -155,12 +162,13 @@ class PartCopies {
                     copy_async<4>(into, from + j, inside > 0);
                 }
             }
-            from += By::TOGETHER * static_cast<long long>(ld);
+            from += apart;
             keep(from);
         }
     }
 
     const float* next;  // the thread's first element of the next part
-    int ld, sides;
-    PartWay way;
+    const int& ld;
+    const int sides;
+    const PartWay way;
 };

@@ -8,7 +8,6 @@
 #include <thread_index.cuh>
 
 #include "float32_warpgroups.cuh"
-#include "keep.cuh"
 #include "split_factors.cuh"
 
 // Of a block with tiles of ROWS x COLS: one warpgroup loads, the first WARPGROUPS multiply.
@@ -49,20 +48,16 @@ class TermsOfBlock {
     }
 
     // By all threads, when all stages have been read: computes the block's tiles in float32 where terms do not hold them, those that
-    // load by copying. first_tile(sizes): these tiles; first_col: where the block's part of one begins.
-    template <bool LOADS, typename FirstTile, typename Result_>
-    __device__ __forceinline__ void compute_lost(const FirstTile& first_tile, int first_col, const Operand& a, const Operand& b,
-                                                 Sizes sizes, const Output<Result_>& output, Memory& memory) {
+    // load by copying. tiles_from(sizes, i): these tiles from number i on; first_col: where the block's part of one begins.
+    template <bool LOADS, typename TilesFrom, typename Result_>
+    __device__ __forceinline__ void compute_lost(const TilesFrom& tiles_from, int first_col, const Operand& a, const Operand& b,
+                                                 const Sizes& sizes, const Output<Result_>& output, Memory& memory) {
         __syncthreads();
         if (!lost) return;
-        keep(sizes.m);  // so that the compiler computes anew what follows from them
-        keep(sizes.n);
-        keep(sizes.batch);
-        const auto tiles = first_tile(sizes);
         if constexpr (LOADS) {
-            wide.copy(tiles, first_col, a, b, sizes, memory.wide);
+            wide.copy(tiles_from, first_col, a, b, sizes, memory.wide);
         } else {
-            wide.multiply(tiles, first_col, sizes, output, memory.wide);
+            wide.multiply(tiles_from, first_col, sizes, output, memory.wide);
         }
     }
 

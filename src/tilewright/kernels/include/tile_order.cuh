@@ -45,9 +45,6 @@ class TileOrder {
     // There is no next tile then.
     __device__ __forceinline__ void leave_out() { tile = tiles; }
 
-    // How many of the block's tiles came before this one.
-    __device__ __forceinline__ unsigned number() const { return tile / every - 1; }
-
   private:
     int tiles_m, tiles_n;  // of a matrix
     int tiles;             // of all

@@ -106,9 +106,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
 
     using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
-    const auto first_tile = [](const Sizes& sizes) { return Order(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
+    const auto tiles_from = [](const Sizes& sizes, int number) {  // of this block
+        const int every = block_count() / BLOCKS;
+        return Order(sizes, block_index() / BLOCKS + number * every, every);
+    };
     const Grid grid;
-    auto tile = first_tile(sizes);
+    auto tile = tiles_from(sizes, 0);
     if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
@@ -130,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         __syncwarp();
         for (int meeting = 0; meeting < MEETINGS; ++meeting) cluster_sync();
         if constexpr (TERMS > 1) {
-            shared->terms.compute_lost<true>(first_tile, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
+            shared->terms.compute_lost<true>(tiles_from, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
         }
         return;
     }
@@ -191,6 +194,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     }
     if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
     if constexpr (TERMS > 1) {
-        shared->terms.compute_lost<false>(first_tile, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
+        shared->terms.compute_lost<false>(tiles_from, rank * (BN / SPLITS), split_a, split_b, sizes, output, of_terms);
     }
 }
