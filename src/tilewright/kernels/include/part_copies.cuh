@@ -17,7 +17,7 @@
 #include "relayout_square.cuh"
 
 // How a factor lies in memory.
-enum class PartWay { ALONG_K_BY_QUADS, ALONG_K, ACROSS_BY_QUADS, ACROSS };
+enum class PartWay { along_k_by_quads, along_k, across_by_quads, across };
 
 // A factor in memory, as is a copy's origin, from a tile's first row (or column) on.
 struct InPlace {
@@ -40,8 +40,8 @@ struct InPlace {
         const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(float)) | copy.ld_from |
                                 copy.matrix_stride;
         const bool aligned = apart % 4 == 0;
-        if (copy.along_k != copy.across) return aligned ? PartWay::ALONG_K_BY_QUADS : PartWay::ALONG_K;
-        return aligned ? PartWay::ACROSS_BY_QUADS : PartWay::ACROSS;
+        if (copy.along_k != copy.across) return aligned ? PartWay::along_k_by_quads : PartWay::along_k;
+        return aligned ? PartWay::across_by_quads : PartWay::across;
     }
 };
 
@@ -59,7 +59,7 @@ class PartCopies {
         : next(from.data), ld(from.ld), sides(from.sides), way(from.way) {
         next += raw(way)                           ? first<RawLines>(thread)
                 : along_k()                        ? first<Along>(thread)
-                : way == PartWay::ACROSS_BY_QUADS  ? first<Quads>(thread)
+                : way == PartWay::across_by_quads  ? first<Quads>(thread)
                                                    : first<Across>(thread);
     }
 
@@ -106,8 +106,8 @@ class PartCopies {
     using Quads = Way<false, 4>;
     using Across = Way<false, 1>;
 
-    static __device__ __forceinline__ bool raw(PartWay way) { return RAW && way == PartWay::ALONG_K_BY_QUADS; }
-    __device__ __forceinline__ bool along_k() const { return way == PartWay::ALONG_K || way == PartWay::ALONG_K_BY_QUADS; }
+    static __device__ __forceinline__ bool raw(PartWay way) { return RAW && way == PartWay::along_k_by_quads; }
+    __device__ __forceinline__ bool along_k() const { return way == PartWay::along_k || way == PartWay::along_k_by_quads; }
 
     // From one line to the next. It takes no register between its uses.
     __device__ __forceinline__ long long distance() const {
@@ -129,7 +129,7 @@ class PartCopies {
             copy<GUARDED, RawLines>(lines, depth, thread);
         } else if (along_k()) {
             copy<GUARDED, Along>(to, depth, thread);
-        } else if (way == PartWay::ACROSS_BY_QUADS) {
+        } else if (way == PartWay::across_by_quads) {
             copy<GUARDED, Quads>(to, depth, thread);
         } else {
             copy<GUARDED, Across>(to, depth, thread);
