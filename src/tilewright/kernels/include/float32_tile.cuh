@@ -37,7 +37,7 @@ class Float32Tile {
         __align__(16) float B[DEPTH][COLS + 4];
     };
     // What slices add up for each other.
-    using SliceSums = float[SLICES > 1 ? SLICES * KEPT * COLS_EACH : 1][SLICE_THREADS];
+    using SliceSums = float[SLICES > 1 ? SLICES * KEPT * COLS_EACH : 1][SLICES > 1 ? SLICE_THREADS : 1];
 
     // Computes the tile at (row, col). begin(): returns the next part, when it has come for this thread; end(): this thread has read
     // it. meet(): lets all threads meet.

@@ -12,6 +12,8 @@ _BLOCK = 16, 3
 """Of `Float32Block`: k of a part, and parts."""
 _WARPGROUPS = 32, 3
 """The same of `Float32Warpgroups`."""
+_NO_SUMS = 16
+"""Where no slices add up sums."""
 PART_BARRIERS = 2 * _WARPGROUPS[1] + 1
 """Its barriers: two for each part, and one."""
 
@@ -27,16 +29,16 @@ def _parts_bytes(rows: int, cols: int, k: int, parts: int) -> int:
     return 4 * parts * k * (rows + cols + 2 * _PADDING)
 
 
-def float32_block_bytes(rows: int, cols: int, threads: int) -> int:
+def float32_block_bytes(rows: int, cols: int) -> int:
     """Of a block whose threads compute a tile of D of this size."""
-    return _parts_bytes(rows, cols, *_BLOCK) + 8 * _BLOCK[0] + 4 * threads
+    return _parts_bytes(rows, cols, *_BLOCK) + 8 * _BLOCK[0] + _NO_SUMS
 
 
 def float32_warpgroups_bytes(rows: int, cols: int) -> int:
     """Of a block of which two warpgroups compute tiles of this size."""
     rows = 128 if rows % 128 == 0 else 64
     cols = cols if cols <= 128 else cols // 2
-    sums = rows * cols if rows * cols <= 64 * 128 else 256
+    sums = 4 * rows * cols if rows * cols <= 64 * 128 else _NO_SUMS
     k, parts = _WARPGROUPS
     lines = 4 * (parts - 1) * k * (rows + cols)
-    return _parts_bytes(rows, cols, k, parts) + lines + 4 * sums
+    return _parts_bytes(rows, cols, k, parts) + lines + sums
