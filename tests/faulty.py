@@ -10,7 +10,7 @@ PLANTED = Path(__file__).with_name("planted_faults")
 TENSOR_MAPS = ("wrong_phase", "right_cluster")
 CLUSTERS = ("right_cluster",)
 """Kernels of clusters of two blocks."""
-STORING = ("right_store", "store_without_fence", "store_before_the_barrier", "reuse_before_it_is_read")
+STORING = ("right_store", "store_without_fence", "late_fence", "store_before_the_barrier", "reuse_before_it_is_read")
 """Kernels whose results the copy engine stores."""
 SHARING = ("missing_fence", "before_the_ticket", "right")
 """Kernels of which four blocks share a tile."""

@@ -9,11 +9,13 @@ import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
 from hypothesis import strategies as st
 
-from tilewright.engines.base import Matrix, run
+from tilewright.engines.base import Matrix
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.checker import Checker, arrays_of
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.program import Watch
+from tilewright.engines.plan import Pointers
+from tilewright.kernels.takes import Addresses
 from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
 
 # Primes, one, just under, at and just over the sides of tiles.
@@ -58,11 +60,11 @@ class Kind(NamedTuple):
     epilogue: Epilogue = Epilogue()
 
 
-def kinds(kernel, overrides):
+def kinds(kernel, overrides, activations=None):
     """Four kinds of problems for one config of a kernel: two without an epilogue, and two with one where it takes some.
 
     Few, since each is compiled. Every order, element type and alignment is among them, and a bias of either side; which
-    comes with which, and with which activation, is drawn for each config anew.
+    comes with which, and with which activation where two are not given, is drawn for each config anew.
     """
     takes = kernel.takes
     random = Random(f"{kernel.name} {overrides}")
@@ -73,7 +75,8 @@ def kinds(kernel, overrides):
 
     epilogues = [Epilogue()] * 4
     if takes.epilogue:
-        epilogues[2:] = map(Epilogue, ("row", "column"), random.sample((None, *ACTIVATIONS), 2))
+        drawn = random.sample((None, *ACTIVATIONS), 2)
+        epilogues[2:] = map(Epilogue, ("row", "column"), activations or drawn)
         random.shuffle(epilogues)
     types = map(Arithmetic, turns(takes.factors, 4), turns(takes.results, 4))
     aligned = turns((True,) if takes.aligned else (True, False), 4)
@@ -147,7 +150,7 @@ def place(engine, values, layout, offset, between=np.nan):
 
 
 def multiply(engine, kernel, config, case, operands, kept=None):
-    """Run a kernel; D, once nothing between its rows has changed.
+    """Run a kernel; D, once nothing between its rows has changed. The plan is for every alpha, as the launcher's are.
 
     kept: the factor whose copy is made apart.
     """
@@ -158,7 +161,10 @@ def multiply(engine, kernel, config, case, operands, kept=None):
     d = place(engine, start, problem.d, case.offset, between=_UNTOUCHED)
     c = place(engine, operands.c, problem.addend, case.offset) if case.separate_c else None
     bias = engine.upload(operands.bias[None]) if problem.epilogue.bias else None
-    run(engine, kernel, config, problem, a, b, d, case.scalars, c=c, bias=bias, kept=kept)
+    pointers = Pointers(a.pointer, b.pointer, d.pointer, (c or d).pointer, bias.pointer if bias else 0)
+    plan = engine.plan(kernel, config, problem, Addresses(*pointers[:4]), kept=kept)
+    copy = engine.keep(plan.kept, (a if kept == "A" else b).pointer, None) if plan.kept else None
+    engine.start(plan, pointers._replace(kept=copy.pointer if copy else 0), case.scalars)
     memory = engine.download(d.owner)[0]
     whole = memory[case.offset :].reshape(*start.shape[:2], d.ld)
     assert (memory[: case.offset] == _UNTOUCHED).all(), "what lies before D has changed"
@@ -170,9 +176,10 @@ def reference(case, operands, left=0.0):
     """What D has to be, in float64; and by how much each element may differ from it. left: as in `check`."""
     problem, (alpha, beta) = case.problem, case.scalars
     a, b, c, bias = (x.astype(np.float64) for x in (operands.a, operands.b, operands.c, operands.bias))
-    exact, size = alpha * (a @ b), abs(alpha) * (abs(a) @ abs(b))
     if alpha == 0:
-        exact, size = np.zeros_like(exact), np.zeros_like(size)
+        exact, size = np.zeros_like(c), np.zeros_like(c)
+    else:
+        exact, size = alpha * (a @ b), abs(alpha) * (abs(a) @ abs(b))
     if beta != 0:
         exact, size = exact + beta * c, size + abs(beta * c)
     if problem.epilogue.bias:
@@ -192,6 +199,8 @@ def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands
     """
     operands = Operands.draw(case, seed)
     change(operands)
+    if case.scalars.alpha == 0:  # they are not read
+        operands.a[:] = operands.b[:] = np.nan
     result = multiply(engine, kernel, config, case, operands, kept).astype(np.float64)
     expected, allowed = reference(case, operands, left)
     assert (abs(result - expected) <= allowed).all(), (
@@ -199,11 +208,12 @@ def check(engine, kernel, config, case, seed=0, left=0.0, change=lambda operands
     )
 
 
-def check_specials(engine, kernel, config, case, seed):
+def check_specials(engine, kernel, config, case, seed, left=0.0, change=lambda operands: None):
     """The same where A and B have NaN and infinities, in corners, next to edges and anywhere: D has those of NumPy's
     float32 product, and is right everywhere else.
     """
     operands, random = Operands.draw(case, seed), np.random.default_rng(seed)
+    change(operands)
     for values, layout in ((operands.a, case.problem.a), (operands.b, case.problem.b)):
         for _ in range(3 if values.size else 0):
             place_of = tuple(random.choice([0, extent - 1, random.integers(extent)]) for extent in values.shape)
@@ -216,7 +226,7 @@ def check_specials(engine, kernel, config, case, seed):
         infinite = np.isinf(expected)
         np.testing.assert_array_equal(result[infinite].astype(np.float32), expected[infinite])
         finite = np.isfinite(expected)
-        exact, allowed = reference(case, operands)
+        exact, allowed = reference(case, operands, left)
         assert (abs(result.astype(np.float64) - exact) <= allowed)[finite].all()
 
 

@@ -3,7 +3,11 @@
 What says it lies on a GPU lies in the host's memory here, and NumPyEngine stands in for the GPU.
 """
 
+import cProfile
+import pstats
+import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -546,3 +550,113 @@ def test_a_kernel_of_the_course_is_launched_from_python(gpus, compiled_launcher)
     tilewright.matmul(Tensor(A, "cuda:0"), Tensor(B, "cuda:0"), out=out, kernel="naive")
     check(out.values, A @ B)
     assert compiled_launcher.remembered == []
+
+
+def placed(values, offset=0):
+    """An array of its kind that begins so many bytes behind a multiple of 16."""
+    memory = np.zeros(values.nbytes + 32, np.uint8)
+    return np.ndarray(values.shape, values.dtype, memory, -memory.ctypes.data % 16 + offset, values.strides)
+
+
+ANOTHER_KIND = {
+    "shape": ({"a": draw(6, 7), "out": draw(6, 3)}, "a has shape (6, 7), the plan's has (5, 7)"),
+    "element type": (
+        {"a": A.astype(np.float16), "b": B.astype(np.float16), "out": C.astype(np.float16)},
+        "a has element type float16, the plan's has float32",
+    ),
+    "strides": ({"b": np.asfortranarray(B)}, "b has strides in bytes of (4, 28), the plan's has (12, 4)"),
+    "no out": ({"out": None}, "the plan is with out, the call without"),
+    "bias": ({"bias": C[0].copy()}, "the plan is without bias, the call with"),
+    "c": ({"c": C, "beta": 1.0}, "the plan is without c, the call with"),
+    "alpha": ({"alpha": 0.0}, "alpha is 0, the plan's is not 0"),
+}
+
+
+@pytest.mark.parametrize("where", ["on a GPU", "on the host"])
+@pytest.mark.parametrize("case", ANOTHER_KIND)
+def test_a_plan_says_what_differs_from_its_kind(gpus, where, case):
+    changes, words = ANOTHER_KIND[case]
+    make = (lambda values: Tensor(values, "cuda:0")) if where == "on a GPU" else Tensor
+
+    def made(arrays):
+        return {name: make(value) if isinstance(value, np.ndarray) else value for name, value in arrays.items()}
+
+    arrays = {"a": placed(A), "b": placed(B), "out": placed(C)}
+    plan = tilewright.plan(**made(arrays))
+    with pytest.raises(ArrayError, match=re.escape("the plan is for arrays of another kind: " + words)):
+        plan(**made(arrays | changes))
+    assert gpus[0].streams == []
+
+
+def test_a_plan_on_a_gpu_is_for_addresses_that_are_as_much_aligned(gpus):
+    plan = tilewright.plan(Tensor(placed(A), "cuda:0"), Tensor(placed(B), "cuda:0"))
+    with pytest.raises(ArrayError, match="b has an address that, divided by 16, leaves 4, the plan's has 0"):
+        plan(Tensor(placed(A), "cuda:0"), Tensor(placed(B, 4), "cuda:0"))
+
+
+def test_a_plan_on_the_host_is_for_any_address():
+    plan = tilewright.plan(placed(A), placed(B), kernel="vectorized", engine="emulator")
+    moved = placed(B, 4)
+    moved[:] = B
+    check(plan(A, moved), A @ B)
+
+
+def test_a_plan_is_for_one_gpu_and_one_library(gpus):
+    plan = tilewright.plan(Tensor(placed(A), "cuda:0"), Tensor(placed(B), "cuda:0"))
+    others = {
+        "a has its place on GPU 1, the plan's has GPU 0": lambda values: Tensor(values, "cuda:1"),
+        "a has its place on the host, the plan's has GPU 0": Tensor,
+        "the arrays are of another library": CuPyArray,
+    }
+    for words, make in others.items():
+        with pytest.raises(ArrayError, match=words):
+            plan(make(placed(A)), make(placed(B)))
+    with pytest.raises(ArrayError, match="b must lie where a does: got GPU 1, and GPU 0 for a"):
+        plan(Tensor(placed(A), "cuda:0"), Tensor(placed(B), "cuda:1"))
+
+
+PACKAGE = str(Path(tilewright.__file__).parent)
+
+
+def calls_of(function):
+    """Calls that functions of the package make in a call of this one, of what is not the package's own included."""
+    profile = cProfile.Profile()
+    profile.runcall(function)
+    made = pstats.Stats(profile).stats.values()
+    return sum(count for *_, callers in made for (file, *_), (count, *_) in callers.items() if file.startswith(PACKAGE))
+
+
+WARM = {
+    "plain": ({}, 106),
+    "out": ({"out": True}, 148),
+    "epilogue": ({"c": True, "beta": 2.0, "bias": True, "activation": "relu"}, 151),
+    "named": ({"kernel": "split_k", "out": True}, 154),
+}
+"""Arguments of a call, and how many calls the package may make where the compiled launcher is not there: those that it
+makes, and a few for other versions of Python."""
+
+
+@pytest.mark.parametrize("make", ON_GPU.values(), ids=ON_GPU)
+@pytest.mark.parametrize("way", WARM)
+def test_a_call_whose_plan_exists_makes_few_calls(gpus, make, way):
+    """On the Python path, but for the engine's part. Times cannot be bounded on every machine; this can."""
+    named, most = WARM[way]
+    arrays = {"out": make(np.zeros((5, 3), np.float32)), "c": make(C), "bias": make(C[0].copy())}
+    named = {name: arrays.get(name, value) for name, value in named.items()}
+    a, b = make(A), make(B)
+    plan = tilewright.plan(a, b, **named)
+    of_call = {name: value for name, value in named.items() if name not in ("kernel", "activation")}
+    for warm in (lambda: tilewright.matmul(a, b, **named), lambda: plan(a, b, **of_call)):
+        warm()
+        assert 70 < calls_of(warm) <= most
+    assert len(gpus[0].planned) == 1
+
+
+def test_a_call_that_the_compiled_launcher_knows_makes_no_other(gpus, compiled_launcher):
+    a, b, out = (Tensor(values, "cuda:0") for values in (A, B, np.zeros((5, 3), np.float32)))
+    plan = tilewright.plan(a, b, out=out, kernel="split_k")
+    for warm in (lambda: tilewright.matmul(a, b, out=out, kernel="split_k"), lambda: plan(a, b, out=out)):
+        warm()
+        before = len(compiled_launcher.launched)
+        assert calls_of(warm) <= 2
+        assert len(compiled_launcher.launched) == before + 1

@@ -79,9 +79,40 @@ def test_what_cannot_be_is_refused(arguments, message):
 
 def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     checked = []
-    monkeypatch.setattr(check, "_run", lambda chosen, problems, dtype: checked.extend(chosen) or iter(()))
+    monkeypatch.setattr(check, "_run", lambda jobs: checked.extend(jobs) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
-    assert {kernel.name for kernel, _ in checked} == {one.name for one in KERNELS if "bfloat16" in one.takes.factors}
+    assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "bfloat16" in one.takes.factors}
+
+
+def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
+    result = run(
+        "gemm_sm90", "--shape", "33x20x7", "--layout", "TN", "--layout", "NT", "--config", "BN=32", "--beta", 0
+    )
+    assert result.exit_code == 0, result.output
+    checked = []
+    monkeypatch.setattr(check, "_run", lambda jobs: checked.extend(jobs) or iter(()))
+    assert run("--layout", "TT").exit_code == 0
+    assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "TT" in one.takes.layouts}
+    assert {problem.layout for job in checked for problem, _ in job.cases} == {"TT"}
+    result = run("naive", "--layout", "TN")
+    assert "naive takes layouts NN of A and B, got TN" in str(result.exception)
+
+
+def test_a_fault_in_one_order_is_told_with_it(monkeypatch, tmp_path):
+    kernel = find("gemm_sm90")
+    shutil.copytree(kernel.source.parents[1] / "include", tmp_path, dirs_exist_ok=True)
+    shutil.copy(kernel.source, tmp_path)
+    header = tmp_path / "swizzled_tile.cuh"
+    wrong = header.read_text().replace(
+        "side * LINE_BYTES + step * STEP_BYTES", "side * LINE_BYTES + step * 2 * STEP_BYTES"
+    )
+    header.write_text(wrong)  # of a tile along k: A of TT is none, B is one
+    monkeypatch.setattr(check, "resolve", lambda name: (replace(kernel, source=tmp_path / kernel.source.name), {}))
+    arguments = ("gemm_sm90", "--config", "BN=32", "--shape", "64x32x64", "--beta", 0)
+    assert run(*arguments, "--layout", "TN").exit_code == 0
+    result = run(*arguments, "--layout", "TN", "--layout", "TT")
+    assert result.exit_code == 1
+    assert "64x32x64, TT, beta 0" in text(result)
 
 
 def test_what_cannot_be_judged_is_refused_first():

@@ -157,6 +157,23 @@ def test_a_gpu_that_is_too_old_is_named_with_its_own_capability():
     )
 
 
+def test_orders_are_those_of_the_launch(tmp_path):
+    """B lies along k there, so that a box of it has as many rows as the tile has columns, and none in vain."""
+    tiles = {}
+    for layout in ("NN", "NT"):
+        path = tmp_path / f"{layout}.json"
+        shown = explain(
+            "gemm_sm90", "--shape", "512", "--config", "BN=96", "--layout", layout, "--json", str(path)
+        ).output
+        assert (f"512x512x512, {layout} float16" in shown) == (layout != "NN")
+        facts = json.loads(path.read_text())
+        assert facts["layout"] == layout
+        tiles[layout] = facts["bytes"]["tensor_maps"]
+    assert tiles["NN"] > tiles["NT"]
+    with pytest.raises(ProblemError, match="naive takes layouts NN of A and B, got TN"):
+        explain("naive", "--layout", "TN")
+
+
 def test_what_it_cannot_count_is_refused():
     with pytest.raises(ProblemError, match="--alpha takes 0, or a number of"):
         explain("naive", "--alpha", "inf")

@@ -71,6 +71,12 @@ def test_shape_config_and_type_decide_the_code(sass):
     assert "of its instructions are HMMA" in out
 
 
+def test_orders_decide_the_code(sass):
+    along, across = (sass("gemm_sm90", "--layout", layout, "--shape", "256", "--listing")[1] for layout in ("NT", "TN"))
+    assert "HGMMA" in along and "tnspA" in across and "tnspB" in across and "tnsp" not in along
+    assert "naive takes layouts NN of A and B, got TT" in sass("naive", "--layout", "TT")[2]
+
+
 def test_the_json_has_counts_widths_and_listing(sass, tmp_path):
     path = tmp_path / "new" / "code.json"
     status, _, _ = sass("async_copy", "--arch", "sm_90a", "--json", str(path))
@@ -99,6 +105,8 @@ def test_the_json_has_counts_widths_and_listing(sass, tmp_path):
         (["10", "--arch", "hopper"], "arch must read sm_NN, as in sm_80 or sm_90a, got 'hopper'"),
         (["10", "--arch", "sm_70"], "warptiled needs a GPU of compute capability 7.5 or newer for float32, got 7.0"),
         (["async_copy", "--arch", "sm_75"], "needs a GPU of compute capability 8.0 or newer"),
+        (["gemm_sm90", "--arch", "sm_80"], "gemm_sm90 runs on GPUs of compute capability 9.0 alone (sm_90a), got 8.0"),
+        (["wgmma", "--arch", "sm_90"], "arch must be sm_90a for wgmma, whose instructions others lack, got sm_90"),
         (["10", "--dtype", "float16"], "warptiled takes float32, got float16"),
         (["10", "--shape", "7x8"], "shape must read MxNxK"),
         (["10", "--arch", "sm_99"], "arch must be one that the compiler knows, sm_75, sm_80, sm_8"),

@@ -1,5 +1,7 @@
 """Plans of calls that differ in sizes alone from one that was bound: those that the calls would get themselves."""
 
+import cProfile
+import pstats
 import sys
 from itertools import product
 
@@ -110,3 +112,14 @@ def test_calls_whose_other_sizes_the_launcher_does_not_plan(engine):
     assert not on_gpu._has_others(call._replace(scalars=Scalars(0.0, 1.0)), bound)
     assert not on_gpu._has_others(call._replace(prepared=object()), bound)
     assert not on_gpu._has_others(call, bound._replace(form=bound.form._replace(batch=(2,))))
+
+
+@pytest.mark.parametrize(("precision", "most"), [(None, 118), ("ieee", 210)])
+def test_other_sizes_are_planned_quickly(engine, precision, most):
+    """By the calls it makes, as in test_matmul.py: what `tilewright.plan` does besides is not done."""
+    call, _ = call_of((1016, 1000, 1024), precision=precision)
+    plan = planner(call, bound_of(call))
+    plan(1012, 1004, 1020, 1020, 1004, 0, 0)
+    profile = cProfile.Profile()
+    profile.runcall(plan, 1000, 1004, 1008, 1008, 1004, 0, 0)
+    assert 60 < pstats.Stats(profile).total_calls < most

@@ -3,13 +3,14 @@
 import json
 import stat
 import sys
+from dataclasses import asdict
 
 import pytest
 
 from tilewright.bench import ncu
 from tilewright.errors import EngineUnavailableError
-from tilewright.kernels import find
-from tilewright.problem import Problem, Scalars
+from tilewright.kernels import KERNELS, find
+from tilewright.problem import Problem, Scalars, orders
 
 PRINTED = """==PROF== Connected to process 661
 ==PROF== Profiling "naive" - 0: 0%....50%....100% - 5 passes
@@ -48,6 +49,18 @@ LAUNCHES = [
     ncu.Launch.of(find(name), find(name).config(), Problem(64, 64, 64), Scalars(beta=0.5))
     for name in ("naive", "vectorized")
 ]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_what_is_profiled_is_what_is_explained(kernel):
+    """Of every kernel in every type and order that it takes."""
+    for dtype in kernel.takes.factors:
+        for layout in kernel.takes.layouts:
+            a, b = orders(layout)
+            problem = Problem(64, 72, 80, kernel.takes.arithmetic(dtype), a=a, b=b)
+            launch = ncu.Launch(**json.loads(json.dumps(asdict(ncu.Launch.of(kernel, kernel.config(), problem)))))
+            assert launch.problem == problem
+            assert kernel.refusal(launch.problem) is None
 
 
 @pytest.fixture

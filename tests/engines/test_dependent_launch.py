@@ -1,7 +1,9 @@
 """Launches that may overlap the one before them. The driver here is made up, and notes what it gets."""
 
 import contextlib
+import cProfile
 import ctypes
+import pstats
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -15,7 +17,7 @@ from tilewright.engines.base import CompileReport, Matrix, run
 from tilewright.engines.plan import Memory, Pointers
 from tilewright.engines.relayouts import jobs
 from tilewright.errors import LaunchError
-from tilewright.kernels import KERNELS
+from tilewright.kernels import KERNELS, find
 from tilewright.kernels.library import relayout, split_k, tma_packed, tma_transposed
 from tilewright.kernels.takes import Addresses, lines_aligned
 from tilewright.problem import Layout, Problem, Scalars, orders
@@ -302,3 +304,15 @@ def test_whether_a_stream_is_captured_is_asked_only_where_code_must_be_loaded(gp
     assert len(asked) == 1
     with pytest.raises(LaunchError, match="the stream is being captured"):
         engine.plan(split_k.KERNEL, config, Problem(63, 64, 64), capturing=capturing)
+
+
+@pytest.mark.parametrize(("name", "most"), [("gemm_bf16x6", 140), ("gemm_sm90", 112), ("tma_transposed", 112)])
+def test_a_new_shape_is_planned_quickly(gpu, name, most):
+    """By the calls it makes, once its code is loaded."""
+    engine, kernel, profile = gpu.engine(), find(name), cProfile.Profile()
+    arithmetic = kernel.takes.arithmetic()
+    engine.plan(kernel, kernel.config(), Problem(1000, 1008, 1032, arithmetic))
+    plan = profile.runcall(engine.plan, kernel, kernel.config(), Problem(1016, 1024, 1032, arithmetic))
+    assert 40 < pstats.Stats(profile).total_calls < most
+    assert len(plan.steps) == 1 + bool(plan.relaid and not kernel.splits)
+    assert engine.loaded == 1 + bool(plan.relaid and not kernel.splits)

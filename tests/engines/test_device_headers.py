@@ -99,6 +99,7 @@ USES = {
         ],
     ),
     "register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),
+    "named_barrier.cuh": ("sm_75", ["sync_named<64>(*global % 15 + 1);", "arrive_named<128>(3); sync_named<64>(4);"]),
     "bundle.cuh": (
         "sm_75",
         [

@@ -9,7 +9,7 @@ import pytest
 
 from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
 from tilewright.bench.verify import Operands, limit
-from tilewright.engines.emulator.check import check
+from tilewright.engines.emulator.check import check, telling_shapes
 from tilewright.engines.emulator.symbols import SourceLine
 from tilewright.kernels import KERNELS, find
 from tilewright.problem import Arithmetic, Epilogue, Problem, Scalars, orders
@@ -37,10 +37,8 @@ STORES = re.compile(rf"{FLIGHT.pattern}|(wait_tiles_read<0>|commit_tiles|(?<=^ {
 
 STAGES_OF_A_BLOCK = re.compile(r"barrier_(wait|arrive)\([^;]*;")
 STAGES_OF_A_CLUSTER = re.compile(r"barrier_(wait|arrive_at)\([^;]*;")
-# Where blocks without clusters meet in another way, both are named in one statement.
-PIPELINE = re.compile(r"(fence_barrier_init|(?<!: )cluster_sync)\(\);|wait_products<[^;]*;")
 
-UNLINED = ("right", "right_cluster", "right_store", "unordered_sum")
+UNLINED = ("right", "right_cluster", "right_named", "right_store", "unordered_sum")
 LINED = sorted(path.stem for path in PLANTED.glob("*.cu") if path.stem not in UNLINED)
 
 
@@ -116,6 +114,11 @@ STORED = {
     "store_without_fence": (
         r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of byte \d+ of tile at store_without_fence.cu:\d+"
         r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and has not called fence_async_shared since$"
+    ),
+    "late_fence": (
+        r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of byte \d+ of tile at late_fence.cu:\d+"
+        r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and no barrier is between its "
+        r"fence_async_shared and this$"
     ),
     "store_before_the_barrier": (
         r"^thread \(\d+, 0, 0\) of block \(\d, 0, 0\) writes byte \d+ of tile at .*; "
@@ -295,6 +298,75 @@ def test_planted_faults_of_clusters_are_named(case, tmp_path):
     assert any(re.search(words, one) for one in found), checked.findings
 
 
+def test_a_right_kernel_of_named_barriers_is_not_blamed():
+    checked, of = run(faulty("right_named"), Problem(24, 39, 100))
+    assert checked.findings == []
+    sums = of.a.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(checked.result, np.broadcast_to(sums, checked.result.shape), rtol=1e-4, atol=1e-4)
+
+
+NAMED = {
+    "a tile that is read before it is full": (
+        {"            sync_named<256>(FULL);\n": "", "            arrive_named<256>(FULL);\n": ""},
+        "race",
+        r"reads byte 0 of As at right_named.cu:\d+; thread .* wrote it at .*, and nothing orders the two",
+    ),
+    "a barrier that opens when one half has come": (
+        {"sync_named<256>(FULL)": "sync_named<128>(FULL)", "arrive_named<256>(FULL)": "arrive_named<128>(FULL)"},
+        "race",
+        r"(reads|writes) byte \d+ of As at .*; thread .* (read|wrote) it at .*, and nothing orders the two",
+    ),
+    "a producer that does not wait": (
+        {"            if (k0 > 0) sync_named<256>(EMPTY);\n": "", "if (k0 + 32 < K) arrive_named<256>(EMPTY);": ""},
+        "barrier",
+        r"128 threads wait at sync_named \(right_named.cu:\d+\), where 128 of 256 threads have come to barrier 1, ",
+    ),
+    "another barrier": (
+        {"arrive_named<256>(FULL)": "arrive_named<256>(3)"},
+        "barrier",
+        r"128 threads wait at sync_named \(right_named.cu:\d+\), where 128 of 256 threads have come to barrier 1, ",
+    ),
+    "other counts": (
+        {"sync_named<256>(FULL);": "thread < 64 ? sync_named<256>(FULL) : sync_named<192>(FULL);"},
+        "misuse",
+        r"calls sync_named \(right_named.cu:\d+\) for 192 threads at barrier 1, to which 192 have come for 256",
+    ),
+    "the barrier of __syncthreads": (
+        {"FULL = 1": "FULL = 0"},
+        "misuse",
+        r"calls arrive_named \(right_named.cu:\d+\) with the number 0, which must be 1 to 15",
+    ),
+    "a warp that has returned": (
+        {"    if (threadIdx.x < 128) {": "    if (threadIdx.x < 32) return;\n    if (threadIdx.x < 128) {"},
+        "barrier",
+        r"128 threads wait at sync_named .*, where 224 of 256 threads have come to barrier 1, 32 threads have returned",
+    ),
+}
+"""Changes of `right_named`, and the kind and words of what is found then."""
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_planted_faults_of_named_barriers_are_named(case, tmp_path):
+    kernel = faulty("right_named")
+    changes, kind, words = NAMED[case]
+    source = kernel.source.read_text()
+    for text, instead in changes.items():
+        assert source.count(text) == 1
+        source = source.replace(text, instead)
+    (tmp_path / kernel.source.name).write_text(source)
+    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(24, 39, 100))
+    found = [str(finding) for finding in checked.findings if finding.kind == kind]
+    assert any(re.search(words, one) for one in found), checked.findings
+
+
+def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
+    kernel = faulty("right_cluster")
+    source = kernel.source.read_text().replace("    float sum = 0;", "    sync_named<256>(1);\n    float sum = 0;")
+    (tmp_path / kernel.source.name).write_text(f"#include <named_barrier.cuh>\n{source}")
+    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER))
+    assert checked.findings == []
+
+
 # Of those that take batches and are not made of terms, every form is checked below.
 @pytest.mark.parametrize(
     "kernel", [one for one in KERNELS if not one.takes.batches or one.split], ids=lambda kernel: kernel.name
@@ -360,6 +432,27 @@ def test_tiles_that_are_transposed_in_other_steps_have_no_faults(overrides, layo
     assert checked.findings == []
 
 
+SM90 = {
+    "one consumer": {"BM": 64, "BN": 48, "STAGES": 2, "CONSUMERS": 1},
+    "three": {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3},
+    "ping-pong": {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "BAND": 1},
+    "clusters": {"BM": 128, "BN": 64, "STAGES": 2, "CLUSTER": 2, "CLUSTER_N": 2, "BAND": 1},
+    "splits": {"BM": 128, "BN": 32, "STAGES": 2, "SPLITS": 2},
+}
+"""Forms of gemm_sm90."""
+
+ALL_FORMS = (
+    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_sync\(\);|fence_barrier_init\(\);|"
+    r"shared->barriers\.(wait_full|release)\([^;]*;|wait_products<[^;]*;"
+)
+SM90_ORDERS = {
+    "every form": re.compile(ALL_FORMS),
+    "products": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;"),
+    "clusters": re.compile(rf"{ALL_FORMS}|(?<=Grid::BLOCKS > 1\) )cluster_sync\(\);"),
+}
+"""What orders accesses there."""
+
+
 @dataclass(frozen=True)
 class Ordered:
     """A kernel, a file of its source, and a form in which all that orders accesses there is needed."""
@@ -385,7 +478,6 @@ class Ordered:
         return [number for number, line in enumerate(needed, 1) if self.orders.search(line)]
 
 
-SHARING = {"BN": 64, "STAGES": 2, "CLUSTER": 2}
 ORDERED = [
     Ordered("shared_tiled", "shared_tiled.cu"),
     Ordered("async_copy", "async_copy.cu"),
@@ -408,16 +500,21 @@ ORDERED = [
     ),
     Ordered("gemm_mma_bf16x3", "gemm_mma.cu", {"BM": 64, "BN": 64, "WM": 32}),
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
+    Ordered("wgmma_tma", "wgmma_tma.cu", {"BM": 64, "BN": 64, "STAGES": 2}, (131, 77, 300), FLIGHT),
+    Ordered("specialised", "specialised.cu", {"BN": 64, "STAGES": 2}, (131, 77, 300), FLIGHT),
     Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("clusters", "clusters.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
     Ordered("pingpong", "pingpong.cu", {"BN": 64, "STAGES": 2}, (260, 152, 205), STORES),
     Ordered("promoted", "promoted.cu", {"BN": 64, "STAGES": 2}, orders=FLIGHT),
     Ordered("interleaved", "interleaved.cu", {"BN": 64}, (260, 150, 205), FLIGHT),
-    Ordered("gemm_sm90", "gemm_sm90.cu", SHARING, (260, 150, 205), PIPELINE),
-    Ordered("gemm_sm90", "stage_barriers.cuh", {"BN": 64, "STAGES": 2}, (260, 150, 205), STAGES_OF_A_BLOCK),
-    Ordered("gemm_sm90", "stage_barriers.cuh", SHARING, (260, 150, 205), STAGES_OF_A_CLUSTER),
-    Ordered("gemm_sm90", "consumers.cuh", {"BN": 64, "STAGES": 2, "PINGPONG": 1}, (260, 150, 205), FLIGHT),
-    Ordered("gemm_sm90", "cluster_sums.cuh", {"BN": 64, "SPLITS": 2}, (131, 77, 405), FLIGHT),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["one consumer"], (300, 150, 405), SM90_ORDERS["every form"]),
+    Ordered("gemm_sm90", "stage_products.cuh", SM90["one consumer"], (300, 150, 405), SM90_ORDERS["products"]),
+    Ordered("gemm_sm90", "stage_barriers.cuh", SM90["one consumer"], (300, 150, 405), STAGES_OF_A_BLOCK),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["three"], (600, 300, 205), SM90_ORDERS["every form"]),
+    Ordered("gemm_sm90", "consumers.cuh", SM90["ping-pong"], (300, 150, 205), FLIGHT),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["clusters"], (600, 300, 205), SM90_ORDERS["clusters"]),
+    Ordered("gemm_sm90", "stage_barriers.cuh", SM90["clusters"], (600, 300, 205), STAGES_OF_A_CLUSTER),
+    Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 
@@ -449,6 +546,12 @@ CHANGES = {
         "        commit_products();",
         "        commit_products(); As[threadIdx.x] = 0;",
         READS,
+    ),
+    "a fence after the barrier": (
+        "        fence_async_shared();  // the tensor cores reach shared memory by another way than stores do\n"
+        "        __syncthreads();",
+        "        __syncthreads();\n        fence_async_shared();",
+        "and no barrier is between its fence_async_shared and this",
     ),
 }
 
@@ -482,6 +585,118 @@ def test_an_early_refill_is_named(tmp_path):
     found = [finding for finding in checked.findings if finding.kind == "race"]
     assert any("the tensor cores of block (0, 0, 0) read it at specialised.cu" in str(one) for one in found)
     assert any("starts a copy to byte" in str(one) for one in found)
+
+
+HAZARDS = {
+    "a wait for the wrong phase of full": (
+        "ping-pong",
+        "stage_barriers.cuh",
+        {"full[turn.stage], turn.parity);": "full[turn.stage], turn.parity ^ 1);"},
+        "unfinished copy",
+        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+    ),
+    "a wait for the wrong phase of empty": (
+        "ping-pong",
+        "stage_barriers.cuh",
+        {"turn.parity ^ 1);": "turn.parity);"},
+        "barrier",
+        r"1 thread waits at barrier_wait \(stage_barriers.cuh:\d+\), where 4 of 4 arrivals and 0 bytes of its phase 0",
+    ),
+    "a stage that is released before its products": (
+        "ping-pong",
+        "gemm_sm90.cu",
+        {" multiply_stage(": " shared->barriers.release(turn.stage, grid, lane);\n multiply_stage("},
+        "race",
+        r"thread \(256, 0, 0\) .* starts a copy to byte \d+ of .*; the tensor cores of block .* read it",
+    ),
+    "bytes of half the tiles": (
+        "ping-pong",
+        "gemm_sm90.cu",
+        {"sizeof(Tiles));": "sizeof(Tiles) / 2);"},
+        "unfinished copy",
+        r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
+    ),
+    "more bytes than are loaded": (
+        "ping-pong",
+        "gemm_sm90.cu",
+        {"sizeof(Tiles));": "sizeof(Tiles) + 16);"},
+        "barrier",
+        r"threads? waits? at barrier_wait \(stage_barriers.cuh:\d+\), where 0 of 1 arrivals and 16 bytes of its",
+    ),
+    "a stage that is empty for the own block alone": (
+        "clusters",
+        "stage_barriers.cuh",
+        {"WARPS * Grid::MATES": "WARPS"},
+        "unfinished copy",
+        r"starts a copy to byte \d+ of dynamic shared memory of block \(\d, 0, 0\)",
+    ),
+    "arrivals at the own block alone": (
+        "clusters",
+        "stage_barriers.cuh",
+        {"barrier_arrive_at(&empty[stage], grid.mate(lane))": "barrier_arrive(&empty[stage])"},
+        "race",
+        r"starts a copy to byte \d+ of dynamic shared memory of block .*; the tensor cores of block .* read it",
+    ),
+    "registers that no block has": (
+        "three",
+        "gemm_sm90.cu",
+        {"take_registers<CONSUMERS == 2 ? 232 : 152>": "take_registers<232>"},
+        "barrier",
+        r"take_registers \(gemm_sm90.cu:\d+\), where their warpgroup waits for 232 registers a thread: it has 128",
+    ),
+}
+"""Forms of gemm_sm90, a file of its source, changes of it, and the kind and words of what is found then."""
+
+
+@pytest.mark.parametrize("hazard", HAZARDS)
+def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
+    kernel = find("gemm_sm90")
+    form, file, changes, kind, words = HAZARDS[hazard]
+    source = Ordered(kernel.name, file).source.read_text()
+    for text, instead in changes.items():
+        assert source.count(text) == 1
+        source = source.replace(text, instead)
+    shutil.copy(kernel.source, tmp_path)
+    (tmp_path / file).write_text(source)
+    hazardous = replace(kernel, source=tmp_path / kernel.source.name)
+    checked, _ = run(hazardous, Problem(600, 300, 205, kernel.takes.arithmetic()), SM90[form])
+    found = [str(finding) for finding in checked.findings if finding.kind == kind]
+    assert any(re.search(words, one) for one in found), checked.findings
+
+
+BY_DEFAULT = {
+    "wgmma_tma": ("wgmma_tma.cu", {"wait_products<1>(sums);": ";"}),
+    "specialised": ("specialised.cu", {"(step / STAGES - 1) % 2": "0"}),
+    "persistent": ("persistent.cu", {"parity ^= 1;": ";"}),
+    "pingpong": ("pingpong.cu", {"(number - 1) / CONSUMERS & 1": "0"}),
+    "gemm_sm90": ("stage_barriers.cuh", {"turn.parity ^ 1);": "1);"}),
+    "tma_packed": ("gemm_tma.cu", {"fence_async_shared();": ";"}),
+    "tma_transposed": ("gemm_tma.cu", {"fence_async_shared();": ";"}),
+}
+"""Faults that show once a stage is filled again, or a block has several tiles."""
+
+
+@pytest.mark.parametrize("name", BY_DEFAULT)
+def test_the_shapes_of_a_check_show_faults_of_later_stages_and_tiles(name, tmp_path):
+    kernel = find(name)
+    file, changes = BY_DEFAULT[name]
+    source = Ordered(name, file).source.read_text()
+    for text, instead in changes.items():
+        assert text in source
+        source = source.replace(text, instead)
+    shutil.copy(kernel.source, tmp_path)
+    (tmp_path / file).write_text(source)
+    faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
+    shapes = telling_shapes(kernel, kernel.config())
+    assert any(run(faulty_kernel, Problem(*shape, kernel.takes.arithmetic()))[0].findings for shape in shapes)
+
+
+def test_the_shapes_of_a_check_have_odd_sizes_and_sizes_that_tiles_divide():
+    for kernel in KERNELS:
+        tile = kernel.tile(kernel.config())
+        divided, odd = telling_shapes(kernel, kernel.config())
+        assert not any(size % of for size, of in zip(divided, tile, strict=True)), kernel.name
+        assert all(size % 2 for size in odd), kernel.name
 
 
 @pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong", "interleaved", "gemm_sm90"])

@@ -19,6 +19,7 @@ from async_kernels import (
     store,
     stored_as_a_gpu_does,
 )
+from faulty import faulty
 from starting import start
 from this_gpu import CAPABILITY, HAS_TENSOR_MAPS
 from tilewright.bench.verify import Operands, limit
@@ -188,6 +189,14 @@ def test_a_gpu_too_old_is_named(engine, make_kernel):
 
 def test_matrices_come_as_the_model_has_them(engine, tmp_path):
     np.testing.assert_array_equal(load_matrices(engine, tmp_path), matrices_as_the_manual_has_them())
+
+
+def test_warps_pass_tiles_to_and_fro_by_named_barriers(engine):
+    kernel, problem = faulty("right_named"), Problem(200, 304, 3000)
+    operands, (a, b, c) = draw(engine, problem)
+    run(engine, kernel, kernel.config(), problem, a, b, c)
+    sums = operands.a.astype(np.float64).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(engine.download(c), np.broadcast_to(sums, (200, 304)), atol=1e-3)
 
 
 # Workspaces

@@ -9,6 +9,7 @@ import pytest
 
 import tilewright
 from tilewright import ArrayError, DtypeError, on_gpu
+from tilewright.engines.staging import Staging
 from tilewright.kernels import KERNELS
 
 pytestmark = pytest.mark.gpu
@@ -186,6 +187,31 @@ def test_numpy_arrays_are_copied_to_the_gpu_and_back(named):
     assert tilewright.matmul(a, b, c=c, beta=2, out=out, **named) is out
     check(out, reference(a, b, 1.0, 2.0, c))
     assert type(tilewright.matmul(a, b, **named)) is np.ndarray
+
+
+def test_large_arrays_of_the_host_are_copied_both_ways_at_once(monkeypatch):
+    """In panels, through pinned buffers: a result's rows come back while the next of a go there."""
+    moves = []
+    move = Staging._move
+
+    def timed(self, pointer, piece, after):
+        start = time.perf_counter()
+        move(self, pointer, piece, after)
+        moves.append(("load" if after is None else "store", piece.nbytes, start, time.perf_counter()))
+
+    monkeypatch.setattr(Staging, "_move", timed)
+    a, b = draw(6144, 6144), draw(6144, 2048)
+    result = tilewright.matmul(a, b)
+    check(result[::500], reference(a[::500], b))
+    loads, stores = ([one for one in moves if one[0] == way] for way in ("load", "store"))
+    assert sum(count for _, count, *_ in loads) == a.nbytes + b.nbytes
+    assert sum(count for _, count, *_ in stores) == result.nbytes
+    together = [
+        max(min(end, other_end) - max(start, other_start), 0.0)
+        for *_, start, end in loads
+        for *_, other_start, other_end in stores
+    ]
+    assert sum(span > 1e-4 for span in together) > 3
 
 
 def test_torch_tensors_on_the_host(torch):

@@ -11,7 +11,7 @@ from library_cases import DEPTHS, Case, cases, check, check_specials, findings, 
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config
-from tilewright.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
+from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
 from tilewright.tuning.space import distinct
 
 ENGINE = EmulatorEngine()
@@ -87,13 +87,19 @@ def with_copies(kernel, config):
     return [Config({**config, **dict(zip((one.name for one in parameters), of, strict=True))}) for of in values]
 
 
+def two_activations(kernel, overrides):
+    """Of all and none, so that each kernel's forms have every one."""
+    every, first = (None, *ACTIVATIONS), 2 * CONFIGS[kernel.name].index(overrides)
+    return [every[(first + turn) % len(every)] for turn in range(2)]
+
+
 @forms
 @given(data=st.data())
 @drawing(10)
 def test_a_drawn_problem_is_right(kernel, overrides, data):
     config = data.draw(st.sampled_from(with_copies(kernel, kernel.config(overrides))))
     depth = kernel.tile(config).k  # of whole steps, which come before the last one
-    among = kinds(kernel, overrides)
+    among = kinds(kernel, overrides, two_activations(kernel, overrides))
     check(ENGINE, kernel, config, data.draw(cases(kernel, among, depths=(*DEPTHS, depth + 3, 2 * depth + 8))))
 
 
@@ -155,12 +161,11 @@ WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
 """What is added to whole tiles, and to rows."""
 
 # Each way with each order of A and each of B, which are loaded by code of their own, but not with each pair of orders.
-# Of gemm_sm90 every form.
 CHECKED = [
     (kernel, overrides, layout, way)
     for kernel in KERNELS
-    for overrides in (CONFIGS[kernel.name] if kernel.name == "gemm_sm90" else CONFIGS[kernel.name][-1:])
-    for number, way in enumerate(WAYS)
+    for form, overrides in enumerate(CONFIGS[kernel.name])
+    for number, way in enumerate(WAYS, form)
     for layout in (("NT", "TN"), ("NN", "TT"))[number % 2]
 ]
 

@@ -30,7 +30,14 @@ LEFT = {
 forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
 
 
-@forms
+# Those of which no other test needs a form.
+DRAWN = [
+    ("gemm_mma_bf16x6", {"BM": 64, "BN": 64, "WM": 32, "BAND": 2}),
+    ("gemm_mma_bf16x3", {"BM": 128, "BN": 64, "STAGES": 2}),
+]
+
+
+@pytest.mark.parametrize(("name", "overrides"), [*FORMS, *DRAWN], ids=str)
 @given(data=st.data())
 @drawing(12)
 def test_a_drawn_problem_is_right(name, overrides, data):

@@ -91,7 +91,13 @@ def test_everything_is_taken_in_every_order(layout):
             Takes(least_capability=(9, 0), architectures=("sm_90a",)),
             (12, 0),
             "float32",
-            "mine runs on sm_90a alone, got sm_120a",
+            "mine runs on GPUs of compute capability 9.0 alone (sm_90a), got 12.0",
+        ),
+        (
+            Takes(least_capability=(9, 0), architectures=("sm_90a",)),
+            (8, 0),
+            "float32",
+            "mine runs on GPUs of compute capability 9.0 alone (sm_90a), got 8.0",
         ),
     ],
 )

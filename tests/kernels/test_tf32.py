@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_library_on_emulator import ENGINE, WAYS, of_size
+from hypothesis import given
+from hypothesis import strategies as st
+from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 
 import tilewright
-from library_cases import Case, Operands, check, findings, multiply
+from library_cases import Case, Operands, cases, check, check_specials, findings, kinds, multiply
 from tilewright.engines import nvrtc, relayouts
 from tilewright.errors import CompileError
 from tilewright.kernels import find
@@ -18,6 +20,9 @@ KERNEL = find("gemm_tf32")
 CONFIG = KERNEL.config({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1})
 LEFT = 2.0**-22
 """Of each product of rounded factors: the tensor cores keep two bits behind float32's, and cut off the rest."""
+
+
+forms = pytest.mark.parametrize("config", [CONFIG, KERNEL.config({"BN": 32, "SPLITS": 4})], ids=str)
 
 
 def rounded(values):
@@ -49,11 +54,29 @@ def test_products_are_those_of_rounded_factors_in_every_order(layout, way):
     np.testing.assert_array_equal(result, multiply(ENGINE, KERNEL, CONFIG, case, operands))
 
 
-@pytest.mark.parametrize("config", [CONFIG, KERNEL.config({"BN": 32, "SPLITS": 4})], ids=str)
+@forms
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (3, 200, 0), (129, 7, 161)])
 def test_sizes_that_nothing_divides_are_right(config, sizes):
     case = Case(Problem(*sizes, epilogue=Epilogue("row", "gelu")), Scalars(0.75, 0.0))
     check(ENGINE, KERNEL, config, case, left=LEFT, change=round_all)
+
+
+@forms
+@given(data=st.data())
+@drawing(12)
+def test_a_drawn_problem_is_right(config, data):
+    among = kinds(KERNEL, config)[::2]  # each is compiled
+    check(ENGINE, KERNEL, config, data.draw(cases(KERNEL, among)), left=LEFT, change=round_all)
+
+
+@forms
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+@drawing(8)
+def test_nan_and_infinity_come_out_as_those_of_numpy(config, data, seed):
+    among = [kind for kind in kinds(KERNEL, config) if kind.epilogue == Epilogue()][:2]
+    case = data.draw(cases(KERNEL, among, depths=(1, 7, 31, 32, 33, 64)))
+    alone = replace(case, scalars=Scalars(), separate_c=False, problem=replace(case.problem, c=None))
+    check_specials(ENGINE, KERNEL, config, alone, seed, LEFT, round_all)
 
 
 def test_only_what_lies_across_k_or_unaligned_is_copied():

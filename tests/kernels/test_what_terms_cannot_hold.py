@@ -238,6 +238,29 @@ def test_a_plan_of_one_launch_serves_inputs_of_either_kind_in_turns(name, overri
         check_float32(case, operands, result, LEFT[name] if value == 1 else 0.0)
 
 
+@pytest.mark.parametrize(
+    ("factor", "place", "least", "most"),
+    [("a", (0, 0), 0.01, 0.1), ("b", (-1, -1), 0.9, 1), ("a", None, 0.98, 1)],
+    ids=["first", "last", "fit"],
+)
+@pytest.mark.parametrize(("name", "overrides"), [("gemm_bf16x6", {"BN": 64}), FORMS[5]], ids=str)
+def test_squares_are_split_until_one_shows_that_terms_do_not_hold(name, overrides, factor, place, least, most):
+    """By one block: others may have taken squares before they know."""
+    kernel = find(name)
+    config, case = kernel.config(overrides), usual(64 * 60, m=64, n=64)
+    operands = Operands.draw(case)
+    if place:
+        getattr(operands, factor)[0][place] = np.nan
+    plan, pointers, (*_, d) = planned(kernel, config, case, operands)
+    (step,) = plan.steps
+    terms = np.full(plan.needs.relayout_bytes // 8 + 1, 0xA5A5A5A5A5A5A5A5, np.uint64)
+    ENGINE.launch(step, pointers, relayout=terms.ctypes.data)
+    if place:
+        check_float32(case, operands, ENGINE.download(d))
+    split = (terms[:-1] != terms[-1]).mean()
+    assert least <= split <= most  # between matrices there are gaps
+
+
 @pytest.mark.parametrize("kept", [None, "A", "B"])
 @pytest.mark.parametrize(("name", "overrides"), [FORMS[1], FORMS[5]], ids=str)
 def test_counters_that_are_not_set_back_are_noticed(name, overrides, kept, tmp_path):
@@ -340,10 +363,41 @@ def test_planted_faults_are_found(fault, tmp_path):
     assert any(re.search(words, one) for one in found), found
 
 
-@pytest.mark.parametrize("name", ["gemm_bf16x6", "gemm_mma_bf16x3"])
-def test_float32_tiles_that_are_read_before_they_have_come_are_wrong(name, tmp_path):
+WRONG = {
+    "parts that are read before they have come": (
+        "gemm_bf16x6",
+        "float32_warpgroups.cuh",
+        "barrier_wait(&full[turn.stage], turn.parity);",
+    ),
+    "parts that are replaced before they have been read": (
+        "gemm_bf16x6",
+        "float32_warpgroups.cuh",
+        "barrier_wait(&empty[turn.stage], turn.parity ^ 1);",
+    ),
+    "parts that are shown before they have come": ("gemm_bf16x6", "float32_warpgroups.cuh", "wait_copies<1>();"),
+    "slices that do not wait for each other's sums": ("gemm_bf16x3", "float32_tile.cuh", "meet();\n#pragma unroll"),
+    "parts that all threads copy and read before they have met": (
+        "gemm_mma_bf16x3",
+        "float32_block.cuh",
+        "__syncthreads();",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault, tmp_path):
+    name, header, right = WRONG[fault]
     kernel = find(name)
-    line = "sync();  // this step's parts have come for all, and all have read those of the step before"
-    faulty = changed(kernel, tmp_path, "float32_tile.cuh", line, "")
-    with pytest.raises(AssertionError):
-        findings(faulty, kernel.config(), of_size(kernel, "NN", 300, 140, 130), left=LEFT[name], change=make_unfit)
+    faulty = changed(kernel, tmp_path, header, right, right.partition("\n")[2])
+    config = kernel.config({"BN": 64})
+    with pytest.raises((AssertionError, LaunchError)):
+        findings(faulty, config, of_size(kernel, "NN", 300, 140, 330), left=LEFT[name], change=make_unfit)
+
+
+def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
+    """Two slices add up sums through memory that the next tile takes."""
+    kernel = find("gemm_bf16x6")
+    faulty = changed(kernel, tmp_path, "float32_tile.cuh", "meet();  // all", "// all")
+    case = of_size(kernel, "NN", 2300, 300, 30)  # a block has more than one tile
+    found = findings(faulty, kernel.config({"BN": 32}), case, left=LEFT[kernel.name], change=make_unfit)
+    assert any("float32_tile.cuh" in one for one in found), found

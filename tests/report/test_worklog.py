@@ -447,3 +447,16 @@ def test_a_missing_file_is_an_error(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert command.main() == 1
     assert f"cannot read the records in {Path('results/h200/ladder.json')}" in capsys.readouterr().err
+
+
+def test_steps_of_fast_cu_are_next_to_the_rungs_with_their_ideas(request, monkeypatch):
+    monkeypatch.chdir(request.config.rootpath)
+    facts = Facts(Facts.load_runs(), {})
+    rows = sources.fast_cu(facts).splitlines()
+    assert rows[0].startswith("| m x n x k | rung | fast.cu's step | H100, GFLOP/s | cuBLAS there | of cuBLAS | H200,")
+    assert len(rows) == 2 + 2 * len(published.FAST_CU)
+    assert "| 24 pingpong | stores by TMA, tiles along a Hilbert curve | 807,700 | 797,800 | 101.2% |" in rows[-1]
+    assert "| 764,000 |  |  |" in rows[6]  # without a speed of cuBLAS there is no share
+    assert sources.fast_cu_step(facts, 24).splitlines()[2:] == [rows[6], rows[-1]]
+    with pytest.raises(LookupError):
+        sources.fast_cu_step(facts, 19)

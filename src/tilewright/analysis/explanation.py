@@ -300,6 +300,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "alpha": one.scalars.alpha,
         "beta": one.scalars.beta,
         "dtype": problem.dtype,
+        "layout": problem.layout,
         "gpu": one.gpu.name,
         "arch": one.arch,
         "edges": one.variant.edges,

@@ -46,8 +46,12 @@ class Operand(NamedTuple):
 
     @property
     def kind(self) -> tuple[tuple[int, ...], tuple[int, ...], str, int, int]:
-        """All that a plan depends on: shape, strides, element type, device, and what the address leaves by 16."""
-        return self.shape, self.strides, self.dtype, self.device, self.pointer % VECTOR_BYTES
+        """All that a plan depends on: shape, strides, element type, device, and what a GPU's address leaves by 16.
+
+        What lies on the host is copied to an engine's memory, which is aligned.
+        """
+        left = self.pointer % VECTOR_BYTES if self.device != HOST else 0
+        return self.shape, self.strides, self.dtype, self.device, left
 
     @property
     def elements_overlap(self) -> bool:
@@ -117,9 +121,9 @@ def supported(argument: str, dtype: str, convert: str = "{}.astype('float32')") 
         DtypeError: there are none; the message says which there are, and how to convert.
     """
     if dtype not in DTYPES:
-        raise DtypeError(
-            f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}: pass {convert.format(argument)}"
-        )
+        # A converted `out` would be written in place of the caller's.
+        instead = convert.format(argument) if argument != "out" else "an out of one of these"
+        raise DtypeError(f"{argument} has element type {dtype}; matmul takes {', '.join(DTYPES)}: pass {instead}")
     return dtype
 
 

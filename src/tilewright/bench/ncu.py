@@ -21,7 +21,7 @@ from tilewright.engines.registry import cuda_unavailable
 from tilewright.errors import EngineUnavailableError
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Arithmetic, Problem, Scalars
+from tilewright.problem import Arithmetic, Problem, Scalars, orders
 
 _INSTALLED = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
 
@@ -129,21 +129,24 @@ class Launch:
     alpha: float = 1.0
     beta: float = 0.0
     out_dtype: str = "float32"
+    layout: str = "NN"
 
     @classmethod
     def of(cls, kernel: Kernel, config: Config, problem: Problem, scalars: Scalars = Scalars()) -> "Launch":
-        """The launch of a problem whose rows touch."""
-        return cls(kernel.name, dict(config), problem.shape, problem.dtype, *scalars, problem.result)
+        """The launch of a problem without gaps between rows (or columns, by the orders)."""
+        result = problem.arithmetic.result
+        return cls(kernel.name, dict(config), problem.shape, problem.dtype, *scalars, result, problem.layout)
 
     @classmethod
     def of_cublas(cls, problem: Problem) -> "Launch":
         """What cuBLAS's default launches on such a problem."""
-        return cls(CUBLAS, {}, problem.shape, problem.dtype, out_dtype=problem.result)
+        return cls(CUBLAS, {}, problem.shape, problem.dtype, out_dtype=problem.result, layout=problem.layout)
 
     @property
     def problem(self) -> Problem:
         """What is computed."""
-        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype, self.out_dtype))
+        a, b = orders(self.layout)
+        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype, self.out_dtype), a=a, b=b)
 
 
 class Profiled(NamedTuple):

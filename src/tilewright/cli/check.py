@@ -13,16 +13,25 @@ from rich.text import Text
 from tilewright.bench import suites
 from tilewright.bench.verify import Operands, check_memory, limit
 from tilewright.cli.progress import Steps
-from tilewright.cli.terminal import Shapes, Suites, finite_scalars, out, say
-from tilewright.engines.emulator import Checked, check, load_runtime, worker_count
+from tilewright.cli.terminal import Orders, Shapes, Suites, finite_scalars, out, say
+from tilewright.engines.emulator import load_runtime, worker_count
+from tilewright.engines.emulator.check import Checked, check, telling_shapes
 from tilewright.errors import DtypeError
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
+from tilewright.problem import DTYPES, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
 
-DEFAULT_SHAPES = ("256x256x128", "131x77x45")
 DEFAULT_BETAS = (0.0, 0.5)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A kernel that is checked, and on what."""
+
+    kernel: Kernel
+    config: Config
+    cases: list[tuple[Problem, Scalars]]
 
 
 @dataclass(frozen=True)
@@ -57,14 +66,15 @@ def run_check(
         str | None,
         typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
     ] = None,
+    layout: Orders = None,
     alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.5,
     beta: Annotated[float | None, typer.Option(help="If left out, both 0, which must not read C, and 0.5.")] = None,
 ) -> None:
     """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
 
-    All kernels on an aligned and an odd shape:  [bold]tilewright check[/]
+    All kernels, each on an aligned and an odd shape of its own:  [bold]tilewright check[/]
 
-    One of them where it matters:                [bold]tilewright check split_k:large --shape 200x300x1000[/]
+    One of them where it matters:  [bold]tilewright check split_k:large --shape 200x300x1000[/]
 
     Needs no GPU: the emulator looks at every access of memory. Checked are races in shared and global memory, in the
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
@@ -82,43 +92,49 @@ def run_check(
     for kernel, _ in chosen:
         if dtype is not None and dtype not in kernel.takes.factors:
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
-    shapes = shape or ([] if suite else list(DEFAULT_SHAPES))
-    betas = DEFAULT_BETAS if beta is None else (beta,)
-    problems = suites.problems(shapes, suite or [], Arithmetic(dtype or DTYPES[0]))
-    for problem in problems:
+    scalars = [finite_scalars(alpha, b) for b in (DEFAULT_BETAS if beta is None else (beta,))]
+    named_problems = suites.problems(shape or [], suite or [], layouts=layout or [None])
+    for problem in named_problems:
         check_memory(problem)
-    cases = [(problem, finite_scalars(alpha, b)) for b in betas for problem in problems]
+    jobs = []
+    for kernel, setting in chosen:
+        own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
+        problems = named_problems or suites.problems(own, [], layouts=layout or [None])
+        typed = [replace(problem, arithmetic=kernel.takes.arithmetic(dtype or "")) for problem in problems]
+        if kernels:
+            for problem in typed:
+                kernel.check(problem)
+        taken = [problem for problem in typed if kernel.refusal(problem) is None]
+        jobs.append(_Job(kernel, setting, [(problem, of) for of in scalars for problem in taken]))
+    jobs = [job for job in jobs if job.cases]
     started = time.monotonic()
     faulty = 0
     load_runtime()  # compiled before several want it
-    for kernel, setting, outcomes in _run(chosen, cases, dtype):
-        faulty += not _show(kernel, setting, outcomes)
-    out.print(_summary(len(chosen), faulty, time.monotonic() - started), highlight=False)
+    for job, outcomes in _run(jobs):
+        faulty += not _show(job.kernel, job.config, outcomes)
+    out.print(_summary(len(jobs), faulty, time.monotonic() - started), highlight=False)
     raise typer.Exit(1 if faulty else 0)
 
 
-def _run(
-    chosen: list[tuple[Kernel, Config]], cases: list[tuple[Problem, Scalars]], dtype: str | None
-) -> Iterator[tuple[Kernel, Config, list[_Outcome]]]:
+def _run(jobs: list[_Job]) -> Iterator[tuple[_Job, list[_Outcome]]]:
     """Check kernels side by side, and give their outcomes in their order."""
-    total, done = len(chosen) * len(cases), itertools.count(1)
+    total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
     with Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
         steps.begin("checking", total=total)
 
-        def outcomes(kernel: Kernel, config: Config) -> list[_Outcome]:
+        def outcomes(job: _Job) -> list[_Outcome]:
             results = []
-            for problem, scalars in cases:
-                typed = replace(problem, arithmetic=kernel.takes.arithmetic(dtype or ""))
-                results.append(_check(kernel, config, typed, scalars))
-                steps.update(f"checked {kernel.name}", next(done), total)
+            for problem, scalars in job.cases:
+                results.append(_check(job.kernel, job.config, problem, scalars))
+                steps.update(f"checked {job.kernel.name}", next(done), total)
             return results
 
-        pending = [(kernel, config, workers.submit(outcomes, kernel, config)) for kernel, config in chosen]
+        pending = [(job, workers.submit(outcomes, job)) for job in jobs]
         try:
-            for kernel, config, results in pending:
+            for job, results in pending:
                 found = results.result()
                 with steps.aside():
-                    yield kernel, config, found
+                    yield job, found
         finally:
             workers.shutdown(cancel_futures=True)
 
@@ -140,7 +156,8 @@ def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
         for fault, what, seen in _faults(outcomes):
             first = seen[0].problem
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
-            table.add_row(fault, f"{first.shape}, beta {seen[0].scalars.beta:g}{others}", Text(what))
+            order = "" if first.layout == "NN" else f", {first.layout}"
+            table.add_row(fault, f"{first.shape}{order}, beta {seen[0].scalars.beta:g}{others}", Text(what))
         out.print(table)
     return clean
 

@@ -8,13 +8,13 @@ from rich.console import Console
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
 from tilewright.bench import ncu, profiles
-from tilewright.cli.terminal import finite_scalars, json_output, notes, results, say, write_json
+from tilewright.cli.terminal import Order, finite_scalars, json_output, notes, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import DTYPES, Problem, orders
 from tilewright.report import explain_tables as tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
@@ -36,6 +36,7 @@ def run_explain(
     dtype: Annotated[
         str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
     ] = None,
+    layout: Order = "NN",
     gpu: Annotated[
         str | None,
         typer.Option(metavar="NAME", help=f"One of {', '.join(g.name for g in GPUS)}. This machine's, else {GPU}."),
@@ -64,7 +65,9 @@ def run_explain(
     check_outputs([json_output(json_path, KIND), Output("--figure", figure_path, figure.KIND)])
     chosen, preset = resolve(kernel)
     where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
-    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""))
+    a, b = orders(layout)
+    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
+    chosen.check(problem)
     scalars = finite_scalars(alpha, beta)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if with_ncu:

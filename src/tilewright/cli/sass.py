@@ -9,7 +9,7 @@ import typer
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.register_banks import bank_reads
-from tilewright.cli.terminal import json_output, results, say, write_json
+from tilewright.cli.terminal import Order, json_output, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import ConfigError
@@ -18,7 +18,7 @@ from tilewright.gpus import limits
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.kernels.takes import Variant
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import DTYPES, Problem, orders
 from tilewright.report.sass_tables import listing, mix_table, multiply_share, summary, widths_table
 
 KIND = json_kind("counts of machine code", "kernel", "arch", "main_loop", "listing")
@@ -43,6 +43,7 @@ def run_sass(
     dtype: Annotated[
         str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
     ] = None,
+    layout: Order = "NN",
     show_listing: Annotated[bool, typer.Option("--listing", help="Print the machine code too.")] = False,
     show_ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead, the compiler's step before.")] = False,
     json_path: Annotated[
@@ -66,10 +67,11 @@ def run_sass(
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
     capability = _capability(target)
-    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""))
+    a, b = orders(layout)
+    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
-    _check_arch(target)
+    _check_arch(target, chosen)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=capability)
     variant = chosen.variant(as_read(chosen, values, problem), values)
     code = machine_code(chosen, values, variant, target) if json_path or not show_ptx else None
@@ -104,13 +106,17 @@ def _capability(arch: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _check_arch(arch: str) -> None:
-    """Raise ConfigError unless the compiler knows an architecture."""
+def _check_arch(arch: str, kernel: Kernel) -> None:
+    """Raise ConfigError unless the compiler knows an architecture, and it has a kernel's instructions."""
     from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
     known = nvrtc.architectures()
     if arch.rstrip("af") not in known:
         raise ConfigError(f"arch must be one that the compiler knows, {', '.join(known)}, got {arch}")
+    own = kernel.takes.architectures
+    if own and arch not in own:
+        needed = ", ".join(own)
+        raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")
 
 
 def _guards(variant: Variant) -> str:

@@ -44,6 +44,10 @@ Orders = Annotated[
         "NN.",
     ),
 ]
+Order = Annotated[
+    str,
+    typer.Option("--layout", metavar="|".join(LAYOUTS), help="Orders of A and B: N row-major, T column-major."),
+]
 Batch = Annotated[
     int | None, typer.Option("--batch", min=0, help="Products to compute at a time. If left out, the suite's, or 1.")
 ]

@@ -10,7 +10,7 @@ with Computation".
 import ctypes
 import queue
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -107,10 +107,3 @@ class _Lane:
 def _free(current: Current, pointer: int) -> None:
     with current:
         cuMemFreeHost(pointer)
-
-
-def panels(rows: int, row_bytes: int, panel_bytes: int) -> Iterator[slice]:
-    """Slices of rows that together have about this many bytes each."""
-    count = max(panel_bytes // max(row_bytes, 1), 1)
-    for start in range(0, rows, count):
-        yield slice(start, min(start + count, rows))

@@ -82,6 +82,8 @@ class Config(Mapping[str, int]):
         return hash(frozenset(self._values.items()))
 
     def __eq__(self, other: object) -> bool:
+        if type(other) is Config:
+            return self._values == other._values
         return isinstance(other, Mapping) and dict(other) == self._values
 
     def __str__(self) -> str:

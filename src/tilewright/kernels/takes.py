@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, ProblemError, TilewrightError
-from tilewright.gpus import limits
+from tilewright.gpus import COMPUTE_CAPABILITIES
 from tilewright.problem import ITEM_BYTES, LAYOUTS, Arithmetic, Epilogue, Layout, Problem
 
 VECTOR_BYTES = 16
@@ -95,14 +95,19 @@ class Takes:
 
     def refusal_of_gpu(self, name: str, capability: tuple[int, int], dtype: str) -> ConfigError | None:
         """Why the kernel of this name does not run on a GPU with factors of this type; None where it does."""
-        needed = self.capability_for(dtype)
-        if capability < needed:
+        has = f"{capability[0]}.{capability[1]}"
+        if self.architectures:
+            known = [of for of, limits in COMPUTE_CAPABILITIES.items() if limits.arch in self.architectures]
+            if capability in known:
+                return None
+            needed = ", ".join(f"{major}.{minor}" for major, minor in known)
+            architectures = ", ".join(self.architectures)
+            return ConfigError(f"{name} runs on GPUs of compute capability {needed} alone ({architectures}), got {has}")
+        least = self.capability_for(dtype)
+        if capability < least:
             return ConfigError(
-                f"{name} needs a GPU of compute capability {needed[0]}.{needed[1]} or newer for {dtype}, "
-                f"got {capability[0]}.{capability[1]}"
+                f"{name} needs a GPU of compute capability {least[0]}.{least[1]} or newer for {dtype}, got {has}"
             )
-        if self.architectures and (arch := limits(capability).arch) not in self.architectures:
-            return ConfigError(f"{name} runs on {', '.join(self.architectures)} alone, got {arch}")
         return None
 
     def capability_for(self, dtype: str) -> tuple[int, int]:

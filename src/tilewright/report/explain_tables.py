@@ -34,8 +34,10 @@ def heading(explanation: Explanation) -> str:
         if one.scalars.alpha == 1 and one.scalars.beta == 0
         else f", alpha {one.scalars.alpha:g}, beta {one.scalars.beta:g}"
     )
+    layout = "" if problem.layout == "NN" else f"{problem.layout} "
     return (
-        f"[bold]{one.kernel.name}[/] {one.config}\n{problem.shape}, {problem.dtype}{scalars}, on one {one.gpu.name}: "
+        f"[bold]{one.kernel.name}[/] {one.config}\n"
+        f"{problem.shape}, {layout}{problem.dtype}{scalars}, on one {one.gpu.name}: "
         f"{one.waves.blocks:,} block{'s' * (one.waves.blocks != 1)} of {one.threads} threads"
     )
 

@@ -4,6 +4,7 @@ A6000 (4092x4092x4092): "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Pe
 GH200 (4096x4096x4096): notes that repeat that worklog, 2025. It holds the same Hopper chip as the H200 for float32.
 RTX 3060: "WorkLog: Optimizing GEMM", by m x n x k; the fastest of 10 runs after a warm-up.
 FastCuda: the FastCuda GEMM guide, which gives versions and tiles.
+fast.cu: Hopper kernels for bfloat16, their author's figures on an H100 SXM.
 """
 
 from typing import NamedTuple
@@ -72,3 +73,25 @@ FASTCUDA = (
         "compute capability 7.0",
     ),
 )
+
+
+class Step(NamedTuple):
+    """A step of fast.cu that has a rung's idea, and all those before it."""
+
+    idea: str
+    gflops: dict[str, float]
+    """By m x n x k. Those at 8192 are of its README, and one run."""
+
+
+FAST_CU = {
+    20: Step("tensor cores and TMA, one warpgroup", {"4096x4096x4096": 423e3, "8192x8192x8192": 488.5e3}),
+    21: Step("a producer, and consumers that multiply", {"4096x4096x4096": 610e3, "8192x8192x8192": 635.4e3}),
+    22: Step("persistent blocks, barriers of PTX", {"4096x4096x4096": 704e3, "8192x8192x8192": 777.5e3}),
+    23: Step("clusters of two, multicast", {"4096x4096x4096": 734e3, "8192x8192x8192": 799.1e3}),
+    24: Step("stores by TMA, tiles along a Hilbert curve", {"4096x4096x4096": 764e3, "8192x8192x8192": 807.7e3}),
+}
+"""By rung. At 8192 the first three have tiles of 192x192, the second and third three consumers of them."""
+
+CUBLAS_OF_FAST_CU = {"8192x8192x8192": 797.8e3}
+FAST_CU_ON_H200 = 801e3
+"""Its last step at 8192x8192x8192, measured on one H200, November 2026."""

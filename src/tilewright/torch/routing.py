@@ -26,9 +26,9 @@ from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
 from tilewright.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.problem import Scalars, promise_of
+from tilewright.torch.account import Report
 from tilewright.torch.decisions import TF32, Decision, Expect, Options, Product, decide, expect
 from tilewright.torch.library import options_of, precision_of
-from tilewright.torch.report import Report
 from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.torch.shortcut import load as load_shortcut
 

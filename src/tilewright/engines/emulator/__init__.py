@@ -1,6 +1,5 @@
 """The CPU engine: compiles `.cu` files with this machine's C++ compiler and runs them, a fiber for each GPU thread."""
 
-from tilewright.engines.emulator.check import Checked, check
 from tilewright.engines.emulator.compiler import CHECKED, FAST
 from tilewright.engines.emulator.engine import Array, EmulatorEngine, EmulatorExecutable, LaunchFacts
 from tilewright.engines.emulator.program import Observer, Watch, launch_source, load_runtime, worker_count
@@ -9,13 +8,11 @@ __all__ = [
     "CHECKED",
     "FAST",
     "Array",
-    "Checked",
     "EmulatorEngine",
     "EmulatorExecutable",
     "LaunchFacts",
     "Observer",
     "Watch",
-    "check",
     "launch_source",
     "load_runtime",
     "worker_count",

@@ -12,6 +12,7 @@ from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import Watch
 from tilewright.errors import LaunchError
+from tilewright.kernels.families import Copying, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Layout, Order, Problem, Scalars
@@ -30,6 +31,23 @@ class Checked:
     findings: list[Finding]
     result: NDArray[Any]
     """C, as the first run left it."""
+
+
+def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int], ...]:
+    """Sizes that tiles divide, and odd ones: large enough for every way through a kernel.
+
+    Each stage of a pipeline is filled three times, so that a wait for the wrong phase shows. Where blocks divide tiles
+    among them, a block of the emulator's few multiprocessors computes up to four tiles of the first problem. Of the
+    second there are three more than multiples of 4 and 8, so that stream-K's blocks have parts of two tiles.
+    """
+    tile, cost = kernel.tile(config), kernel.cost
+    stages = cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
+    depth = (2 * stages + 1) * tile.k
+    divided, odd = (256, 256), (131, 77)
+    if kernel.blocks:
+        divided = 7 * tile.m, 2 * tile.n
+        odd = 10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5
+    return (*divided, max(depth, 128)), (*odd, max(depth - 19, 45))
 
 
 def check(

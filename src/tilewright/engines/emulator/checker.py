@@ -86,8 +86,9 @@ class Finding:
 
     kind: str
     """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, early access (of
-    a launch that may begin while the one before it runs), missing fence, ended block and unstarted block (of a
-    cluster, which others may reach after its end, or before its begin), barrier, misuse or order."""
+    a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
+    tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
+    its begin), barrier, misuse or order."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -127,6 +128,7 @@ _WHY = {
     "ended block": "and that block may have ended before: it does not wait for this one",
     "unstarted block": "and that block may not have begun: no cluster_sync was before",
     "missing fence": "and has not called fence_async_shared since",
+    "late fence": "and no barrier is between its fence_async_shared and this",
 }
 
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <dynamic_shared.cuh>
+#include <named_barrier.cuh>
 
 #ifndef BUNDLE
 #define BUNDLE 1  // in kernels that have no such parameter
@@ -22,7 +23,7 @@ __device__ __forceinline__ unsigned block_number() { return place_in_bundle() * 
 template <int THREADS>
 __device__ __forceinline__ void sync_block() {
     if (BUNDLE > 1) {
-        asm volatile("bar.sync %0, %1;" ::"r"(place_in_bundle() + 1), "n"(THREADS) : "memory");
+        sync_named<THREADS>(place_in_bundle() + 1);
     } else {
         __syncthreads();
     }

@@ -1,178 +1,82 @@
-// A tile of a product of float32 factors on CUDA cores, for factors whose terms tensor cores cannot multiply (term_range.cuh). A
-// and B are read in place, whichever their order and alignment:
+// A tile of a product of float32 factors on CUDA cores, for factors whose terms tensor cores cannot multiply (term_range.cuh), from
+// parts of A and of B in shared memory (part_copies.cuh). Sums begin anew every 256 of k, so that errors of long ones stay small.
 //
-//   copies        | 0 | 1 |   2   |   3   |   4   | ...     each a part of A and of B
-//   multiply          |   |   0   |   1   |   2   | ...     every thread: runs of up to 4 rows, and of columns
-//
-// In shared memory a factor's elements at one k are neighbours. Memory has neighbours along k or across it: the first go there as 8
-// of k by 4 sides by a warp, which the odd number of quads in a line puts on distinct banks; the second by quads, where they are
-// aligned.
+// A thread has runs of rows and of columns, quads where there are as many, and fragments of two k: those of the next are loaded
+// while the products of one are added. A warp has 8 threads along a row of D and 4 along a column.
 #pragma once
-
-#include <async_copy.cuh>
 
 #include "elements.cuh"
 #include "epilogue/result.cuh"
+#include "part_copies.cuh"
 #include "products.cuh"
-#include "relayout_square.cuh"
 
-// A factor in memory from the tile's first row (or column) on, as is a copy's origin.
-struct InPlace {
-    const float* data;
-    long long ld;  // elements from one line to the next
-    int sides;     // rows (or columns)
-    bool along_k;  // whether lines run along k
-    bool aligned;  // whether lines start at multiples of 16 bytes
+// A tile of ROWS x COLS by THREADS threads, of which this is number `thread`. Parts have DEPTH of k, of which each of SLICES groups
+// of threads multiplies its share.
+template <int ROWS, int COLS, int THREADS, int DEPTH, int SLICES = 1>
+class Float32Tile {
+    static constexpr int SLICE_THREADS = THREADS / SLICES, SLICE = DEPTH / SLICES;
+    static constexpr int UNROLL = 8;                    // of k
+    static constexpr int STEPS_TOGETHER = 256 / DEPTH;  // whose products are added up
+    // Threads of a slice along a row of D, and along a column: 8 rows a thread where that leaves whole columns.
+    static constexpr int WIDE = ROWS % 8 == 0 ? SLICE_THREADS / (ROWS / 8) : 0;
+    static constexpr bool BY_EIGHT = WIDE > 0 && WIDE % 8 == 0 && COLS % WIDE == 0;
+    static constexpr int ACROSS = BY_EIGHT ? WIDE : COLS % 16 == 0 ? 16 : 8, DOWN = SLICE_THREADS / ACROSS;
+    static constexpr int ROWS_EACH = ROWS / DOWN, COLS_EACH = COLS / ACROSS;
+    static constexpr int KEPT = ROWS_EACH / SLICES;  // rows of a thread whose results it stores
+    static_assert(ROWS % DOWN == 0 && COLS % ACROSS == 0 && ACROSS % 8 == 0, "a thread has whole rows and columns");
+    static_assert(SLICES <= 2 && ROWS_EACH % SLICES == 0, "two slices store half of the rows each");
 
-    template <typename Term>
-    __device__ __forceinline__ InPlace(const Copy<float, Term>& copy, int matrix, int first) {
-        along_k = copy.along_k != copy.across;
-        ld = copy.ld_from;
-        data = copy.from + matrix * copy.matrix_stride + first * (along_k ? ld : 1);
-        sides = (copy.along_k ? copy.lines : copy.length) - first;
-        aligned = (reinterpret_cast<unsigned long long>(data) / sizeof(float) | ld) % 4 == 0;
-    }
-};
-
-// What one of THREADS threads, number `thread`, copies of a factor: parts of SIDES rows (or columns) and DEPTH of k.
-template <int SIDES, int DEPTH, int THREADS>
-class PartCopies {
   public:
-    using Part = float[DEPTH][SIDES + 4];
-
-    __device__ __forceinline__ PartCopies(const InPlace& from, int thread) : from(from), thread(thread), next(from.data) {
-        if (from.along_k) {
-            next += Way<true, 1>::line(thread) * from.ld + Way<true, 1>::element(thread);
-        } else if (from.aligned) {
-            next += Way<false, 4>::line(thread) * from.ld + Way<false, 4>::element(thread);
-        } else {
-            next += Way<false, 1>::line(thread) * from.ld + Way<false, 1>::element(thread);
-        }
-    }
-
-    // Starts to copy the next part, of which the factor has `depth` of k or more.
-    __device__ __forceinline__ void start(Part& to, int depth) {
-        if (from.along_k) {
-            copy<true, 1>(to, depth);
-        } else if (from.aligned) {
-            copy<false, 4>(to, depth);
-        } else {
-            copy<false, 1>(to, depth);
-        }
-        next += from.along_k ? DEPTH : DEPTH * from.ld;
-    }
-
-  private:
-    // Memory's lines, by pieces of WIDTH elements: LANES threads copy a line's neighbours.
-    template <bool ALONG_K, int WIDTH>
-    struct Way {
-        static constexpr int LENGTH = ALONG_K ? DEPTH : SIDES, COUNT = ALONG_K ? SIDES : DEPTH;
-        static constexpr int PIECES = LENGTH / WIDTH;
-        static constexpr int LANES = ALONG_K || PIECES <= 8 ? 8 : PIECES <= 16 ? 16 : 32;
-        static constexpr int TOGETHER = THREADS / LANES;  // lines
-
-        static __device__ __forceinline__ int line(int thread) { return thread / LANES; }
-        static __device__ __forceinline__ int element(int thread) { return thread % LANES * WIDTH; }
+    struct Part {
+        __align__(16) float A[DEPTH][ROWS + 4];
+        __align__(16) float B[DEPTH][COLS + 4];
     };
+    // What slices add up for each other.
+    using SliceSums = float[SLICES > 1 ? SLICES * KEPT * COLS_EACH : 1][SLICES > 1 ? SLICE_THREADS : 1];
 
-    template <bool ALONG_K, int WIDTH>
-    __device__ __forceinline__ void copy(Part& to, int depth) {
-        using By = Way<ALONG_K, WIDTH>;
-        const int first_line = By::line(thread), first = By::element(thread);
-        const int lines = ALONG_K ? from.sides : depth, length = ALONG_K ? depth : from.sides;
-        const float* at = next;
+    // Computes the tile at (row, col). begin(): returns the next part, when it has come for this thread; end(): this thread has read
+    // it. meet(): lets all threads meet.
+    template <typename T, typename Begin, typename End, typename Meet>
+    static __device__ __forceinline__ void compute(int depth, const Result<T>& result, int row, int col, int thread, SliceSums& shared,
+                                                   const Begin& begin, const End& end, const Meet& meet) {
+        const int slice = SLICES > 1 ? thread / SLICE_THREADS : 0, warp = thread % SLICE_THREADS / 32, lane = thread % 32;
+        const int across = warp % (ACROSS / 8) * 8 + lane % 8;
+        const int down = warp / (ACROSS / 8) * 4 + lane / 8;
+        float totals[ROWS_EACH][COLS_EACH] = {}, sums[ROWS_EACH][COLS_EACH] = {};  // these of STEPS_TOGETHER steps
+        float rows[2][ROWS_EACH] = {}, cols[2][COLS_EACH] = {};                    // fragments of an even k and of an odd one
+        const int steps = (depth + DEPTH - 1) / DEPTH;
+        for (int step = 0; step < steps; ++step) {
+            const Part& part = begin();
+#pragma unroll 1
+            for (int first = slice * SLICE; first < (slice + 1) * SLICE; first += UNROLL) {
+                const auto& of_a = *reinterpret_cast<const float(*)[UNROLL][ROWS + 4]>(part.A[first]);
+                const auto& of_b = *reinterpret_cast<const float(*)[UNROLL][COLS + 4]>(part.B[first]);
 #pragma unroll
-        for (int i = 0; i < By::COUNT; i += By::TOGETHER) {
-            const int line = first_line + i;
-#pragma unroll
-            for (int j = 0; j < By::LENGTH; j += By::LANES * WIDTH) {
-                const int element = first + j;
-                const bool in_part = (By::COUNT % By::TOGETHER == 0 || line < By::COUNT) &&
-                                     (By::PIECES % By::LANES == 0 || element < By::LENGTH);
-                if (!in_part) continue;
-                float* const into = ALONG_K ? &to[element][line] : &to[line][element];
-                const int inside = !EDGES ? WIDTH : line < lines ? min(length - element, WIDTH) : 0;
-                if constexpr (WIDTH == 4) {
-                    copy_async_first(into, at + j, max(inside, 0) * static_cast<int>(sizeof(float)));
-                } else {
-                    copy_async<4>(into, at + j, inside > 0);
+                for (int k = 0; k < UNROLL; ++k) {
+                    add_products(sums, rows[(k + 1) % 2], cols[(k + 1) % 2]);  // of the k before
+                    load_fragment<DOWN>(rows[k % 2], of_a[k], down);
+                    load_fragment<ACROSS>(cols[k % 2], of_b[k], across);
                 }
             }
-            at += By::TOGETHER * from.ld;
-        }
-    }
-
-    const InPlace from;
-    const int thread;
-    const float* next;  // the thread's first element of the next part
-};
-
-// A tile of ROWS x COLS by THREADS threads, of which this is number `thread`.
-template <int ROWS, int COLS, int THREADS>
-class Float32Tile {
-    static constexpr int DEPTH = 16, PARTS = 3;    // of k; in shared memory or on their way
-    static constexpr int STEPS_TOGETHER = 16;  // sums begin anew after these, so that errors of long ones stay small
-    // Threads along a row of D, and along a column; those of a warp are 8 and 4.
-    static constexpr int ACROSS = COLS % 16 == 0 ? 16 : 8, DOWN = THREADS / ACROSS;
-    static constexpr int ROWS_EACH = ROWS / DOWN, COLS_EACH = COLS / ACROSS;
-    static_assert(ROWS % DOWN == 0 && COLS % ACROSS == 0, "a thread has whole rows and columns");
-
-    using CopiesOfA = PartCopies<ROWS, DEPTH, THREADS>;
-    using CopiesOfB = PartCopies<COLS, DEPTH, THREADS>;
-
-  public:
-    struct Shared {
-        __align__(16) typename CopiesOfA::Part A[PARTS];
-        __align__(16) typename CopiesOfB::Part B[PARTS];
-    };
-
-    // Computes the tile at (row, col). sync(): lets the threads meet; they have met before.
-    template <typename T, typename Sync>
-    static __device__ __forceinline__ void compute(const InPlace& a, const InPlace& b, int depth, const Result<T>& result, int row,
-                                                   int col, int thread, Shared& shared, Sync& sync) {
-        CopiesOfA of_a(a, thread);
-        CopiesOfB of_b(b, thread);
-        const int steps = (depth + DEPTH - 1) / DEPTH;
-        const auto load = [&](int step) {
-            if (step < steps) {
-                of_a.start(shared.A[step % PARTS], depth - step * DEPTH);
-                of_b.start(shared.B[step % PARTS], depth - step * DEPTH);
-            }
-            commit_copies();
-        };
-        for (int step = 0; step < PARTS - 1; ++step) load(step);
-        const int lane = thread % 32, warp = thread / 32;
-        const int across = warp % (ACROSS / 8) * 8 + lane % 8, down = warp / (ACROSS / 8) * 4 + lane / 8;
-        float totals[ROWS_EACH][COLS_EACH] = {}, sums[ROWS_EACH][COLS_EACH] = {};  // these of STEPS_TOGETHER steps
-        float rows[2][ROWS_EACH] = {}, cols[2][COLS_EACH] = {};  // fragments of an even k and of an odd one
-        for (int step = 0; step < steps; ++step) {
-            wait_copies<PARTS - 2>();
-            sync();  // this step's parts have come for all, and all have read those of the step before
-            load(step + PARTS - 1);
-            const auto& part_of_a = shared.A[step % PARTS];
-            const auto& part_of_b = shared.B[step % PARTS];
-#pragma unroll
-            for (int k = 0; k < DEPTH; ++k) {
-                add_products(sums, rows[(k + 1) % 2], cols[(k + 1) % 2]);  // of the k before
-                load_fragment<DOWN>(rows[k % 2], part_of_a[k], down);
-                load_fragment<ACROSS>(cols[k % 2], part_of_b[k], across);
-            }
+            end();
             if (step % STEPS_TOGETHER == STEPS_TOGETHER - 1) take_over(totals, sums);
         }
         add_products(sums, rows[1], cols[1]);
         take_over(totals, sums);
-        sync();  // all have read the last parts
+
+        float kept[KEPT][COLS_EACH];
+        add_slices(kept, totals, slice, thread % SLICE_THREADS, shared, meet);
 #pragma unroll
-        for (int i = 0; i < ROWS_EACH; ++i) {
-            const int at_row = row + side<ROWS_EACH, DOWN>(i, down);
+        for (int i = 0; i < KEPT; ++i) {
+            const int at_row = row + side<ROWS_EACH, DOWN>(slice * KEPT + i, down);
 #pragma unroll
             for (int j = 0; j < COLS_EACH; j += run(j, COLS_EACH)) {
                 const int at_col = col + side<COLS_EACH, ACROSS>(j, across);
                 if (run(j, COLS_EACH) == 4) {
-                    result.store_quad(at_row, at_col, &totals[i][j]);
+                    result.store_quad(at_row, at_col, &kept[i][j]);
                 } else {
 #pragma unroll
-                    for (int of = 0; of < run(j, COLS_EACH); ++of) result.store(at_row, at_col + of, totals[i][j + of]);
+                    for (int of = 0; of < run(j, COLS_EACH); ++of) result.store(at_row, at_col + of, kept[i][j + of]);
                 }
             }
         }
@@ -187,6 +91,32 @@ class Float32Tile {
             for (int j = 0; j < COLS_EACH; ++j) {
                 totals[i][j] += sums[i][j];
                 sums[i][j] = 0.0f;
+            }
+        }
+    }
+
+    // Of two slices, each ends up with the totals of KEPT of its rows: the first ones, or the last ones.
+    template <typename Meet>
+    static __device__ __forceinline__ void add_slices(float (&kept)[KEPT][COLS_EACH], const float (&totals)[ROWS_EACH][COLS_EACH],
+                                                      int slice, int thread, SliceSums& shared, const Meet& meet) {
+        constexpr int LAST = ROWS_EACH - KEPT;
+        if constexpr (SLICES > 1) meet();  // all have read those of the tile before
+#pragma unroll
+        for (int i = 0; i < KEPT; ++i) {
+#pragma unroll
+            for (int j = 0; j < COLS_EACH; ++j) {
+                kept[i][j] = slice == 0 ? totals[i][j] : totals[LAST + i][j];
+                if constexpr (SLICES > 1) {
+                    shared[(slice * KEPT + i) * COLS_EACH + j][thread] = slice == 0 ? totals[LAST + i][j] : totals[i][j];
+                }
+            }
+        }
+        if constexpr (SLICES > 1) {
+            meet();
+#pragma unroll
+            for (int i = 0; i < KEPT; ++i) {
+#pragma unroll
+                for (int j = 0; j < COLS_EACH; ++j) kept[i][j] += shared[((1 - slice) * KEPT + i) * COLS_EACH + j][thread];
             }
         }
     }

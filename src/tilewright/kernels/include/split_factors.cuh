@@ -1,6 +1,6 @@
 // Float32 factors split into terms (relayout_square.cuh) by the blocks of a product themselves, before they multiply. In one launch:
 //
-//     every block     takes squares of A and of B by tickets and splits them, until none is left
+//     every block     takes squares of A and of B by tickets and splits them, until none is left, or one is seen that terms do not hold
 //                     waits until all squares are done: by blocks that run, whatever runs with them
 //                     looks at what was seen of A and B: terms hold them, or all blocks compute in float32
 //
@@ -15,7 +15,7 @@
 struct SplitCounters {
     Range a, b;       // where a copy's `range` points, unless the copy is kept for other products too
     unsigned taken;   // tickets
-    unsigned done;    // of these, those whose squares are there
+    unsigned done;    // of these, those whose squares are there; or more than there are, where none need be made
     unsigned blocks;  // that have read all this
 };
 
@@ -65,20 +65,28 @@ class FactorSplitter {
             Range of_both[2] = {};
             for (; ticket < all; ++done) {
                 unsigned after = 0;
-                if (threadIdx.x == 0) after = atomicAdd(&counters->taken, 1);
+                Range of_a_now = {}, of_b_now = {};
+                if (threadIdx.x == 0) {
+                    after = atomicAdd(&counters->taken, 1);
+                    of_a_now = known_of(a.range);
+                    of_b_now = known_of(b.range);
+                }
                 if (next < all) begin(then, next);
                 const Range seen = now.store(thread, shared.squares[group], BlockMeeting());
+                if (__any_sync(0xffffffff, !seen.fits())) show_unfit(seen, ticket < of_a ? a.range : b.range);
                 if (ticket < of_a) {
                     of_both[0].see(seen);
                 } else {
                     of_both[1].see(seen);
                 }
-                if (threadIdx.x == 0) shared.tickets[done % 2] = after;
+                if (threadIdx.x == 0) shared.tickets[done % 2] = of_a_now.fits() && of_b_now.fits() ? after : NO_MORE;
                 __syncthreads();
                 ticket = next;
                 next = shared.tickets[done % 2];
+                if (next == NO_MORE) ticket = NO_MORE;
                 now = then;
             }
+            if (next == NO_MORE) done = all;  // so that nobody waits
             of_both[0].of_warp().add_to(a.range, known_a);
             of_both[1].of_warp().add_to(b.range, known_b);
             show();
@@ -99,6 +107,15 @@ class FactorSplitter {
     }
 
   private:
+    static constexpr unsigned NO_MORE = 0xffffffff;  // no number of a square
+
+    // By a warp: that terms do not hold a factor is known before all of it has been seen.
+    static __device__ __forceinline__ void show_unfit(const Range& seen, Range* range) {
+        Range all = seen.of_warp();
+        all.lost = 0;  // counted at the end
+        all.add_to(range, known_of(range));
+    }
+
     static __device__ __forceinline__ unsigned tickets(const Operand& copy) {
         return (copy.template squares<SCALED_SIDES>() + GROUPS - 1) / GROUPS;
     }

@@ -8,6 +8,8 @@
 //                 8   9  10  11      (the last band may have fewer rows)
 #pragma once
 
+#include <thread_index.cuh>  // in brackets: the emulator has one of its own
+
 #include "operands.cuh"
 
 // ROWS x COLS: a tile. The blocks of a cluster compute DOWN x ACROSS tiles next to each other, counted as one: where some of
@@ -28,6 +30,12 @@ class TileOrder {
           tile(first),
           every(every) {}
 
+    // The tiles of this block, from its number `number` on, where `cluster` blocks are counted as one.
+    static __device__ __forceinline__ TileOrder of_block(const Sizes& sizes, int cluster, int number) {
+        const int every = block_count() / cluster;
+        return TileOrder(sizes, block_index() / cluster + number * every, every);
+    }
+
     // Goes on to the block's next tile; false where there is none.
     __device__ __forceinline__ bool next() {
         if (tile >= tiles) return false;
@@ -44,9 +52,6 @@ class TileOrder {
 
     // There is no next tile then.
     __device__ __forceinline__ void leave_out() { tile = tiles; }
-
-    // How many of the block's tiles came before this one.
-    __device__ __forceinline__ unsigned number() const { return tile / every - 1; }
 
   private:
     int tiles_m, tiles_n;  // of a matrix

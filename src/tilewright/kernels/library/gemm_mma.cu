@@ -1,6 +1,6 @@
 // gemm_mma: products of float32 factors on tensor cores to which each warp gives work (mma.sync, sm_80 and newer): for GPUs that
 // lack the warpgroups of gemm_sm90. Each factor is split first into TERMS matrices of 16-bit elements, with lines along k
-// (split_factors.cuh). What terms cannot hold is computed in float32 (float32_tile.cuh).
+// (split_factors.cuh). What terms cannot hold is computed in float32 (float32_block.cuh).
 //
 // A block computes one tile, each of its warps a part of WM x WN. Tiles of all terms are copied STAGES - 1 steps ahead:
 //
@@ -18,7 +18,7 @@
 #include <mma.cuh>
 
 #include "epilogue/warpgroup.cuh"
-#include "float32_tile.cuh"
+#include "float32_block.cuh"
 #include "split_factors.cuh"
 #include "term_tile.cuh"
 #include "tile_order.cuh"
@@ -33,7 +33,7 @@ struct Tiles {
 };
 
 using Splitter = FactorSplitter<FACTOR, THREADS, true>;
-using Wide = Float32Tile<BM, BN, THREADS>;
+using Wide = Float32Block<BM, BN, THREADS>;
 
 union Shared {
     Splitter::Shared splitter;
@@ -104,9 +104,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     const Result<RESULT> result(output, sizes, tile.matrix);
     const auto compute_wide = [&] {
-        const BlockMeeting sync;
         Wide::compute(InPlace(split_a, tile.matrix, tile.row), InPlace(split_b, tile.matrix, tile.col), depth, result, tile.row,
-                      tile.col, threadIdx.x, shared->wide, sync);
+                      tile.col, shared->wide);
     };
     if (!terms.hold) return compute_wide();
 

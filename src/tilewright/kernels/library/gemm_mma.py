@@ -31,7 +31,7 @@ def _shared_bytes(config: Config, split: Split) -> int:
     """Of all stages, or of what splits factors and what multiplies in float32 in their place."""
     stages = config.STAGES * split.terms * ITEM_BYTES[split.dtype] * config.BK * (config.BM + config.BN)
     groups = max(_threads(config) // splitting.GROUP, 1)
-    return max(stages, splitting.splitter_bytes(groups), splitting.float32_tile_bytes(config.BM, config.BN))
+    return max(stages, splitting.splitter_bytes(groups), splitting.float32_block_bytes(config.BM, config.BN))
 
 
 def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:

@@ -17,7 +17,7 @@
 //   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
 //   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
 //   SPLITS n: n blocks share the k of one tile, and add up their sums through shared memory (cluster_sums.cuh).
-//   TERMS above 1: what terms cannot hold, consumers compute at the end in float32 (float32_tile.cuh), each its parts of tiles.
+//   TERMS above 1: what terms cannot hold, the block computes at the end in float32 (float32_warpgroups.cuh).
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
@@ -41,7 +41,7 @@ using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, TERMS>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
-using Terms = TermsOfBlock<Multiplying, (TERMS > 1 ? COLS : 64)>;  // of one term, it does nothing
+using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // of one term, it does nothing
 
 struct Shared {
     union {
@@ -83,9 +83,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
     if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_sync();
 
-    const auto first_tile = [&] { return Order(sizes, blockIdx.x / BLOCKS, gridDim.x / BLOCKS); };
+    const auto tiles_from = [](const Sizes& sizes, int number) { return Order::of_block(sizes, BLOCKS, number); };
     const Grid grid;
-    Order tile = first_tile();
+    Order tile = tiles_from(sizes, 0);
     if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
@@ -100,6 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         __syncwarp();
         if (SPLITS > 1 && terms_hold) Totals::attend();
         if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
+        shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
         return;
     }
 
@@ -137,7 +138,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
                 store_warpgroup(result, row + 64 * i, col, sums[i]);
             }
         } else {
-            static_assert(SPLITS == 1 || Multiplying::ROWS == 64, "the sums of one instruction are exchanged");
             float totals[COLS / 2];
             Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], totals);
             shared->terms.look(totals, sizes.m - row, sizes.n - col);
@@ -145,5 +145,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
     }
     if (Grid::BLOCKS > 1) cluster_sync();
-    shared->terms.compute_lost(first_tile(), rank * COLS, split_a, split_b, sizes, output, of_terms);
+    shared->terms.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
 }

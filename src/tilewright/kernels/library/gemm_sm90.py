@@ -57,14 +57,14 @@ def _sums_bytes(config: Config) -> int:
 
 def _shared_bytes(config: Config, layout: str, terms: int) -> int:
     """Of a block: its stages, or what splits factors and what multiplies in float32 in their place; for each stage two
-    barriers; for each consumer two and a number, and one barrier and a number for all.
+    barriers; for each consumer one; those of the float32 way, and two numbers.
     """
     stages, consumers = _tiles_bytes(config, layout, terms), _consumers(config)
     if terms > 1:
-        wide = consumers * splitting.float32_tile_bytes(warpgroups.ROWS, config.BN // config.SPLITS)
+        wide = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
         stages = max(stages, splitting.splitter_bytes(1 + consumers), wide)
-    barriers = 2 * config.STAGES + 2 * consumers + 1
-    return stages + barriers * warpgroups.BARRIER_BYTES + -(-(consumers + 1) // 2) * 8
+    barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
+    return stages + barriers * warpgroups.BARRIER_BYTES + 8
 
 
 def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:

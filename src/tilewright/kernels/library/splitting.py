@@ -1,12 +1,21 @@
 """Shared memory of what splits factors into terms, and of what multiplies them in float32 where terms do not hold them:
-include/split_factors.cuh and include/float32_tile.cuh.
+include/split_factors.cuh, include/float32_block.cuh and include/float32_warpgroups.cuh.
 """
 
 from tilewright.kernels.spec import SCALED_K
 
 GROUP = 128
 """Threads that split a square together, where a block has as many."""
-_K, _STAGES, _PADDING = 16, 3, 4
+_PADDING = 4
+"""Floats behind each line of a part."""
+_BLOCK = 16, 3
+"""Of `Float32Block`: k of a part, and parts."""
+_WARPGROUPS = 32, 3
+"""The same of `Float32Warpgroups`."""
+_NO_SUMS = 16
+"""Where no slices add up sums."""
+PART_BARRIERS = 2 * _WARPGROUPS[1] + 1
+"""Its barriers: two for each part, and one."""
 
 
 def splitter_bytes(groups: int) -> int:
@@ -15,6 +24,21 @@ def splitter_bytes(groups: int) -> int:
     return -(-(groups * square + 12) // 16) * 16
 
 
-def float32_tile_bytes(rows: int, cols: int) -> int:
-    """Of a tile of D of this size: parts of A and of B."""
-    return 4 * _STAGES * _K * (rows + cols + 2 * _PADDING)
+def _parts_bytes(rows: int, cols: int, k: int, parts: int) -> int:
+    """Of parts of A and of B."""
+    return 4 * parts * k * (rows + cols + 2 * _PADDING)
+
+
+def float32_block_bytes(rows: int, cols: int) -> int:
+    """Of a block whose threads compute a tile of D of this size."""
+    return _parts_bytes(rows, cols, *_BLOCK) + 8 * _BLOCK[0] + _NO_SUMS
+
+
+def float32_warpgroups_bytes(rows: int, cols: int) -> int:
+    """Of a block of which two warpgroups compute tiles of this size."""
+    rows = 128 if rows % 128 == 0 else 64
+    cols = cols if cols <= 128 else cols // 2
+    sums = 4 * rows * cols if rows * cols <= 64 * 128 else _NO_SUMS
+    k, parts = _WARPGROUPS
+    lines = 4 * (parts - 1) * k * (rows + cols)
+    return _parts_bytes(rows, cols, k, parts) + lines + sums

@@ -133,6 +133,8 @@ class Worklog:
         return {
             "a6000": partial(sources.a6000, facts),
             "hopper": partial(sources.hopper, facts),
+            "fast_cu": partial(sources.fast_cu, facts),
+            "fast_cu_here": sources.fast_cu_here,
             "cublas": partial(variations.cublas, self.varied),
             "rtx3060": partial(sources.rtx3060, facts),
             "op_t": partial(sources.orders_of_factors, facts),
@@ -172,6 +174,7 @@ class Worklog:
             "swapped_code": hoisting.code,
             "swapped_loops": partial(hoisting.markdown, self.of_sources.loops),
             "toys": partial(accesses.of_toys, self.of_sources.accesses),
+            "fast_cu": partial(sources.fast_cu_step, facts, kernel.rung),
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }

@@ -131,6 +131,39 @@ def hopper(facts: Facts) -> str:
 _HOPPER = (published.GH200, published.SGEMM_CUDA_ON_H200)
 
 
+def fast_cu(facts: Facts) -> str:
+    """A table of fast.cu's steps on an H100, and of the rungs with the same ideas on an H200."""
+    return _steps(facts, published.FAST_CU)
+
+
+def fast_cu_step(facts: Facts, rung: int) -> str:
+    """The rows of one rung.
+
+    Raises:
+        LookupError: fast.cu has no such step.
+    """
+    return _steps(facts, {rung: published.FAST_CU[rung]})
+
+
+def _steps(facts: Facts, steps: Mapping[int, published.Step]) -> str:
+    rows = []
+    for shape in sorted({shape for step in steps.values() for shape in step.gflops}):
+        cublas = published.CUBLAS_OF_FAST_CU.get(shape)
+        for rung, step in steps.items():
+            kernel, theirs = find(str(rung)), step.gflops[shape]
+            record = facts.record(kernel.name, shape)
+            there = (speed(cublas), f"{100 * quotient(theirs, cublas):.1f}%") if cublas else ("", "")
+            ours = (speed(record.gflops), baseline_speed(record), share(record))
+            rows.append((shape, f"{rung} {kernel.name}", step.idea, speed(theirs), *there, *ours))
+    heads = ("m x n x k", "rung", "fast.cu's step", "H100, GFLOP/s", "cuBLAS there", "of cuBLAS")
+    return table((*heads, "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "lllrrrrrr")
+
+
+def fast_cu_here() -> str:
+    """The speed of its last step on an H200."""
+    return speed(published.FAST_CU_ON_H200)
+
+
 def fastcuda(facts: Facts, counts: Sequence[Counted], measured: Mapping[str, Record]) -> str:
     """A table of FastCuda's versions: what each adds and needs, its counters here, and its speed at SHAPE.
 

@@ -69,6 +69,8 @@ enum class Operation : int {
     wait_products,
     give_registers,
     take_registers,
+    sync_named,
+    arrive_named,
     none,
 };
 
@@ -197,6 +199,9 @@ SIMT_EXPORT void simt_fence_sums(const simt::Thread* self);
 SIMT_EXPORT void simt_multiply_async(const simt::Thread* self, simt::Call call, simt::WgmmaArguments arguments);
 SIMT_EXPORT void simt_commit_products(const simt::Thread* self, simt::Call call);
 SIMT_EXPORT void simt_wait_products(const simt::Thread* self, simt::Call call, unsigned pending);
+
+// What the stand-in of named_barrier.cuh calls: comes to a barrier that opens for this many threads, and may wait for it.
+SIMT_EXPORT void simt_named_barrier(const simt::Thread* self, simt::Call call, int number, unsigned threads, bool waits);
 
 // What the stand-in of register_budget.cuh calls: from now on the thread has `count` registers.
 SIMT_EXPORT void simt_give_registers(const simt::Thread* self, simt::Call call, unsigned count);

@@ -121,6 +121,7 @@ void BlockRunner::begin(std::uint64_t number, bool chosen) {
     returned_ = 0;
     passed_ = 0;
     mbarriers_.forget();
+    named_barriers_ = {};
     error_.clear();
     if (observed()) observer_->begin_block(block_);
 }
@@ -328,6 +329,8 @@ std::string BlockRunner::deadlock() const {
             where += ", where " + thread.barrier->missing();
         } else if (thread.call.operation == Operation::take_registers) {
             where += missing_registers(thread);
+        } else if (thread.call.operation == Operation::sync_named) {
+            where += missing_at_named(thread);
         } else if (!is_block_barrier(thread.call.operation) && !is_of_warpgroup(thread.call.operation)) {
             where += " with the mask " + hexadecimal(thread.mask);
         }

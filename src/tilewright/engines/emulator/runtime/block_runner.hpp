@@ -6,6 +6,7 @@
 // have not returned, they wait for something that never comes: that is reported, and the block abandoned.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "async_copies.hpp"
 #include "fiber.hpp"
 #include "mbarriers.hpp"
+#include "named_barrier.hpp"
 #include "observer.hpp"
 #include "shared_segment.hpp"
 #include "tensor_cores.hpp"
@@ -203,6 +205,7 @@ class BlockRunner {
     void wait_tiles(GpuThread* self, unsigned pending, bool written);
     void cluster_sync(GpuThread* self, const Call& call);
     void* in_block(const Call& call, void* shared, int rank);
+    void named_barrier(GpuThread* self, const Call& call, int number, unsigned threads, bool waits);
 
     unsigned shared_address(const void* shared) const;
     void fence_sums(const GpuThread* self);
@@ -258,6 +261,7 @@ class BlockRunner {
     bool change_registers(GpuThread* self, const Call& call, unsigned count);
     bool has_taken(Warpgroup& group);
     std::string missing_registers(const GpuThread& thread) const;
+    std::string missing_at_named(const GpuThread& thread) const;
     [[noreturn]] void fail(const Call& call, const std::string& how);
     [[noreturn]] void stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what);
     void obey_refusal();
@@ -296,6 +300,8 @@ class BlockRunner {
 
     // Barriers in shared memory, and the tiles that count their bytes at them.
     Mbarriers mbarriers_;
+
+    std::array<NamedBarrier, NamedBarrier::COUNT> named_barriers_;
 
     // The fibers.
     Context main_;

@@ -210,12 +210,19 @@ void Checker::product_started(const Warpgroup& group, const Call& call, const st
     order_.product_started(reads.actor);
 }
 
-// What threads have written with ordinary stores, the copy engine and the tensor cores see after a fence of the writer.
+// What threads have written with ordinary stores, the copy engine and the tensor cores see after a fence of the writer, which
+// must come before them as the store itself must.
 void Checker::check_shown(const Visit& one, const Cells& cells) {
     for (std::size_t i = 0; i < cells.count; ++i) {
         const Stamp& write = cells.first[i].write;
-        if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY || order_.shown(write)) continue;
-        find("missing fence", one, &write, did(write));
+        if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) continue;
+        const bool in_fragment = one.flags & Stamp::FRAGMENT;
+        const Ordering::Shown shown = order_.shown(write, one.thread, in_fragment);
+        if (shown == Ordering::Shown::unfenced) {
+            find("missing fence", one, &write, did(write));
+        } else if (shown == Ordering::Shown::late && order_.before(write, one.thread, in_fragment)) {  // else a race
+            find("late fence", one, &write, did(write));
+        }
     }
 }
 

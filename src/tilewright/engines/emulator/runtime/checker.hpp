@@ -49,6 +49,9 @@ class Checker : public Observer {
         order_.barrier_passed(thread.actor, barrier);
     }
     void phase_ended(const void* barrier) override { order_.phase_ended(barrier); }
+    void named_arrived(const GpuThread& thread, const void* barrier) override {
+        order_.barrier_arrived(thread.actor, barrier);
+    }
     void fence_async(const GpuThread& thread) override { order_.fence_async(thread.actor); }
     void product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) override;
     void product_ended(const Warpgroup& group) override { order_.product_ended(group); }

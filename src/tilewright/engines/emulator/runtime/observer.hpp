@@ -35,7 +35,9 @@
 //       A tile of a tensor map that goes to global memory: started by a thread; shared memory read, when that thread has
 //       waited for it; written, when the thread has waited for all of it or its block ends.
 //   barrier_made, barrier_arrived, barrier_passed, phase_ended
-//       mbarriers. `passed`: a thread goes on from its wait. `ended`: all arrivals and bytes of the phase have arrived.
+//       mbarriers. `passed`: a thread goes on from its wait. `ended`: all arrivals and bytes of the phase are there.
+//   named_arrived
+//       A thread has arrived at a named barrier; phase_ended and barrier_passed follow, as of an mbarrier, when it opens.
 //   fence_async
 //       fence_async_shared: what the thread has written to shared memory is shown to the copy engine and the tensor cores.
 //   product_started, product_ended
@@ -141,6 +143,7 @@ class Observer {
     virtual void barrier_arrived(const GpuThread&, const Call&, const void* /*barrier*/) {}
     virtual void barrier_passed(const GpuThread&, const Call&, const void* /*barrier*/) {}
     virtual void phase_ended(const void* /*barrier*/) {}
+    virtual void named_arrived(const GpuThread&, const void* /*barrier*/) {}
 
     virtual void fence_async(const GpuThread&) {}
     virtual void product_started(const Warpgroup&, const Call&, const std::vector<std::uintptr_t>& /*words*/) {}

@@ -65,7 +65,7 @@ class Ordering {
         threads_ = threads;
         blocks_ = std::vector<Running>(cluster);
         views_ = std::vector<View>((cluster - 1) * ACTORS + threads);
-        async_fences_.assign(views_.size(), 0);
+        async_fences_.assign(views_.size(), {});
         products_.assign((cluster - 1) * WARPGROUPS + (threads + WARPGROUP_SIZE - 1) / WARPGROUP_SIZE, {});
         read_.assign(products_.size(), 0);
         read_before_barrier_ = read_;
@@ -78,6 +78,7 @@ class Ordering {
             start_ = together_ = ++now_;
             barriers_.clear();
             for (auto& times : products_) times.clear();
+            for (auto& times : async_fences_) times.clear();
         }
         blocks_[block.rank] = {start_};
         releases_.begin_block(block.rank, start_, block.index);
@@ -147,10 +148,16 @@ class Ordering {
         return at.engine;
     }
 
-    // What a thread has written is shown to the copy engine and the tensor cores.
-    void fence_async(unsigned thread) { async_fences_[thread] = now_++; }
-    bool shown(const Stamp& write) const {
-        return write.actor % ACTORS >= ENGINE || write.time < start_ || write.time <= async_fences_[write.actor];
+    // What a thread has written is shown to the copy engine and the tensor cores from its next fence on, for those who know
+    // of the fence.
+    void fence_async(unsigned thread) { async_fences_[thread].push_back(now_++); }
+    enum class Shown { yes, unfenced, late };
+    Shown shown(const Stamp& write, unsigned thread, bool in_fragment) const {
+        if (write.actor % ACTORS >= ENGINE || write.time < start_) return Shown::yes;
+        const std::vector<Time>& fences = async_fences_[write.actor];
+        const auto fence = std::lower_bound(fences.begin(), fences.end(), write.time);
+        if (fence == fences.end()) return Shown::unfenced;
+        return before({*fence, 0, write.actor, 0}, thread, in_fragment) ? Shown::yes : Shown::late;
     }
 
     // The actor that a warpgroup's products read as.
@@ -242,7 +249,7 @@ class Ordering {
     std::vector<Running> blocks_;  // by rank
     std::vector<View> views_;      // of the threads; times before the last barrier are out of date, and do no harm
     std::unordered_map<const void*, Barrier> barriers_;
-    std::vector<Time> async_fences_;          // of the threads, the last
+    std::vector<std::vector<Time>> async_fences_;  // of the threads, since these blocks began
     std::vector<std::deque<Time>> products_;  // of the warpgroups, under way
     std::vector<Time> read_;                  // the last of each warpgroup's that has ended
     std::vector<Time> read_before_barrier_;
