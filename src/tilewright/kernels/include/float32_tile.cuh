@@ -32,6 +32,14 @@ struct InPlace {
         sides = (copy.along_k ? copy.lines : copy.length) - first;
         aligned = (reinterpret_cast<unsigned long long>(data) / sizeof(float) | ld) % 4 == 0;
     }
+
+    // sides: of the whole factor.
+    __device__ __forceinline__ InPlace(const Factor<float>& factor, int matrix, int first, int sides, bool along_k)
+        : data(factor.matrix(matrix) + first * (along_k ? static_cast<long long>(factor.ld) : 1)),
+          ld(factor.ld),
+          sides(sides - first),
+          along_k(along_k),
+          aligned((reinterpret_cast<unsigned long long>(data) / sizeof(float) | ld) % 4 == 0) {}
 };
 
 // What one of THREADS threads, number `thread`, copies of a factor: parts of SIDES rows (or columns) and DEPTH of k.

@@ -1,0 +1,245 @@
+// thin_bf16x6: float32 products of few rows, six products of three bfloat16 terms each, by Hopper's warpgroups (sm_90a alone).
+// Where m is small, B is most of what is read. Here it is read once, as float32, and split in registers: D^T = B^T A^T, where B^T is
+// what wgmma takes from there (wide_tile.cuh), and A's rows, the tokens, are the columns of its product (token_tile.cuh).
+//
+// A block has one tile of D, or a part of its k.
+//
+//   shared memory of a block:
+//     | B of stage 0 | B of stage 1 | ... | A of stage 0 | A of stage 1 | ... | full[STAGES] | empty[STAGES] | met | seen
+//       float32, BN x BK                    three terms, BM x BK
+//     and in place of the stages, when all have been read, the sums: BM lines of BN.
+//
+//   copy engine    | B 0 | B 1 | B 2 | ...                     as long as stages are empty
+//   producer       | A 0: load, split, store | A 1 ...         128 threads
+//   consumer 0     | split B 0 | start six products, split the next 16 k, wait, add to sums | ...     64 columns of B
+//   consumer 1     | likewise                                                                         the next 64
+//
+// Tensor cores cut off what does not fit into a sum, so their sums begin anew every 16 k, and threads add them up.
+//
+//   SPLITS n: n blocks of a cluster share the k of a tile, and each adds and stores a part of the sums.
+//
+// What terms cannot hold (term_range.cuh) the blocks of a tile see while they split. They compute that tile in float32.
+#include <cluster.cuh>
+#include <dependent_launch.cuh>
+#include <dynamic_shared.cuh>
+#include <register_budget.cuh>
+
+#include "float32_tile.cuh"
+#include "stage_turn.cuh"
+#include "tile_order.cuh"
+#include "token_tile.cuh"
+#include "warp_meeting.cuh"
+#include "wide_tile.cuh"
+#include <wgmma.cuh>
+
+constexpr int CONSUMERS = BN / 64, THREADS = 128 * (1 + CONSUMERS), TILES = BK / WIDE_K;
+constexpr int GIVEN = CONSUMERS == 2 ? 88 : 80, TAKEN = CONSUMERS == 2 ? 208 : 144;  // registers, of several consumers
+constexpr int PARTS = BM > 64 ? 2 : 1, SUMS = BM / 2 / PARTS;  // of the tokens; of a thread, of each
+constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that are computed in float32 at a time
+using Order = WideOrder<TRANSPOSED_B>;
+using Lost = Float32Tile<LOST_ROWS, LOST_COLS, 128>;
+
+struct Shared {
+    union {
+        struct {
+            WideTile<TRANSPOSED_B, BN> wide[STAGES][TILES];
+            TokenTile<BM> tokens[STAGES][TILES];
+        };
+        float sums[BM][BN + 4];  // the padding puts what a warp stores together on distinct banks
+        typename Lost::Shared lost[CONSUMERS];
+    };
+    Barrier full[STAGES], empty[STAGES];
+    Barrier all_met, consumers_met, met[CONSUMERS];
+    Range of_a, of_b;
+    unsigned loses[SPLITS];  // by blocks of the cluster
+};
+
+// Lets the threads of the cluster meet.
+__device__ __forceinline__ void meet_cluster() {
+    if (SPLITS > 1) cluster_sync();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims__(SPLITS, 1, 1)
+    thin_bf16x6(Sizes sizes, Factor<float> A, const __grid_constant__ TensorMap B_map, Factor<float> B, Output<RESULT> output) {
+    DYNAMIC_SHARED(Shared, shared);
+    const int depth = depth_of(sizes, output);
+    const int all_steps = depth / BK + (depth % BK != 0);
+    const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
+    const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
+    const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
+
+    if (MIN_BLOCKS == 1) let_grid_after_start();
+    if (threadIdx.x == 0) {
+        prefetch_map(&B_map);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            barrier_init(&shared->full[stage], 1 + 4);
+            barrier_init(&shared->empty[stage], 4 * CONSUMERS);
+        }
+        barrier_init(&shared->all_met, 4 * (1 + CONSUMERS));
+        barrier_init(&shared->consumers_met, 4 * CONSUMERS);
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->met[consumer], 4);
+        shared->of_a = shared->of_b = {};
+        fence_barrier_init();
+    }
+    __syncthreads();
+    wait_for_grid_before();
+
+    TileOrder<BM, BN, 4> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
+    tile.next();
+    const int of_b = tile.matrix * sizes.step_b, lane = threadIdx.x % 32;
+    StageTurn<STAGES> turn;
+    if (warpgroup == CONSUMERS) {
+        if constexpr (CONSUMERS > 1) give_registers<GIVEN>();
+        if (steps > 0) {
+            const int thread = threadIdx.x % 128;
+            const auto load = [&](int step, int stage) {
+                if (thread != 0 || step >= steps) return;
+                barrier_expect_bytes(&shared->full[stage], sizeof(shared->wide[0]));
+#pragma unroll 1
+                for (int i = 0; i < TILES; ++i) {
+                    const int k = (first_step + step) * BK + i * WIDE_K;
+                    shared->wide[stage][i].load(&B_map, tile.col, k, of_b, &shared->full[stage]);
+                }
+            };
+            for (int step = 0; step < STAGES; ++step) load(step, step);
+            TokenSplitter<!TRANSPOSED_A, Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, thread);
+            for (int step = 0; step < steps; ++step, turn.next()) {
+                if (step >= STAGES) {
+                    barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);
+                    load(step, turn.stage);
+                }
+                tokens.store(shared->tokens[turn.stage]);
+                fence_async_shared();
+                __syncwarp();
+                if (lane == 0) barrier_arrive(&shared->full[turn.stage]);
+            }
+            tokens.watch.add_to(shared->of_a);
+        }
+        __syncwarp();
+        if (lane == 0) barrier_arrive(&shared->all_met);
+        meet_cluster();
+        meet_cluster();
+        return;
+    }
+
+    if constexpr (CONSUMERS > 1) take_registers<TAKEN>();
+    float sums[PARTS][SUMS] = {};
+    TermWatch watch;
+    if (steps > 0) {
+        using Terms = unsigned[2][TERMS][4];  // of B, of 16 k each
+        Terms now, next;
+        const auto split_next = [&](const WideTile<TRANSPOSED_B, BN>& from) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float x[8];
+                from.read(x, threadIdx.x, i);
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    unsigned pair[TERMS];
+                    watch.see(x[2 * j]);
+                    watch.see(x[2 * j + 1]);
+                    split_pair(x[2 * j], x[2 * j + 1], pair);
+#pragma unroll
+                    for (int t = 0; t < TERMS; ++t) next[i][t][j] = pair[t];
+                }
+            }
+        };
+        barrier_wait(&shared->full[0], 0);
+        split_next(shared->wide[0][0]);
+        for (int step = 0; step < steps; ++step) {
+            const int stage = turn.stage;
+            turn.next();
+#pragma unroll
+            for (int tile = 0; tile < TILES; ++tile) {
+                const TokenTile<BM>& tokens = shared->tokens[stage][tile];
+                float small[SUMS], large[SUMS];
+#pragma unroll
+                for (int i = 0; i < 2 * TERMS * 4; ++i) now[i / (4 * TERMS)][i / 4 % TERMS][i % 4] = next[i / (4 * TERMS)][i / 4 % TERMS][i % 4];
+                const auto start_small = [&](int part) {
+                    fence_sums(small, now);
+#pragma unroll
+                    for (int order = TERMS - 1; order > 0; --order) {
+#pragma unroll
+                        for (int i = 0; i < 2 * (order + 1); ++i) {
+                            const int term = i / 2, of_16 = i % 2;
+                            multiply_async(small, now[of_16][term], tokens.at(order - term, part * 2 * SUMS, of_16), order < TERMS - 1 || i > 0);
+                        }
+                    }
+                    commit_products();
+                };
+                const auto start_large = [&](int part) {
+                    fence_sums(large, now);
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) multiply_async(large, now[i][0], tokens.at(0, part * 2 * SUMS, i), i > 0);
+                    commit_products();
+                };
+                start_small(0);
+                start_large(0);
+                if (tile + 1 < TILES) {
+                    split_next(shared->wide[stage][tile + 1]);
+                } else if (step + 1 < steps) {
+                    barrier_wait(&shared->full[turn.stage], turn.parity);
+                    split_next(shared->wide[turn.stage][0]);
+                }
+#pragma unroll
+                for (int part = 0; part < PARTS; ++part) {
+                    wait_products<1>(small, now);
+#pragma unroll
+                    for (int j = 0; j < SUMS; ++j) sums[part][j] += small[j];
+                    if (part + 1 < PARTS) {
+                        start_small(part + 1);
+                        wait_products<1>(large, now);
+                    } else {
+                        wait_products<0>(large, now);
+                    }
+#pragma unroll
+                    for (int j = 0; j < SUMS; ++j) sums[part][j] += large[j];
+                    if (part + 1 < PARTS) start_large(part + 1);
+                }
+            }
+            __syncwarp();
+            if (lane == 0) barrier_arrive(&shared->empty[stage]);
+        }
+        watch.add_to(shared->of_b);
+    }
+    meet_warps(&shared->all_met, 0);  // all stages have been read, and split
+
+    const bool loses = !TermCheck(shared->of_a, shared->of_b, depth, false).hold;
+    if (threadIdx.x < SPLITS) *(SPLITS > 1 ? in_block(&shared->loses[rank], threadIdx.x) : shared->loses) = loses;
+    const int first_col = threadIdx.x / 32 * 16 + Order::column(lane);  // of the tile: lane's first row of wgmma
+#pragma unroll
+    for (int i = 0; i < PARTS * SUMS; ++i) {
+        shared->sums[i / 4 * 8 + lane % 4 * 2 + i % 2][first_col + i / 2 % 2 * 8] = sums[i / SUMS][i % SUMS];
+    }
+    SPLITS > 1 ? cluster_sync() : meet_warps(&shared->consumers_met, 0);
+
+    const Result<RESULT> result(output, sizes, tile.matrix);
+    bool lost = false;
+    for (int block = 0; block < SPLITS; ++block) lost |= shared->loses[block] != 0;
+    if (!lost) {
+        constexpr int QUADS = BM * BN / 4 / SPLITS;  // that this block stores
+        for (int i = threadIdx.x; i < QUADS; i += 128 * CONSUMERS) {
+            const int row = (rank * QUADS + i) / (BN / 4), col = (rank * QUADS + i) % (BN / 4) * 4;
+            float total[4] = {};
+#pragma unroll
+            for (int block = 0; block < SPLITS; ++block) {
+                float* const theirs = &shared->sums[row][col];
+                float quad[4];
+                load_four(quad, SPLITS > 1 ? in_block(theirs, block) : theirs);
+#pragma unroll
+                for (int j = 0; j < 4; ++j) total[j] += quad[j];
+            }
+            result.store_quad(tile.row + row, tile.col + col, total);
+        }
+    } else if (rank * LOST_COLS < 64) {
+        unsigned meeting = 0;
+        const auto meet = [&] { meet_warps(&shared->met[warpgroup], meeting++); };
+        const int col = tile.col + warpgroup * 64 + rank * LOST_COLS;
+        for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {
+            const InPlace of_rows(A, tile.matrix, row, sizes.m, !TRANSPOSED_A);
+            const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
+            Lost::compute(of_rows, of_cols, depth, result, row, col, threadIdx.x % 128, shared->lost[warpgroup], meet);
+        }
+    }
+    meet_cluster();  // others may still read the sums
+}
