@@ -27,14 +27,13 @@
 #include "float32_tile.cuh"
 #include "stage_turn.cuh"
 #include "tile_order.cuh"
+#include "token_products.cuh"
 #include "token_tile.cuh"
 #include "warp_meeting.cuh"
 #include "wide_tile.cuh"
-#include <wgmma.cuh>
 
 constexpr int CONSUMERS = BN / 64, THREADS = 128 * (1 + CONSUMERS), TILES = BK / WIDE_K;
-constexpr int GIVEN = CONSUMERS == 2 ? 88 : 80, TAKEN = CONSUMERS == 2 ? 208 : 144;  // registers, of several consumers
-constexpr int PARTS = BM > 64 ? 2 : 1, SUMS = BM / 2 / PARTS;  // of the tokens; of a thread, of each
+constexpr int GIVEN = CONSUMERS == 2 ? 96 : 80, TAKEN = CONSUMERS == 2 ? 200 : 144;  // registers, of several consumers
 constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that are computed in float32 at a time
 using Order = WideOrder<TRANSPOSED_B>;
 using Lost = Float32Tile<LOST_ROWS, LOST_COLS, 128>;
@@ -51,7 +50,7 @@ struct Shared {
     Barrier full[STAGES], empty[STAGES];
     Barrier all_met, consumers_met, met[CONSUMERS];
     Range of_a, of_b;
-    unsigned loses[SPLITS];  // by blocks of the cluster
+    bool loses;  // whether terms do not hold what this block has split
 };
 
 // Lets the threads of the cluster meet.
@@ -123,99 +122,41 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     }
 
     if constexpr (CONSUMERS > 1) take_registers<TAKEN>();
-    float sums[PARTS][SUMS] = {};
-    TermWatch watch;
+    TokenProducts<TRANSPOSED_B, BN, BM> products;
     if (steps > 0) {
-        using Terms = unsigned[2][TERMS][4];  // of B, of 16 k each
-        Terms now, next;
-        const auto split_next = [&](const WideTile<TRANSPOSED_B, BN>& from) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                float x[8];
-                from.read(x, threadIdx.x, i);
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    unsigned pair[TERMS];
-                    watch.see(x[2 * j]);
-                    watch.see(x[2 * j + 1]);
-                    split_pair(x[2 * j], x[2 * j + 1], pair);
-#pragma unroll
-                    for (int t = 0; t < TERMS; ++t) next[i][t][j] = pair[t];
-                }
-            }
-        };
         barrier_wait(&shared->full[0], 0);
-        split_next(shared->wide[0][0]);
+        products.split(shared->wide[0][0]);
         for (int step = 0; step < steps; ++step) {
             const int stage = turn.stage;
             turn.next();
 #pragma unroll
-            for (int tile = 0; tile < TILES; ++tile) {
-                const TokenTile<BM>& tokens = shared->tokens[stage][tile];
-                float small[SUMS], large[SUMS];
-#pragma unroll
-                for (int i = 0; i < 2 * TERMS * 4; ++i) now[i / (4 * TERMS)][i / 4 % TERMS][i % 4] = next[i / (4 * TERMS)][i / 4 % TERMS][i % 4];
-                const auto start_small = [&](int part) {
-                    fence_sums(small, now);
-#pragma unroll
-                    for (int order = TERMS - 1; order > 0; --order) {
-#pragma unroll
-                        for (int i = 0; i < 2 * (order + 1); ++i) {
-                            const int term = i / 2, of_16 = i % 2;
-                            multiply_async(small, now[of_16][term], tokens.at(order - term, part * 2 * SUMS, of_16), order < TERMS - 1 || i > 0);
-                        }
+            for (int i = 0; i < TILES; ++i) {
+                products.multiply(shared->tokens[stage][i], [&] {
+                    if (i + 1 < TILES) {
+                        products.split(shared->wide[stage][i + 1]);
+                    } else if (step + 1 < steps) {
+                        barrier_wait(&shared->full[turn.stage], turn.parity);
+                        products.split(shared->wide[turn.stage][0]);
                     }
-                    commit_products();
-                };
-                const auto start_large = [&](int part) {
-                    fence_sums(large, now);
-#pragma unroll
-                    for (int i = 0; i < 2; ++i) multiply_async(large, now[i][0], tokens.at(0, part * 2 * SUMS, i), i > 0);
-                    commit_products();
-                };
-                start_small(0);
-                start_large(0);
-                if (tile + 1 < TILES) {
-                    split_next(shared->wide[stage][tile + 1]);
-                } else if (step + 1 < steps) {
-                    barrier_wait(&shared->full[turn.stage], turn.parity);
-                    split_next(shared->wide[turn.stage][0]);
-                }
-#pragma unroll
-                for (int part = 0; part < PARTS; ++part) {
-                    wait_products<1>(small, now);
-#pragma unroll
-                    for (int j = 0; j < SUMS; ++j) sums[part][j] += small[j];
-                    if (part + 1 < PARTS) {
-                        start_small(part + 1);
-                        wait_products<1>(large, now);
-                    } else {
-                        wait_products<0>(large, now);
-                    }
-#pragma unroll
-                    for (int j = 0; j < SUMS; ++j) sums[part][j] += large[j];
-                    if (part + 1 < PARTS) start_large(part + 1);
-                }
+                });
             }
             __syncwarp();
             if (lane == 0) barrier_arrive(&shared->empty[stage]);
         }
-        watch.add_to(shared->of_b);
+        products.watch.add_to(shared->of_b);
     }
     meet_warps(&shared->all_met, 0);  // all stages have been read, and split
-
-    const bool loses = !TermCheck(shared->of_a, shared->of_b, depth, false).hold;
-    if (threadIdx.x < SPLITS) *(SPLITS > 1 ? in_block(&shared->loses[rank], threadIdx.x) : shared->loses) = loses;
-    const int first_col = threadIdx.x / 32 * 16 + Order::column(lane);  // of the tile: lane's first row of wgmma
-#pragma unroll
-    for (int i = 0; i < PARTS * SUMS; ++i) {
-        shared->sums[i / 4 * 8 + lane % 4 * 2 + i % 2][first_col + i / 2 % 2 * 8] = sums[i / SUMS][i % SUMS];
+    bool lost = !TermCheck(shared->of_a, shared->of_b, depth, false).hold;
+    products.store(shared->sums);
+    if (SPLITS > 1) {
+        if (threadIdx.x == 0) shared->loses = lost;
+        cluster_sync();
+        for (int block = 0; block < SPLITS; ++block) lost |= *in_block(&shared->loses, block);
+    } else {
+        meet_warps(&shared->consumers_met, 0);
     }
-    SPLITS > 1 ? cluster_sync() : meet_warps(&shared->consumers_met, 0);
 
     const Result<RESULT> result(output, sizes, tile.matrix);
-    bool lost = false;
-    for (int block = 0; block < SPLITS; ++block) lost |= shared->loses[block] != 0;
     if (!lost) {
         constexpr int QUADS = BM * BN / 4 / SPLITS;  // that this block stores
         for (int i = threadIdx.x; i < QUADS; i += 128 * CONSUMERS) {

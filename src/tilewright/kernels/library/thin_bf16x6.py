@@ -42,7 +42,7 @@ def _shared_bytes(config: Config) -> int:
     sums = 4 * config.BM * (config.BN + _PADDING)
     lost = splitting.float32_tile_bytes(min(config.BM, 64), max(_COLUMNS // config.SPLITS, 16))
     barriers = 2 * config.STAGES + 2 + _consumers(config)
-    seen = 4 * (2 * RANGE_WORDS + config.SPLITS)
+    seen = 4 * (2 * RANGE_WORDS + 1)
     end = max(stages, sums, _consumers(config) * lost) + barriers * warpgroups.BARRIER_BYTES + seen
     return -(-end // 1024) * 1024  # the alignment of what the copy engine writes
 
