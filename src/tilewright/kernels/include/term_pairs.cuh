@@ -33,7 +33,7 @@ __device__ __forceinline__ void split_pair(float x, float y, unsigned (&terms)[T
     for (int t = 0; t < TERMS; ++t) {
         const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
         terms[t] = *reinterpret_cast<const unsigned*>(&pair);
-        x -= __low2float(pair);
-        y -= __high2float(pair);
+        x -= __uint_as_float(terms[t] << 16);
+        y -= __uint_as_float(terms[t] & 0xffff0000u);
     }
 }
