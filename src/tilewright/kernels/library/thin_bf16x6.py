@@ -60,7 +60,7 @@ KERNEL = Kernel(
     parameters=(
         Parameter("BM", 128, (8, 16, 32, 64, 128), "rows of D that a block computes"),
         Parameter("BN", 128, (64, 128, 192), "its columns"),
-        Parameter("BK", 32, (32, 64), "how far along k a stage reaches"),
+        Parameter("BK", 32, (32, 64, 128), "how far along k a stage reaches"),
         Parameter("STAGES", 4, (2, 3, 4, 5, 6, 8), "tiles of A and of B in shared memory or on their way"),
         Parameter("SPLITS", 1, (1, 2, 4, 8), "blocks that share the k of a tile"),
         Parameter("MIN_BLOCKS", 1, (1, 2), "blocks that a multiprocessor must hold, which bounds the registers"),
@@ -74,7 +74,10 @@ KERNEL = Kernel(
             lambda c: c.BN in (64, 128, 192),
             "BN must be 64, 128 or 192: 64 columns for each of up to three warpgroups that multiply",
         ),
-        Constraint(lambda c: c.BK in (32, 64), "BK must be 32 or 64: a line of 128 bytes, or two"),
+        Constraint(
+            lambda c: c.BK in (32, 64, 128) and c.BM * c.BK <= 4096,
+            "BK must be 32, 64 or 128, at most 4096/BM: lines of 128 bytes, and a thread's registers for rows of A",
+        ),
         Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
         Constraint(lambda c: c.SPLITS in (1, 2, 4, 8), "SPLITS must be 1, 2, 4 or 8, the most of a cluster"),
         Constraint(
