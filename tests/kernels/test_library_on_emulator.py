@@ -34,7 +34,7 @@ CONFIGS = {
     "thin_bf16x6": [
         {"BM": 8, "BN": 64, "STAGES": 3, "MIN_BLOCKS": 2},
         {"BM": 16, "BN": 192, "BK": 64, "STAGES": 2, "SPLITS": 8},
-        {"BM": 128, "BN": 64, "STAGES": 2, "SPLITS": 2},
+        {"BM": 128, "BN": 64, "K_SLICES": 2, "STAGES": 3, "SPLITS": 2},
         {"BM": 64, "BN": 128, "STAGES": 3},
     ],
     "split_k": [

@@ -21,12 +21,15 @@ class TokenProducts {
   public:
     TermWatch watch;
 
+    // thread: of those that have the columns of a tile of B, 64 each warpgroup.
+    __device__ __forceinline__ explicit TokenProducts(int thread) : thread(thread) {}
+
     // Loads the thread's elements of a tile of B that comes next, and splits them.
     __device__ __forceinline__ void split(const WideTile<ALONG_K, COLS>& tile) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             float x[8];
-            tile.read(x, threadIdx.x, i);
+            tile.read(x, thread, i);
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
                 watch.see(x[2 * j]);
@@ -67,7 +70,7 @@ class TokenProducts {
     // Stores the sums, those of a token in a line of shared memory.
     template <int PITCH>
     __device__ __forceinline__ void store(float (&to)[ROWS][PITCH]) const {
-        const int lane = threadIdx.x % 32, col = threadIdx.x / 32 * 16 + WideOrder<ALONG_K>::column(lane);
+        const int lane = thread % 32, col = thread / 32 * 16 + WideOrder<ALONG_K>::column(lane);
 #pragma unroll
         for (int i = 0; i < PARTS * COUNT; ++i) {
             to[i / 4 * 8 + lane % 4 * 2 + i % 2][col + i / 2 % 2 * 8] = sums[i / COUNT][i % COUNT];
@@ -97,6 +100,7 @@ class TokenProducts {
         for (int i = 0; i < COUNT; ++i) sums[part][i] += made[i];
     }
 
+    const int thread;
     float sums[PARTS][COUNT] = {};
     unsigned now[2][TERMS][4], next[2][TERMS][4];  // of B, of 16 k each: what is multiplied, and what comes next
 };

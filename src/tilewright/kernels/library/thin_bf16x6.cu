@@ -32,7 +32,8 @@
 #include "warp_meeting.cuh"
 #include "wide_tile.cuh"
 
-constexpr int CONSUMERS = BN / 64, THREADS = 128 * (1 + CONSUMERS), TILES = BK / WIDE_K;
+constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = 128 * (1 + CONSUMERS);
+constexpr int TILES = BK / WIDE_K;  // of a step
 constexpr int GIVEN = CONSUMERS == 2 ? 96 : 80, TAKEN = CONSUMERS == 2 ? 200 : 144;  // registers, of several consumers
 constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that are computed in float32 at a time
 using Order = WideOrder<TRANSPOSED_B>;
@@ -44,11 +45,11 @@ struct Shared {
             WideTile<TRANSPOSED_B, BN> wide[STAGES][TILES];
             TokenTile<BM> tokens[STAGES][TILES];
         };
-        float sums[BM][BN + 4];  // the padding puts what a warp stores together on distinct banks
-        typename Lost::Shared lost[CONSUMERS];
+        float sums[K_SLICES][BM][BN + 4];  // the padding puts what a warp stores together on distinct banks
+        typename Lost::Shared lost[SIDE_BY_SIDE];
     };
     Barrier full[STAGES], empty[STAGES];
-    Barrier all_met, consumers_met, met[CONSUMERS];
+    Barrier all_met, consumers_met, met[SIDE_BY_SIDE];
     Range of_a, of_b;
     bool loses;  // whether terms do not hold what this block has split
 };
@@ -72,18 +73,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         prefetch_map(&B_map);
         for (int stage = 0; stage < STAGES; ++stage) {
             barrier_init(&shared->full[stage], 1 + 4);
-            barrier_init(&shared->empty[stage], 4 * CONSUMERS);
+            barrier_init(&shared->empty[stage], 4 * SIDE_BY_SIDE);
         }
         barrier_init(&shared->all_met, 4 * (1 + CONSUMERS));
         barrier_init(&shared->consumers_met, 4 * CONSUMERS);
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) barrier_init(&shared->met[consumer], 4);
+        for (int consumer = 0; consumer < SIDE_BY_SIDE; ++consumer) barrier_init(&shared->met[consumer], 4);
         shared->of_a = shared->of_b = {};
         fence_barrier_init();
     }
     __syncthreads();
     wait_for_grid_before();
 
-    TileOrder<BM, BN, 4> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
+    TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
     tile.next();
     const int of_b = tile.matrix * sizes.step_b, lane = threadIdx.x % 32;
     StageTurn<STAGES> turn;
@@ -122,19 +123,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     }
 
     if constexpr (CONSUMERS > 1) take_registers<TAKEN>();
-    TokenProducts<TRANSPOSED_B, BN, BM> products;
-    if (steps > 0) {
-        barrier_wait(&shared->full[0], 0);
-        products.split(shared->wide[0][0]);
-        for (int step = 0; step < steps; ++step) {
+    const int slice = warpgroup / SIDE_BY_SIDE, thread = threadIdx.x % (128 * SIDE_BY_SIDE);
+    TokenProducts<TRANSPOSED_B, BN, BM> products(thread);
+    if (slice < steps) {
+        turn.skip(slice);
+        barrier_wait(&shared->full[turn.stage], turn.parity);
+        products.split(shared->wide[turn.stage][0]);
+        for (int step = slice; step < steps; step += K_SLICES) {
             const int stage = turn.stage;
-            turn.next();
+            turn.skip(K_SLICES);
 #pragma unroll
             for (int i = 0; i < TILES; ++i) {
                 products.multiply(shared->tokens[stage][i], [&] {
                     if (i + 1 < TILES) {
                         products.split(shared->wide[stage][i + 1]);
-                    } else if (step + 1 < steps) {
+                    } else if (step + K_SLICES < steps) {
                         barrier_wait(&shared->full[turn.stage], turn.parity);
                         products.split(shared->wide[turn.stage][0]);
                     }
@@ -147,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     }
     meet_warps(&shared->all_met, 0);  // all stages have been read, and split
     bool lost = !TermCheck(shared->of_a, shared->of_b, depth, false).hold;
-    products.store(shared->sums);
+    products.store(shared->sums[slice]);
     if (SPLITS > 1) {
         if (threadIdx.x == 0) shared->loses = lost;
         cluster_sync();
@@ -163,23 +166,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
             const int row = (rank * QUADS + i) / (BN / 4), col = (rank * QUADS + i) % (BN / 4) * 4;
             float total[4] = {};
 #pragma unroll
-            for (int block = 0; block < SPLITS; ++block) {
-                float* const theirs = &shared->sums[row][col];
+            for (int part = 0; part < SPLITS * K_SLICES; ++part) {
+                float* const theirs = &shared->sums[part % K_SLICES][row][col];
                 float quad[4];
-                load_four(quad, SPLITS > 1 ? in_block(theirs, block) : theirs);
+                load_four(quad, SPLITS > 1 ? in_block(theirs, part / K_SLICES) : theirs);
 #pragma unroll
                 for (int j = 0; j < 4; ++j) total[j] += quad[j];
             }
             result.store_quad(tile.row + row, tile.col + col, total);
         }
-    } else if (rank * LOST_COLS < 64) {
+    } else if (slice == 0 && rank * LOST_COLS < 64) {
         unsigned meeting = 0;
         const auto meet = [&] { meet_warps(&shared->met[warpgroup], meeting++); };
         const int col = tile.col + warpgroup * 64 + rank * LOST_COLS;
         for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {
             const InPlace of_rows(A, tile.matrix, row, sizes.m, !TRANSPOSED_A);
             const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
-            Lost::compute(of_rows, of_cols, depth, result, row, col, threadIdx.x % 128, shared->lost[warpgroup], meet);
+            Lost::compute(of_rows, of_cols, depth, result, row, col, thread % 128, shared->lost[warpgroup], meet);
         }
     }
     meet_cluster();  // others may still read the sums
