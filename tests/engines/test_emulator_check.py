@@ -35,6 +35,13 @@ FLIGHT = re.compile(
 
 STORES = re.compile(rf"{FLIGHT.pattern}|(wait_tiles_read<0>|commit_tiles|(?<=^ {{20}})__syncwarp)\(\);")
 
+CLUSTERED = re.compile(rf"{FLIGHT.pattern}|meet_cluster\(\);|meet_warps\(&shared->all_met, 0\);")
+
+ALONE = re.compile(
+    r"(__syncthreads|fence_async_shared|fence_barrier_init)\(\);|barrier_(wait|arrive)\([^;]*;|"
+    r"meet_warps\(&shared->(all|consumers)_met, 0\);"
+)
+
 UNLINED = ("right", "right_cluster", "right_store", "unordered_sum")
 LINED = sorted(path.stem for path in PLANTED.glob("*.cu") if path.stem not in UNLINED)
 
@@ -407,6 +414,8 @@ ORDERED = [
     Ordered("pingpong", "pingpong.cu", {"BN": 64, "STAGES": 2}, (260, 152, 205), STORES),
     Ordered("promoted", "promoted.cu", {"BN": 64, "STAGES": 2}, orders=FLIGHT),
     Ordered("interleaved", "interleaved.cu", {"BN": 64}, (260, 150, 205), FLIGHT),
+    Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 130, 300), CLUSTERED),
+    Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 

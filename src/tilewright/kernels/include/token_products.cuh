@@ -53,17 +53,25 @@ class TokenProducts {
         float small[COUNT], large[COUNT];
         fence_sums(small, now);
         start<TERMS - 1, 1>(small, tokens, 0);
+        fence_sums(large);
         start<0, 0>(large, tokens, 0);
         meanwhile();
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
-            const bool last = part + 1 == PARTS;
             wait_products<1>(small);
             add(part, small);
-            if (!last) start<TERMS - 1, 1>(small, tokens, part + 1);
-            last ? wait_products<0>(large, now) : wait_products<1>(large);
+            if (part + 1 < PARTS) {
+                fence_sums(small);
+                start<TERMS - 1, 1>(small, tokens, part + 1);
+                wait_products<1>(large);
+            } else {
+                wait_products<0>(large, now);
+            }
             add(part, large);
-            if (!last) start<0, 0>(large, tokens, part + 1);
+            if (part + 1 < PARTS) {
+                fence_sums(large);
+                start<0, 0>(large, tokens, part + 1);
+            }
         }
     }
 
@@ -81,7 +89,6 @@ class TokenProducts {
     // Starts products of terms whose numbers add up to MOST, then to less, until LEAST.
     template <int MOST, int LEAST>
     __device__ __forceinline__ void start(float (&made)[COUNT], const TokenTile<ROWS>& tokens, int part) {
-        fence_sums(made);
 #pragma unroll
         for (int order = MOST; order >= LEAST; --order) {
 #pragma unroll
