@@ -1,24 +1,21 @@
-// thin_bf16x6: float32 products of few rows, six products of three bfloat16 terms each, by Hopper's warpgroups (sm_90a alone).
-// Where m is small, B is most of what is read. Here it is read once, as float32, and split in registers: D^T = B^T A^T, where B^T is
-// what wgmma takes from there (wide_tile.cuh), and A's rows, the tokens, are the columns of its product (token_tile.cuh).
+// thin_bf16x6: float32 products of few rows by Hopper's warpgroups, as six products of three bfloat16 terms (sm_90a alone).
 //
-// A block has one tile of D, or a part of its k.
+// Where m is small, B is most of what is read. It is read once, as float32, and split in registers: D^T = B^T A^T, where B^T is what
+// wgmma takes from there (wide_tile.cuh), and A's rows, the tokens, are the columns of its product (token_tile.cuh).
 //
 //   shared memory of a block:
-//     | B of stage 0 | B of stage 1 | ... | A of stage 0 | A of stage 1 | ... | full[STAGES] | empty[STAGES] | met | seen
+//     | B of stage 0 | B of stage 1 | ... | A of stage 0 | A of stage 1 | ... | full[STAGES] | empty[STAGES] | ...
 //       float32, BN x BK                    three terms, BM x BK
-//     and in place of the stages, when all have been read, the sums: BM lines of BN.
+//     in place of the stages, when all have been read: sums, or what multiplies in float32
 //
-//   copy engine    | B 0 | B 1 | B 2 | ...                     as long as stages are empty
-//   producer       | A 0: load, split, store | A 1 ...         128 threads
-//   consumer 0     | split B 0 | start six products, split the next 16 k, wait, add to sums | ...     64 columns of B
-//   consumer 1     | likewise                                                                         the next 64
+//   copy engine    | B 0 | B 1 | B 2 | ...                          while stages are empty
+//   producer       | A 0: load, split, store | A 1 ...              a warpgroup; its first thread asks the copy engine
+//   consumers      | split B 0 | multiply 0, split B 1 | ...        a warpgroup for 64 columns (token_products.cuh)
 //
-// Tensor cores cut off what does not fit into a sum, so their sums begin anew every 16 k, and threads add them up.
+//   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
+//   SPLITS n: n blocks of a cluster share the k of a tile (tile_sums.cuh).
 //
-//   SPLITS n: n blocks of a cluster share the k of a tile, and each adds and stores a part of the sums.
-//
-// What terms cannot hold (term_range.cuh) the blocks of a tile see while they split. They compute that tile in float32.
+// What terms cannot hold (term_range.cuh) the blocks of a tile see while they split. They compute this tile anew in float32.
 #include <cluster.cuh>
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
@@ -27,15 +24,14 @@
 #include "float32_tile.cuh"
 #include "stage_turn.cuh"
 #include "tile_order.cuh"
+#include "tile_sums.cuh"
 #include "token_products.cuh"
-#include "token_tile.cuh"
 #include "warp_meeting.cuh"
-#include "wide_tile.cuh"
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = 128 * (1 + CONSUMERS);
-constexpr int TILES = BK / WIDE_K;  // of a step
-constexpr int GIVEN = CONSUMERS == 2 ? 96 : 80, TAKEN = CONSUMERS == 2 ? 200 : 144;  // registers, of several consumers
-constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // that are computed in float32 at a time
+constexpr int GIVEN = CONSUMERS == 2 ? 104 : 80, TAKEN = CONSUMERS == 2 ? 200 : 144;      // registers, of several consumers
+constexpr int TILES = BK / WIDE_K;                                                       // of a step
+constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // computed in float32 at a time
 using Order = WideOrder<TRANSPOSED_B>;
 using Lost = Float32Tile<LOST_ROWS, LOST_COLS, 128>;
 
@@ -45,7 +41,7 @@ struct Shared {
             WideTile<TRANSPOSED_B, BN> wide[STAGES][TILES];
             TokenTile<BM> tokens[STAGES][TILES];
         };
-        float sums[K_SLICES][BM][BN + 4];  // the padding puts what a warp stores together on distinct banks
+        TileSums<BM, BN, K_SLICES, SPLITS> sums;
         typename Lost::Shared lost[SIDE_BY_SIDE];
     };
     Barrier full[STAGES], empty[STAGES];
@@ -86,23 +82,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
 
     TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
     tile.next();
-    const int of_b = tile.matrix * sizes.step_b, lane = threadIdx.x % 32;
+    const int lane = threadIdx.x % 32;
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         if constexpr (CONSUMERS > 1) give_registers<GIVEN>();
         if (steps > 0) {
-            const int thread = threadIdx.x % 128;
             const auto load = [&](int step, int stage) {
-                if (thread != 0 || step >= steps) return;
+                if (threadIdx.x % 128 != 0 || step >= steps) return;
                 barrier_expect_bytes(&shared->full[stage], sizeof(shared->wide[0]));
 #pragma unroll 1
                 for (int i = 0; i < TILES; ++i) {
                     const int k = (first_step + step) * BK + i * WIDE_K;
-                    shared->wide[stage][i].load(&B_map, tile.col, k, of_b, &shared->full[stage]);
+                    shared->wide[stage][i].load(&B_map, tile.col, k, tile.matrix * sizes.step_b, &shared->full[stage]);
                 }
             };
             for (int step = 0; step < STAGES; ++step) load(step, step);
-            TokenSplitter<!TRANSPOSED_A, Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, thread);
+            TokenSplitter<!TRANSPOSED_A, Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK,
+                                                                  threadIdx.x % 128);
             for (int step = 0; step < steps; ++step, turn.next()) {
                 if (step >= STAGES) {
                     barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);
@@ -126,9 +122,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     const int slice = warpgroup / SIDE_BY_SIDE, thread = threadIdx.x % (128 * SIDE_BY_SIDE);
     TokenProducts<TRANSPOSED_B, BN, BM> products(thread);
     if (slice < steps) {
+        const auto split = [&] {
+            barrier_wait(&shared->full[turn.stage], turn.parity);
+            products.split(shared->wide[turn.stage][0]);
+        };
         turn.skip(slice);
-        barrier_wait(&shared->full[turn.stage], turn.parity);
-        products.split(shared->wide[turn.stage][0]);
+        split();
         for (int step = slice; step < steps; step += K_SLICES) {
             const int stage = turn.stage;
             turn.skip(K_SLICES);
@@ -138,8 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
                     if (i + 1 < TILES) {
                         products.split(shared->wide[stage][i + 1]);
                     } else if (step + K_SLICES < steps) {
-                        barrier_wait(&shared->full[turn.stage], turn.parity);
-                        products.split(shared->wide[turn.stage][0]);
+                        split();
                     }
                 });
             }
@@ -150,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     }
     meet_warps(&shared->all_met, 0);  // all stages have been read, and split
     bool lost = !TermCheck(shared->of_a, shared->of_b, depth, false).hold;
-    products.store(shared->sums[slice]);
+    products.store(shared->sums.parts[slice]);
     if (SPLITS > 1) {
         if (threadIdx.x == 0) shared->loses = lost;
         cluster_sync();
@@ -161,20 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
 
     const Result<RESULT> result(output, sizes, tile.matrix);
     if (!lost) {
-        constexpr int QUADS = BM * BN / 4 / SPLITS;  // that this block stores
-        for (int i = threadIdx.x; i < QUADS; i += 128 * CONSUMERS) {
-            const int row = (rank * QUADS + i) / (BN / 4), col = (rank * QUADS + i) % (BN / 4) * 4;
-            float total[4] = {};
-#pragma unroll
-            for (int part = 0; part < SPLITS * K_SLICES; ++part) {
-                float* const theirs = &shared->sums[part % K_SLICES][row][col];
-                float quad[4];
-                load_four(quad, SPLITS > 1 ? in_block(theirs, part / K_SLICES) : theirs);
-#pragma unroll
-                for (int j = 0; j < 4; ++j) total[j] += quad[j];
-            }
-            result.store_quad(tile.row + row, tile.col + col, total);
-        }
+        shared->sums.store(result, tile.row, tile.col, rank, threadIdx.x, 128 * CONSUMERS);
     } else if (slice == 0 && rank * LOST_COLS < 64) {
         unsigned meeting = 0;
         const auto meet = [&] { meet_warps(&shared->met[warpgroup], meeting++); };
