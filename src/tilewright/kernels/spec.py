@@ -280,8 +280,8 @@ class Kernel:
     constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
     tensor_maps: Callable[[Config, str], tuple[TensorBox | None, TensorBox]] | None = None
-    """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps; None where
-    it takes none of A."""
+    """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps; None for
+    A where it takes one of B alone."""
     stored_box: Callable[[Config], TensorBox] | None = None
     """Box of D that one store moves, where the source takes a tensor map of D: in the variants that are aligned."""
     relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None

@@ -1,7 +1,9 @@
-"""Kernels whose warpgroups split the large factor in registers, and multiply its terms by those of a factor of few rows.
+"""Kernels whose warpgroups split the large factor in registers, and multiply its terms by those of a factor of few
+rows.
 
-A step takes the longest of what overlaps: the tensor cores' products; the instructions that split both factors and add up
-what tensor cores have made; and, in the cost model, what comes from memory. A block computes one tile, or a part of its k.
+A step takes the longest of what overlaps: the tensor cores' products; the instructions that split both factors and add
+up what tensor cores have made; and, in the cost model, what comes from memory. A block computes one tile, or a part of
+its k.
 """
 
 from tilewright.analysis.models.block import Footprint, join
@@ -17,7 +19,7 @@ _PROMOTE = 32
 _LEAST_COLUMNS = 16
 """Of an instruction: one of fewer takes as long."""
 _WIDE_ELEMENT = 12.0
-"""Instructions of a thread to load an element of the large factor from shared memory, to watch it and to split it."""
+"""Instructions of a thread for an element of the large factor: it is loaded from shared memory, looked at, split."""
 _FEW_ELEMENT = 14.0
 """The same of the other, which comes from the L2 cache and goes to shared memory."""
 _BESIDES = 60.0

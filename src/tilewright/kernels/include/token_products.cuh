@@ -1,9 +1,9 @@
-// Products of a tile of B, split in registers, and of the tokens' terms in shared memory (token_tile.cuh): D^T = B^T A^T, of 64 columns
-// of B by a warpgroup.
+// Products of a tile of B, split in registers, and of the tokens' terms in shared memory (token_tile.cuh): D^T = B^T A^T, of 64
+// columns of B by a warpgroup.
 //
-// Six products of terms, the least first (stage_products.cuh). Tensor cores cut off what does not fit into a sum, so their sums begin
-// anew with every tile, and threads add them up: apart the largest product, and all others. While tensor cores work the threads
-// split the next tile. Of 128 tokens, the two halves take turns, so that there are registers for both kinds of sums:
+// Six products of terms, the least first (stage_products.cuh). Tensor cores cut off what does not fit into a sum, so their sums
+// begin anew with every tile, and threads add them up: the largest product, and apart all others. While tensor cores work the
+// threads split the next tile. Of 128 tokens, the two halves take turns, so that there are registers for both kinds of sums:
 //
 //   tensor cores   | small 0      | large 0 | small 1      | large 1 |         | small 0 ...
 //   threads        | split next tile | add small 0 | add large 0 | add small 1 | add large 1 |
@@ -95,7 +95,8 @@ class TokenProducts {
             for (int term = 0; term <= order; ++term) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
-                    multiply_async(made, now[i][term], tokens.at(order - term, part * TOKENS, i), order < MOST || term > 0 || i > 0);
+                    const bool adds = order < MOST || term > 0 || i > 0;
+                    multiply_async(made, now[i][term], tokens.at(order - term, part * TOKENS, i), adds);
                 }
             }
         }

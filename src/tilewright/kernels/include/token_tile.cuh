@@ -24,8 +24,8 @@ struct TokenTile {
     }
 };
 
-// What one of 128 threads loads and splits of ROWS rows of A and TILES tiles of k. ALONG_K: whether A is row-major; WIDE: the order of
-// the other factor.
+// What one of 128 threads loads and splits of ROWS rows of A and TILES tiles of k. ALONG_K: whether A is row-major. Wide: the
+// WideOrder of the other factor.
 template <bool ALONG_K, typename Wide, int ROWS, int TILES>
 class TokenSplitter {
     static constexpr int UNITS = ROWS * 2 * TILES, EACH = (UNITS + 127) / 128;  // of 16 k; of a thread
@@ -34,7 +34,8 @@ class TokenSplitter {
     TermWatch watch;
 
     // Rows from `row` on; k from `k` on.
-    __device__ __forceinline__ TokenSplitter(const Factor<float>& factor, const Sizes& sizes, int matrix, int row, int k, int thread)
+    __device__ __forceinline__ TokenSplitter(const Factor<float>& factor, const Sizes& sizes, int matrix, int row, int k,
+                                             int thread)
         : thread(thread), ld(factor.ld), rows(sizes.m - row), depth(sizes.k - k) {
         next = factor.matrix(matrix) + (ALONG_K ? row * static_cast<long long>(ld) + k : k * static_cast<long long>(ld) + row);
 #pragma unroll

@@ -61,8 +61,8 @@ struct WideTile {
                 for (int i = 0; i < 4; ++i) {
                     const int k = 2 * (lane % 4) + i % 2, in_box = col % WIDE_K + 8 * half;
                     const unsigned at = swizzled(k, in_box / 4) + in_box % 4 * sizeof(float);
-                    const unsigned char* const box = lines + col / WIDE_K * BOX_BYTES;
-                    x[i / 2 * 4 + half * 2 + i % 2] = *reinterpret_cast<const float*>(box + at + (16 * step + i / 2 * 8) * LINE_BYTES);
+                    const unsigned char* const first = lines + col / WIDE_K * BOX_BYTES + (16 * step + i / 2 * 8) * LINE_BYTES;
+                    x[i / 2 * 4 + half * 2 + i % 2] = *reinterpret_cast<const float*>(first + at);
                 }
             }
         }

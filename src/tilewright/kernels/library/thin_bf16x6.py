@@ -59,7 +59,7 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
 KERNEL = Kernel(
     rung=0,
     name="thin_bf16x6",
-    idea="few rows of float32: the large factor read once, split in registers for six products on Hopper's tensor cores",
+    idea="few rows of float32: the large factor is read once and split in registers, six products on tensor cores",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
         Parameter("BM", 128, (8, 16, 32, 64, 128), "rows of D that a block computes"),
@@ -90,7 +90,7 @@ KERNEL = Kernel(
         Constraint(lambda c: c.SPLITS in (1, 2, 4, 8), "SPLITS must be 1, 2, 4 or 8, the most of a cluster"),
         Constraint(
             lambda c: _consumers(c) <= 2 or (_consumers(c) == 3 and c.BM <= 32 and c.BK <= 64),
-            "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2, or with BM at most 32 and BK at most 64 be 3",
+            "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2, or with BM up to 32 and BK up to 64 be 3",
         ),
         Constraint(
             lambda c: c.MIN_BLOCKS == 1 or (c.MIN_BLOCKS == 2 and _consumers(c) == 1 and c.BM <= 32),
