@@ -23,7 +23,7 @@ _WIDE_ELEMENT = 12.0
 _FEW_ELEMENT = 14.0
 """The same of the other, which comes from the L2 cache and goes to shared memory."""
 _BESIDES = 60.0
-"""Instructions of a thread for `_PROMOTE` of k besides: those that start products, barriers, registers that are moved."""
+"""Instructions of a thread for `_PROMOTE` of k besides: it starts products, waits at barriers, moves registers."""
 _WAITS = 1.13
 """How many times longer a step takes than the longest part of it."""
 _COPY_LATENCY = 1780.0
