@@ -121,9 +121,11 @@ class Thin(Warpgroups):
     registers, while one more warpgroup splits the other, of few rows.
 
     terms: of each element.
+    slices: warpgroups that have the same columns of B, and multiply steps in turns.
     """
 
     terms: int = 3
+    slices: Count = lambda config: 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,11 @@
 rows.
 
 A step takes the longest of what overlaps: the tensor cores' products; the instructions that split both factors and add
-up what tensor cores have made; and, in the cost model, what comes from memory. A block computes one tile, or a part of
-its k.
+up what tensor cores have made; and, in the cost model, what comes from memory. A warpgroup's own instructions wait while
+it gives the tensor cores registers to multiply, so that it takes several to keep both busy. A block computes one tile, or
+a part of its k.
+
+The constants are estimates from the machine code, and not yet fitted to measurements.
 """
 
 from tilewright.analysis.models.block import Footprint, join
@@ -44,8 +47,11 @@ def footprint(
     products = family.terms * (family.terms + 1) // 2
     tensor = products * max(tile.m, _LEAST_COLUMNS) * tile.n * tile.k / sm.half_products
     adds = 2 * tile.m * tile.n / _WARPGROUP * tile.k / _PROMOTE
-    splits = (tile.n * _WIDE_ELEMENT + tile.m * _FEW_ELEMENT) * tile.k / _WARPGROUP
-    issue = adds + splits + consumers * _BESIDES * tile.k / _PROMOTE
+    splits = tile.n * _WIDE_ELEMENT * tile.k / _WARPGROUP
+    slices = family.slices(config)
+    of_consumers = adds + splits + consumers / slices * _BESIDES * tile.k / _PROMOTE
+    issue = of_consumers + tile.m * _FEW_ELEMENT * tile.k / _WARPGROUP
+    in_turns = (tensor + of_consumers) / consumers
     elements = tile.m * tile.n
     store = elements * _STORED
     if family.splits(config) > 1:
@@ -54,7 +60,7 @@ def footprint(
         tile=tile,
         occupancy=room,
         busy=_WAITS * join(tensor, issue),
-        alone=_COPY_LATENCY / max(family.stages(config) - 1, 1),
+        alone=max(in_turns, _COPY_LATENCY / max(family.stages(config) - 1, 1)),
         ends=_START,
         store=store,
         tensor=tensor,

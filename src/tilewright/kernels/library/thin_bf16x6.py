@@ -109,6 +109,7 @@ KERNEL = Kernel(
         band=lambda config: _BAND,
         min_blocks=lambda config: config.MIN_BLOCKS,
         terms=_TERMS,
+        slices=lambda config: config.K_SLICES,
     ),
     cluster=lambda config: config.SPLITS,
     vectorized=True,
