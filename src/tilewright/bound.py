@@ -55,7 +55,7 @@ class Bound(NamedTuple):
             lines.append(f"b is prepared: {kept.bytes} bytes of it are kept as the kernel wants them, and made once")
         elif self.prepared:
             lines.append("b is prepared, and used as it is: the kernel wants no copy of it that can be kept")
-        if kernel.splits and problem.k:
+        if kernel.notices and problem.k:
             lines.append(
                 f"{kernel.precision}: products of terms; where they cannot hold an element of a or b, which the GPU "
                 "finds out, the same launch multiplies in float32 on CUDA cores"
@@ -82,6 +82,8 @@ def _products(kernel: Kernel) -> str:
     """How a kernel multiplies float32 factors, in words."""
     if kernel.split:
         return f"products of {kernel.split.terms} {kernel.split.dtype} terms of each factor on tensor cores"
+    if kernel.multiplies_terms:
+        return f"products of terms of each factor, split as they are read ({kernel.precision}), on tensor cores"
     if kernel.precision:
         return f"products of factors rounded to {kernel.precision} on tensor cores"
     return "float32 multiply-adds on CUDA cores"

@@ -96,6 +96,9 @@ USES = {
             product(128, "Major::along_k", "Major::along_k", "__half"),
             product(192, "Major::across_k", "Major::along_k", "__half"),
             product(256, "Major::across_k", "Major::across_k"),
+            "float sums[64] = {}; unsigned a[4] = {*global}; fence_sums(sums, a);"
+            "multiply_async(sums, a, matrix_descriptor<64>(shared)); commit_products(); wait_products<0>(sums, a);"
+            "*out = sums[5] > 1;",
         ],
     ),
     "register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),

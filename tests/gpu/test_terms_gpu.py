@@ -62,7 +62,7 @@ def test_what_is_picked_errs_no_more_than_cublas(torch, name, k):
 
 @pytest.mark.parametrize("k", [1, 30, 64, 1000, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
-@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6"])
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "thin_bf16x6"])
 def test_six_products_hardly_err_more_than_cublas(torch, kernel, name, k):
     """Also where they are not picked."""
     a, b = drawn(torch, ORDINARY[name], 1024, 1024, k)
@@ -86,20 +86,22 @@ def test_three_products_of_scaled_terms_keep_21_bits(torch, kernel, name, k):
 
 @pytest.mark.parametrize("k", [5, 64, 500])
 @pytest.mark.parametrize("name", EXACT)
-def test_what_float32_computes_exactly_is_exact(torch, name, k):
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "thin_bf16x6"])
+def test_what_float32_computes_exactly_is_exact(torch, kernel, name, k):
     a, b = drawn(torch, EXACT[name], 300, 300, k)
-    assert torch.equal(tilewright.matmul(a, b, kernel="gemm_bf16x6").double(), a.double() @ b.double())
+    assert torch.equal(tilewright.matmul(a, b, kernel=kernel).double(), a.double() @ b.double())
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("value", UNFIT[:3])
-def test_nan_and_infinity_are_where_float32_has_them(torch, layout, value):
+@pytest.mark.parametrize("kernel", [None, "thin_bf16x6"])
+def test_nan_and_infinity_are_where_float32_has_them(torch, kernel, layout, value):
     """Wherever in the factors they are, by whatever is picked."""
     a, b = drawn(torch, ORDINARY["normal"], 1024, 1024, 1024)
     for place in ((0, 0), (1023, 5), (77, 1023)):
         a[place] = value
         ours = [x.T.contiguous().T if order == "T" else x for x, order in zip((a, b), layout, strict=True)]
-        result, expected = tilewright.matmul(*ours), a @ b
+        result, expected = tilewright.matmul(*ours, kernel=kernel), a @ b
         assert torch.equal(result.isnan(), expected.isnan())
         assert torch.equal(result.isposinf(), expected.isposinf())
         assert torch.equal(result.isneginf(), expected.isneginf())

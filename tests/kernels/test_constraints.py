@@ -249,6 +249,16 @@ VIOLATIONS["gemm_mma_bf16x6"] = [
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"STAGES": 5}, "STAGES*3 tiles of A and of B must take at most"),
 ]
+VIOLATIONS["thin_bf16x6"] = [
+    ({"BM": 96}, "BM must be 128, or a multiple of 8 up to 64"),
+    ({"BN": 96}, "BN must be 64, 128 or 192"),
+    ({"BK": 64}, "BK must be 32, 64 or 128, at most 4096/BM"),
+    ({"K_SLICES": 2, "STAGES": 2}, "STAGES must be more than K_SLICES"),
+    ({"SPLITS": 3}, "SPLITS must be 1, 2, 4 or 8"),
+    ({"BN": 192, "STAGES": 2}, "BN/64*K_SLICES, the warpgroups that multiply, must be 1 or 2"),
+    ({"BM": 64, "BN": 64, "MIN_BLOCKS": 2}, "MIN_BLOCKS must be 1, or with one warpgroup that multiplies"),
+    ({"STAGES": 6}, "STAGES tiles of A and of B must fit into a multiprocessor's shared memory"),
+]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),
@@ -268,7 +278,9 @@ def test_a_broken_constraint_is_named_with_its_reason(name, overrides, words):
 
 
 @pytest.mark.parametrize(
-    "kernel", [*LADDER, *map(find, ("gemm_sm90", "gemm_fp16x3", "gemm_mma_bf16x6"))], ids=lambda kernel: kernel.name
+    "kernel",
+    [*LADDER, *map(find, ("gemm_sm90", "gemm_fp16x3", "gemm_mma_bf16x6", "thin_bf16x6"))],
+    ids=lambda kernel: kernel.name,
 )
 def test_no_constraint_is_left_out_above(kernel):
     broken = set()

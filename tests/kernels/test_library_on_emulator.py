@@ -31,6 +31,12 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 2, "CLUSTER_N": 2},
         {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
     ],
+    "thin_bf16x6": [
+        {"BM": 8, "BN": 64, "STAGES": 3, "MIN_BLOCKS": 2},
+        {"BM": 16, "BN": 192, "BK": 64, "STAGES": 2, "SPLITS": 8},
+        {"BM": 128, "BN": 64, "K_SLICES": 2, "STAGES": 3, "SPLITS": 2},
+        {"BM": 64, "BN": 128, "STAGES": 3},
+    ],
     "split_k": [
         {"WORKERS": 1},
         {"BM": 32, "BN": 128, "BK": 64, "K_SLICES": 2, "TM": 8, "STAGES": 2, "WORKERS": 2},
@@ -159,6 +165,8 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, se
 
 WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
 """What is added to whole tiles, and to rows."""
+
+EVERY_FORM = ("gemm_sm90", "thin_bf16x6")
 
 # Each way with each order of A and each of B, which are loaded by code of their own, but not with each pair of orders.
 CHECKED = [

@@ -60,6 +60,9 @@ def product(a, b, name="gemm_bf16x6"):
     return tilewright.matmul(a, b, kernel=name, engine=ENGINE).astype(np.float64)
 
 
+SIX = pytest.mark.parametrize("kernel", ["gemm_bf16x6", "thin_bf16x6"])
+
+
 def errors(result, a, b):
     """The largest error of an element over (|A| @ |B|), and the relative Frobenius error."""
     a, b = a.astype(np.float64), b.astype(np.float64)
@@ -84,9 +87,10 @@ def one_after_the_other(a, b):
 
 @pytest.mark.parametrize("k", [64, 200, 1024])
 @pytest.mark.parametrize("name", ORDINARY)
-def test_six_products_err_no_more_than_sums_in_float32(name, k):
+@SIX
+def test_six_products_err_no_more_than_sums_in_float32(kernel, name, k):
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
-    of_elements, of_all = errors(product(a, b), a, b)
+    of_elements, of_all = errors(product(a, b, kernel), a, b)
     usual, usual_of_all = errors(one_after_the_other(a, b), a, b)
     assert of_elements <= 1.5 * usual
     assert of_all <= (4 if name in ONE_PRODUCT else 1) * max(usual_of_all, UNIT)
@@ -105,10 +109,11 @@ def test_the_tensor_cores_of_ampere_keep_what_is_promised(name):
 
 @pytest.mark.parametrize("k", [1, 7, 30])
 @pytest.mark.parametrize("name", ORDINARY)
-def test_short_sums_of_six_products_err_by_a_few_units(name, k):
+@SIX
+def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
     """Sums of float32 err by less there, one by no more than one unit: they round, tensor cores truncate."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
-    assert errors(product(a, b), a, b)[0] <= 8 * UNIT
+    assert errors(product(a, b, kernel), a, b)[0] <= 8 * UNIT
 
 
 @pytest.mark.parametrize("k", [1, 64, 200, 1024])
@@ -131,18 +136,19 @@ def test_scales_hold_what_float16_does_not(powers):
 
 @pytest.mark.parametrize("k", [5, 64, 130])
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6"])
+@pytest.mark.parametrize("kernel", ["gemm_bf16x6", "gemm_mma_bf16x6", "thin_bf16x6"])
 def test_six_products_are_exact_where_float32_is(kernel, name, k):
     a, b = EXACT[name](np.random.default_rng(k), 48, 40, k)
     np.testing.assert_array_equal(product(a, b, kernel), a.astype(np.float64) @ b.astype(np.float64))
 
 
-def test_errors_do_not_grow_with_k_as_those_of_tensor_cores():
+@SIX
+def test_errors_do_not_grow_with_k_as_those_of_tensor_cores(kernel):
     """On numbers of one sign all that a long sum cuts off points one way: a step's sums begin anew."""
     random = np.random.default_rng(0)
     a, b = (random.uniform(0, 1, shape).astype(np.float32) for shape in ((64, 4096), (4096, 64)))
-    _, short = errors(product(a[:, :64], b[:64]), a[:, :64], b[:64])
-    _, long = errors(product(a, b), a, b)
+    _, short = errors(product(a[:, :64], b[:64], kernel), a[:, :64], b[:64])
+    _, long = errors(product(a, b, kernel), a, b)
     assert long < 8 * short, "64 steps"
 
 

@@ -151,6 +151,8 @@ LIMITS = {
     ],
 }
 
+LIMITS["thin_bf16x6"] = LIMITS["gemm_bf16x6"]
+
 
 @pytest.mark.parametrize("factor", "ab")
 @pytest.mark.parametrize(("name", "limit"), [(name, one) for name, of in LIMITS.items() for one in of], ids=str)

@@ -1,11 +1,11 @@
 """What a block of a kernel asks of a multiprocessor: room, and cycles for one step along k, whatever the problem."""
 
-from tilewright.analysis.models import copying, staging, streaming, warpgroups, warps
+from tilewright.analysis.models import copying, staging, streaming, thin, warpgroups, warps
 from tilewright.analysis.models.block import Footprint, Needs
 from tilewright.analysis.occupancy import occupancy
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu, Multiprocessor
-from tilewright.kernels.families import Copying, Streaming, Warpgroups, Warps
+from tilewright.kernels.families import Copying, Streaming, Thin, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
 
@@ -33,6 +33,8 @@ def footprint(
         return streaming.footprint(kernel, family, config, sm, room)
     if isinstance(family, Copying):
         return copying.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
+    if isinstance(family, Thin):
+        return thin.footprint(kernel, family, config, sm, variant, room)
     if isinstance(family, Warpgroups):
         return warpgroups.footprint(kernel, family, config, sm, variant, room, starts)
     if isinstance(family, Warps):

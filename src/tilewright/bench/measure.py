@@ -136,7 +136,7 @@ def measure(
 def _rounding(kernel: Kernel) -> str | None:
     """What factors of the baseline are rounded to: the same as the kernel's. No library has products of terms: a kernel
     of these is compared with the product of the factors as they are."""
-    return None if kernel.split else kernel.precision
+    return None if kernel.multiplies_terms else kernel.precision
 
 
 def _baseline(

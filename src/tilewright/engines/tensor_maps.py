@@ -52,7 +52,8 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
     if kernel.tensor_maps is not None and problem.k:
         box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
         dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32"
-        found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
+        if box_a is not None:
+            found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
         found["B"] = _layout(problem, dtype, problem.b, problem.k, problem.n, box_b, terms, rounds)
     if kernel.stored_box is not None and aligned:
         box = kernel.stored_box(config)
@@ -62,12 +63,13 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
 
 
 @lru_cache
-def _boxes(kernel: Kernel, config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
+def _boxes(kernel: Kernel, config: Config, layout: str, item_bytes: int) -> tuple[TensorBox | None, TensorBox]:
     """Boxes of A and B, checked."""
     assert kernel.tensor_maps is not None
     boxes = kernel.tensor_maps(config, layout)
     for box in boxes:
-        box.check(item_bytes)
+        if box is not None:
+            box.check(item_bytes)
     return boxes
 
 

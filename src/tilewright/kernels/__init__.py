@@ -38,6 +38,7 @@ from tilewright.kernels.library import (
     gemm_wmma,
     skinny,
     split_k,
+    thin_bf16x6,
     tma_packed,
     tma_transposed,
 )
@@ -81,6 +82,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_bf16x3.KERNEL,
     gemm_fp16x3.KERNEL,
     gemm_tf32.KERNEL,
+    thin_bf16x6.KERNEL,
     gemm_mma.BF16X6,
     gemm_mma.BF16X3,
     gemm_mma.FP16X3,

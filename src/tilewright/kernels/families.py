@@ -116,6 +116,19 @@ class Warpgroups:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Thin(Warpgroups):
+    """Warpgroups multiply terms of float32 factors: of the large one, B, they split what they read of shared memory in
+    registers, while one more warpgroup splits the other, of few rows.
+
+    terms: of each element.
+    slices: warpgroups that have the same columns of B, and multiply steps in turns.
+    """
+
+    terms: int = 3
+    slices: Count = lambda config: 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Warps:
     """Warps multiply tiles in shared memory by tensor cores (mma.sync), while asynchronous copies load the next ones.
 

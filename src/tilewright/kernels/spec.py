@@ -44,7 +44,7 @@ _KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
 before."""
 
 TERM_PRECISIONS = frozenset(("bf16x6", "fp16x3", "bf16x3"))
-"""The precisions of kernels that multiply terms of float32 factors (`Kernel.split`)."""
+"""The precisions of kernels that multiply terms of float32 factors: those of `Kernel.split`, or made in registers."""
 
 PROMISES = tuple(_KEPT_BY)
 """What problems may promise, from the strictest to the weakest."""
@@ -281,8 +281,9 @@ class Kernel:
     """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
     constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
-    tensor_maps: Callable[[Config, str], tuple[TensorBox, TensorBox]] | None = None
-    """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps."""
+    tensor_maps: Callable[[Config, str], tuple[TensorBox | None, TensorBox]] | None = None
+    """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps; None for
+    A where it takes one of B alone."""
     stored_box: Callable[[Config], TensorBox] | None = None
     """Box of D that one store moves, where the source takes a tensor map of D: in the variants that are aligned."""
     relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None
@@ -374,16 +375,26 @@ class Kernel:
         x, y, z = self.block(config)
         return x * y * z
 
+    @property
+    def multiplies_terms(self) -> bool:
+        """Whether its products are made of terms of its factors, which no library rounds them to."""
+        return self.precision in TERM_PRECISIONS
+
+    @property
+    def notices(self) -> bool:
+        """Whether its own launch multiplies in float32 where terms cannot hold its factors."""
+        return self.multiplies_terms and (self.split is None or self.splits)
+
     def keeps(self, promise: str | None) -> bool:
         """Whether its products keep a promise: `Arithmetic.precision` of a problem.
 
         Those of terms do where it notices what the terms cannot hold.
         """
-        return self.precision in _KEPT_BY[promise] and (self.split is None or self.splits)
+        return self.precision in _KEPT_BY[promise] and (self.notices or not self.multiplies_terms)
 
     def broken(self, promise: str | None) -> DtypeError:
         """That it does not keep a promise, as an error."""
-        makes = "products of" if self.split else "products of factors rounded to"
+        makes = "products of" if self.multiplies_terms else "products of factors rounded to"
         return DtypeError(f"{self.name} makes {makes} {self.precision}, got precision {promise or PRECISIONS[0]!r}")
 
     def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:

@@ -1,4 +1,4 @@
-// A block's tile of float32 factors (float32_tile.cuh), which all of its threads copy and multiply:
+// A tile of float32 factors (float32_tile.cuh) by threads of a block that all copy and multiply:
 //
 //   copies        | 0 | 1 |   2   |   3   |   4   | ...     each a part of A and of B
 //   multiply          |   |   0   |   1   |   2   | ...
@@ -21,18 +21,18 @@ class Float32Block {
         typename Tile::SliceSums sums;
     };
 
-    // Computes the tile at (row, col). The threads have met before.
-    template <typename T>
+    // Computes the tile at (row, col). thread: of THREADS. meet(): lets these meet; they have met before.
+    template <typename T, typename Meet>
     static __device__ __forceinline__ void compute(const InPlace& a, const InPlace& b, int depth, const Result<T>& result, int row,
-                                                   int col, Shared& shared) {
-        CopiesOfA of_a(a, threadIdx.x);
-        CopiesOfB of_b(b, threadIdx.x);
+                                                   int col, int thread, Shared& shared, const Meet& meet) {
+        CopiesOfA of_a(a, thread);
+        CopiesOfB of_b(b, thread);
         int to_load = 0, to_read = 0;
         const auto load = [&] {
             if (to_load * DEPTH < depth) {
                 typename Tile::Part& to = shared.parts[to_load % PARTS];
-                of_a.start(to.A, shared.no_lines_of_a, depth - to_load * DEPTH, threadIdx.x);
-                of_b.start(to.B, shared.no_lines_of_b, depth - to_load * DEPTH, threadIdx.x);
+                of_a.start(to.A, shared.no_lines_of_a, depth - to_load * DEPTH, thread);
+                of_b.start(to.B, shared.no_lines_of_b, depth - to_load * DEPTH, thread);
             }
             ++to_load;
             commit_copies();
@@ -40,10 +40,10 @@ class Float32Block {
         for (int part = 0; part < PARTS - 1; ++part) load();
         const auto begin = [&]() -> const typename Tile::Part& {
             wait_copies<PARTS - 2>();
-            __syncthreads();  // this step's part has come for all, and all have read that of the step before
+            meet();  // this step's part has come for all, and all have read that of the step before
             load();
             return shared.parts[to_read++ % PARTS];
         };
-        Tile::compute(depth, result, row, col, threadIdx.x, shared.sums, begin, [] {}, [] {});
+        Tile::compute(depth, result, row, col, thread, shared.sums, begin, [] {}, [] {});
     }
 };

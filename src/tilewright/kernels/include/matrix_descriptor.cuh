@@ -11,7 +11,10 @@
 // row-major B) it is 64 rows or columns at one k; a wider tile is several such blocks of lines. TF32 lies along k alone.
 //
 //     bits 0-13   start of the matrix, 16-29 leading offset, 32-45 stride offset: each in bytes / 16
-//     bits 62-63  1: a swizzle of 128 bytes
+//     bits 62-63  1: a swizzle of 128 bytes, 2: of 64
+//
+// Lines of half the length, 32 elements of 16 bits along k, are exchanged with a swizzle of 64 bytes: a piece's number is xored
+// with half that of its line, modulo 4. Their tile begins at a multiple of 512 bytes.
 #pragma once
 
 #include <shared_address.cuh>  // in brackets: the emulator has one of its own
@@ -24,7 +27,6 @@ constexpr bool MAY_CROSS_K = sizeof(T) == 2;
 
 constexpr int LINE = 64;          // elements of a line, of 16 bits
 constexpr int LINE_BYTES = 128;
-constexpr int EIGHT_LINES = 1024;  // bytes until the pattern begins anew
 constexpr int STEP_BYTES = 32;     // of a line along k, that one instruction reads: 16 k, or 8
 
 struct MatrixDescriptor {
@@ -34,14 +36,17 @@ struct MatrixDescriptor {
     __device__ __forceinline__ MatrixDescriptor operator+(int bytes) const { return {bits + (bytes >> 4)}; }
 };
 
-// leading: bytes from one block of 64 rows (or columns) to the next, where the lines lie across k.
+// leading: bytes from one block of 64 rows (or columns) to the next, where the lines lie across k. BYTES: of a line.
+template <int BYTES = LINE_BYTES>
 __device__ __forceinline__ MatrixDescriptor matrix_descriptor(const void* tile, int leading = 0) {
+    static_assert(BYTES == 128 || BYTES == 64, "a line is as long as the swizzle");
     const unsigned long long start = (shared_address(tile) & 0x3ffff) >> 4;
     return {start | static_cast<unsigned long long>(leading >> 4) << 16 |
-            static_cast<unsigned long long>(EIGHT_LINES >> 4) << 32 | 1ull << 62};
+            static_cast<unsigned long long>(8 * BYTES >> 4) << 32 | (BYTES == 128 ? 1ull : 2ull) << 62};
 }
 
-// Byte of a tile at which piece `piece` (of 8 elements) of a line lies.
+// Byte of a tile at which piece `piece` (of 16 bytes) of a line lies.
+template <int BYTES = LINE_BYTES>
 __device__ __forceinline__ unsigned swizzled(unsigned line, unsigned piece) {
-    return line * LINE_BYTES + (piece ^ line % 8) * 16;
+    return line * BYTES + (piece ^ line * BYTES / LINE_BYTES % (BYTES / 16)) * 16;
 }

@@ -34,6 +34,19 @@ struct InPlace {
         sides = (copy.along_k ? copy.lines : copy.length) - first;
     }
 
+    // sides: of the whole factor.
+    __device__ __forceinline__ InPlace(const Factor<float>& factor, int matrix, int first, int sides, bool along_k)
+        : data(factor.matrix(matrix) + first * (along_k ? static_cast<long long>(factor.ld) : 1)),
+          ld(factor.ld),
+          sides(sides - first) {
+        const bool aligned = (reinterpret_cast<unsigned long long>(data) / sizeof(float) | ld) % 4 == 0;
+        if (along_k) {
+            way = aligned ? PartWay::along_k_by_quads : PartWay::along_k;
+        } else {
+            way = aligned ? PartWay::across_by_quads : PartWay::across;
+        }
+    }
+
     // The same for all tiles.
     template <typename Term>
     static __device__ __forceinline__ PartWay way_of(const Copy<float, Term>& copy) {

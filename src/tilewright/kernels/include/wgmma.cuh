@@ -6,6 +6,11 @@
 //
 //     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        column  8 * v2 + t % 4 * 2 + v0
 //
+// A of __nv_bfloat16 may be in registers too, by pairs: elements k and k + 1 of a row in one, the first in the lower half. Of
+// thread t, register v1 + 2 * v2 has
+//
+//     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        k  8 * v2 + t % 4 * 2
+//
 // The tensor cores work on their own: from `multiply_async` until a `wait_products` that covers it they may read A and B at
 // any time, and the sums are theirs. All 128 threads call each of these functions together.
 #pragma once
@@ -23,6 +28,13 @@ __device__ __forceinline__ void fence_sums(Sums& sums) {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
+// The same for A in registers, which has been written.
+template <typename Sums, typename Registers>
+__device__ __forceinline__ void fence_sums(Sums& sums, Registers& a) {
+    pin(a);
+    fence_sums(sums);
+}
+
 // Starts sums += A * B, or with adds = false sums = A * B.
 template <Major A, Major B, typename T, int COUNT>
 __device__ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b,
@@ -33,6 +45,14 @@ __device__ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescr
     WgmmaColumns<2 * COUNT>::template start<T, ACROSS_A, ACROSS_B>(sums, a.bits, b.bits, adds);
 }
 
+// The same with A in registers. B's lines lie along k.
+template <int COUNT>
+__device__ __forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b,
+                                               bool adds = true) {
+    static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
+    WgmmaColumns<2 * COUNT>::start(sums, a, b.bits, adds);
+}
+
 // Ends a group: the products since the last one. It may be empty.
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
@@ -41,4 +61,11 @@ template <int PENDING, typename Sums>
 __device__ __forceinline__ void wait_products(Sums& sums) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
     pin(sums);
+}
+
+// The same for A in registers: with 0 they may be written again.
+template <int PENDING, typename Sums, typename Registers>
+__device__ __forceinline__ void wait_products(Sums& sums, Registers& a) {
+    wait_products<PENDING>(sums);
+    pin(a);
 }

@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Result<RESULT> result(output, sizes, tile.matrix);
     const auto compute_wide = [&] {
         Wide::compute(InPlace(split_a, tile.matrix, tile.row), InPlace(split_b, tile.matrix, tile.col), depth, result, tile.row,
-                      tile.col, shared->wide);
+                      tile.col, threadIdx.x, shared->wide, BlockMeeting());
     };
     if (!terms.hold) return compute_wide();
 

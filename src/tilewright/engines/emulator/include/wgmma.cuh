@@ -1,5 +1,5 @@
 // A warpgroup's products on the emulator: computed when the threads wait for them, from what shared memory holds then.
-// Until then the sums are NaN.
+// Until then the sums are NaN. A that is in registers must be there unchanged.
 #pragma once
 
 #include "half.cuh"
@@ -10,13 +10,26 @@ __forceinline__ void fence_sums(Sums&) {
     simt_fence_sums(simt_thread());
 }
 
+template <typename Sums, typename Registers>
+__forceinline__ void fence_sums(Sums&, Registers&) {
+    simt_fence_sums(simt_thread());
+}
+
 template <Major A, Major B, typename T, int COUNT>
 __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b, bool adds = true,
                                     SIMT_PLACE) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
     static_assert(MAY_CROSS_K<T> || (A == Major::along_k && B == Major::along_k), "lines of TF32 lie along k");
     const simt::WgmmaFactor of_a = {a.bits, A == Major::across_k}, of_b = {b.bits, B == Major::across_k};
-    const simt::WgmmaArguments arguments = {sums, 2 * COUNT, of_a, of_b, FACTOR_TYPE<T>, adds};
+    const simt::WgmmaArguments arguments = {sums, nullptr, 2 * COUNT, of_a, of_b, FACTOR_TYPE<T>, adds};
+    simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
+}
+
+template <int COUNT>
+__forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b, bool adds = true,
+                                    SIMT_PLACE) {
+    static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
+    const simt::WgmmaArguments arguments = {sums, a, 2 * COUNT, {}, {b.bits, false}, simt::FactorType::bfloat16, adds};
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 
@@ -27,4 +40,9 @@ __forceinline__ void commit_products(SIMT_PLACE) {
 template <int PENDING, typename Sums>
 __forceinline__ void wait_products(Sums&, SIMT_PLACE) {
     simt_wait_products(simt_thread(), {simt::Operation::wait_products, file, line}, PENDING);
+}
+
+template <int PENDING, typename Sums, typename Registers>
+__forceinline__ void wait_products(Sums& sums, Registers&, SIMT_PLACE) {
+    wait_products<PENDING>(sums, file, line);
 }

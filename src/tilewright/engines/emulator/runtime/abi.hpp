@@ -114,7 +114,8 @@ struct WgmmaFactor {
 
 // What a thread gives to multiply_async.
 struct WgmmaArguments {
-    float* sums;  // of this thread, columns / 2
+    float* sums;                  // of this thread, columns / 2
+    const unsigned* a_registers;  // null: A is in shared memory
     unsigned columns;
     WgmmaFactor a, b;
     FactorType type;

@@ -256,6 +256,8 @@ class BlockRunner {
     void check_descriptor(const Call& call, const WgmmaFactor& factor, FactorType type, char name, unsigned sides);
     void announce(const Warpgroup& group, const WgmmaProduct& product);
     void load_factor(const WgmmaFactor& factor, unsigned sides, FactorType type, TensorFactor& to) const;
+    void load_factor(const RegisterFactor& factor, const WgmmaProduct& product, TensorFactor& to);
+    RegisterFactor register_factor(Warpgroup& group, const Call& call);
     void finish(Warpgroup& group, const WgmmaProduct& product);
     void check_that_products_ended();
     bool change_registers(GpuThread* self, const Call& call, unsigned count);

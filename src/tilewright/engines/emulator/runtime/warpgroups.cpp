@@ -59,6 +59,10 @@ void Accumulator::store() const {
     }
 }
 
+bool RegisterFactor::touched(unsigned t) const { return std::memcmp(registers[t], words[t], sizeof words[t]) != 0; }
+
+void RegisterFactor::load(unsigned t) { std::memcpy(words[t], registers[t], sizeof words[t]); }
+
 unsigned registers_of_thread(std::size_t threads) {
     constexpr std::size_t OF_MULTIPROCESSOR = 65536, MOST = 256, UNIT = 8;
     return unsigned(std::min(OF_MULTIPROCESSOR / threads / UNIT * UNIT, MOST));
@@ -69,6 +73,7 @@ void Warpgroup::begin_block(unsigned registers_of_thread) {
     registers = asked = registers_of_thread;
     std::fill(std::begin(fenced), std::end(fenced), false);
     accumulators.clear();
+    factors.clear();
     open.clear();
     groups.clear();
 }
@@ -121,7 +126,32 @@ void BlockRunner::release_warpgroup(const GpuThread* self) {
 }
 
 void BlockRunner::fence_sums(const GpuThread* self) {
-    warpgroups_[self->number / WARPGROUP_SIZE].fenced[self->number % WARPGROUP_SIZE] = true;
+    Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
+    const unsigned t = self->number % WARPGROUP_SIZE;
+    group.fenced[t] = true;
+    for (RegisterFactor& factor : group.factors) factor.load(t);
+}
+
+// A of a product in registers, as they are now.
+RegisterFactor BlockRunner::register_factor(Warpgroup& group, const Call& call) {
+    RegisterFactor now = {};
+    for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+        now.registers[t] = group.arguments[t].a_registers;
+        if (!now.exists()) return now;
+        now.load(t);
+    }
+    const auto is_same = [&](const RegisterFactor& one) { return one.registers[0] == now.registers[0]; };
+    const auto known = std::find_if(group.factors.begin(), group.factors.end(), is_same);
+    if (known == group.factors.end()) {
+        group.factors.push_back(now);
+        return now;
+    }
+    for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+        if (known->touched(t)) {
+            fail(call, " without a fence_sums since thread " + describe(group.threads[t].index) + " has written A's registers");
+        }
+    }
+    return now;
 }
 
 void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments) {
@@ -133,7 +163,8 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
             fail(call, " with descriptors that are not the same in all threads of the warpgroup");
         }
     }
-    check_descriptor(call, arguments.a, arguments.type, 'A', ROWS);
+    const RegisterFactor a_registers = register_factor(group, call);
+    if (!a_registers.exists()) check_descriptor(call, arguments.a, arguments.type, 'A', ROWS);
     check_descriptor(call, arguments.b, arguments.type, 'B', arguments.columns);
 
     const auto is_same = [&](const Accumulator& one) {
@@ -158,7 +189,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
     }
     ++found->under_way;
     const auto accumulator = std::size_t(found - group.accumulators.begin());
-    group.open.push_back({call, arguments.a, arguments.b, arguments.columns, arguments.type, arguments.adds,
+    group.open.push_back({call, a_registers, arguments.a, arguments.b, arguments.columns, arguments.type, arguments.adds,
                           accumulator});
     if (observed()) announce(group, group.open.back());
     release_warpgroup(self);
@@ -172,7 +203,7 @@ void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) 
             words.push_back(number(at_shared(address, 4)));
         });
     };
-    add(product.a, ROWS);
+    if (!product.a_registers.exists()) add(product.a, ROWS);
     add(product.b, product.columns);
     observer_->product_started(group, product.call, words);
     obey_refusal();
@@ -225,10 +256,29 @@ void BlockRunner::load_factor(const WgmmaFactor& factor, unsigned sides, FactorT
     to.decode(sides, type);
 }
 
+// Of a factor in registers: two elements along k in each, of rows 8 apart and then k 8 apart.
+void BlockRunner::load_factor(const RegisterFactor& factor, const WgmmaProduct& product, TensorFactor& to) {
+    for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
+        if (factor.touched(t)) {
+            fail(product.call, " whose A in registers has been written before the product was waited for");
+        }
+        for (unsigned i = 0; i < FACTOR_WORDS; ++i) {
+            const unsigned row = t / WARP_SIZE * 16 + t % WARP_SIZE / 4 + i % 2 * 8, k = i / 2 * 8 + t % 4 * 2;
+            to.bits[k][row] = std::uint16_t(factor.words[t][i]);
+            to.bits[k + 1][row] = std::uint16_t(factor.words[t][i] >> 16);
+        }
+    }
+    to.decode(ROWS, product.type);
+}
+
 void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
     Accumulator& to = group.accumulators[product.accumulator];
     const unsigned columns = product.columns;
-    load_factor(product.a, ROWS, product.type, of_a_);
+    if (product.a_registers.exists()) {
+        load_factor(product.a_registers, product, of_a_);
+    } else {
+        load_factor(product.a, ROWS, product.type, of_a_);
+    }
     load_factor(product.b, columns, product.type, of_b_);
     for (unsigned row = 0; row < ROWS; ++row) {
         float* const sums = &to.sums[std::size_t(row) * columns];

@@ -2,7 +2,8 @@
 // nobody knows until a thread has waited for them.
 //
 // Here they are computed at the wait, from what shared memory holds then, and the sums are poison until then. So who refills
-// a tile too early, and who reads the sums too early, gets no right result by luck.
+// a tile too early, and who reads the sums too early, gets no right result by luck. Of a factor in registers the words are kept
+// at the start, and compared at the wait: who writes them in between is told so.
 //
 // Registers move between the warpgroups of a block (setmaxnreg): one that takes more than are free waits until others give some.
 //
@@ -90,8 +91,22 @@ struct Accumulator {
     void store() const;
 };
 
+// A of a product in registers: of each thread four words, pairs of 16-bit elements.
+constexpr unsigned FACTOR_WORDS = 4;
+
+struct RegisterFactor {
+    const unsigned* registers[WARPGROUP_SIZE];  // null: A is in shared memory
+    unsigned words[WARPGROUP_SIZE][FACTOR_WORDS];
+
+    bool exists() const { return registers[0] != nullptr; }
+    // Whether thread t's registers hold something else than `words`.
+    bool touched(unsigned t) const;
+    void load(unsigned t);
+};
+
 struct WgmmaProduct {
     Call call;
+    RegisterFactor a_registers;
     WgmmaFactor a, b;
     unsigned columns;
     FactorType type;
@@ -111,6 +126,7 @@ struct Warpgroup {
 
     bool fenced[WARPGROUP_SIZE] = {};  // since the thread last had its sums back
     std::vector<Accumulator> accumulators = {};
+    std::vector<RegisterFactor> factors = {};  // that were multiplied: what they held at each thread's last fence
     std::vector<WgmmaProduct> open = {};  // of no group yet
     std::deque<std::vector<WgmmaProduct>> groups = {};
 

@@ -1,0 +1,108 @@
+// A tile of A in shared memory as three bfloat16 terms of ROWS rows, WIDE_K of k: what wgmma reads as its B. A warpgroup loads the
+// float32 elements from memory, splits them, and stores their terms:
+//
+//   memory, either order    -->  registers, a step ahead: 16 k of a row  -->  terms: ROWS lines of 64 bytes each
+//
+// The order of k within 16 is that in which the other factor is read (wide_tile.cuh). Pieces of a line are exchanged with a swizzle
+// of 64 bytes (matrix_descriptor.cuh).
+#pragma once
+
+#include "matrix_descriptor.cuh"
+#include "operands.cuh"
+#include "term_pairs.cuh"
+#include "tile_io.cuh"
+#include "wide_tile.cuh"
+
+template <int ROWS>
+struct TokenTile {
+    static constexpr int BYTES = WIDE_K * sizeof(__nv_bfloat16);  // of a line
+    unsigned char terms[TERMS][ROWS * BYTES];
+
+    // Of 16 k from 16 * step on.
+    __device__ __forceinline__ MatrixDescriptor at(int term, int step) const {
+        return matrix_descriptor<BYTES>(terms[term]) + step * STEP_BYTES;
+    }
+};
+
+// What one of 128 threads loads and splits of ROWS rows of A and TILES tiles of k. ALONG_K: whether A is row-major. Wide: the
+// WideOrder of the other factor.
+template <bool ALONG_K, typename Wide, int ROWS, int TILES>
+class TokenSplitter {
+    static constexpr int UNITS = ROWS * 2 * TILES, EACH = (UNITS + 127) / 128;  // of 16 k; of a thread
+
+  public:
+    TermWatch watch;
+
+    // Rows from `row` on; k from `k` on.
+    __device__ __forceinline__ TokenSplitter(const Factor<float>& factor, const Sizes& sizes, int matrix, int row, int k,
+                                             int thread)
+        : thread(thread), ld(factor.ld), rows(sizes.m - row), depth(sizes.k - k) {
+        next = factor.matrix(matrix) + (ALONG_K ? row * static_cast<long long>(ld) + k : k * static_cast<long long>(ld) + row);
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) load(i);
+    }
+
+    // Stores what was loaded, and loads what comes next.
+    __device__ __forceinline__ void store(TokenTile<ROWS> (&to)[TILES]) {
+        next += ALONG_K ? TILES * WIDE_K : static_cast<long long>(TILES * WIDE_K) * ld;
+        depth -= TILES * WIDE_K;
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            if (has(i)) {
+                const int line = row_of(i), step = step_of(i);
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    uint4 piece[TERMS];
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) {
+                        const float* const pair = &elements[i][2 * Wide::pair(half, j)];
+                        unsigned terms[TERMS];
+                        watch.see(pair[0]);
+                        watch.see(pair[1]);
+                        split_pair(pair[0], pair[1], terms);
+#pragma unroll
+                        for (int t = 0; t < TERMS; ++t) reinterpret_cast<unsigned*>(&piece[t])[j] = terms[t];
+                    }
+                    const unsigned at = swizzled<TokenTile<ROWS>::BYTES>(line, step % 2 * 2 + half);
+#pragma unroll
+                    for (int t = 0; t < TERMS; ++t) *reinterpret_cast<uint4*>(&to[step / 2].terms[t][at]) = piece[t];
+                }
+            }
+            load(i);
+        }
+    }
+
+  private:
+    __device__ __forceinline__ bool has(int i) const { return UNITS % 128 == 0 || thread + 128 * i < UNITS; }
+    // Neighbouring threads load neighbours.
+    __device__ __forceinline__ int row_of(int i) const {
+        return ALONG_K ? (thread + 128 * i) / (2 * TILES) : (thread + 128 * i) % ROWS;
+    }
+    __device__ __forceinline__ int step_of(int i) const {
+        return ALONG_K ? (thread + 128 * i) % (2 * TILES) : (thread + 128 * i) / ROWS;
+    }
+
+    __device__ __forceinline__ void load(int i) {
+        const int row = row_of(i), k = 16 * step_of(i), left = has(i) && (!EDGES || row < rows) ? depth - k : 0;
+        const float* from = next + (ALONG_K ? row * static_cast<long long>(ld) + k : k * static_cast<long long>(ld) + row);
+        if constexpr (ALONG_K) {
+#pragma unroll
+            for (int j = 0; j < 16; j += 4) {
+                if (left >= j + 4) {
+                    load_run<4>(&elements[i][j], from + j);
+                } else {
+#pragma unroll
+                    for (int e = j; e < j + 4; ++e) elements[i][e] = e < left ? from[e] : 0.0f;
+                }
+            }
+        } else {
+#pragma unroll
+            for (int e = 0; e < 16; ++e, from += ld) elements[i][e] = e < left ? *from : 0.0f;
+        }
+    }
+
+    const int thread, ld, rows;
+    int depth;          // of k, from `next` on
+    const float* next;  // element (0, 0) of the next tiles
+    float elements[EACH][16];
+};

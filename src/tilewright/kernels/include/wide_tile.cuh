@@ -1,0 +1,70 @@
+// A tile of B in shared memory, as TMA loads it, float32: COLS columns and WIDE_K of k. Warpgroups read it as the rows of B^T that
+// wgmma multiplies from registers: each has 64 columns, of which a lane reads its elements.
+//
+//   B row-major       COLS / 32 boxes of 32 lines, each 32 columns at one k
+//     column-major    COLS lines, each 32 k of one column
+//
+// A line is 128 bytes, its 16-byte pieces exchanged (tensor_map.cuh). Which column is which row of wgmma, and which k of 16 comes
+// where, is free where both factors and the result agree on it. So that no two lanes that read at the same time do so from one
+// bank, lane l has
+//
+//   B row-major       columns l / 4 and 8 further        k as wgmma numbers them: 2 * (l % 4) and the next, and 8 further
+//     column-major    columns l / 8 + l / 4 % 2 * 4      k 4 * (l % 4) to the third next, which wgmma has as pairs 8 apart
+//                     and 8 further
+#pragma once
+
+#include <tensor_map.cuh>
+
+#include "elements.cuh"
+#include "matrix_descriptor.cuh"
+
+constexpr int WIDE_K = 32;  // floats of a line
+
+template <bool ALONG_K>
+struct WideOrder {
+    // Which of 16 columns has the first of a lane's rows.
+    static __device__ __forceinline__ int column(int lane) { return ALONG_K ? lane / 8 + lane / 4 % 2 * 4 : lane / 4; }
+
+    // Which pair of neighbours along k is pair i of piece `half`, 8 of the 16 k of an instruction.
+    static constexpr __device__ __forceinline__ int pair(int half, int i) { return ALONG_K ? 2 * i + half : 4 * half + i; }
+};
+
+template <bool ALONG_K, int COLS>
+struct WideTile {
+    static constexpr int BOX_COLS = ALONG_K ? COLS : WIDE_K;
+    static constexpr int BOX_BYTES = (ALONG_K ? COLS : WIDE_K) * LINE_BYTES;
+    unsigned char lines[COLS * LINE_BYTES];
+
+    // Starts to load columns from `col` on and k from `k` on: sizeof(WideTile) bytes.
+    __device__ __forceinline__ void load(const TensorMap* map, int col, int k, int matrix, Barrier* full) {
+#pragma unroll 1  // the registers of a thread that loads are few
+        for (int box = 0; box < COLS / BOX_COLS; ++box) {
+            const int at = col + box * BOX_COLS;
+            load_tile(lines + box * BOX_BYTES, map, ALONG_K ? k : at, ALONG_K ? at : k, matrix, full);
+        }
+    }
+
+    // A thread's elements of 16 k from 16 * step on, as wgmma has them in registers: register r is elements 2r and 2r + 1. thread:
+    // of the block, of which each 128 have 64 columns.
+    __device__ __forceinline__ void read(float (&x)[8], int thread, int step) const {
+        const int lane = thread % 32, col = thread / 32 * 16 + WideOrder<ALONG_K>::column(lane);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {  // of the columns
+            if constexpr (ALONG_K) {
+                const unsigned at = swizzled(col + 8 * half, 4 * step + lane % 4);
+                float quad[4];
+                load_run<4>(quad, reinterpret_cast<const float*>(lines + at));
+#pragma unroll
+                for (int i = 0; i < 4; ++i) x[i / 2 * 4 + half * 2 + i % 2] = quad[i];
+            } else {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int k = 2 * (lane % 4) + i % 2, in_box = col % WIDE_K + 8 * half;
+                    const unsigned at = swizzled(k, in_box / 4) + in_box % 4 * sizeof(float);
+                    const unsigned char* const first = lines + col / WIDE_K * BOX_BYTES + (16 * step + i / 2 * 8) * LINE_BYTES;
+                    x[i / 2 * 4 + half * 2 + i % 2] = *reinterpret_cast<const float*>(first + at);
+                }
+            }
+        }
+    }
+};

@@ -1,0 +1,176 @@
+// thin_bf16x6: float32 products of few rows by Hopper's warpgroups, as six products of three bfloat16 terms (sm_90a alone).
+//
+// Where m is small, B is most of what is read. It is read once, as float32, and split in registers: D^T = B^T A^T, where B^T is
+// what wgmma takes from there (wide_tile.cuh), and A's rows, the tokens, are the columns of its product (token_tile.cuh).
+//
+//   shared memory of a block:
+//     | B of stage 0 | B of stage 1 | ... | A of stage 0 | A of stage 1 | ... | full[STAGES] | empty[STAGES] | ...
+//       float32, BN x BK                    three terms, BM x BK
+//     in place of the stages, when all have been read: sums, or what multiplies in float32
+//
+//   copy engine    | B 0 | B 1 | B 2 | ...                          while stages are empty
+//   producer       | A 0: load, split, store | A 1 ...              a warpgroup; its first thread asks the copy engine
+//   consumers      | split B 0 | multiply 0, split B 1 | ...        a warpgroup for 64 columns (token_products.cuh)
+//
+//   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
+//   SPLITS n: n blocks of a cluster share the k of a tile (tile_sums.cuh).
+//
+// What terms cannot hold (term_range.cuh) the blocks of a tile see while they split. They compute this tile anew in float32.
+#include <cluster.cuh>
+#include <dependent_launch.cuh>
+#include <dynamic_shared.cuh>
+#include <register_budget.cuh>
+
+#include "float32_block.cuh"
+#include "stage_turn.cuh"
+#include "tile_order.cuh"
+#include "tile_sums.cuh"
+#include "token_products.cuh"
+#include "warp_meeting.cuh"
+
+constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = 128 * (1 + CONSUMERS);
+constexpr int GIVEN = CONSUMERS == 2 ? 104 : 80, TAKEN = CONSUMERS == 2 ? 200 : 144;      // registers, of several consumers
+constexpr int TILES = BK / WIDE_K;                                                       // of a step
+constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // computed in float32 at a time
+using Order = WideOrder<TRANSPOSED_B>;
+using Lost = Float32Block<LOST_ROWS, LOST_COLS, 128>;
+
+struct Shared {
+    union {
+        struct {
+            WideTile<TRANSPOSED_B, BN> wide[STAGES][TILES];
+            TokenTile<BM> tokens[STAGES][TILES];
+        };
+        TileSums<BM, BN, K_SLICES, SPLITS> sums;
+        typename Lost::Shared lost[SIDE_BY_SIDE];
+    };
+    Barrier full[STAGES], empty[STAGES];
+    Barrier all_met, consumers_met, met[SIDE_BY_SIDE];
+    Range of_a, of_b;
+    bool loses;  // whether terms do not hold what this block has split
+};
+
+// Lets the threads of the cluster meet.
+__device__ __forceinline__ void meet_cluster() {
+    if (SPLITS > 1) cluster_sync();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims__(SPLITS, 1, 1)
+    thin_bf16x6(Sizes sizes, Factor<float> A, const __grid_constant__ TensorMap B_map, Factor<float> B, Output<RESULT> output) {
+    DYNAMIC_SHARED(Shared, shared);
+    const int depth = depth_of(sizes, output);
+    const int all_steps = depth / BK + (depth % BK != 0);
+    const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
+    const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
+    const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
+
+    if (MIN_BLOCKS == 1) let_grid_after_start();
+    if (threadIdx.x == 0) {
+        prefetch_map(&B_map);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            barrier_init(&shared->full[stage], 1 + 4);
+            barrier_init(&shared->empty[stage], 4 * SIDE_BY_SIDE);
+        }
+        barrier_init(&shared->all_met, 4 * (1 + CONSUMERS));
+        barrier_init(&shared->consumers_met, 4 * CONSUMERS);
+        for (int consumer = 0; consumer < SIDE_BY_SIDE; ++consumer) barrier_init(&shared->met[consumer], 4);
+        shared->of_a = shared->of_b = {};
+        fence_barrier_init();
+    }
+    __syncthreads();
+    wait_for_grid_before();
+
+    TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
+    tile.next();
+    const int lane = threadIdx.x % 32;
+    StageTurn<STAGES> turn;
+    if (warpgroup == CONSUMERS) {
+        if constexpr (CONSUMERS > 1) give_registers<GIVEN>();
+        if (steps > 0) {
+            const auto load = [&](int step, int stage) {
+                if (threadIdx.x % 128 != 0 || step >= steps) return;
+                barrier_expect_bytes(&shared->full[stage], sizeof(shared->wide[0]));
+#pragma unroll 1
+                for (int i = 0; i < TILES; ++i) {
+                    const int k = (first_step + step) * BK + i * WIDE_K;
+                    shared->wide[stage][i].load(&B_map, tile.col, k, tile.matrix * sizes.step_b, &shared->full[stage]);
+                }
+            };
+            for (int step = 0; step < STAGES; ++step) load(step, step);
+            TokenSplitter<!TRANSPOSED_A, Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK,
+                                                                  threadIdx.x % 128);
+            for (int step = 0; step < steps; ++step, turn.next()) {
+                if (step >= STAGES) {
+                    barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);
+                    load(step, turn.stage);
+                }
+                tokens.store(shared->tokens[turn.stage]);
+                fence_async_shared();
+                __syncwarp();
+                if (lane == 0) barrier_arrive(&shared->full[turn.stage]);
+            }
+            tokens.watch.add_to(shared->of_a);
+        }
+        __syncwarp();
+        if (lane == 0) barrier_arrive(&shared->all_met);
+        meet_cluster();
+        meet_cluster();
+        return;
+    }
+
+    if constexpr (CONSUMERS > 1) take_registers<TAKEN>();
+    const int slice = warpgroup / SIDE_BY_SIDE, thread = threadIdx.x % (128 * SIDE_BY_SIDE);
+    TokenProducts<TRANSPOSED_B, BN, BM> products(thread);
+    if (slice < steps) {
+        const auto split = [&] {
+            barrier_wait(&shared->full[turn.stage], turn.parity);
+            products.split(shared->wide[turn.stage][0]);
+        };
+        turn.skip(slice);
+        split();
+        products.take();
+        for (int step = slice; step < steps; step += K_SLICES) {
+            const int stage = turn.stage;
+            turn.skip(K_SLICES);
+#pragma unroll
+            for (int i = 0; i < TILES; ++i) {
+                products.multiply(shared->tokens[stage][i], [&] {
+                    if (i + 1 < TILES) {
+                        products.split(shared->wide[stage][i + 1]);
+                    } else if (step + K_SLICES < steps) {
+                        split();
+                    }
+                });
+            }
+            __syncwarp();
+            if (lane == 0) barrier_arrive(&shared->empty[stage]);
+        }
+        products.watch.add_to(shared->of_b);
+    }
+    meet_warps(&shared->all_met, 0);  // all stages have been read, and split
+    bool lost = !TermCheck(shared->of_a, shared->of_b, depth, false).hold;
+    products.store(shared->sums.parts[slice]);
+    if (SPLITS > 1) {
+        if (threadIdx.x == 0) shared->loses = lost;
+        cluster_sync();
+        for (int block = 0; block < SPLITS; ++block) lost |= *in_block(&shared->loses, block);
+    } else {
+        meet_warps(&shared->consumers_met, 0);
+    }
+
+    const Result<RESULT> result(output, sizes, tile.matrix);
+    if (!lost) {
+        shared->sums.store(result, tile.row, tile.col, rank, threadIdx.x, 128 * CONSUMERS);
+    } else if (slice == 0 && rank * LOST_COLS < 64) {
+        unsigned meeting = 0;
+        const auto meet = [&] { meet_warps(&shared->met[warpgroup], meeting++); };
+        const int col = tile.col + warpgroup * 64 + rank * LOST_COLS;
+        for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {
+            const InPlace of_rows(A, tile.matrix, row, sizes.m, !TRANSPOSED_A);
+            const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
+            Lost::compute(of_rows, of_cols, depth, result, row, col, thread % 128, shared->lost[warpgroup], meet);
+            meet();  // all have read the last parts
+        }
+    }
+    meet_cluster();  // others may still read the sums
+}

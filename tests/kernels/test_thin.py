@@ -1,0 +1,76 @@
+"""thin_bf16x6 on the emulator: what its tiles decide of their own, and what holds its registers together."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_library_on_emulator import ENGINE, of_size
+from test_what_terms_cannot_hold import UNFIT, bits, check_float32
+
+from library_cases import Operands, findings, multiply
+from tilewright.errors import LaunchError
+from tilewright.kernels import find
+from tilewright.problem import LAYOUTS
+
+KERNEL = find("thin_bf16x6")
+INCLUDE = KERNEL.source.parents[1] / "include"
+FORMS = [
+    {"BM": 8, "BN": 64, "STAGES": 3},
+    {"BM": 16, "BN": 64, "K_SLICES": 2, "STAGES": 3, "SPLITS": 4},
+    {"BM": 32, "BN": 128, "STAGES": 2, "SPLITS": 2},
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize("overrides", FORMS, ids=str)
+def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(overrides, gap, layout):
+    """All blocks of a tile, whichever of them sees it; and no other tile."""
+    config = KERNEL.config(overrides)
+    case = of_size(KERNEL, layout, 3 * config.BM, 2 * config.BN, 5 * config.BK + 4, gap)
+    operands = Operands.draw(case)
+    usual = multiply(ENGINE, KERNEL, config, case, operands)
+    row, col = config.BM + 1, config.BN + 3  # in the second tiles
+    for value in UNFIT[1::3]:
+        for factor, place in ((operands.a, (1, row, -1)), (operands.b, (0, 70, col))):
+            before = factor[place]
+            factor[place] = value
+            found = multiply(ENGINE, KERNEL, config, case, operands)
+            check_float32(case, operands, found)
+            same = bits(found) == bits(usual)
+            if factor is operands.a:
+                assert same[0].all()
+                assert same[1, : config.BM].all()
+                assert same[1, 2 * config.BM :].all()
+                assert not same[1, config.BM : 2 * config.BM].all(axis=0).any(), "all columns are another sum"
+            else:
+                assert same[1].all()
+                assert same[0, :, : config.BN].all()
+            factor[place] = before
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_one_part_of_k_is_enough(part):
+    """Each block of a cluster sees its own part of k alone."""
+    config = KERNEL.config({"BM": 8, "BN": 64, "STAGES": 2, "SPLITS": 4})
+    case = of_size(KERNEL, "NT", 8, 64, 4 * 64)
+    operands = Operands.draw(case)
+    operands.b[:, 64 * part + 40, 5] = np.inf
+    check_float32(case, operands, multiply(ENGINE, KERNEL, config, case, operands))
+
+
+FLIGHT = ("fence_sums(small, now);", "commit_products();", "wait_products<1>(small);", "wait_products<0>(large, now);")
+
+
+@pytest.mark.parametrize("line", FLIGHT)
+def test_no_fence_nor_wait_can_be_left_out_unnoticed(line, tmp_path):
+    name = "token_products.cuh"
+    text = (INCLUDE / name).read_text()
+    assert text.count(line) == 1
+    (tmp_path / name).write_text(text.replace(line, ""))
+    shutil.copy(KERNEL.source, tmp_path)
+    faulty = replace(KERNEL, source=tmp_path / KERNEL.source.name)
+    config = KERNEL.config({"BN": 64, "STAGES": 2})
+    with pytest.raises((AssertionError, LaunchError)):
+        assert findings(faulty, config, of_size(KERNEL, "NN", 130, 70, 100)) == []
