@@ -2,6 +2,7 @@
 
 import math
 import random
+import sysconfig
 from array import array
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tilewright.analysis import comparing, cost
 from tilewright.analysis.comparing import CostModels
 from tilewright.analysis.cost import CostModel, Sizes
+from tilewright.engines.host_compiler import find_compiler
 from tilewright.gpus import find_gpu
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.families import Streaming
@@ -109,3 +111,9 @@ def test_arrays_that_do_not_fit_are_refused(compiled):
         module.predict(constants, models, rooms, [1], *sizes)
     with pytest.raises(TypeError):
         module.predict(constants, models, rooms, ["0"], *sizes)
+
+
+def test_it_compiles_without_warnings():
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only"]
+    include = f"-I{sysconfig.get_path('include')}"
+    find_compiler().run([*options, '-DSOURCE_DIGEST=""', include, str(comparing._SOURCE)])

@@ -10,7 +10,6 @@ from typing import Any
 from tilewright.analysis import cost
 from tilewright.analysis.cost import CostModel, Form, Sizes
 from tilewright.engines import extension
-from tilewright.errors import CompileError, EngineUnavailableError
 
 _SOURCE = Path(__file__).with_name("predicting.cpp")
 _ROOM_NUMBERS = 12
@@ -54,7 +53,4 @@ class CostModels:
 @lru_cache
 def _compiled() -> Any:
     """The compiled module; None where it is not built, and cannot be."""
-    try:
-        return extension.imported("tilewright.analysis._predicting", extension.built(_SOURCE, ["-ffp-contract=off"]))
-    except (CompileError, EngineUnavailableError, ImportError, OSError):
-        return None
+    return extension.loaded("tilewright.analysis._predicting", _SOURCE, ["-ffp-contract=off"])

@@ -200,4 +200,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_predicting", "Predictions of seve
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__predicting() { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__predicting() {
+    PyObject* created = PyModule_Create(&module);
+    if (created != nullptr && PyModule_AddStringConstant(created, "SOURCE", SOURCE_DIGEST) < 0) Py_CLEAR(created);
+    return created;
+}
