@@ -26,17 +26,22 @@ def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
         module: its name, of which the source defines SOURCE as the macro SOURCE_DIGEST: what it was compiled from.
         source, options: see `built`.
     """
-    digest = hashlib.sha256(_text(source).encode()).hexdigest()
+    own = digest(source)
     try:
         installed = importlib.import_module(module)
-        if digest == installed.SOURCE:  # it may be an older one, where the package is installed to be edited
+        if own == installed.SOURCE:  # it may be an older one, where the package is installed to be edited
             return installed
     except ImportError:
         pass
     try:
-        return imported(module, built(source, [f'-DSOURCE_DIGEST="{digest}"', *options]))
+        return imported(module, built(source, [f'-DSOURCE_DIGEST="{own}"', *options]))
     except (CompileError, EngineUnavailableError, ImportError, OSError):
         return None
+
+
+def digest(source: Path) -> str:
+    """What a module is made of, in short, as setup.py has it."""
+    return hashlib.sha256(_text(source).encode()).hexdigest()
 
 
 def built(source: Path, options: Sequence[str] = (), versions: Sequence[str] = ()) -> Path:
