@@ -86,7 +86,7 @@ def test_another_header_makes_another_build(tmp_path, monkeypatch):
 def test_it_compiles_without_warnings(tmp_path):
     options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only"]
     include = sysconfig.get_path("include")
-    find_compiler().run([*options, '-DLAUNCHER_SOURCE=""', f"-I{include}", str(launcher._SOURCE)])
+    find_compiler().run([*options, '-DSOURCE_DIGEST=""', f"-I{include}", str(launcher._SOURCE)])
 
 
 def test_structures_are_the_drivers(tmp_path):
@@ -97,7 +97,7 @@ def test_structures_are_the_drivers(tmp_path):
     check = tmp_path / "check.cpp"
     check.write_text(
         f"""
-        #define LAUNCHER_SOURCE ""
+        #define SOURCE_DIGEST ""
         #include "{launcher._SOURCE}"
         #include <cuda.h>
         #include <cstddef>
@@ -108,6 +108,7 @@ def test_structures_are_the_drivers(tmp_path):
         static_assert(offsetof(LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));
         static_assert(PROGRAMMATIC_STREAM_SERIALIZATION == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
         static_assert(NOT_CAPTURING == CU_STREAM_CAPTURE_STATUS_NONE);
+        static_assert(PLAIN == CU_TENSOR_MAP_INTERLEAVE_NONE && PLAIN == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
         static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));
         """
     )

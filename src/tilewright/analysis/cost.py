@@ -13,6 +13,7 @@ calibration by measured times.
 """
 
 import math
+from array import array
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -49,6 +50,9 @@ _LEVEL_US_PER_RESULT = 7.5e-5
 """... and each result of their tile."""
 _STRADDLE = 0.92
 """Levels that ranges of k add that begin in one tile and end in the next."""
+
+CONSTANTS = array("d", (_LAUNCH_US, _GATHER_US, _STRADDLE, warpgroups.SUSTAINED))
+"""As `Constants` of predicting.cpp has them."""
 
 
 class Cost(NamedTuple):
@@ -210,6 +214,20 @@ class CostModel:
         # Bytes that blocks read for each byte of the factors.
         self._read = kernel.terms * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
         self._level_us = _LEVEL_US + _LEVEL_US_PER_RESULT * self._tile.m * self._tile.n
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What it says of all problems, as `Model` of predicting.cpp has it."""
+        return (
+            *self._tile, self._workers, self._bundle, self._rows, self._cols, self._splits_k, self._band,
+            self._multiprocessors, self._clock_mhz, self._l2_bytes_per_us, self._l2_bytes, self._dram_bytes_per_us,
+            self._copied_bytes_per_us, self._copying_us, self._read, self._level_us, self._splits,
+        )  # fmt: skip
+
+    def rooms(self, form: Form) -> tuple[tuple[float, ...] | None, ...]:
+        """What it has found of a form without edges, and with, as `Room` of predicting.cpp has it."""
+        found = (rooms.get(form) for rooms in self._rooms)
+        return tuple(None if room is None else (*room[:2], *room[3:]) for room in found)
 
     def predict(self, sizes: Sizes) -> Cost | None:
         """Predict one run; None where the GPU cannot hold even one block."""

@@ -1,6 +1,7 @@
 """C++ modules for Python: built at first use with this machine's compiler, and cached."""
 
 import hashlib
+import importlib
 import importlib.util
 import sys
 import sysconfig
@@ -10,14 +11,36 @@ from typing import Any
 
 from tilewright.engines import cache
 from tilewright.engines.host_compiler import SUFFIX, find_compiler, scratch
+from tilewright.errors import CompileError, EngineUnavailableError
 
 _OPTIONS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 _HEADERS = tuple(sorted(Path(__file__).parent.glob("*.h")))
 """What they are made of besides their sources: setup.py takes the same, in the same order."""
 
 
+def loaded(module: str, source: Path, options: Sequence[str] = ()) -> Any:
+    """A module, as it was installed or built at first use; None where it is not, and cannot be: no C++ compiler, or no
+    headers of Python.
+
+    Args:
+        module: its name, of which the source defines SOURCE as the macro SOURCE_DIGEST: what it was compiled from.
+        source, options: see `built`.
+    """
+    own = digest(source)
+    try:
+        installed = importlib.import_module(module)
+        if own == installed.SOURCE:  # it may be an older one, where the package is installed to be edited
+            return installed
+    except ImportError:
+        pass
+    try:
+        return imported(module, built(source, [f'-DSOURCE_DIGEST="{own}"', *options]))
+    except (CompileError, EngineUnavailableError, ImportError, OSError):
+        return None
+
+
 def digest(source: Path) -> str:
-    """A name for what a module is compiled from."""
+    """What a module is made of, in short, as setup.py has it."""
     return hashlib.sha256(_text(source).encode()).hexdigest()
 
 

@@ -119,7 +119,7 @@ PyMODINIT_FUNC PyInit__launcher() {
     Ref created(PyModule_Create(&module));
     if (!created || PyModule_AddObjectRef(created.get(), "MISS", miss) < 0 ||
         PyModule_AddObjectRef(created.get(), "Launcher", reinterpret_cast<PyObject*>(&launcher_type)) < 0 ||
-        PyModule_AddStringConstant(created.get(), "SOURCE", LAUNCHER_SOURCE) < 0) {
+        PyModule_AddStringConstant(created.get(), "SOURCE", SOURCE_DIGEST) < 0) {
         return nullptr;
     }
     const Ref api(PyCapsule_New(const_cast<LaunchApi*>(&LAUNCH_API), LAUNCH_CAPSULE, nullptr));

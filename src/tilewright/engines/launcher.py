@@ -3,7 +3,6 @@
 It is built at first use with this machine's C++ compiler, unless the package was installed with it built.
 """
 
-import importlib
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, Protocol, cast
 
 from tilewright.engines import extension
 from tilewright.engines.plan import Memory, Step
-from tilewright.errors import CompileError, EngineUnavailableError
 
 DRIVER = "libcuda.so.1"
 """The library of the CUDA driver."""
@@ -127,15 +125,4 @@ class LauncherModule(Protocol):
 @lru_cache
 def load() -> LauncherModule | None:
     """The launcher's module; None where it is not built, and cannot be: no C++ compiler, or no headers of Python."""
-    digest = extension.digest(_SOURCE)
-    try:
-        built = cast(LauncherModule, importlib.import_module(_MODULE))
-        if digest == built.SOURCE:  # it may be an older one, where the package is installed to be edited
-            return built
-    except ImportError:
-        pass
-    try:
-        path = extension.built(_SOURCE, [f'-DLAUNCHER_SOURCE="{digest}"'])
-        return cast(LauncherModule, extension.imported(_MODULE, path))
-    except (CompileError, EngineUnavailableError, ImportError, OSError):
-        return None
+    return cast(LauncherModule | None, extension.loaded(_MODULE, _SOURCE))

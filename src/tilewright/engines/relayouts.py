@@ -200,7 +200,7 @@ def _add_addresses(sources: dict[str, Source], copy: Copy, x: str) -> None:
     """Add where a copy is made of what, by the names that `arguments` has for it. x: a or b."""
     made_of, made_at, scales, _ = _ADDRESSES[x]
     sources[made_of] = _OPERANDS[copy.name]
-    sources[made_at] = Source(copy.memory, copy.shift)
+    sources[made_at] = sources.get(copy.name) or Source(copy.memory, copy.shift)
     if copy.split.scaled:
         sources[scales] = Source(copy.memory, copy.scales)
 
@@ -253,12 +253,13 @@ def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Address
     orders = kernel.relayouts(config)
     if orders is None or problem.k == 0:
         return {}
+    if kernel.split is not None:
+        return {"A": orders[0] or problem.a.order, "B": orders[1] or problem.b.order}
     wanted: dict[str, Order] = {}
     for name, rows, cols, layout, address, order in (
         ("A", problem.m, problem.k, problem.a, addresses.a, orders[0]),
         ("B", problem.k, problem.n, problem.b, addresses.b, orders[1]),
     ):
-        fits = kernel.split is None and lines_aligned(layout, rows, cols, problem.dtype, address)
-        if order not in (None, layout.order) or not fits:
+        if order not in (None, layout.order) or not lines_aligned(layout, rows, cols, problem.dtype, address):
             wanted[name] = order or layout.order
     return wanted

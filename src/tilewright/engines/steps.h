@@ -40,6 +40,8 @@ constexpr int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 constexpr int NOT_CAPTURING = 0;
 constexpr uintptr_t PER_THREAD_STREAM = 2;  // a handle that stands for another stream in every thread
 
+constexpr int PLAIN = 0;  // elements are not interleaved, and zero outside
+
 struct alignas(128) TensorMap {
     char bytes[128];
 };
@@ -164,7 +166,7 @@ struct Map {
         const uint32_t each[3] = {1, 1, 1};
         const int status = written != 0 ? driver.replace_address(&map, at)
                                         : driver.encode_map(&map, int(words.type), 3, at, words.extents, words.strides,
-                                                            words.box, each, 0, int(words.swizzle), int(words.promotion), 0);
+                                                            words.box, each, PLAIN, int(words.swizzle), int(words.promotion), PLAIN);
         if (status == 0) written = address;
         return status;
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.analysis.comparing import CostModels
 from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import find
@@ -63,10 +64,29 @@ class Choice(NamedTuple):
     model: CostModel
 
 
-Weighed = tuple[Choice, float, float, float, float]
-"""A choice, and what tabled problems say of it, sums over them, each with its weight: its votes; the logarithm of
-its measured over its predicted time, less the median of all; 1 where it was measured; 1 where it errs much more than
-cuBLAS."""
+Weighed = tuple[int, Kernel, float, float, float, float]
+"""The number and kernel of a choice, and what tabled problems say of it, sums over them, each with its weight: its
+votes; the logarithm of its measured over its predicted time, less the median of all; 1 where it was measured; 1 where
+it errs much more than cuBLAS."""
+
+
+class Group:
+    """Choices among which is chosen."""
+
+    def __init__(self, choices: list[Choice], facts: _Floats) -> None:
+        """facts: of each problem and choice, as `Weighed` has them, one fact of all choices behind the other."""
+        self.choices, self._facts = choices, facts
+        self.models = CostModels([choice.model for choice in choices])
+
+    def voted(self, rows: NDArray[np.intp], weights: _Floats) -> Iterator[Weighed]:
+        """What problems say, each with its weight, of the choices that they vote for, the most votes first."""
+        choices = self.choices
+        sums, count = weights.dot(self._facts.take(rows, 0)), len(choices)
+        of = sums.item
+        for place in reversed(sums[:count].argsort().tolist()):
+            if not (votes := of(place)):
+                return
+            yield place, choices[place][0], votes, of(count + place), of(2 * count + place), of(3 * count + place)
 
 
 class Places:
@@ -129,9 +149,11 @@ class Measured(Places):
         votes, few = self._votes()
         others = [number for number in range(len(numbers)) if number not in few]
         facts = (votes, self._errors, self.known, self.inaccurate)
-        self._groups = tuple(
-            ([self.choices[number] for number in group], _beside(facts, group)) for group in (few, others)
+        self.groups = tuple(
+            Group([self.choices[number] for number in group], _beside(facts, group)) for group in (few, others)
         )
+        """The fewest choices of which one is near the fastest on every problem, since a choice among few goes wrong
+        less often; and all others, for problems that none of these takes."""
 
     def _shortened(self, rows: list[tuple[Sizes, Gpu, list["Entry"]]], known: NDArray[np.bool_]) -> _Floats:
         """Predicted times over those with all copies made."""
@@ -174,20 +196,6 @@ class Measured(Places):
         slower = times / np.minimum(times.min(axis=1, initial=np.inf, keepdims=True), np.finfo(float).max)
         few = fewest({number: np.flatnonzero(of <= NEAR).tolist() for number, of in enumerate(slower.T)})
         return np.asarray(slower ** (-1 / _FALL), np.float64), sorted(few)
-
-    def voted(self, rows: NDArray[np.intp], weights: _Floats, *, others: bool = False) -> Iterator[Weighed]:
-        """What these problems say, each with its weight, of the choices that they vote for, the most votes first.
-
-        Of the fewest choices of which one is near the fastest on every problem, since a choice among few goes wrong
-        less often; or of all others, for problems that none of these takes.
-        """
-        choices, facts = self._groups[others]
-        sums, count = weights.dot(facts.take(rows, 0)), len(choices)
-        of = sums.item
-        for place in reversed(sums[:count].argsort().tolist()):
-            if not (votes := of(place)):
-                return
-            yield choices[place], votes, of(count + place), of(2 * count + place), of(3 * count + place)
 
     def ranked(self, row: int) -> list[int]:
         """What was measured on a problem, what errs little first, then the fastest."""

@@ -13,7 +13,7 @@ from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import DTYPES, Problem
-from tilewright.select.measured import FAR, LENGTH, Measured, identity, nearest_measured, shipped_factors
+from tilewright.select.measured import FAR, LENGTH, Measured, Weighed, identity, nearest_measured, shipped_factors
 
 _NEIGHBOURS = 16
 """Tabled problems that are asked."""
@@ -156,21 +156,34 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
     near = distances.argsort()[:_NEIGHBOURS]
     distances = distances.take(near)
     weights = np.exp(distances / -LENGTH)
-    sizes, takes, usual, exp = asked.sizes, asked.takes, known.usual, math.exp
+    takes, usual, exp = asked.takes, known.usual, math.exp
     expected: list[_Expected] = []
-    for others in (False, True):
+    for group in known.groups:
         least = 0.0
-        for (kernel, config, model), votes, error, times, inaccurate in known.voted(near, weights, others=others):
+        asking: list[Weighed] = []
+        for weighed in group.voted(near, weights):
+            _, kernel, votes, _, _, _ = weighed
             if votes < least:
                 break
-            if takes[kernel] and (cost := model.terms(sizes)):
-                certain = times + _UNKNOWN
-                copies = adds_c and not kernel.takes.separate_c
-                us = cost[0] * exp(usual + error / certain)
-                expected.append((inaccurate > certain / 2, copies, us, kernel, config))
-                if len(expected) == _CANDIDATES:
+            if takes[kernel]:
+                asking.append(weighed)
+                if len(asking) == _CANDIDATES:
                     break
                 least = least or votes * _LEAST_VOTES
+        times_us = group.models.us(asked.sizes, [weighed[0] for weighed in asking])
+        for (number, kernel, _, error, times, inaccurate), us in zip(asking, times_us, strict=True):
+            if us < math.inf:
+                certain = times + _UNKNOWN
+                copies = adds_c and not kernel.takes.separate_c
+                expected.append(
+                    (
+                        inaccurate > certain / 2,
+                        copies,
+                        us * exp(usual + error / certain),
+                        kernel,
+                        group.choices[number][1],
+                    )
+                )
         if expected:
             break
     return expected, distances.item(0)

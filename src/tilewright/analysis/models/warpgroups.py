@@ -74,7 +74,7 @@ _MISPLACED = 0.92
 _SECTOR_BYTES = 32
 DRAM_SHARE = 0.75
 """Of the peak rate of DRAM, what these kernels reach."""
-_SUSTAINED = 0.5
+SUSTAINED = 0.5
 """Share of their peak at the boost clock that all tensor cores can sustain at that clock within the power limit."""
 _REGISTERS = 40
 """Registers of a thread besides sums, where no compiler reports them."""
@@ -183,4 +183,4 @@ def side_bytes(
 
 def clock_share(tensor_share: float) -> float:
     """The clock under load as a share of the boost clock, by the share of all cycles that tensor cores are busy."""
-    return math.cbrt(_SUSTAINED / tensor_share) if tensor_share > _SUSTAINED else 1.0
+    return math.cbrt(SUSTAINED / tensor_share) if tensor_share > SUSTAINED else 1.0

@@ -1,0 +1,56 @@
+"""Several cost models that are compared on a problem: compiled where there is a C++ compiler (predicting.cpp)."""
+
+import math
+from array import array
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tilewright.analysis import cost
+from tilewright.analysis.cost import CostModel, Form, Sizes
+from tilewright.engines import extension
+
+_SOURCE = Path(__file__).with_name("predicting.cpp")
+_ROOM_NUMBERS = 12
+
+
+class CostModels:
+    """Models of one GPU, by their numbers. What the compiled ones do not know, Python predicts."""
+
+    def __init__(self, models: Sequence[CostModel]) -> None:
+        self._models = models
+        self._numbers = array("d", [number for model in models for number in model.numbers])
+        self._rooms: dict[Form, array[float]] = {}  # of each model two, without edges and with
+
+    def us(self, sizes: Sizes, numbers: list[int]) -> list[float]:
+        """Microseconds that runs of these models take; infinite where the GPU cannot hold a block."""
+        module = _compiled()
+        if module is None:
+            return [self._one(sizes, number) for number in numbers]
+        _, m, n, k, batch, result_bytes, a_bytes, b_bytes, (copied_a, copied_b), form = sizes
+        rooms = self._rooms.get(form)
+        if rooms is None:
+            rooms = self._rooms[form] = array("d", [math.nan]) * (2 * _ROOM_NUMBERS * len(self._models))
+        found: list[float] = module.predict(
+            cost.CONSTANTS, self._numbers, rooms, numbers,
+            m, n, k, batch, result_bytes, a_bytes, b_bytes, copied_a, copied_b, form.item_bytes,
+        )  # fmt: skip
+        for place, number in enumerate(numbers):
+            if found[place] != found[place]:
+                found[place] = self._one(sizes, number)
+                for edges, room in enumerate(self._models[number].rooms(form)):
+                    if room is not None:
+                        at = _ROOM_NUMBERS * (2 * number + edges)
+                        rooms[at : at + _ROOM_NUMBERS] = array("d", room)
+        return found
+
+    def _one(self, sizes: Sizes, number: int) -> float:
+        found = self._models[number].terms(sizes)
+        return math.inf if found is None else found[0]
+
+
+@lru_cache
+def _compiled() -> Any:
+    """The compiled module; None where it is not built, and cannot be."""
+    return extension.loaded("tilewright.analysis._predicting", _SOURCE, ["-ffp-contract=off"])

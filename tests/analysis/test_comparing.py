@@ -1,0 +1,119 @@
+"""Models that are compared: the compiled formulas are those of Python, to the last bit."""
+
+import math
+import random
+import sysconfig
+from array import array
+
+import pytest
+
+from tilewright.analysis import comparing, cost
+from tilewright.analysis.comparing import CostModels
+from tilewright.analysis.cost import CostModel, Sizes
+from tilewright.engines.host_compiler import find_compiler
+from tilewright.gpus import find_gpu
+from tilewright.kernels import KERNELS, find
+from tilewright.kernels.families import Streaming
+from tilewright.problem import Arithmetic, Problem, orders
+from tilewright.select.measured import measured
+from tilewright.select.selector import _own
+
+GPUS = [("NVIDIA H200", (9, 0)), ("NVIDIA A100-SXM4-80GB", (8, 0)), ("NVIDIA GeForce RTX 3060", (8, 6))]
+
+
+@pytest.fixture
+def compiled():
+    if comparing._compiled() is None:
+        pytest.skip("no C++ compiler")
+
+
+def drawn(seed, dtype, layout, count):
+    """Problems of all kinds of sizes, with copies kept or not."""
+    a, b = orders(layout)
+    draw = random.Random(seed)
+    for _ in range(count):
+        m, n, k = (draw.choice([draw.randint(1, 300), draw.randint(1, 9000), 8 * draw.randint(1, 1000)]) for _ in "mnk")
+        problem = Problem(m, n, k, Arithmetic(dtype, dtype), batch=draw.choice([1, 1, 1, 7]), a=a, b=b)
+        yield Sizes.of(problem, kept=draw.choice([None, None, "A", "B"]))
+
+
+def python(models, sizes):
+    """What Python predicts."""
+    found = [model.terms(sizes) for model in models]
+    return [math.inf if terms is None else terms[0] for terms in found]
+
+
+@pytest.mark.parametrize("promise", [None, "ieee", "fp16x3", "tf32"])
+def test_compiled_formulas_are_those_of_python_for_what_tables_have(compiled, promise):
+    for case, known in measured("NVIDIA H200", (9, 0), promise, None).items():
+        models = [choice.model for choice in known.choices]
+        together, numbers = CostModels(models), list(range(len(models)))
+        for sizes in drawn(str(case), case.factors, case.layout, 8):
+            expected = python(models, sizes)
+            for _ in range(2):  # the second time without Python
+                assert together.us(sizes, numbers) == expected
+
+
+@pytest.mark.parametrize(("device", "capability"), GPUS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_so_are_they_for_every_kernels_own_configs(compiled, device, capability, dtype):
+    gpu = find_gpu(device, capability)
+    kernels = [one for one in KERNELS if dtype in one.takes.factors and one.runs_on(capability, dtype)]
+    models = [model for kernel in kernels for _, model in _own(kernel, gpu)]
+    together, numbers = CostModels(models), list(range(len(models)))
+    for layout in ("NN", "TT"):
+        for sizes in drawn(device, dtype, layout, 6):
+            expected = python(models, sizes)
+            for _ in range(2):
+                assert together.us(sizes, numbers) == expected
+
+
+def test_python_predicts_each_model_once_for_a_form(compiled, monkeypatch):
+    gpu = find_gpu("NVIDIA H200", (9, 0))
+    kernels = [find(name) for name in ("gemm_bf16x6", "tma_transposed", "skinny")]
+    together = CostModels([CostModel(kernel, kernel.config(), gpu) for kernel in kernels])
+    asked = []
+    terms = CostModel.terms
+    monkeypatch.setattr(CostModel, "terms", lambda model, sizes: asked.append(model._kernel) or terms(model, sizes))
+    for m in (1024, 2048):
+        first = together.us(Sizes.of(Problem(m, 1024, 1024)), [2, 0, 1])
+        assert together.us(Sizes.of(Problem(m, 1024, 1024)), [0, 1, 2]) == [first[1], first[2], first[0]]
+    streaming = [kernel for kernel in kernels if isinstance(kernel.cost, Streaming)]
+    assert asked == [kernels[2], kernels[0], kernels[1]] + 3 * streaming
+    together.us(Sizes.of(Problem(1000, 1024, 1024)), [0])  # with edges
+    assert asked[-1] is kernels[0]
+
+
+def test_without_a_compiler_python_predicts(monkeypatch):
+    monkeypatch.setattr(comparing, "_compiled", lambda: None)
+    gpu = find_gpu("NVIDIA H200", (9, 0))
+    models = [CostModel(find(name), find(name).config(), gpu) for name in ("gemm_bf16x6", "split_k")]
+    (sizes,) = drawn(0, "float32", "NT", 1)
+    assert CostModels(models).us(sizes, [1, 0]) == python(models[::-1], sizes)
+
+
+def test_blocks_that_a_gpu_cannot_hold_take_for_ever(compiled):
+    gpu, kernel = find_gpu("NVIDIA GeForce RTX 3060", (8, 6)), find("gemm_sm90")
+    together = CostModels([CostModel(kernel, kernel.config(), gpu)])
+    sizes = Sizes.of(Problem(512, 512, 512, Arithmetic("bfloat16", "bfloat16")))
+    assert [together.us(sizes, [0]) for _ in range(2)] == [[math.inf]] * 2
+
+
+def test_arrays_that_do_not_fit_are_refused(compiled):
+    module, constants = comparing._compiled(), cost.CONSTANTS
+    models, rooms = array("d", [1.0] * 18 + [0.0]), array("d", [1.0] * 24)
+    sizes = (8, 8, 8, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0)
+    assert module.predict(constants, models, rooms, [0], *sizes)[0] > 0
+    for wrong in ((constants, models, rooms[1:]), (constants, models[1:], rooms), (constants[1:], models, rooms)):
+        with pytest.raises(ValueError, match="of one size"):
+            module.predict(*wrong, [0], *sizes)
+    with pytest.raises(IndexError, match="there is no model 1"):
+        module.predict(constants, models, rooms, [1], *sizes)
+    with pytest.raises(TypeError):
+        module.predict(constants, models, rooms, ["0"], *sizes)
+
+
+def test_it_compiles_without_warnings():
+    options = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-fsyntax-only"]
+    include = f"-I{sysconfig.get_path('include')}"
+    find_compiler().run([*options, '-DSOURCE_DIGEST=""', include, str(comparing._SOURCE)])
