@@ -18,9 +18,9 @@ struct TokenTile {
     static constexpr int BYTES = WIDE_K * sizeof(__nv_bfloat16);  // of a line
     unsigned char terms[TERMS][ROWS * BYTES];
 
-    // Rows from `row` on, a multiple of 8, and 16 k from 16 * step on.
-    __device__ __forceinline__ MatrixDescriptor at(int term, int row, int step) const {
-        return matrix_descriptor<BYTES>(terms[term]) + (row * BYTES + step * STEP_BYTES);
+    // Of 16 k from 16 * step on.
+    __device__ __forceinline__ MatrixDescriptor at(int term, int step) const {
+        return matrix_descriptor<BYTES>(terms[term]) + step * STEP_BYTES;
     }
 };
 

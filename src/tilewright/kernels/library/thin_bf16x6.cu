@@ -128,6 +128,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         };
         turn.skip(slice);
         split();
+        products.take();
         for (int step = slice; step < steps; step += K_SLICES) {
             const int stage = turn.stage;
             turn.skip(K_SLICES);
