@@ -29,7 +29,7 @@
 #include "warp_meeting.cuh"
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = 128 * (1 + CONSUMERS);
-constexpr int GIVEN = CONSUMERS == 2 ? 104 : 80, TAKEN = CONSUMERS == 2 ? 200 : 144;      // registers, of several consumers
+constexpr int GIVEN = 104, TAKEN = CONSUMERS == 2 ? 200 : 136;                          // registers, of several consumers
 constexpr int TILES = BK / WIDE_K;                                                       // of a step
 constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // computed in float32 at a time
 using Order = WideOrder<TRANSPOSED_B>;
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
                     barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);
                     load(step, turn.stage);
                 }
-                tokens.store(shared->tokens[turn.stage]);
+                tokens.store(shared->tokens[turn.stage], step);
                 fence_async_shared();
                 __syncwarp();
                 if (lane == 0) barrier_arrive(&shared->full[turn.stage]);
