@@ -1,7 +1,7 @@
 // A tile of A in shared memory as three bfloat16 terms of ROWS rows, WIDE_K of k: what wgmma reads as its B. A warpgroup loads the
 // float32 elements from memory, splits them, and stores their terms:
 //
-//   memory, either order    -->  registers, one or two steps ahead: 16 k of a row  -->  terms: ROWS lines of 64 bytes each
+//   memory, by lines of k   -->  registers, one or two steps ahead: 16 k of a row  -->  terms: ROWS lines of 64 bytes each
 //
 // The order of k within 16 is that in which the other factor is read (wide_tile.cuh). Pieces of a line are exchanged with a swizzle
 // of 64 bytes (matrix_descriptor.cuh).
@@ -24,9 +24,9 @@ struct TokenTile {
     }
 };
 
-// What one of 128 threads loads and splits of ROWS rows of A and TILES tiles of k. ALONG_K: whether A is row-major. Wide: the
+// What one of 128 threads loads and splits of ROWS rows of A, which is row-major and aligned, and TILES tiles of k. Wide: the
 // WideOrder of the other factor.
-template <bool ALONG_K, typename Wide, int ROWS, int TILES>
+template <typename Wide, int ROWS, int TILES>
 class TokenSplitter {
     static constexpr int UNITS = ROWS * 2 * TILES, EACH = (UNITS + 127) / 128;  // of 16 k; of a thread
     static constexpr int BUFFERS = EACH == 1 ? 2 : 1;                           // of them, as there are registers
@@ -38,7 +38,7 @@ class TokenSplitter {
     __device__ __forceinline__ TokenSplitter(const Factor<float>& factor, const Sizes& sizes, int matrix, int row, int k,
                                              int thread)
         : thread(thread), ld(factor.ld), rows(sizes.m - row), depth(sizes.k - k) {
-        next = factor.matrix(matrix) + (ALONG_K ? row * static_cast<long long>(ld) + k : k * static_cast<long long>(ld) + row);
+        next = at(factor.matrix(matrix), ld, row, k);
 #pragma unroll
         for (int buffer = 0; buffer < BUFFERS; ++buffer) {
 #pragma unroll
@@ -87,35 +87,26 @@ class TokenSplitter {
     }
 
     __device__ __forceinline__ void go_on() {
-        next += ALONG_K ? TILES * WIDE_K : static_cast<long long>(TILES * WIDE_K) * ld;
+        next += TILES * WIDE_K;
         depth -= TILES * WIDE_K;
     }
 
     __device__ __forceinline__ bool has(int i) const { return UNITS % 128 == 0 || thread + 128 * i < UNITS; }
     // Neighbouring threads load neighbours.
-    __device__ __forceinline__ int row_of(int i) const {
-        return ALONG_K ? (thread + 128 * i) / (2 * TILES) : (thread + 128 * i) % ROWS;
-    }
-    __device__ __forceinline__ int step_of(int i) const {
-        return ALONG_K ? (thread + 128 * i) % (2 * TILES) : (thread + 128 * i) / ROWS;
-    }
+    __device__ __forceinline__ int row_of(int i) const { return (thread + 128 * i) / (2 * TILES); }
+    __device__ __forceinline__ int step_of(int i) const { return (thread + 128 * i) % (2 * TILES); }
 
     __device__ __forceinline__ void load(int i, int buffer) {
         const int row = row_of(i), k = 16 * step_of(i), left = has(i) && (!EDGES || row < rows) ? depth - k : 0;
-        const float* from = next + (ALONG_K ? row * static_cast<long long>(ld) + k : k * static_cast<long long>(ld) + row);
-        if constexpr (ALONG_K) {
+        const float* const from = at(next, ld, row, k);
 #pragma unroll
-            for (int j = 0; j < 16; j += 4) {
-                if (left >= j + 4) {
-                    load_run<4>(&elements[buffer][i][j], from + j);
-                } else {
+        for (int j = 0; j < 16; j += 4) {
+            if (left >= j + 4) {
+                load_run<4>(&elements[buffer][i][j], from + j);
+            } else {
 #pragma unroll
-                    for (int e = j; e < j + 4; ++e) elements[buffer][i][e] = e < left ? from[e] : 0.0f;
-                }
+                for (int e = j; e < j + 4; ++e) elements[buffer][i][e] = e < left ? from[e] : 0.0f;
             }
-        } else {
-#pragma unroll
-            for (int e = 0; e < 16; ++e, from += ld) elements[buffer][i][e] = e < left ? *from : 0.0f;
         }
     }
 

@@ -97,8 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
                 }
             };
             for (int step = 0; step < STAGES; ++step) load(step, step);
-            TokenSplitter<!TRANSPOSED_A, Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK,
-                                                                  threadIdx.x % 128);
+            TokenSplitter<Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, threadIdx.x % 128);
             for (int step = 0; step < steps; ++step, turn.next()) {
                 if (step >= STAGES) {
                     barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);
@@ -166,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         const auto meet = [&] { meet_warps(&shared->met[warpgroup], meeting++); };
         const int col = tile.col + warpgroup * 64 + rank * LOST_COLS;
         for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {
-            const InPlace of_rows(A, tile.matrix, row, sizes.m, !TRANSPOSED_A);
+            const InPlace of_rows(A, tile.matrix, row, sizes.m, true);
             const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
             Lost::compute(of_rows, of_cols, depth, result, row, col, thread % 128, shared->lost[warpgroup], meet);
         }
