@@ -60,7 +60,7 @@ def test_one_part_of_k_is_enough(part):
     check_float32(case, operands, multiply(ENGINE, KERNEL, config, case, operands))
 
 
-FLIGHT = ("fence_sums(small, now);", "commit_products();", "wait_products<1>(small);", "wait_products<0>(large, now);")
+FLIGHT = ("fence_sums(made, now);", "commit_products();", "wait_products<1>(made);", "wait_products<0>(largest, now);")
 
 
 @pytest.mark.parametrize("line", FLIGHT)
@@ -71,6 +71,6 @@ def test_no_fence_nor_wait_can_be_left_out_unnoticed(line, tmp_path):
     (tmp_path / name).write_text(text.replace(line, ""))
     shutil.copy(KERNEL.source, tmp_path)
     faulty = replace(KERNEL, source=tmp_path / KERNEL.source.name)
-    config = KERNEL.config({"BN": 64, "STAGES": 2})
+    config = KERNEL.config({"BM": 64, "BN": 64, "STAGES": 2})
     with pytest.raises((AssertionError, LaunchError)):
         assert findings(faulty, config, of_size(KERNEL, "NN", 130, 70, 100)) == []

@@ -2,9 +2,9 @@
 rows.
 
 A step takes the longest of what overlaps: the tensor cores' products; the instructions that split both factors and add
-up what tensor cores have made; and, in the cost model, what comes from memory. A warpgroup's own instructions wait while
-it gives the tensor cores registers to multiply, so that it takes several to keep both busy. A block computes one tile, or
-a part of its k.
+up what tensor cores have made; and, in the cost model, what comes from memory. A warpgroup's own instructions wait
+while it gives the tensor cores registers to multiply, so that it takes several to keep both busy. A block computes one
+tile, or a part of its k.
 
 The constants are estimates from the machine code, and not yet fitted to measurements.
 """

@@ -1,7 +1,7 @@
 // A tile of A in shared memory as three bfloat16 terms of ROWS rows, WIDE_K of k: what wgmma reads as its B. A warpgroup loads the
 // float32 elements from memory, splits them, and stores their terms:
 //
-//   memory, either order    -->  registers, a step ahead: 16 k of a row  -->  terms: ROWS lines of 64 bytes each
+//   memory, by lines of k   -->  registers, one or two steps ahead: 16 k of a row  -->  terms: ROWS lines of 64 bytes each
 //
 // The order of k within 16 is that in which the other factor is read (wide_tile.cuh). Pieces of a line are exchanged with a swizzle
 // of 64 bytes (matrix_descriptor.cuh).
@@ -24,11 +24,12 @@ struct TokenTile {
     }
 };
 
-// What one of 128 threads loads and splits of ROWS rows of A and TILES tiles of k. ALONG_K: whether A is row-major. Wide: the
+// What one of 128 threads loads and splits of ROWS rows of A, which is row-major and aligned, and TILES tiles of k. Wide: the
 // WideOrder of the other factor.
-template <bool ALONG_K, typename Wide, int ROWS, int TILES>
+template <typename Wide, int ROWS, int TILES>
 class TokenSplitter {
     static constexpr int UNITS = ROWS * 2 * TILES, EACH = (UNITS + 127) / 128;  // of 16 k; of a thread
+    static constexpr int BUFFERS = EACH == 1 ? 2 : 1;                           // of them, as there are registers
 
   public:
     TermWatch watch;
@@ -37,15 +38,27 @@ class TokenSplitter {
     __device__ __forceinline__ TokenSplitter(const Factor<float>& factor, const Sizes& sizes, int matrix, int row, int k,
                                              int thread)
         : thread(thread), ld(factor.ld), rows(sizes.m - row), depth(sizes.k - k) {
-        next = factor.matrix(matrix) + (ALONG_K ? row * static_cast<long long>(ld) + k : k * static_cast<long long>(ld) + row);
+        next = at(factor.matrix(matrix), ld, row, k);
 #pragma unroll
-        for (int i = 0; i < EACH; ++i) load(i);
+        for (int buffer = 0; buffer < BUFFERS; ++buffer) {
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) load(i, buffer);
+            go_on();
+        }
     }
 
-    // Stores what was loaded, and loads what comes next.
-    __device__ __forceinline__ void store(TokenTile<ROWS> (&to)[TILES]) {
-        next += ALONG_K ? TILES * WIDE_K : static_cast<long long>(TILES * WIDE_K) * ld;
-        depth -= TILES * WIDE_K;
+    // Stores a step's tiles, and loads those of the step BUFFERS further on.
+    __device__ __forceinline__ void store(TokenTile<ROWS> (&to)[TILES], int step) {
+        if (BUFFERS == 1 || step % 2 == 0) {
+            store_from<0>(to);
+        } else {
+            store_from<1>(to);
+        }
+    }
+
+  private:
+    template <int BUFFER>
+    __device__ __forceinline__ void store_from(TokenTile<ROWS> (&to)[TILES]) {
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
             if (has(i)) {
@@ -55,7 +68,7 @@ class TokenSplitter {
                     uint4 piece[TERMS];
 #pragma unroll
                     for (int j = 0; j < 4; ++j) {
-                        const float* const pair = &elements[i][2 * Wide::pair(half, j)];
+                        const float* const pair = &elements[BUFFER % BUFFERS][i][2 * Wide::pair(half, j)];
                         unsigned terms[TERMS];
                         watch.see(pair[0]);
                         watch.see(pair[1]);
@@ -68,41 +81,37 @@ class TokenSplitter {
                     for (int t = 0; t < TERMS; ++t) *reinterpret_cast<uint4*>(&to[step / 2].terms[t][at]) = piece[t];
                 }
             }
-            load(i);
+            load(i, BUFFER % BUFFERS);
         }
+        go_on();
     }
 
-  private:
+    __device__ __forceinline__ void go_on() {
+        next += TILES * WIDE_K;
+        depth -= TILES * WIDE_K;
+    }
+
     __device__ __forceinline__ bool has(int i) const { return UNITS % 128 == 0 || thread + 128 * i < UNITS; }
     // Neighbouring threads load neighbours.
-    __device__ __forceinline__ int row_of(int i) const {
-        return ALONG_K ? (thread + 128 * i) / (2 * TILES) : (thread + 128 * i) % ROWS;
-    }
-    __device__ __forceinline__ int step_of(int i) const {
-        return ALONG_K ? (thread + 128 * i) % (2 * TILES) : (thread + 128 * i) / ROWS;
-    }
+    __device__ __forceinline__ int row_of(int i) const { return (thread + 128 * i) / (2 * TILES); }
+    __device__ __forceinline__ int step_of(int i) const { return (thread + 128 * i) % (2 * TILES); }
 
-    __device__ __forceinline__ void load(int i) {
+    __device__ __forceinline__ void load(int i, int buffer) {
         const int row = row_of(i), k = 16 * step_of(i), left = has(i) && (!EDGES || row < rows) ? depth - k : 0;
-        const float* from = next + (ALONG_K ? row * static_cast<long long>(ld) + k : k * static_cast<long long>(ld) + row);
-        if constexpr (ALONG_K) {
+        const float* const from = at(next, ld, row, k);
 #pragma unroll
-            for (int j = 0; j < 16; j += 4) {
-                if (left >= j + 4) {
-                    load_run<4>(&elements[i][j], from + j);
-                } else {
+        for (int j = 0; j < 16; j += 4) {
+            if (left >= j + 4) {
+                load_run<4>(&elements[buffer][i][j], from + j);
+            } else {
 #pragma unroll
-                    for (int e = j; e < j + 4; ++e) elements[i][e] = e < left ? from[e] : 0.0f;
-                }
+                for (int e = j; e < j + 4; ++e) elements[buffer][i][e] = e < left ? from[e] : 0.0f;
             }
-        } else {
-#pragma unroll
-            for (int e = 0; e < 16; ++e, from += ld) elements[i][e] = e < left ? *from : 0.0f;
         }
     }
 
     const int thread, ld, rows;
     int depth;          // of k, from `next` on
     const float* next;  // element (0, 0) of the next tiles
-    float elements[EACH][16];
+    float elements[BUFFERS][EACH][16];
 };

@@ -29,7 +29,7 @@
 #include "warp_meeting.cuh"
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = 128 * (1 + CONSUMERS);
-constexpr int GIVEN = CONSUMERS == 2 ? 104 : 80, TAKEN = CONSUMERS == 2 ? 200 : 144;      // registers, of several consumers
+constexpr int GIVEN = 104, TAKEN = CONSUMERS == 2 ? 200 : 136;                          // registers, of several consumers
 constexpr int TILES = BK / WIDE_K;                                                       // of a step
 constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // computed in float32 at a time
 using Order = WideOrder<TRANSPOSED_B>;
@@ -97,14 +97,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
                 }
             };
             for (int step = 0; step < STAGES; ++step) load(step, step);
-            TokenSplitter<!TRANSPOSED_A, Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK,
-                                                                  threadIdx.x % 128);
+            TokenSplitter<Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, threadIdx.x % 128);
             for (int step = 0; step < steps; ++step, turn.next()) {
                 if (step >= STAGES) {
                     barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);
                     load(step, turn.stage);
                 }
-                tokens.store(shared->tokens[turn.stage]);
+                tokens.store(shared->tokens[turn.stage], step);
                 fence_async_shared();
                 __syncwarp();
                 if (lane == 0) barrier_arrive(&shared->full[turn.stage]);
@@ -166,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         const auto meet = [&] { meet_warps(&shared->met[warpgroup], meeting++); };
         const int col = tile.col + warpgroup * 64 + rank * LOST_COLS;
         for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {
-            const InPlace of_rows(A, tile.matrix, row, sizes.m, !TRANSPOSED_A);
+            const InPlace of_rows(A, tile.matrix, row, sizes.m, true);
             const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
             Lost::compute(of_rows, of_cols, depth, result, row, col, thread % 128, shared->lost[warpgroup], meet);
             meet();  // all have read the last parts

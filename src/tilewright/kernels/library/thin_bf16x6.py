@@ -118,7 +118,7 @@ KERNEL = Kernel(
     arguments=("sizes", "A", "B_map", "B", "output"),
     shared_bytes=lambda config, layout: _shared_bytes(config),
     tensor_maps=_boxes,
-    relayouts=lambda config: (None, None),
+    relayouts=lambda config: ("row", None),
     sums=lambda config: Sums(_PROMOTE, apart=True),
     overlaps=True,
     blocks=_blocks,
