@@ -123,8 +123,8 @@ KERNEL = Kernel(
     overlaps=True,
     blocks=_blocks,
     presets={
-        "rows_8": {"BM": 8, "BN": 64, "BK": 64, "STAGES": 10, "SPLITS": 2},
-        "rows_16": {"BM": 16, "BN": 64, "BK": 64, "STAGES": 10, "SPLITS": 2},
+        "rows_8": {"BM": 8, "BN": 64, "BK": 128, "STAGES": 5, "SPLITS": 2},
+        "rows_16": {"BM": 16, "BN": 64, "BK": 128, "STAGES": 5, "SPLITS": 2},
         "rows_32": {"BM": 32, "BN": 64, "BK": 64, "STAGES": 8, "SPLITS": 2},
         "rows_64": {"BM": 64, "STAGES": 8, "SPLITS": 2},
         "rows_128": {"BN": 64, "K_SLICES": 2, "STAGES": 7, "SPLITS": 2},
