@@ -38,7 +38,7 @@ STORES = re.compile(rf"{FLIGHT.pattern}|(wait_tiles_read<0>|commit_tiles|(?<=^ {
 STAGES_OF_A_BLOCK = re.compile(r"barrier_(wait|arrive)\([^;]*;")
 STAGES_OF_A_CLUSTER = re.compile(r"barrier_(wait|arrive_at)\([^;]*;")
 
-CLUSTERED = re.compile(rf"{FLIGHT.pattern}|meet_cluster\(\);|meet_warps\(&shared->all_met, 0\);")
+CLUSTERED = re.compile(rf"{FLIGHT.pattern}|Sums::meet\(\);|meet_warps\(&shared->all_met, 0\);")
 
 ALONE = re.compile(
     r"(__syncthreads|fence_async_shared|fence_barrier_init)\(\);|barrier_(wait|arrive)\([^;]*;|"
@@ -524,6 +524,7 @@ ORDERED = [
     Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 130, 300), CLUSTERED),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
+    Ordered("thin_bf16x6", "thin_stages.cuh", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]
 

@@ -14,6 +14,11 @@ struct TileSums {
     // The padding puts what a warp stores of a warpgroup's transposed sums on distinct banks.
     __align__(16) float parts[PARTS][ROWS][COLS + 4];
 
+    // Lets the threads of the cluster meet.
+    static __device__ __forceinline__ void meet() {
+        if (BLOCKS > 1) cluster_sync();
+    }
+
     // Stores this block's part of the tile that begins at (row, col), by threads counted from 0, of which there are `threads`. All
     // of the cluster have met since the sums were stored, and meet before a block ends.
     template <typename T>

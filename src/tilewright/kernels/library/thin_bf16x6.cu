@@ -22,7 +22,7 @@
 #include <register_budget.cuh>
 
 #include "float32_block.cuh"
-#include "stage_turn.cuh"
+#include "thin_stages.cuh"
 #include "tile_order.cuh"
 #include "tile_sums.cuh"
 #include "token_products.cuh"
@@ -30,9 +30,9 @@
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = 128 * (1 + CONSUMERS);
 constexpr int GIVEN = 104, TAKEN = CONSUMERS == 2 ? 200 : 136;                          // registers, of several consumers
-constexpr int TILES = BK / WIDE_K;                                                       // of a step
 constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // computed in float32 at a time
 using Order = WideOrder<TRANSPOSED_B>;
+using Sums = TileSums<BM, BN, K_SLICES, SPLITS>;
 using Lost = Float32Block<LOST_ROWS, LOST_COLS, 128>;
 
 struct Shared {
@@ -41,7 +41,7 @@ struct Shared {
             WideTile<TRANSPOSED_B, BN> wide[STAGES][TILES];
             TokenTile<BM> tokens[STAGES][TILES];
         };
-        TileSums<BM, BN, K_SLICES, SPLITS> sums;
+        Sums sums;
         typename Lost::Shared lost[SIDE_BY_SIDE];
     };
     Barrier full[STAGES], empty[STAGES];
@@ -49,11 +49,6 @@ struct Shared {
     Range of_a, of_b;
     bool loses;  // whether terms do not hold what this block has split
 };
-
-// Lets the threads of the cluster meet.
-__device__ __forceinline__ void meet_cluster() {
-    if (SPLITS > 1) cluster_sync();
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims__(SPLITS, 1, 1)
     thin_bf16x6(Sizes sizes, Factor<float> A, const __grid_constant__ TensorMap B_map, Factor<float> B, Output<RESULT> output) {
@@ -83,43 +78,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
     tile.next();
     const int lane = threadIdx.x % 32;
-    StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         if constexpr (CONSUMERS > 1) give_registers<GIVEN>();
-        if (steps > 0) {
-            const auto load = [&](int step, int stage) {
-                if (threadIdx.x % 128 != 0 || step >= steps) return;
-                barrier_expect_bytes(&shared->full[stage], sizeof(shared->wide[0]));
-#pragma unroll 1
-                for (int i = 0; i < TILES; ++i) {
-                    const int k = (first_step + step) * BK + i * WIDE_K;
-                    shared->wide[stage][i].load(&B_map, tile.col, k, tile.matrix * sizes.step_b, &shared->full[stage]);
-                }
-            };
-            for (int step = 0; step < STAGES; ++step) load(step, step);
-            TokenSplitter<Order, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, threadIdx.x % 128);
-            for (int step = 0; step < steps; ++step, turn.next()) {
-                if (step >= STAGES) {
-                    barrier_wait(&shared->empty[turn.stage], turn.parity ^ 1);
-                    load(step, turn.stage);
-                }
-                tokens.store(shared->tokens[turn.stage], step);
-                fence_async_shared();
-                __syncwarp();
-                if (lane == 0) barrier_arrive(&shared->full[turn.stage]);
-            }
-            tokens.watch.add_to(shared->of_a);
-        }
+        if (steps > 0) fill_stages<Order>(*shared, A, B_map, sizes, tile, first_step, steps);
         __syncwarp();
         if (lane == 0) barrier_arrive(&shared->all_met);
-        meet_cluster();
-        meet_cluster();
+        Sums::meet();
+        Sums::meet();
         return;
     }
 
     if constexpr (CONSUMERS > 1) take_registers<TAKEN>();
     const int slice = warpgroup / SIDE_BY_SIDE, thread = threadIdx.x % (128 * SIDE_BY_SIDE);
     TokenProducts<TRANSPOSED_B, BN, BM> products(thread);
+    StageTurn<STAGES> turn;
     if (slice < steps) {
         const auto split = [&] {
             barrier_wait(&shared->full[turn.stage], turn.parity);
@@ -171,5 +143,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
             meet();  // all have read the last parts
         }
     }
-    meet_cluster();  // others may still read the sums
+    Sums::meet();  // others may still read the sums
 }
