@@ -228,7 +228,7 @@ def test_it_is_quick(device, capability):
     select(Problem(1012, 1004, 1012), capability, device)  # the first pick finds what all of its kind need
     profile = cProfile.Profile()
     profile.runcall(select, Problem(1000, 1004, 1008), capability, device)
-    assert 60 < pstats.Stats(profile).total_calls < (80 if device == "NVIDIA H200" else 800)
+    assert 60 < pstats.Stats(profile).total_calls < (80 if device == "NVIDIA H200" else 850)
 
 
 def test_it_loads_no_cuda():
@@ -306,13 +306,13 @@ def test_where_tensor_cores_begin_to_be_faster_is_expected_about_right(monkeypat
     """Whatever config is picked: as fast a one as any makes its products in the same way, or nearly."""
     problems, _, regrets = regrets_of(Case(layout, "float32", "float32"), monkeypatch)
     assert len(regrets) > 0.95 * problems
-    assert statistics.geometric_mean(regrets.values()) < 1.01
+    assert statistics.geometric_mean(regrets.values()) < 1.015
     assert max(regrets.values()) < 1.3, regrets
 
 
 @pytest.mark.parametrize(
     ("layout", "measured_picks", "mean", "most"),
-    [("NN", 0.6, 1.05, 1.5), ("NT", 0.5, 1.03, 1.5), ("TN", 0.45, 1.08, 1.4)],
+    [("NN", 0.55, 1.05, 1.5), ("NT", 0.5, 1.03, 1.5), ("TN", 0.45, 1.08, 1.4)],
 )
 def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most):
     """Fewer configs were measured on each problem, so that more of the picks were not."""

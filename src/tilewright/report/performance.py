@@ -40,12 +40,9 @@ LATER_RUNGS = tuple(
 )
 BEST = Path("results/h200/best.json")
 ORDERS = Path("results/h200/orders.json")
-CASES = tuple(
-    Path(f"results/h200/{name}.json")
-    for name in ("orders", "batched", "decode", "epilogues", "best_bf16", "best_bf16_nt")
-)
+CASES = tuple(Path(f"results/h200/{name}.json") for name in ("orders", "batched", "decode", "epilogues", "best_bf16"))
 """Further runs of `tilewright bench best`, of which there may be some."""
-END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", "end_to_end_llm"))
+END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", "end_to_end_llm", "end_to_end_bf16"))
 """Runs with --end-to-end, of which there may be some."""
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
