@@ -6,7 +6,16 @@ import pytest
 
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
-from tilewright.report import first_calls, performance, precisions, prepared, profiles, term_products, validation
+from tilewright.report import (
+    clients,
+    first_calls,
+    performance,
+    precisions,
+    prepared,
+    profiles,
+    term_products,
+    validation,
+)
 from tilewright.report.plots import float32_ladder, tensor_core_ladder
 
 
@@ -21,7 +30,7 @@ def records(make_record):
     return [make(1, 4096, 500.0), make(2, 4096, 6000.0), make(1, 128, 10.0), make(2, 128, 20.0, k=64)]
 
 
-OTHER_RECORDS = (precisions.RECORDS, prepared.RECORDS, first_calls.RECORDS, profiles.PROFILES)
+OTHER_RECORDS = (clients.RECORDS, precisions.RECORDS, prepared.RECORDS, first_calls.RECORDS, profiles.PROFILES)
 ENVIRONMENT = {"date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
 
 
@@ -161,7 +170,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         *performance.LATER_RUNGS,
         performance.BEST,
         performance.EMULATED,
-        *(path for path in (*term_products.FILES, *OTHER_RECORDS) if (root / path).exists()),
+        *(path for path in (*term_products.RUNS.values(), *OTHER_RECORDS) if (root / path).exists()),
         validation.COMPARISON,
         *(path for path in (*performance.CASES, *performance.END_TO_END) if (root / path).exists()),
         *(root / performance.COUNTERS).glob("*.csv"),

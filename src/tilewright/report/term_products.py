@@ -11,21 +11,16 @@ from typing import NamedTuple
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.gpus import Gpu, capability_of, find_gpu
-from tilewright.kernels.library import gemm_bf16x6
-from tilewright.problem import ITEM_BYTES
 from tilewright.report.markdown import table
 from tilewright.report.ratios import ratio, speed
 
 _FOLDER = Path("results/h200")
 RUNS = {
-    "float32": (_FOLDER / "best_float32.json", _FOLDER / "best.json"),
-    "fp16x3": (_FOLDER / "best_fp16x3.json",),
-    "bf16x3": (_FOLDER / "best_bf16x3.json",),
+    "float32": _FOLDER / "best.json",
+    "fp16x3": _FOLDER / "best_fp16x3.json",
+    "bf16x3": _FOLDER / "best_bf16x3.json",
 }
-"""By precision, the runs of `tilewright bench best` that have it, of which there may be some. Of a shape that several
-have, the first counts."""
-
-FILES = tuple(chain.from_iterable(RUNS.values()))
+"""By precision, the run of `tilewright bench best` that has it."""
 
 RESULTS = (
     "256x256x256",
@@ -39,11 +34,6 @@ RESULTS = (
 
 LARGE = 2048
 """Rows and columns of a result from which on a product counts as large."""
-
-THIN = "128x4096x14336"
-"""A problem whose factors take too long to split."""
-
-_GIGA, _MEGA, _MICRO = 1e9, 1e6, 1e-6
 
 Measured = Mapping[str, Mapping[str, Record]]
 """By precision and sizes."""
@@ -65,12 +55,13 @@ def load() -> Found:
     """
     records: dict[str, dict[str, Record]] = {}
     gpu = None
-    for precision, paths in RUNS.items():
-        for run in map(Run.load, filter(Path.exists, paths)):
-            facts = run.environment["gpu"]
-            gpu = gpu or find_gpu(facts["name"], capability_of(facts["compute_capability"]))
-            for record in run.records:
-                records.setdefault(precision, {}).setdefault(record.shape, record)
+    for precision, path in RUNS.items():
+        if not path.exists():
+            continue
+        run = Run.load(path)
+        facts = run.environment["gpu"]
+        gpu = gpu or find_gpu(facts["name"], capability_of(facts["compute_capability"]))
+        records[precision] = {record.shape: record for record in run.records}
     return Found(records, gpu)
 
 
@@ -86,7 +77,6 @@ def sections(found: Found) -> dict[str, str]:
         "claim": claim(found),
         "results": _table(measured, RESULTS, [name for name in measured if name != "bf16x3"]) if measured else "",
         "terms": _table(measured, _ordered(split, measured), list(measured)) if split else "",
-        "thin": thin(found),
     }
 
 
@@ -107,23 +97,6 @@ def claim(found: Found) -> str:
             f"{_range(one.error_ratio for one in fast)} times cuBLAS's error."
         )
     return text
-
-
-def thin(found: Found) -> str:
-    """Why a product of few rows is no faster by terms; empty where its time is not known."""
-    record = found.records.get("float32", {}).get(THIN)
-    if record is None or found.gpu is None or record.precision:
-        return ""
-    split = gemm_bf16x6.SPLIT
-    size = record.k * record.n * (ITEM_BYTES["float32"] + split.terms * ITEM_BYTES[split.dtype])
-    least = size / (found.gpu.dram_gbs * _GIGA) / _MICRO
-    return (
-        f"{THIN} stays on CUDA cores: b is split for a product that uses each of its elements {record.m} times. "
-        f"Splitting it moves {size / _MEGA:,.0f} MB, which takes {least:,.0f} us at least at the memory's "
-        f"{found.gpu.dram_gbs:,.0f} GB/s, of the {record.time_us.median:,.0f} us that the whole product takes on CUDA "
-        f"cores. And {record.m}x{record.n} is {record.n // 128} tiles of 128x128, for {found.gpu.multiprocessors} "
-        "multiprocessors."
-    )
 
 
 def _large(records: Iterable[Record]) -> list[Record]:
