@@ -14,14 +14,16 @@ WAYS = ["PyTorch float32", "PyTorch TF32", "tilewright float32", "tilewright fp1
 
 
 def test_each_program_runs_with_each_way():
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from tilewright.bench.clients import measuring  # noqa: PLC0415
     from tilewright.bench.frameworks.models import Sizes  # noqa: PLC0415
 
     sizes = Sizes(width=16, heads=2, layers=1, vocabulary=32, batch=2, length=8)
     scale = measuring.Scale("cpu", ((48, 16),), ((40, 3),), sizes=sizes, steps=3, turns=1)
+    before = torch.backends.cuda.matmul.fp32_precision
     found = list(measuring.outcomes(EXAMPLES, scale))
+    assert torch.backends.cuda.matmul.fp32_precision == before
     programs = ("Cholesky", "48, 16 at a time"), ("conjugate gradients", "40, 3 sides"), ("training of GPT-2", "2 x 8")
     assert [(one.client, one.size, one.way) for one in found] == [
         (*program, way) for program in programs for way in WAYS

@@ -4,7 +4,7 @@ import runpy
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import tilewright.torch
 from tilewright.bench.clients.outcomes import Outcome
 from tilewright.bench.end_to_end import exact
 from tilewright.bench.frameworks.models import TASKS, Sizes, training
+from tilewright.bench.precisions.ways import multiplying
 from tilewright.front import matmul
 
 _Product = Callable[[Any, Any], Any]
@@ -45,21 +46,11 @@ class Scale(NamedTuple):
 H200 = Scale()
 
 
-@contextmanager
-def _rounded() -> Iterator[None]:
-    settings = torch.backends.cuda.matmul
-    settings.allow_tf32 = True
-    try:
-        yield
-    finally:
-        settings.allow_tf32 = False
-
-
 def ways() -> dict[str, Way]:
     """All ways to make the products of a program, by name."""
     found = {
         "PyTorch float32": Way(torch.matmul, partial(exact, torch)),
-        "PyTorch TF32": Way(torch.matmul, _rounded),
+        "PyTorch TF32": Way(torch.matmul, partial(multiplying, "tf32")),
     }
     for precision in ("float32", "fp16x3"):
         product = partial(matmul, precision=precision)
