@@ -381,7 +381,7 @@ WRONG = {
     "parts that all threads copy and read before they have met": (
         "gemm_mma_bf16x3",
         "float32_block.cuh",
-        "__syncthreads();",
+        "meet();",
     ),
 }
 
