@@ -21,6 +21,24 @@ def run(kernel, problem, overrides=None, scalars=Scalars()):
     return check(kernel, kernel.config(overrides), problem, of.a, of.b, of.c, scalars, of.bias), of
 
 
+def planted(kernel, folder, changes, file=None):
+    """A kernel with texts replaced, each of which is once in a file: its source, or one that this includes."""
+    file = file or kernel.source
+    source = file.read_text()
+    for text, instead in changes.items():
+        assert source.count(text) == 1
+        source = source.replace(text, instead)
+    shutil.copy(kernel.source, folder)
+    (folder / file.name).write_text(source)
+    return replace(kernel, source=folder / kernel.source.name)
+
+
+def assert_named(checked, kind, words):
+    """That a finding of this kind has these words."""
+    found = [str(finding) for finding in checked.findings if finding.kind == kind]
+    assert any(re.search(words, one) for one in found), checked.findings
+
+
 def findings_of(name, shape=(24, 39, 35)):
     """What is found in a planted kernel."""
     return run(faulty(name), Problem(*shape))[0].findings
@@ -293,16 +311,9 @@ IN_CLUSTERS = {
 
 @pytest.mark.parametrize("case", IN_CLUSTERS)
 def test_planted_faults_of_clusters_are_named(case, tmp_path):
-    kernel = faulty("right_cluster")
     changes, kind, words = IN_CLUSTERS[case]
-    source = kernel.source.read_text()
-    for text, instead in changes.items():
-        assert source.count(text) == 1
-        source = source.replace(text, instead)
-    (tmp_path / kernel.source.name).write_text(source)
-    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(*CLUSTER))
-    found = [str(finding) for finding in checked.findings if finding.kind == kind]
-    assert any(re.search(words, one) for one in found), checked.findings
+    checked, _ = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER))
+    assert_named(checked, kind, words)
 
 
 def test_a_right_kernel_of_named_barriers_is_not_blamed():
@@ -354,16 +365,9 @@ NAMED = {
 
 @pytest.mark.parametrize("case", NAMED)
 def test_planted_faults_of_named_barriers_are_named(case, tmp_path):
-    kernel = faulty("right_named")
     changes, kind, words = NAMED[case]
-    source = kernel.source.read_text()
-    for text, instead in changes.items():
-        assert source.count(text) == 1
-        source = source.replace(text, instead)
-    (tmp_path / kernel.source.name).write_text(source)
-    checked, _ = run(replace(kernel, source=tmp_path / kernel.source.name), Problem(24, 39, 100))
-    found = [str(finding) for finding in checked.findings if finding.kind == kind]
-    assert any(re.search(words, one) for one in found), checked.findings
+    checked, _ = run(planted(faulty("right_named"), tmp_path, changes), Problem(24, 39, 100))
+    assert_named(checked, kind, words)
 
 
 def test_blocks_of_a_cluster_have_named_barriers_of_their_own(tmp_path):
@@ -662,16 +666,9 @@ HAZARDS = {
 def test_planted_faults_of_the_library_s_warpgroups_are_named(hazard, tmp_path):
     kernel = find("gemm_sm90")
     form, file, changes, kind, words = HAZARDS[hazard]
-    source = Ordered(kernel.name, file).source.read_text()
-    for text, instead in changes.items():
-        assert source.count(text) == 1
-        source = source.replace(text, instead)
-    shutil.copy(kernel.source, tmp_path)
-    (tmp_path / file).write_text(source)
-    hazardous = replace(kernel, source=tmp_path / kernel.source.name)
+    hazardous = planted(kernel, tmp_path, changes, Ordered(kernel.name, file).source)
     checked, _ = run(hazardous, Problem(600, 300, 205, kernel.takes.arithmetic()), SM90[form])
-    found = [str(finding) for finding in checked.findings if finding.kind == kind]
-    assert any(re.search(words, one) for one in found), checked.findings
+    assert_named(checked, kind, words)
 
 
 BY_DEFAULT = {
