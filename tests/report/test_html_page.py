@@ -110,8 +110,11 @@ def test_a_page_a_figure_and_other_records_are_called_what_they_are(tilewright, 
     make_run().save(tmp_path / "run.json")
     assert tilewright("report", tmp_path / "run.json", "-o", tmp_path / "page.html")[0] == 0
     (tmp_path / "figure.svg").write_text("<svg/>")
-    (tmp_path / "other.json").write_text('{"environment": {}, "comparisons": []}')
-    for name, what in (("page.html", "a page of records"), ("figure.svg", "a figure"), ("other.json", "comparisons")):
+    files = {"page.html": "a page of records", "figure.svg": "a figure"}
+    for what in ("comparisons", "outcomes", "first_calls", "profiles"):
+        (tmp_path / f"{what}.json").write_text(f'{{"environment": {{}}, "{what}": []}}')
+        files[f"{what}.json"] = f"a file of {what}"
+    for name, what in files.items():
         status, err = tilewright("report", tmp_path / name, "-o", tmp_path / "report.html")
         assert status == 2
         assert what in err

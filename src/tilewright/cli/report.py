@@ -5,8 +5,11 @@ from typing import Annotated
 
 import typer
 
+from tilewright.bench.clients.outcomes import Clients
+from tilewright.bench.first_calls import FirstCallsRun
 from tilewright.bench.frameworks.comparisons import Comparisons
 from tilewright.bench.precisions.measurements import Precisions
+from tilewright.bench.profiles import Profiles
 from tilewright.cli import explain, sass
 from tilewright.cli.terminal import notes
 from tilewright.errors import RecordsError
@@ -25,6 +28,9 @@ _OTHERS = (
     validation.KIND,
     Comparisons.kind(),
     Precisions.kind(),
+    Clients.kind(),
+    FirstCallsRun.kind(),
+    Profiles.kind(),
 )
 """Kinds of files that this package writes and that no page is made of."""
 
