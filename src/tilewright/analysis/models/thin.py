@@ -17,8 +17,6 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
 
 _WARPGROUP = 128
-_PROMOTE = 32
-"""k after which threads add up what tensor cores have made."""
 _LEAST_COLUMNS = 16
 """Of an instruction: one of fewer takes as long."""
 _WIDE_ELEMENT = 12.0
@@ -26,7 +24,7 @@ _WIDE_ELEMENT = 12.0
 _FEW_ELEMENT = 14.0
 """The same of the other, which comes from the L2 cache and goes to shared memory."""
 _BESIDES = 60.0
-"""Instructions of a thread for `_PROMOTE` of k besides: it starts products, waits at barriers, moves registers."""
+"""Further instructions of a thread, each time that sums are added up: it starts products, waits, moves registers."""
 _WAITS = 1.13
 """How many times longer a step takes than the longest part of it."""
 _COPY_LATENCY = 1780.0
@@ -46,10 +44,12 @@ def footprint(
     tile, consumers = kernel.tile(config), kernel.threads(config) // _WARPGROUP - 1
     products = family.terms * (family.terms + 1) // 2
     tensor = products * max(tile.m, _LEAST_COLUMNS) * tile.n * tile.k / sm.half_products
-    adds = 2 * tile.m * tile.n / _WARPGROUP * tile.k / _PROMOTE
+    promote = kernel.sums(config).promote if kernel.sums else None
+    times = tile.k / (promote or tile.k)
+    adds = 2 * tile.m * tile.n / _WARPGROUP * times
     splits = tile.n * _WIDE_ELEMENT * tile.k / _WARPGROUP
     slices = family.slices(config)
-    of_consumers = adds + splits + consumers / slices * _BESIDES * tile.k / _PROMOTE
+    of_consumers = adds + splits + consumers / slices * _BESIDES * times
     issue = of_consumers + tile.m * _FEW_ELEMENT * tile.k / _WARPGROUP
     in_turns = (tensor + of_consumers) / consumers
     elements = tile.m * tile.n
