@@ -553,7 +553,7 @@ def test_a_kernel_of_the_course_is_launched_from_python(gpus, compiled_launcher)
 
 
 def placed(values, offset=0):
-    """An array of its kind that begins so many bytes behind a multiple of 16."""
+    """An array of its kind that begins this many bytes behind a multiple of 16."""
     memory = np.zeros(values.nbytes + 32, np.uint8)
     return np.ndarray(values.shape, values.dtype, memory, -memory.ctypes.data % 16 + offset, values.strides)
 

@@ -4,7 +4,7 @@ from tilewright.bench.records import Facts, RunFile
 
 
 class Outcome(Facts):
-    """A program with one way to multiply, timed in turns with all others."""
+    """A program with one way to multiply. The ways take turns in a solver, and train one after the other."""
 
     client: str
     """The program."""

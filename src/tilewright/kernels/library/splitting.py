@@ -19,7 +19,7 @@ PART_BARRIERS = 2 * _WARPGROUPS[1] + 1
 
 
 def splitter_bytes(groups: int) -> int:
-    """Of a block with so many groups: a square for each, its largest elements, and three tickets."""
+    """Of a block with this many groups: a square for each, its largest elements, and three tickets."""
     square = 4 * SCALED_K * (SCALED_K + 1) + 4 * GROUP // 32
     return -(-(groups * square + 12) // 16) * 16
 
