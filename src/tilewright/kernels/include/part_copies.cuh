@@ -39,12 +39,7 @@ struct InPlace {
         : data(factor.matrix(matrix) + first * (along_k ? static_cast<long long>(factor.ld) : 1)),
           ld(factor.ld),
           sides(sides - first) {
-        const bool aligned = (reinterpret_cast<unsigned long long>(data) / sizeof(float) | ld) % 4 == 0;
-        if (along_k) {
-            way = aligned ? PartWay::along_k_by_quads : PartWay::along_k;
-        } else {
-            way = aligned ? PartWay::across_by_quads : PartWay::across;
-        }
+        way = way_of(along_k, (reinterpret_cast<unsigned long long>(data) / sizeof(float) | ld) % 4 == 0);
     }
 
     // The same for all tiles.
@@ -52,8 +47,13 @@ struct InPlace {
     static __device__ __forceinline__ PartWay way_of(const Copy<float, Term>& copy) {
         const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(float)) | copy.ld_from |
                                 copy.matrix_stride;
-        const bool aligned = apart % 4 == 0;
-        if (copy.along_k != copy.across) return aligned ? PartWay::along_k_by_quads : PartWay::along_k;
+        return way_of(copy.along_k != copy.across, apart % 4 == 0);
+    }
+
+  private:
+    // aligned: whether lines begin at multiples of four elements.
+    static __device__ __forceinline__ PartWay way_of(bool along_k, bool aligned) {
+        if (along_k) return aligned ? PartWay::along_k_by_quads : PartWay::along_k;
         return aligned ? PartWay::across_by_quads : PartWay::across;
     }
 };
