@@ -1,8 +1,6 @@
 """The launcher with tensors of PyTorch: it must not answer calls that PyTorch records."""
 
-import resource
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 import tilewright.torch  # noqa: E402
 from tilewright import on_gpu  # noqa: E402
 from tilewright.engines.plan import Memory, Needs, Slot, Step  # noqa: E402
+from tilewright.errors import LaunchError  # noqa: E402
 
 ON_HOST = 1  # DLPack's number
 
@@ -123,6 +122,42 @@ SLOTS = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "tickets"), Slot(16
 STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, False, bytes(24), (0,), SLOTS)
 
 
+class Caching:
+    """What stands for PyTorch's allocator of a GPU's memory."""
+
+    def __init__(self):
+        self.lent, self.taken, self.full = {}, [], False
+
+    def take(self, size, stream):
+        if self.full:
+            raise torch.OutOfMemoryError("no memory is left")
+        address = 0x7F00_0000_0000 + 0x100 * len(self.taken)
+        self.lent[address] = size
+        self.taken.append((size, stream))
+        return address
+
+    def give_back(self, address):
+        del self.lent[address]
+
+
+ALLOCATOR = {"take": "_cuda_cudaCachingAllocator_raw_alloc", "give_back": "_cuda_cudaCachingAllocator_raw_delete"}
+
+
+@pytest.fixture
+def caching(monkeypatch):
+    """The allocator that launchers find from now on."""
+    found = Caching()
+    for method, name in ALLOCATOR.items():
+        monkeypatch.setattr(torch._C, name, getattr(found, method), raising=False)
+    return found
+
+
+@pytest.fixture
+def without_caching(monkeypatch):
+    for name in ALLOCATOR.values():
+        monkeypatch.delattr(torch._C, name, raising=False)
+
+
 @pytest.fixture
 def launched(call, driver):
     """Launches a product that needs memory; returns the addresses that it was given, and notes what was asked for."""
@@ -147,37 +182,40 @@ def launched(call, driver):
     return launch
 
 
-def test_sums_and_copies_lie_in_memory_of_pytorch(launched):
-    workspace, tickets, relayout = launched(Needs(1000, 3, 50))
-    assert (tickets, relayout - workspace) == (0x2000, 1024)
-    assert workspace not in (0, 0x1000)
+def test_sums_and_copies_lie_in_memory_of_pytorch(caching, launched):
+    assert launched(Needs(1000, 3, 50)) == (0x7F00_0000_0000, 0x2000, 0x7F00_0000_0400)
+    assert caching.taken == [(1024 + 256, 0)]
     assert launched.asked == [(0, 3, 0)]
-    workspace, tickets, relayout = launched(Needs(0, 0, 50))
-    assert workspace == tickets == 0
-    assert relayout not in (0, 0x3000)
+    assert launched(Needs(0, 0, 50)) == (0, 0, 0x7F00_0000_0100)
     assert launched(Needs(0, 2, 0)) == (0, 0x2000, 0)
     assert len(launched.asked) == 1
     assert launched(Needs(1000, 3, 50), lent=False) == (0x1000, 0x2000, 0x3000)
+    assert len(caching.taken) == 2
 
 
-def test_memory_of_pytorch_is_given_back(launched):
+def test_memory_of_pytorch_is_given_back(caching, launched, driver):
     launched(Needs(2**26))
-    before = _virtual_bytes()
-    for _ in range(30):
+    assert caching.lent == {}
+    driver.failing = 719
+    with pytest.raises(LaunchError, match="the GPU reports CUDA_ERROR_LAUNCH_FAILED"):
         launched(Needs(2**26, 0, 2**26))
-    assert _virtual_bytes() - before < 2**27
+    assert len(caching.taken) == 2
+    assert caching.lent == {}
 
 
-def _virtual_bytes():
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+def test_where_pytorch_lends_none_the_stream_has_memory_of_its_own(without_caching, launched):
+    assert launched(Needs(1000, 3, 50)) == (0x1000, 0x2000, 0x3000)
 
 
-def test_a_capture_has_memory_of_its_own(launched, driver):
+def test_a_capture_has_memory_of_its_own(caching, launched, driver):
     driver.capture_status = 1
     assert launched(Needs(1000, 3, 50)) == (0x1000, 0x2000, 0x3000)
     assert launched.asked == [(1000, 3, 50)]
+    assert caching.taken == []
 
 
-def test_where_pytorch_has_no_memory_nothing_is_launched(launched):
-    assert launched(Needs(relayout_bytes=2**60)) is None
+def test_where_pytorch_has_no_memory_nothing_is_launched(caching, launched):
+    caching.full = True
+    assert launched(Needs(relayout_bytes=2**10)) is None
+    caching.full = False
     assert launched(Needs(relayout_bytes=2**10)) is not None

@@ -1,4 +1,4 @@
-// DLPack's C exchange API: how a library's arrays are read and made, without Python.
+// DLPack's C exchange API: how a library's arrays are read, without Python.
 
 #pragma once
 
@@ -11,22 +11,11 @@
 
 namespace {
 
-// An array that is released by its `release`.
-struct ManagedTensor {
-    uint32_t major;
-    uint32_t minor;
-    void* context;
-    void (*release)(ManagedTensor* self);
-    uint64_t flags;
-    DLTensor tensor;
-};
-
 struct ExchangeApi {
     uint32_t major;
     uint32_t minor;
     ExchangeApi* previous;  // the same of an older version, or null
-    int (*allocate)(DLTensor* like, ManagedTensor** made, void* context,
-                    void (*fail)(void* context, const char* kind, const char* text));
+    void* allocate;
     void* export_managed;
     void* import_managed;
     int (*read)(void* array, DLTensor* tensor);  // may be null

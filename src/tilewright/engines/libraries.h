@@ -20,12 +20,13 @@ struct Library {
     Ref type;
     const ExchangeApi* api = nullptr;  // of the type
     Recording recording;               // PyTorch's
+    Ref take, give_back;               // PyTorch's memory of the current GPU: take(bytes, stream), give_back(address)
 
     bool is_torch() const { return bool(recording); }
 
-    // Whether it has memory for one call: in the order of its current stream, so that it may be given back while launches that
-    // use it run.
-    bool lends() const { return is_torch() && api->allocate != nullptr; }
+    // Whether it has memory for one call: in the order of a stream, so that it may be given back while launches that use it
+    // run. DLPack's `allocate`, which makes a tensor, takes the host three times as long.
+    bool lends() const { return bool(take) && bool(give_back); }
 };
 
 // What is known of a type; without an API where it has none, or where a subclass may have given it another meaning.
@@ -42,6 +43,8 @@ Library discover(PyTypeObject* type) {
         if (subject != tensor.get() && subject != parameter.get()) return library;
         const Ref capsule = attribute(tensor.get(), {API_ATTRIBUTE});
         library.recording = Recording(torch.get());
+        library.take = attribute(torch.get(), {"_C", "_cuda_cudaCachingAllocator_raw_alloc"});
+        library.give_back = attribute(torch.get(), {"_C", "_cuda_cudaCachingAllocator_raw_delete"});
         if (capsule && library.recording) library.api = supported(capsule.get());
         return library;
     }

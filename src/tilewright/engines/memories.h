@@ -21,20 +21,26 @@ public:
     Lent() = default;
     Lent(const Lent&) = delete;
     ~Lent() {
-        if (made != nullptr) made->release(made);
+        if (!address_) return;
+        PyObject *type, *value, *trace;  // of what the call failed with, if it did
+        PyErr_Fetch(&type, &value, &trace);
+        const Ref done(PyObject_CallOneArg(give_back_, address_.get()));
+        PyErr_Restore(type, value, trace);
     }
 
     // False where the library has none.
-    bool take(const Library& library, DLDevice device, int64_t bytes) {
-        DLTensor like = {nullptr, device, 1, BYTES_CODE, 8, 1, &bytes, nullptr, 0};
-        return library.api->allocate(&like, &made, nullptr, [](void*, const char*, const char*) {}) == 0;
+    bool take(const Library& library, void* stream, uint64_t bytes) {
+        address_ = Ref(PyObject_CallFunction(library.take.get(), "KK", bytes, reinterpret_cast<uint64_t>(stream)));
+        give_back_ = library.give_back.get();
+        PyErr_Clear();
+        return bool(address_);
     }
 
-    uint64_t begin() const { return reinterpret_cast<uint64_t>(made->tensor.data) + made->tensor.byte_offset; }
+    uint64_t begin() const { return PyLong_AsUnsignedLongLong(address_.get()); }
 
 private:
-    static constexpr uint8_t BYTES_CODE = 1;  // DLPack's unsigned integers
-    ManagedTensor* made = nullptr;
+    Ref address_;
+    PyObject* give_back_ = nullptr;  // the library's, which is never forgotten
 };
 
 class Memories {
@@ -52,7 +58,7 @@ public:
             Memory lends = plan.needed;
             lends.ticket_count = 0;
             if (const Scratch scratch(lends); scratch.size != 0) {
-                if (!lent.take(*arrays.library, arrays.tensors[A].device, int64_t(scratch.size))) return MISSED;
+                if (!lent.take(*arrays.library, stream, scratch.size)) return MISSED;
                 set_memory(lends, {lent.begin(), 0, lent.begin() + scratch.relayout}, values);
             }
         }
