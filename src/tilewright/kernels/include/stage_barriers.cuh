@@ -1,4 +1,4 @@
-// The barriers of a pipeline's stages in shared memory: one thread of a block has a stage filled, and warps read it.
+// The barriers of a pipeline's stages in shared memory: one warp of a block has a stage filled, and others read it.
 //
 //     loads     | wait for empty, announce bytes, load |                                       | wait for empty ...
 //     `full`                                     bytes come
@@ -8,7 +8,8 @@
 // all wait until those who read it have arrived at `empty` of each of them.
 #pragma once
 
-#include <mbarrier.cuh>  // in brackets: the emulator has one of its own
+#include <elect.cuh>  // in brackets: the emulator has one of its own
+#include <mbarrier.cuh>
 
 #include "cluster_grid.cuh"
 #include "stage_turn.cuh"
@@ -26,12 +27,14 @@ struct StageBarriers {
         }
     }
 
-    // By the thread that loads: waits until a stage may be filled, with this many bytes. Returns what counts them.
-    __device__ __forceinline__ Barrier* begin_fill(const StageTurn<COUNT>& turn, unsigned bytes) {
-        Barrier* const filling = &full[turn.stage];
+    // By the warp that loads: waits until a stage may be filled, and has one thread announce its bytes and call load(full), where
+    // `full` is what counts them.
+    template <typename Load>
+    __device__ __forceinline__ void fill(const StageTurn<COUNT>& turn, unsigned bytes, const Load& load) {
         barrier_wait(&empty[turn.stage], turn.parity ^ 1);  // returns at once in the first COUNT steps
-        barrier_expect_bytes(filling, bytes);
-        return filling;
+        if (!elect_one()) return;
+        barrier_expect_bytes(&full[turn.stage], bytes);
+        load(&full[turn.stage]);
     }
 
     // By those that read: waits until a stage is filled.

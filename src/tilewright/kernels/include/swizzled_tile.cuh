@@ -51,7 +51,7 @@ struct SwizzledTile<Major::across_k, SIDE> {
     unsigned char lines[BLOCKS * BLOCK_BYTES];
 
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
-#pragma unroll 1  // the registers of a thread that loads are few
+#pragma unroll
         for (int block = 0; block < BLOCKS; ++block) {
             load_tile(lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
         }
@@ -63,7 +63,7 @@ struct SwizzledTile<Major::across_k, SIDE> {
             load(map, side, k, matrix, full);
         } else {
             const int first = by.part * (LINE / COUNT);  // along k: every block has a part of every tile
-#pragma unroll 1
+#pragma unroll
             for (int block = 0; block < BLOCKS; ++block) {
                 unsigned char* const into = lines + block * BLOCK_BYTES + first * LINE_BYTES;
                 load_tile_to(by.blocks, into, map, side + block * LINE, k + first, matrix, full);

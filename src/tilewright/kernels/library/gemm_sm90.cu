@@ -2,7 +2,7 @@
 // matrices of 16-bit elements each (split_factors.cuh, stage_products.cuh), or of float32 factors that TMA rounds to TF32 as it
 // loads them. A and B are read as they lie, in either order, TF32 along k: tensor map and descriptor say which.
 //
-// One warpgroup loads tiles by TMA, CONSUMERS multiply. A block computes tile after tile, of all matrices of a batch, in the order
+// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the order
 // of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
 //
 //   shared memory of a block:
@@ -66,7 +66,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
-    const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);  // one number for a warp, as the compiler sees then
+    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);  // one number for a warp, as the compiler sees then
+    const int warpgroup = warp / 4;
 
     let_grid_after_start();
     if (threadIdx.x == 0) {
@@ -90,14 +91,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         if constexpr (MOVES_REGISTERS) give_registers<40>();
-        while (threadIdx.x % 128 == 0 && tile.next()) {
+        while (warp % 4 == 0 && tile.next()) {
+            const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
-                Barrier* const full = shared->barriers.begin_fill(turn, sizeof(Tiles));
-                const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
-                shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, of_a, of_b, full);
+                shared->barriers.fill(turn, sizeof(Tiles), [&](Barrier* full) {
+                    shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, of_a, of_b, full);
+                });
             }
         }
-        __syncwarp();
         if (SPLITS > 1 && terms_hold) Totals::attend();
         if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
         shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);

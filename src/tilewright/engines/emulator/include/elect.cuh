@@ -1,0 +1,6 @@
+#pragma once
+
+__forceinline__ bool elect_one() {
+    __syncwarp();
+    return threadIdx.x % 32 == 0;
+}
