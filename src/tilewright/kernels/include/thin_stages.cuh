@@ -1,11 +1,9 @@
-// The stages of thin_bf16x6, filled by a warpgroup: a thread of its first warp has the copy engine load tiles of B as float32,
-// and all of its threads load A, split it, and store its terms. A stage is full when both have come.
+// The stages of thin_bf16x6, filled by a warpgroup: its first thread has the copy engine load tiles of B as float32, and all of its
+// threads load A, split it, and store its terms. A stage is full when both have come.
 //
 //     first thread   | wait for empty, announce bytes, load B | ...
 //     all            |                                        | store terms of A, loaded before; load what comes next | ...
 #pragma once
-
-#include <elect.cuh>  // in brackets: the emulator has one of its own
 
 #include "stage_turn.cuh"
 #include "token_tile.cuh"
@@ -17,9 +15,8 @@ constexpr int TILES = BK / WIDE_K;  // of a step
 template <typename Wide, typename Shared, typename Tile>
 __device__ __forceinline__ void fill_stages(Shared& shared, const Factor<float>& A, const TensorMap& B_map, const Sizes& sizes,
                                             const Tile& tile, int first_step, int steps) {
-    const bool loads = __shfl_sync(0xffffffff, threadIdx.x / 32 % 4, 0) == 0;
     const auto load = [&](int step, int stage) {
-        if (!loads || step >= steps || !elect_one()) return;
+        if (threadIdx.x % 128 != 0 || step >= steps) return;
         barrier_expect_bytes(&shared.full[stage], sizeof(shared.wide[0]));
 #pragma unroll 1
         for (int i = 0; i < TILES; ++i) {
