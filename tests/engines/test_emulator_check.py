@@ -614,7 +614,7 @@ HAZARDS = {
         "stage_barriers.cuh",
         {"turn.parity ^ 1);": "turn.parity);"},
         "barrier",
-        r"1 thread waits at barrier_wait \(stage_barriers.cuh:\d+\), where 4 of 4 arrivals and 0 bytes of its phase 0",
+        r"32 threads wait at barrier_wait \(stage_barriers.cuh:\d+\), where 4 of 4 arrivals and 0 bytes of its phase 0",
     ),
     "a stage that is released before its products": (
         "ping-pong",
@@ -626,14 +626,14 @@ HAZARDS = {
     "bytes of half the tiles": (
         "ping-pong",
         "gemm_sm90.cu",
-        {"sizeof(Tiles));": "sizeof(Tiles) / 2);"},
+        {"sizeof(Tiles), ": "sizeof(Tiles) / 2, "},
         "unfinished copy",
         r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "more bytes than are loaded": (
         "ping-pong",
         "gemm_sm90.cu",
-        {"sizeof(Tiles));": "sizeof(Tiles) + 16);"},
+        {"sizeof(Tiles), ": "sizeof(Tiles) + 16, "},
         "barrier",
         r"threads? waits? at barrier_wait \(stage_barriers.cuh:\d+\), where 0 of 1 arrivals and 16 bytes of its",
     ),

@@ -160,6 +160,21 @@ def test_syncwarp_orders_shared_memory_within_a_warp():
     np.testing.assert_array_equal(out, (np.arange(32) + 10) % 32 + 32 * np.arange(4)[:, None])
 
 
+def test_each_warp_elects_one_thread_when_all_have_come():
+    source = """
+    #include <elect.cuh>
+    extern "C" __global__ void kernel(int* out) {
+        __shared__ int came[64];
+        came[threadIdx.x] = threadIdx.x < 32 || threadIdx.x % 2 == 0;
+        if (!elect_one()) return;
+        for (int lane = 0; lane < 32; ++lane) out[threadIdx.x / 32] += came[threadIdx.x / 32 * 32 + lane];
+    }
+    """
+    out = np.zeros(2, dtype=np.int32)
+    launch(source, out, block=(64, 1, 1))
+    assert out.tolist() == [32, 16]
+
+
 def test_activemask_names_the_lanes_that_run_together():
     source = """
     extern "C" __global__ void kernel(unsigned* out) {

@@ -116,9 +116,9 @@ def test_a_launch_from_python_makes_the_same_maps(driver, monkeypatch):
 def test_what_is_said_of_a_map():
     batch = TensorLayout(0, 10, 20, 96, "bfloat16", TensorBox(64, 32, 64), 3, 4096)
     words = MAP_WORDS.unpack(describe(batch))
-    assert words == (20, 10, 3, 96, 4096, 32, 64, 1, 9, 2, 3)  # as the driver's header numbers types and modes
+    assert words == (20, 10, 3, 96, 4096, 32, 64, 1, 9, 2, 2)  # as the driver's header numbers types and modes
     one = TensorLayout(0, 10, 20, 96, "float32", TensorBox(64, 4), rounds=True)
-    assert MAP_WORDS.unpack(describe(one)) == (20, 10, 1, 96, 96, 4, 64, 1, 11, 0, 3)
+    assert MAP_WORDS.unpack(describe(one)) == (20, 10, 1, 96, 96, 4, 64, 1, 11, 0, 2)
 
 
 def test_factors_may_be_swapped(driver, product):

@@ -27,8 +27,8 @@ _SWIZZLES = {
 }
 
 _PROMOTION = int(CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B)
-"""How much the L2 cache fetches at least. With 256 bytes, products whose rows begin within lines of it (2056 of bfloat16) took
-5 to 9% longer on an H200, and no other was faster."""
+"""How much the L2 cache fetches at least. With 256 bytes, products whose rows begin within its lines (2056 in bfloat16)
+took 5 to 9% longer on an H200, and no other was faster."""
 
 
 def describe(layout: TensorLayout) -> bytes:

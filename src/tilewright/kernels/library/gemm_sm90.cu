@@ -2,8 +2,8 @@
 // matrices of 16-bit elements each (split_factors.cuh, stage_products.cuh), or of float32 factors that TMA rounds to TF32 as it
 // loads them. A and B are read as they lie, in either order, TF32 along k: tensor map and descriptor say which.
 //
-// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the order
-// of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
+// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the
+// order of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
 //
 //   shared memory of a block:
 //     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
@@ -66,8 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
     const int first_step = all_steps * rank / SPLITS, steps = all_steps * (rank + 1) / SPLITS - first_step;
-    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);  // one number for a warp, as the compiler sees then
-    const int warpgroup = warp / 4;
+    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
 
     let_grid_after_start();
     if (threadIdx.x == 0) {
