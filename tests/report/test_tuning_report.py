@@ -1,10 +1,13 @@
 """The page on tuning, made from tables and journals."""
 
+import re
+
 import pytest
 
 from tilewright.errors import RecordsError
 from tilewright.kernels import find
 from tilewright.report import tuning
+from tilewright.report.figures.svg import INK, PAPER
 from tilewright.report.tuning_plots import landscape, plot_landscape, plot_search
 from tilewright.tables.table import Entry, Table
 from tilewright.tuning.journal import Journal, Trial
@@ -72,6 +75,18 @@ def test_the_plots_are_drawn_alike_from_the_same_trials(tmp_path, suffix):
         one, other = ((tmp_path / f"{plot}-{name}.{suffix}").read_bytes() for name in ("a", "b"))
         assert len(one) > 5000
         assert one == other
+
+
+def test_dark_pages_have_dark_plots(tmp_path):
+    plot_landscape(TRIALS, [("BM", "BN")], tmp_path / "map.svg", "title")
+    plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / "search.svg", "title")
+    for plot in ("map", "search"):
+        drawn = (tmp_path / f"{plot}.svg").read_text()
+        replaced = dict(re.findall(r'\[style\*="(\w+: #\w+)"\]{\w+:(#\w+)!important}', drawn))
+        assert replaced[f"fill: {PAPER}"] != PAPER
+        used = set(re.findall(r'style="[^"]*?((?:fill|stroke): #[0-9a-f]+)', drawn))
+        assert {f"fill: {PAPER}", f"fill: {INK}", f"stroke: {INK}"} <= used
+        assert not used & {"fill: #000000", "stroke: #000000"}
 
 
 def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch, request):

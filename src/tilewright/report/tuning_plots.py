@@ -1,16 +1,28 @@
 """Plots of tuning journals, with matplotlib (the `docs` extra)."""
 
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from tilewright.report.figures.svg import FAINT, INK, ON_DARK, ON_LIGHT, PAPER, SOFT, dark_style
 from tilewright.tuning.journal import Trial
 
 Curve = Sequence[tuple[float, float]]
 """Seconds of searching, and the fastest config's GFLOP/s by then."""
+
+_STYLE = {
+    "svg.hashsalt": "tilewright",
+    "font.size": 9,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+    "grid.color": FAINT,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
+}
+"""Colours that dark pages replace."""
 
 
 def landscape(trials: Sequence[Trial], across: str, down: str) -> tuple[list[int], list[int], list[list[float | None]]]:
@@ -30,7 +42,7 @@ def landscape(trials: Sequence[Trial], across: str, down: str) -> tuple[list[int
 
 def plot_landscape(trials: Sequence[Trial], pairs: Sequence[tuple[str, str]], path: Path, title: str) -> None:
     """Draw a map of the best speed for each pair of parameters, all on one scale of colours."""
-    with mpl.rc_context({"svg.hashsalt": "tilewright", "font.size": 9}):
+    with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.5 * len(pairs), 3.9), layout="constrained")
         panels = figure.subplots(1, len(pairs), squeeze=False)[0]
         speeds = [trial.gflops for trial in trials if trial.gflops]
@@ -43,9 +55,8 @@ def plot_landscape(trials: Sequence[Trial], pairs: Sequence[tuple[str, str]], pa
             axes.set_yticks(range(len(rows)), list(map(str, rows)))
             for row, column in np.argwhere(~np.isnan(grid)):
                 dark = grid[row, column] < (min(speeds) + max(speeds)) / 2
-                axes.text(
-                    column, row, f"{grid[row, column]:,.0f}", ha="center", va="center", color="w" if dark else "k"
-                )
+                ink = ON_DARK if dark else ON_LIGHT
+                axes.text(column, row, f"{grid[row, column]:,.0f}", ha="center", va="center", color=ink)
         figure.suptitle(title)
         figure.colorbar(image, ax=list(panels), label="GFLOP/s of the best config")
         _save(figure, path)
@@ -53,19 +64,25 @@ def plot_landscape(trials: Sequence[Trial], pairs: Sequence[tuple[str, str]], pa
 
 def plot_search(curves: Mapping[str, Curve], path: Path, title: str) -> None:
     """Draw the speed of the best config so far against the seconds of searching, a line a search."""
-    with mpl.rc_context({"svg.hashsalt": "tilewright", "font.size": 9}):
+    with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(8, 4.2), layout="constrained")
         axes = figure.subplots()
         end = max(curve[-1][0] for curve in curves.values())
         for label, curve in curves.items():
             seconds, speeds = zip(*curve, (end, curve[-1][1]), strict=True)
             axes.step(seconds, speeds, where="post", label=label)
-        axes.axvline(end / 10, color="grey", linestyle=":", label="a tenth of the time")
+        axes.axvline(end / 10, color=SOFT, linestyle=":", label="a tenth of the time")
         axes.set(xscale="log", xlabel="seconds of searching", ylabel="GFLOP/s of the best so far", title=title)
-        axes.grid(alpha=0.3)
+        axes.grid()
         axes.legend(loc="lower right", frameon=False)
         _save(figure, path)
 
 
 def _save(figure: Figure, path: Path) -> None:
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    if path.suffix != ".svg":
+        figure.savefig(path)
+        return
+    drawn = StringIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    style = f"<style>{dark_style(inline=True)}</style>"
+    path.write_text(drawn.getvalue().replace("</style>", f"</style>\n  {style}", 1), encoding="utf-8")

@@ -141,7 +141,7 @@ class Drawing:
                 f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" '
                 f'height="{_n(height)}" font-family={quoteattr(_FONT)} role="img">',
                 f"<title>{escape(title)}</title>",
-                f"<style>{_dark_style()}</style>",
+                f"<style>{dark_style()}</style>",
                 f'<rect width="{_n(width)}" height="{_n(height)}" rx="8" fill="{PAPER}"/>',
                 f'<g transform="translate({_n(_MARGIN)} {_n(_MARGIN)})">',
                 *self.elements,
@@ -155,10 +155,12 @@ class Drawing:
         self.width, self.height = max(self.width, right), max(self.height, bottom)
 
 
-def _dark_style() -> str:
-    """A style sheet that replaces colours on dark pages, wherever an element names them."""
+def dark_style(*, inline: bool = False) -> str:
+    """A style sheet that replaces colours on dark pages, wherever an element names them: in attributes of their own, or
+    inline, in its style, as matplotlib does."""
+    rule = '[style*="{0}: {1}"]{{{0}:{2}!important}}' if inline else '[{0}="{1}"]{{{0}:{2}}}'
     rules = "".join(
-        f'[{name}="{color}"]{{{name}:{dark}}}' for color, dark in _IN_THE_DARK.items() for name in ("fill", "stroke")
+        rule.format(name, color, dark) for color, dark in _IN_THE_DARK.items() for name in ("fill", "stroke")
     )
     return f"@media (prefers-color-scheme:dark){{{rules}}}"
 
