@@ -10,6 +10,7 @@ import pytest
 from tilewright.bench import suites
 from tilewright.cli import bench, main, tune
 from tilewright.kernels import find
+from tilewright.kernels.sources import START
 from tilewright.tables import store
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +59,7 @@ def small(arguments):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder to run in, with tables, journal and suite of its own, and few kernels."""
+    """A folder to run in, with tables, journal and suite of its own, and few kernels."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(store.FOLDER_VARIABLE, str(tmp_path / "tables"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -72,11 +73,15 @@ def folder(tmp_path, monkeypatch):
 def test_the_commands_are_found():
     assert len(commands()) > 20
     assert ("explain", "vectorized") in commands()
-    assert {command for command, *_ in commands()} == {"list", "info", "bench", "check", "explain", "sass", "tune"}
+    assert {command for command, *_ in commands()} == {
+        "list", "info", "bench", "check", "explain", "sass", "tune", "new"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments", commands(), ids=" ".join)
 def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
+    if arguments[0] != "new":  # which the pages have before
+        (folder / "my_gemm.cu").write_text(START.read_text())
     monkeypatch.setattr(sys, "argv", ["tilewright", *small(arguments)])
     status = 0
     try:

@@ -180,7 +180,8 @@ extern "C" __global__ void probe SIGNATURE {
     if (sum != 0.0f && threadIdx.x < 8) sum = fmaf(sum, a, b);
     float4 four = make_float4(alpha * sum, 0.0f, 0.0f, 0.0f);
     four.x += beta * a;
-    C[threadIdx.x] = four.x;
+    // An addition, and where it is chosen a multiplication that nothing uses but the addition: one of both.
+    C[threadIdx.x] = four.x + (threadIdx.x < 8 ? 0.0f : beta * a);
 }
 """
 
@@ -190,6 +191,6 @@ def test_operations(tmp_path):
     counter = OperationCounter(one, one.config(), Variant(edges=False, aligned=False))
     matrices = operands(counter, 1, 32, 1)
     for _ in range(2):  # counts do not add up from launch to launch
-        assert counter.count(Problem(1, 32, 1), matrices, None) == (3 * 32 + 8, 4 * 32, 2 * 32)
+        assert counter.count(Problem(1, 32, 1), matrices, None) == (3 * 32 + 8 + 24, 4 * 32, 2 * 32 + 8)
     # sum = 1, 2, 3, 5, 5, then 6 where it is multiplied and added once more; alpha = 1, beta = 0
     assert counter.engine.download(matrices.c)[0, [0, 7, 8]].tolist() == [6, 6, 5]

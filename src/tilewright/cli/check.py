@@ -22,6 +22,7 @@ from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
 
+DEFAULT_ALPHA = 1.5
 DEFAULT_BETAS = (0.0, 0.5)
 
 
@@ -54,7 +55,9 @@ def run_check(
     kernels: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KERNEL]...", help="Names, rung numbers, or NAME:PRESET. All rungs where none is given."
+            metavar="[KERNEL]...",
+            help="Names, rung numbers, NAME:PRESET, or a source file, as in my_gemm.cu or my_gemm.cu:entry. All rungs "
+            "where none is given.",
         ),
     ] = None,
     shape: Shapes = None,
@@ -67,14 +70,24 @@ def run_check(
         typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
     ] = None,
     layout: Orders = None,
-    alpha: Annotated[float, typer.Option(help="C = alpha * A @ B + beta * C.")] = 1.5,
-    beta: Annotated[float | None, typer.Option(help="If left out, both 0, which must not read C, and 0.5.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="C = alpha * A @ B + beta * C. If left out, 1.5, or 1 where a kernel has none.")
+    ] = None,
+    beta: Annotated[
+        float | None,
+        typer.Option(
+            help="If left out, both 0, which must not read C, and 0.5; of a source file 0.5, or 0 where it has none."
+        ),
+    ] = None,
 ) -> None:
     """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
 
     All kernels, each on an aligned and an odd shape of its own:  [bold]tilewright check[/]
 
     One of them where it matters:  [bold]tilewright check split_k:large --shape 200x300x1000[/]
+
+    A kernel of your own:  [bold]tilewright check my_gemm.cu[/]. Its parameters say by their names what they are, and a
+    line above it how it is launched: // tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))
 
     Needs no GPU: the emulator looks at every access of memory. Checked are races in shared and global memory, in the
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
@@ -92,7 +105,7 @@ def run_check(
     for kernel, _ in chosen:
         if dtype is not None and dtype not in kernel.takes.factors:
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
-    scalars = [finite_scalars(alpha, b) for b in (DEFAULT_BETAS if beta is None else (beta,))]
+    scalars = {kernel: _scalars(kernel, alpha, beta) for kernel, _ in chosen}
     named_problems = suites.problems(shape or [], suite or [], layouts=layout or [None])
     for problem in named_problems:
         check_memory(problem)
@@ -105,7 +118,7 @@ def run_check(
             for problem in typed:
                 kernel.check(problem)
         taken = [problem for problem in typed if kernel.refusal(problem) is None]
-        jobs.append(_Job(kernel, setting, [(problem, of) for of in scalars for problem in taken]))
+        jobs.append(_Job(kernel, setting, [(problem, of) for of in scalars[kernel] for problem in taken]))
     jobs = [job for job in jobs if job.cases]
     started = time.monotonic()
     faulty = 0
@@ -114,6 +127,16 @@ def run_check(
         faulty += not _show(job.kernel, job.config, outcomes)
     out.print(_summary(len(jobs), faulty, time.monotonic() - started), highlight=False)
     raise typer.Exit(1 if faulty else 0)
+
+
+def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Scalars]:
+    """The scalars that a kernel is checked with. Where beta is 0, what is not ours may read C."""
+    a = alpha if alpha is not None else DEFAULT_ALPHA if "alpha" in kernel.scalars else 1.0
+    usual = DEFAULT_BETAS[kernel.foreign :] if "beta" in kernel.scalars else (0.0,)
+    found = [finite_scalars(a, b) for b in (usual if beta is None else (beta,))]
+    for one in found:
+        kernel.check_scalars(one)
+    return found
 
 
 def _run(jobs: list[_Job]) -> Iterator[tuple[_Job, list[_Outcome]]]:

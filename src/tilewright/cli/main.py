@@ -13,6 +13,7 @@ from tilewright.cli.check import run_check
 from tilewright.cli.explain import run_explain
 from tilewright.cli.info import run_info
 from tilewright.cli.list import run_list
+from tilewright.cli.new import run_new
 from tilewright.cli.report import run_report
 from tilewright.cli.sass import run_sass
 from tilewright.cli.terminal import notes, out
@@ -50,6 +51,7 @@ app.command("report")(run_report)
 app.command("explain")(run_explain)
 app.command("sass")(run_sass)
 app.command("tune")(run_tune)
+app.command("new")(run_new)
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ def run_sass(
         out.print(nvrtc.ptx(chosen, values, variant, target), markup=False, highlight=False, soft_wrap=True)
         return
     shared = chosen.shared_bytes(values, variant.layout)
-    say(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(variant)}", to=out)
+    say(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(chosen, variant)}", to=out)
     say(summary(code, shared), markup=False, to=out)
     out.print(mix_table(code))
     out.print(widths_table(code))
@@ -119,7 +119,9 @@ def _check_arch(arch: str, kernel: Kernel) -> None:
         raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")
 
 
-def _guards(variant: Variant) -> str:
+def _guards(kernel: Kernel, variant: Variant) -> str:
+    if kernel.foreign:  # it says itself what it guards
+        return variant.factors
     edges = "with guards for edges" if variant.edges else "without guards, since tiles divide the matrices"
     rows = "rows are aligned" if variant.aligned else "rows need not be aligned"
     return f"{variant.factors}, {edges}; {rows}"

@@ -101,6 +101,8 @@ def run_tune(
     path = journal or default_path()
     check_outputs([json_output(json_path, Run.kind()), Output("--journal", path, KIND)])
     named = [resolve(name) for name in kernels or ()]
+    if save and any(kernel.foreign for kernel, _ in named):
+        raise ConfigError("--save is for kernels that matmul picks from, which a source file's are not")
     where = resolve_engine(engine)
     if save and where.capability is None:
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")

@@ -29,6 +29,7 @@ _PARAMETERS = {
     "ldb": "i:ldb",
     "D_data": "p:D",
     "ldd": "i:ldd",
+    **{f"{name}64": f"q:{name.lower()}" for name in ("M", "N", "K", "lda", "ldb", "ldd")},
     "sizes": "i:m i:n i:k i:batch i:whole i:workers i:share i:longer i:step_a i:step_b",
     "A": "p:A q:batch_stride_a i:lda",
     "B": "p:B q:batch_stride_b i:ldb",
@@ -173,6 +174,7 @@ _VALUES: dict[str, _Values] = {
     "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }
 """What is known of parameters before a call, in the order of their members; a blank map is filled up with zeros."""
+_VALUES |= {f"{name}64": _VALUES[name] for name in ("M", "N", "K", "lda", "ldb", "ldd")}
 
 
 def _ld(layout: Layout, rows: int, cols: int) -> int:

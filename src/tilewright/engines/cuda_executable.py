@@ -18,6 +18,9 @@ from tilewright.problem import Problem
 _MOST_BLOCKS = 2**31 - 1
 """Of a grid, along x."""
 
+_MOST_EXTENTS = (_MOST_BLOCKS, 65535, 65535)
+"""Of a grid, along x, y and z."""
+
 _DEPENDENT_LAUNCHES = (9, 0)
 """Compute capability from which on a launch may begin while the one before it runs."""
 
@@ -49,6 +52,8 @@ class CudaExecutable:
         Raises:
             LaunchError: it is a geometry that a GPU refuses.
         """
+        if self.kernel.extents:
+            return self._of_one._replace(grid=self._checked(self.kernel.extents(problem, self.config)))
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
         bundles, (_, block, shared_bytes) = -(-count // self._bundle), self._of_one
         if bundles > _MOST_BLOCKS:
@@ -56,6 +61,13 @@ class CudaExecutable:
         if self._spreads:
             shared_bytes = self._room.spread(bundles, shared_bytes)
         return Launch((bundles, 1, 1), block, shared_bytes)
+
+    def _checked(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+        """A grid that a source counts itself."""
+        if not all(1 <= blocks <= most for blocks, most in zip(grid, _MOST_EXTENTS, strict=True)):
+            most = " x ".join(map(str, _MOST_EXTENTS))
+            raise LaunchError(f"{self.kernel.name}: a grid must have 1 to {most} blocks, got {grid}")
+        return grid
 
     @cached_property
     def _of_one(self) -> Launch:

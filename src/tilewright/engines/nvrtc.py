@@ -77,8 +77,18 @@ def compile(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Cubi
         CompileError: the compiler refuses the source; its message is in the error.
         EngineUnavailableError: NVRTC is not installed.
     """
-    defines = kernel.defines(config, variant)
-    return compile_source(kernel.source.read_text(), str(kernel.source), kernel.source.stem, defines, arch)
+    text, defines = _text(kernel, config, variant)
+    return compile_source(text, str(kernel.source), kernel.entry_point(config), defines, arch)
+
+
+def _text(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[str, int | str]]:
+    """A kernel's source and macros. What is not ours has its macros in the text: they may be letters that the
+    compiler's own headers, which come before it, use as names."""
+    text, defines = kernel.source.read_text(), kernel.defines(config, variant)
+    if not kernel.foreign:
+        return text, defines
+    macros = "".join(f"#define {name} {value}\n" for name, value in defines.items())
+    return f'{macros}#line 1 "{kernel.source.name}"\n{text}', {}
 
 
 def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
@@ -89,10 +99,11 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
         EngineUnavailableError: NVRTC is not installed.
     """
     version()  # raises where there is no NVRTC
-    options = _options(str(kernel.source), kernel.defines(config, variant), arch, lineinfo=False)
+    source, defines = _text(kernel, config, variant)
+    options = _options(str(kernel.source), defines, arch, lineinfo=False)
     flags = options.as_bytes("nvrtc", "ptx")
     # cuda.core asks the driver whether it could load the PTX, and fails where there is none.
-    program = _value(nvrtc.nvrtcCreateProgram(kernel.source.read_bytes(), options.name.encode(), 0, None, None))
+    program = _value(nvrtc.nvrtcCreateProgram(source.encode(), options.name.encode(), 0, None, None))
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
@@ -107,12 +118,12 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
 
 
 def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int | str], arch: str) -> Cubin:
-    """Compile CUDA C++ that has an `extern "C"` kernel called entry, or take it from the cache.
+    """Compile CUDA C++ that has a kernel called entry, or take it from the cache.
 
     Args:
         source: the text.
         name: what compiler messages and profilers call the text: its path where it is a file.
-        entry: the kernel's name.
+        entry: the kernel's name; of a template, with its arguments.
         defines: macros and their values.
         arch: the architecture, as in 'sm_90a'.
 
@@ -126,12 +137,22 @@ def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int
     if code_path and log_path:
         code, log = code_path.read_bytes(), log_path.read_text()
     else:
-        code, log = _compile(source, options)
-        if f"Compiling entry function '{entry}'" not in log:
-            raise CompileError(f'{name} has no kernel extern "C" {entry}')
+        code, log = _compile(source, options, entry)
         cache.store(key, ".cubin", code)
         cache.store(key, ".log", log.encode())
-    return Cubin(code, entry, arch, parse_report(log, entry), log)
+    symbol = _symbol(log, entry)
+    if symbol is None:
+        raise CompileError(f"{name} has no kernel {entry}")
+    return Cubin(code, symbol, arch, parse_report(log, symbol), log)
+
+
+def _symbol(log: str, entry: str) -> str | None:
+    """What the machine code calls a kernel: its own name where that is extern "C", else a longer one that has it."""
+    base = entry.partition("<")[0]
+    for symbol in re.findall(r"Compiling entry function '(\w+)'", log):
+        if symbol == entry or symbol.startswith(f"_Z{len(base)}{base}"):
+            return str(symbol)
+    return None
 
 
 def parse_report(log: str, entry: str) -> CompileReport:
@@ -160,11 +181,12 @@ def _options(name: str, defines: Mapping[str, int | str], arch: str, lineinfo: b
     )
 
 
-def _compile(source: str, options: ProgramOptions) -> tuple[bytes, str]:
-    """The machine code and what the compiler printed."""
+def _compile(source: str, options: ProgramOptions, entry: str) -> tuple[bytes, str]:
+    """The machine code and what the compiler printed. A template has code only where its arguments are named."""
     log = io.StringIO()
+    names = (entry,) if "<" in entry else ()
     try:
-        code = Program(source, "c++", options).compile("cubin", logs=log).code
+        code = Program(source, "c++", options).compile("cubin", name_expressions=names, logs=log).code
     except CUDAError as error:
         words = str(error).partition("compilation log:")[2] or str(error)
         raise _refused(options, words) from error

@@ -42,6 +42,7 @@ from tilewright.kernels.library import (
     tma_packed,
     tma_transposed,
 )
+from tilewright.kernels.sources import from_source, is_source
 from tilewright.kernels.spec import Kernel
 
 LADDER: tuple[Kernel, ...] = (
@@ -93,13 +94,16 @@ _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in KERNELS}
 
 
 def find(name: str) -> Kernel:
-    """The kernel of this name, or of this rung where the name is a number.
+    """The kernel of this name, of this rung where the name is a number, or of this source file.
 
     Raises:
         KernelNotFoundError: no kernel has this name; the message gives the nearest.
+        ConfigError, DtypeError: the file's kernel is none that can be called (`from_source`).
     """
     if name in _BY_NAME:
         return _BY_NAME[name]
+    if is_source(name):
+        return from_source(name)
     for kernel in LADDER:
         if name == str(kernel.rung):
             return kernel
@@ -107,13 +111,16 @@ def find(name: str) -> Kernel:
 
 
 def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
-    """The kernel that 'NAME', 'RUNG' or either with ':PRESET' says, and the overrides of its preset.
+    """The kernel that 'NAME', 'RUNG', either with ':PRESET', or a source file says, and the overrides of its preset.
 
-    As in 'warptiled', '10', 'shared_tiled:fastcuda_v2'.
+    As in 'warptiled', '10', 'shared_tiled:fastcuda_v2', 'my_gemm.cu', 'my_gemm.cu:entry'.
 
     Raises:
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
+        ConfigError, DtypeError: as `find`.
     """
+    if is_source(text.strip()):
+        return find(text.strip()), {}
     name, colon, preset = text.strip().partition(":")
     kernel = find(name)
     return kernel, kernel.preset(preset) if colon else {}

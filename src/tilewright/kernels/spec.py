@@ -8,11 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, TilewrightError, nearest
+from tilewright.errors import (
+    ConfigError,
+    DtypeError,
+    KernelNotFoundError,
+    LaunchError,
+    ProblemError,
+    TilewrightError,
+    nearest,
+)
 from tilewright.gpus import CLUSTER_LIMIT
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
-from tilewright.problem import PRECISIONS, Order, Problem
+from tilewright.problem import PRECISIONS, Order, Problem, Scalars
 
 BFLOAT16 = "BFLOAT16"
 """Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
@@ -263,7 +271,7 @@ class Kernel:
     name: str
     idea: str
     source: Path
-    """The `.cu` file; its entry point bears the file's stem as its name."""
+    """The `.cu` file."""
     parameters: tuple[Parameter, ...]
     tile: Callable[[Config], Tile]
     block: Callable[[Config], tuple[int, int, int]]
@@ -312,6 +320,12 @@ class Kernel:
     """Bytes of memory that the blocks of a launch share, on this many multiprocessors, where the source asks for some:
     they are private to the launch. With them comes a counter for each block; the counters are 0 when a launch begins,
     and it must leave them so. Both addresses are null where it asks for 0 bytes."""
+    extents: Callable[[Problem, Config], tuple[int, int, int]] | None = None
+    """Blocks of the grid along x, y and z where the source counts them so; None: all along x."""
+    entry: Callable[[Config], str] | None = None
+    """The entry point, with its template arguments if it has some; None: the file's stem."""
+    foreign: bool = False
+    """Whether its source knows nothing of this package: its macros are its parameters alone."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
@@ -417,6 +431,17 @@ class Kernel:
         """Whether its own launch splits A and B, and multiplies them in float32 where terms cannot hold them."""
         return self.split is not None and "copy_a" in self.arguments
 
+    @cached_property
+    def scalars(self) -> frozenset[str]:
+        """Those of alpha and beta that it takes: without, they are 1 and 0."""
+        return frozenset(name for name in ("alpha", "beta") if name in self.arguments or "output" in self.arguments)
+
+    def check_scalars(self, scalars: Scalars) -> None:
+        """Raise ProblemError where it does not take these."""
+        for name, without in (("alpha", 1.0), ("beta", 0.0)):
+            if name not in self.scalars and (got := getattr(scalars, name)) != without:
+                raise ProblemError(f"{self.name} has no {name}, so that it is {without:g}, got {got}")
+
     def check_capability(self, capability: tuple[int, int], dtype: str = "float32") -> None:
         """Raise ConfigError unless it runs on GPUs of a compute capability with factors of this type."""
         if refusal := self.takes.refusal_of_gpu(self.name, capability, dtype):
@@ -433,14 +458,19 @@ class Kernel:
     def launch(self, problem: Problem, config: Config, multiprocessors: int, blocks: int | None = None) -> Launch:
         """Geometry of the launch, its blocks numbered along x, each for itself where they come in bundles.
 
-        They are counted in one dimension because a grid has at most 65535 blocks along y. blocks: how many, where that
-        does not follow from the problem.
+        They are counted in one dimension, but for a source that says otherwise, because a grid has at most 65535 blocks
+        along y. blocks: how many, where that does not follow from the problem.
 
         Raises:
             LaunchError: they are no whole clusters.
         """
         count = self.launched(problem, config, multiprocessors, blocks)
-        return Launch((count, 1, 1), self.block(config), self.shared_bytes(config, problem.layout))
+        grid = self.extents(problem, config) if self.extents else (count, 1, 1)
+        return Launch(grid, self.block(config), self.shared_bytes(config, problem.layout))
+
+    def entry_point(self, config: Config) -> str:
+        """Name of the `__global__` function that is launched."""
+        return self.entry(config) if self.entry else self.source.stem
 
     def launched(self, problem: Problem, config: Config, multiprocessors: int, blocks: int | None) -> int:
         """Blocks of the launch that `launch` describes; its arguments and errors."""
@@ -471,7 +501,7 @@ class Kernel:
     def variant(self, problem: Problem, config: Config, addresses: Addresses = Addresses()) -> Variant:
         """What the operands of a problem, at these addresses, allow the code to leave out."""
         tile = self.tile(config)
-        edges = bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
+        edges = not self.foreign and bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
         aligned = self.vectorized and all_aligned(problem, addresses)
         arithmetic = problem.arithmetic
         return Variant(edges, aligned, arithmetic.factors, arithmetic.result, problem.layout, problem.epilogue)
@@ -488,6 +518,8 @@ class Kernel:
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with."""
         macros: dict[str, int | str] = {**self.compiled(config), **self.constants(config)}
+        if self.foreign:
+            return macros
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}
         if self.arguments in (RUNG_ARGUMENTS, TMA_RUNG_ARGUMENTS, TMA_STORE_RUNG_ARGUMENTS):
             if len(self.takes.factors) > 1:

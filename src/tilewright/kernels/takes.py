@@ -51,6 +51,7 @@ class Takes:
     epilogue: whether it takes a bias and an activation.
     separate_c: whether C may be another array than D; else C is updated in place.
     aligned: whether every row of A and B must start at a multiple of 16 bytes.
+    gaps: whether rows (or columns) of A, B and C may lie further apart than they are long.
     least_capability: compute capability of the oldest GPU.
     architectures: the only ones it compiles for, as in 'sm_90a'; empty for all from least_capability on.
     """
@@ -62,6 +63,7 @@ class Takes:
     epilogue: bool = False
     separate_c: bool = False
     aligned: bool = False
+    gaps: bool = True
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
 
@@ -91,6 +93,8 @@ class Takes:
                 f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
                 f"{addresses.a:#x} and {addresses.b:#x}, and {problem.a.ld} and {problem.b.ld} {problem.dtype} a row"
             )
+        if not self.gaps and (apart := _apart(problem)):
+            return ProblemError(f"{name} takes matrices without gaps, got {apart}")
         return None
 
     def refusal_of_gpu(self, name: str, capability: tuple[int, int], dtype: str) -> ConfigError | None:
@@ -119,6 +123,16 @@ EVERYTHING = Takes(
     results=tuple(ITEM_BYTES), layouts=LAYOUTS, batches=True, epilogue=True, separate_c=True, least_capability=(8, 0)
 )
 """What the library's kernels for float32 take."""
+
+
+def _apart(problem: Problem) -> str:
+    """The matrix whose rows (or columns) lie further apart than they are long, for messages; '' where none do."""
+    m, n, k = problem.m, problem.n, problem.k
+    for name, layout, rows, cols in (("A", problem.a, m, k), ("B", problem.b, k, n), ("C", problem.d, m, n)):
+        count, length = layout.lines(rows, cols)
+        if count > 1 and layout.ld != length:
+            return f"{name} with {layout.ld} elements from one line to the next, of {length}"
+    return ""
 
 
 def lines_aligned(layout: Layout, rows: int, cols: int, dtype: str, address: int) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -14,7 +15,7 @@ from tilewright.tuning.journal import Trial
 Curve = Sequence[tuple[float, float]]
 """Seconds of searching, and the fastest config's GFLOP/s by then."""
 
-_STYLE = {
+_STYLE: Any = {
     "svg.hashsalt": "tilewright",
     "font.size": 9,
     "figure.facecolor": PAPER,

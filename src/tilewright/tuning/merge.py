@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.bench.records import Record, Run
-from tilewright.errors import KernelNotFoundError, RecordsError, TilewrightError
+from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.gpus import capability_of
 from tilewright.kernels import find
@@ -133,9 +133,10 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
 
 def _promising(kernel: str) -> bool:
     try:
-        return find(kernel).keeps(PROMISES[-1])
-    except KernelNotFoundError:
+        found = find(kernel)
+    except TilewrightError:  # it is gone, or a source file that says something else today
         return False
+    return not found.foreign and found.keeps(PROMISES[-1])
 
 
 def _current(trial: Trial) -> bool:

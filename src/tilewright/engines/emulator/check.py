@@ -44,7 +44,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     stages = cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
     depth = (2 * stages + 1) * tile.k
     divided, odd = (256, 256), (131, 77)
-    if kernel.blocks:
+    if kernel.blocks and not kernel.foreign:
         divided = 7 * tile.m, 2 * tile.n
         odd = 10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5
     return (*divided, max(depth, 128)), (*odd, max(depth - 19, 45))
@@ -62,9 +62,9 @@ def check(
 ) -> Checked:
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
-    There are gaps between the rows (or columns) of A, B and C, so that an access past the end of one shows: of the
-    problem's layouts, only the orders are used. Where nothing is found, the kernel runs again, its threads and blocks
-    backwards and shuffled, and must give the same bits.
+    There are gaps between the rows (or columns) of A, B and C, where the kernel takes them, so that an access past the
+    end of one shows: of the problem's layouts, only the orders are used. Where nothing is found, the kernel runs again,
+    its threads and blocks backwards and shuffled, and must give the same bits.
 
     Args:
         kernel, config, problem, scalars: what runs.
@@ -113,7 +113,8 @@ class _Session:
         self._engine = EmulatorEngine(CHECKED, self._watch)
         self._operands = operands
         orders = (problem.a.order, problem.b.order, problem.d.order)
-        a, b, d = (_apart(array, order) for array, order in zip(operands, orders, strict=True))
+        lay = _apart if kernel.takes.gaps else _together
+        a, b, d = (lay(array, order) for array, order in zip(operands, orders, strict=True))
         self._problem = replace(problem, a=a, b=b, d=d, c=None)
         self._factors = padded(operands[0], a.ld, a.order), padded(operands[1], b.ld, b.order)
         self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
@@ -146,6 +147,11 @@ class _Session:
 
 def _apart(array: NDArray[Any], order: Order) -> Layout:
     """A layout with gaps between the lines of a matrix, of which the same begin at multiples of 16 bytes as before."""
-    vector, length = VECTOR_BYTES // array.itemsize, array.shape[-1 if order == "row" else -2]
+    vector, length = VECTOR_BYTES // array.itemsize, _together(array, order).ld
     gap = vector if length % vector == 0 else 1 if (length + 1) % vector else 2
     return Layout(order, length + gap, None if array.ndim == 3 else 0)
+
+
+def _together(array: NDArray[Any], order: Order) -> Layout:
+    """A layout without gaps."""
+    return Layout(order, array.shape[-1 if order == "row" else -2], None if array.ndim == 3 else 0)

@@ -162,13 +162,14 @@ def compile_kernel(
         if isinstance(source, Path)
         else ("kernel.cu", source, _KERNELS)
     )
-    unit = f'#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
+    # Not as options: they may be letters that what comes ahead of the source uses as its own names.
+    macros = "".join(f"#define {macro} {value}\n" for macro, value in sorted((defines or {}).items()))
+    unit = f'{macros}#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if not build.traced and (level := _optimization()) != "3":
         options.append(f"-O{level}")
-    macros = [f"-D{macro}={value}" for macro, value in sorted((defines or {}).items())]
     headers = [_texts(place, "*.cuh") for place in (folder, *_INCLUDE)]
-    name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, macros, unit, headers, runtime.name)
+    name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
         return found
@@ -179,7 +180,7 @@ def compile_kernel(
         prelude_file.write_text(prelude, encoding="utf-8")
         if parsed is not None:
             prelude_file.with_suffix(_PARSED_SUFFIX).symlink_to(parsed)
-        options += ["-include", str(prelude_file), *macros]
+        options += ["-include", str(prelude_file)]
         options += ["-iquote", str(folder), *(f"-I{place}" for place in _INCLUDE)]
         # In two steps, so that the linker adds no library of the sanitizer whose calls the runtime answers itself.
         unlinked = str(output.with_suffix(".o"))

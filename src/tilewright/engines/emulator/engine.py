@@ -134,7 +134,7 @@ class EmulatorEngine:
         executable = self._executables.get(key)
         if executable is None:
             defines = kernel.defines(config, variant)
-            library = compile_kernel(kernel.source, kernel.source.stem, defines, self.build)
+            library = compile_kernel(kernel.source, kernel.entry_point(config), defines, self.build)
             program = load(library, kernel.name, self.build)
             report = CompileReport(registers=None, spill_bytes=None, shared_bytes=program.static_shared_bytes)
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)
@@ -218,6 +218,7 @@ class EmulatorEngine:
             LaunchError: the geometry is one that a GPU refuses, the operands are not aligned as those that the plan
                 was made for, or the kernel failed.
         """
+        plan.kernel.check_scalars(scalars)
         relayout = _memory(plan.needs.relayout_bytes)
         for step in plan.steps:
             self.launch(step, pointers, scalars, relayout.ctypes.data)

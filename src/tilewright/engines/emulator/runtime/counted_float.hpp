@@ -22,19 +22,25 @@ inline OperationCounts operation_counts;  // of one thread of the host: launches
 
 class Float;
 
-// Of two floats.
+// Of two floats; or a float, where `?:` has that on its other side.
 class Product {
   public:
     Product(float a, float b) : a_(a), b_(b) {}
+    Product(float value) : a_(value), b_(1.0f), made_(false) {}
     inline operator Float() const;
     float plus(float c) const {
-        ++operation_counts.ffma;
+        ++(made_ ? operation_counts.ffma : operation_counts.fadd);
         return fmaf(a_, b_, c);
     }
 
   private:
     float a_, b_;
+    bool made_ = true;
 };
+
+// Of functions that take a product alone, and nothing that could become one.
+template <typename T>
+using IfProduct = std::enable_if_t<std::is_same_v<T, Product>>;
 
 class Float {
   public:
@@ -47,7 +53,10 @@ class Float {
         return T(value_);
     }
 
-    Float& operator+=(const Product& product) { return *this = product.plus(value_); }
+    template <typename P, typename = IfProduct<P>>
+    Float& operator+=(const P& product) {
+        return *this = product.plus(value_);
+    }
     Float& operator+=(Float other) {
         ++operation_counts.fadd;
         return *this = value_ + other.value_;
@@ -59,8 +68,14 @@ class Float {
 
     friend Product operator*(Float a, Float b) { return {a.value_, b.value_}; }
     friend Float operator+(Float a, Float b) { return a += b; }
-    friend Float operator+(Float a, const Product& b) { return b.plus(a.value_); }
-    friend Float operator+(const Product& a, Float b) { return a.plus(b.value_); }
+    template <typename P, typename = IfProduct<P>>
+    friend Float operator+(Float a, const P& b) {
+        return b.plus(a.value_);
+    }
+    template <typename P, typename = IfProduct<P>>
+    friend Float operator+(const P& a, Float b) {
+        return a.plus(b.value_);
+    }
     friend Float operator-(Float a) { return -a.value_; }
     friend Float operator-(Float a, Float b) { return a += -b; }
     friend Float operator/(Float a, Float b) { return a.value_ / b.value_; }  // many instructions: none of those counted
@@ -75,11 +90,14 @@ class Float {
 static_assert(sizeof(Float) == sizeof(float) && std::is_trivially_copyable_v<Float>, "it takes the place of float");
 
 Product::operator Float() const {
-    ++operation_counts.fmul;
+    operation_counts.fmul += made_;
     return a_ * b_;
 }
 
-inline Float operator+(const Product& a, const Product& b) { return Float(a) + b; }
+template <typename P, typename = IfProduct<P>>
+Float operator+(const P& a, const P& b) {
+    return b.plus(Float(a).value());
+}
 
 }  // namespace simt
 

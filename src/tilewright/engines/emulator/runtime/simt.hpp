@@ -264,6 +264,7 @@ class Entry<kernel> {
 
 }  // namespace simt
 
-#define SIMT_ENTRY(kernel)                                                                               \
-    SIMT_EXPORT SIMT_UNSEEN void simt_call(void** arguments) { simt::Entry<kernel>::call(arguments); }   \
-    SIMT_EXPORT const std::uint32_t* simt_parameters() { return simt::Entry<kernel>::sizes; }
+// A kernel's name may have template arguments, with commas.
+#define SIMT_ENTRY(...)                                                                                       \
+    SIMT_EXPORT SIMT_UNSEEN void simt_call(void** arguments) { simt::Entry<__VA_ARGS__>::call(arguments); }   \
+    SIMT_EXPORT const std::uint32_t* simt_parameters() { return simt::Entry<__VA_ARGS__>::sizes; }

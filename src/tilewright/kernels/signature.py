@@ -1,0 +1,94 @@
+"""What a CUDA C++ source says of its kernels: names and parameters."""
+
+import re
+from typing import NamedTuple
+
+_CODE_OR_NOT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+_QUALIFIERS = re.compile(r"\b(const|volatile|restrict|__restrict__|__restrict|__grid_constant__|struct)\b")
+_BEFORE_NAME = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__)\s*\(")
+
+
+class Argument(NamedTuple):
+    """A parameter of a kernel."""
+
+    type: str
+    """Without qualifiers and without the star of a pointer, as in 'unsigned int'."""
+    name: str
+    pointer: bool
+    const: bool
+    """Whether what a pointer points to is not written."""
+
+
+class Signature(NamedTuple):
+    """A kernel as its source declares it."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    template: tuple[str, ...] = ()
+    """Names of a template's parameters."""
+
+
+def without_comments(text: str) -> str:
+    """A source whose comments and literals are blanks; its lines stay where they are."""
+    return _CODE_OR_NOT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def signatures(text: str) -> list[Signature]:
+    """The kernels that a source defines, in its order."""
+    code, found = without_comments(text), []
+    for start in re.finditer(r"\b__global__\b", code):
+        head = code[start.end() :]
+        while bounds := _BEFORE_NAME.search(head, 0, _first(head, ";{")):
+            head = head[: bounds.start()] + head[_closing(head, bounds.end() - 1) + 1 :]
+        named = re.search(r"(\w+)\s*\(", head)
+        if named is None:
+            continue
+        end = _closing(head, named.end() - 1)
+        if head[end + 1 :].lstrip().startswith("{"):
+            parts = _split(head[named.end() : end])
+            found.append(Signature(named[1], tuple(map(_argument, parts)), _template(code[: start.start()])))
+    return found
+
+
+def _template(before: str) -> tuple[str, ...]:
+    """Names of the parameters of the template that a text ends with, if it does."""
+    head = re.search(r"\btemplate\s*<([^<>;{}]*)>[^;{}]*$", before)
+    return tuple(_argument(part).name for part in _split(head[1])) if head else ()
+
+
+def _argument(text: str) -> Argument:
+    declared = text.partition("=")[0].strip()
+    array = declared.endswith("]")
+    declared = declared.partition("[")[0].strip()
+    before, _, after = declared.partition("*")
+    pointer = "*" in declared or array
+    words = _QUALIFIERS.sub(" ", before if "*" in declared else declared).split()
+    name = _QUALIFIERS.sub(" ", after).replace("*", " ").split()[-1:] if "*" in declared else words[-1:]
+    kind = " ".join(words if "*" in declared else words[:-1])
+    return Argument(kind, name[0] if name else "", pointer, bool(re.search(r"\bconst\b", before)))
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that no bracket holds."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "(<[{") - (letter in ")>]}")
+        if letter == "," and not depth:
+            parts.append(text[start:place])
+            start = place + 1
+    return [part for part in (*parts, text[start:]) if part.strip()]
+
+
+def _closing(text: str, opening: int) -> int:
+    """Where the bracket that is opened at `opening` is closed; the text's end where it is not."""
+    depth = 0
+    for place in range(opening, len(text)):
+        depth += (text[place] == "(") - (text[place] == ")")
+        if not depth:
+            return place
+    return len(text)
+
+
+def _first(text: str, letters: str) -> int:
+    """Where the first of these letters is, or the end."""
+    return min((place for letter in letters if (place := text.find(letter)) >= 0), default=len(text))

@@ -1,0 +1,293 @@
+"""Kernels from anybody's CUDA C++ source: how they are called is read from their signatures, and from comment lines.
+
+    // tilewright: block=(BM,BN) grid=(ceil(N/BN),ceil(M/BM)) BM=16:8,16,32 BN=16
+    __global__ void my_gemm(const float* A, const float* B, float* C, int M, int N, int K)
+
+| word | |
+| --- | --- |
+| block=(x,y,z) | threads of a block, one to three numbers, which may follow from parameters |
+| grid=(x,y,z) | blocks, which may follow from M, N and K too |
+| shared=bytes | dynamic shared memory of a block, 0 if left out |
+| args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta |
+| layout=NT | orders of A and B, N row-major and T column-major, NN if left out; C is row-major |
+| tile=(m,n,k) | rows and columns of C that a block computes, and steps along k; if left out, by the grid, and 32 |
+| NAME=default:values | a parameter: a macro of the source, with values to try |
+| entry=name<A,B> | a template's arguments, if not parameters of the same names; or whose line this is |
+
+A kernel computes C = A @ B, or with alpha and beta C = alpha * A @ B + beta * C, of matrices that lie without gaps
+where it has no leading dimension of them.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
+from tilewright.kernels.expressions import Expression
+from tilewright.kernels.signature import Argument, Signature, signatures, without_comments
+from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
+from tilewright.kernels.takes import Takes
+from tilewright.problem import LAYOUTS, Problem
+
+SUFFIX = ".cu"
+
+START = Path(__file__).with_name("start.cu")
+"""A kernel to begin with, of this name."""
+_LINE = re.compile(r"^[ \t]*//[ \t]*tilewright:(.*)$", re.MULTILINE)
+_WORD = re.compile(r"(\w+)=((?:\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*>|[^\s(<])+)")
+_KNOWN = ("block", "grid", "shared", "args", "layout", "tile", "entry")
+_SIZES = ("M", "N", "K")
+_LONG = 2**16 * 3**2 * 5 * 7
+"""A size that most tiles divide."""
+_STEP = 32
+"""Along k, where nothing is said."""
+
+_ELEMENTS = {
+    "float": "float32", "half": "float16", "__half": "float16",
+    "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
+}  # fmt: skip
+_NARROW = ("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t")
+_WIDE = ("size_t", "long", "unsigned long", "long long", "unsigned long long", "int64_t", "uint64_t", "ptrdiff_t")
+
+_ROLES = {
+    "A": "A_data", "B": "B_data", "C": "D_data", "M": "M", "N": "N", "K": "K",
+    "lda": "lda", "ldb": "ldb", "ldc": "ldd", "alpha": "alpha", "beta": "beta",
+}  # fmt: skip
+"""What parameters may be, and what `engines.arguments` calls them."""
+_DIMENSIONS = ("lda", "ldb", "ldc")
+_USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
+_AROUND_NAMES = re.compile(
+    r"^(d_|dev_|g_|mat_?|matrix_?|in_|input_?)|(_d|_dev|_ptr|_data|_mat|_matrix)$", re.IGNORECASE
+)
+
+
+def _sizes_along(axis: str) -> dict[str, int]:
+    """A problem of one row or one column of tiles."""
+    return dict.fromkeys(_SIZES, 1) | {axis: _LONG}
+
+
+def is_source(text: str) -> bool:
+    """Whether a kernel's name is that of a file, as in 'my_gemm.cu' or 'my_gemm.cu:entry'."""
+    return text.partition(f"{SUFFIX}:")[0].removesuffix(SUFFIX) != text
+
+
+def from_source(place: str) -> Kernel:
+    """The kernel of a source file.
+
+    Args:
+        place: the file's path; behind a colon which of its kernels, where there are several.
+
+    Raises:
+        KernelNotFoundError: there is no such file, or it has no such kernel.
+        ConfigError: the file does not say how the kernel is launched, or what a parameter is.
+        DtypeError: A, B and C have element types that there are no products of.
+    """
+    path, _, entry = place.partition(f"{SUFFIX}:")
+    file = Path(path if entry else place)
+    file = file.with_name(file.name + SUFFIX) if entry else file
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise KernelNotFoundError(f"no kernel can be read from {file}: {error}") from None
+    return _made(file, text, entry)
+
+
+@lru_cache
+def _made(file: Path, text: str, entry: str) -> Kernel:
+    """Made once for each text: engines know a compiled kernel by this object."""
+    name, _, given = entry.partition("<")
+    signature = _chosen(file, text, name)
+    words = _words(file, text, signature.name)
+    parameters = _parameters(words)
+    roles = _roles(file, signature, words.get("args"))
+    takes = _takes(file, signature, roles, words.get("layout", "NN"))
+    known = {parameter.name: parameter for parameter in parameters}
+    sizes = dict.fromkeys(_SIZES) | known
+    for word in ("block", "grid"):
+        if word not in words:
+            raise ConfigError(
+                f"{file.name} does not say how {signature.name} is launched: write above it\n"
+                f"// tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))"
+            )
+    block, grid = _extents("block", words["block"], known), _extents("grid", words["grid"], sizes)
+    shared = _expressions("shared", words.get("shared", "0"), known)[0]
+    tile = _expressions("tile", words["tile"], known) if "tile" in words else []
+    if len(tile) not in (0, 3):
+        raise ConfigError(f"tile must have three numbers, got {words['tile']}")
+    template = _template(signature, given or words.get("entry", "").partition("<")[2], known)
+
+    def extents(problem: Problem, config: Config) -> tuple[int, int, int]:
+        return grid({"M": problem.m, "N": problem.n, "K": problem.k, **config})
+
+    def tile_of(config: Config) -> Tile:
+        if tile:
+            return Tile(*(of(config) for of in tile))
+        m, n = (math.prod(grid({**_sizes_along(axis), **config})) for axis in "MN")
+        return Tile(-(-_LONG // max(m, 1)), -(-_LONG // max(n, 1)), _STEP)
+
+    return Kernel(
+        rung=0,
+        name=f"{file}:{entry or signature.name}",
+        idea=f"from {file}",
+        source=file,
+        parameters=tuple(
+            Parameter(p.name, p.default, p.values, p.meaning, p.least, p.name not in signature.template)
+            for p in parameters
+        ),
+        tile=tile_of,
+        block=block,
+        takes=takes,
+        arguments=tuple(roles),
+        shared_bytes=lambda config, layout: shared(config),
+        blocks=lambda problem, config, multiprocessors: math.prod(extents(problem, config)),
+        extents=extents,
+        entry=lambda config: signature.name + re.sub(r"\w+", lambda word: str(config.get(word[0], word[0])), template),
+        foreign=True,
+    )
+
+
+def _template(signature: Signature, given: str, known: Mapping[str, object]) -> str:
+    """The arguments of a template as C++ has them, '' of what is none: those given, else parameters of its names."""
+    if not signature.template:
+        return ""
+    if given:
+        return f"<{given}"
+    for name in signature.template:
+        if name not in known:
+            raise ConfigError(
+                f"nothing says what {name} of {signature.name} is: write above it what its template's arguments are, "
+                f"as in\n// tilewright: {name}=16 or // tilewright: entry={signature.name}<16,float>"
+            )
+    return f"<{','.join(signature.template)}>"
+
+
+def _chosen(file: Path, text: str, name: str) -> Signature:
+    """The kernel of this name, or the only one."""
+    if "<<<" in without_comments(text):
+        raise ConfigError(f"{file.name} launches kernels (<<<): leave in it what runs on the GPU alone")
+    found = {signature.name: signature for signature in signatures(text)}
+    if not found:
+        raise KernelNotFoundError(f"{file.name} defines no __global__ function")
+    if not name:
+        if len(found) > 1:
+            raise KernelNotFoundError(
+                f"{file.name} has several kernels: name one, as in {file.name}:{next(iter(found))}; "
+                f"there are {', '.join(found)}"
+            )
+        return next(iter(found.values()))
+    if name not in found:
+        raise KernelNotFoundError(f"{file.name} has no kernel {name!r}{nearest(name, found)}")
+    return found[name]
+
+
+def _words(file: Path, text: str, name: str) -> dict[str, str]:
+    """What the comment lines say: of all kernels, and those with entry=name of this one."""
+    found: dict[str, str] = {}
+    for line in _LINE.finditer(text):
+        rest = _WORD.sub("", line[1]).strip()
+        if rest:
+            number = text.count("\n", 0, line.start()) + 1
+            raise ConfigError(f"{file.name}:{number}: a tilewright line must read NAME=VALUE ..., got {rest!r}")
+        words = dict(_WORD.findall(line[1]))
+        if words.get("entry", name).partition("<")[0] == name:
+            found |= words
+    return found
+
+
+def _parameters(words: Mapping[str, str]) -> list[Parameter]:
+    found = []
+    for name, value in words.items():
+        if name in _KNOWN:
+            continue
+        default, _, values = value.partition(":")
+        numbers = [default, *filter(None, values.split(","))]
+        if not name.isupper() or name in _SIZES or not all(re.fullmatch(r"\d+", number) for number in numbers):
+            raise ConfigError(
+                f"{name}={value} is nothing that a tilewright line takes: there are {', '.join(_KNOWN)}, and "
+                f"parameters of the source, as in BM=64:32,64,128, in capitals{nearest(name, _KNOWN, listed=True)}"
+            )
+        least, *others = map(int, numbers)
+        found.append(Parameter(name, least, tuple(sorted({least, *others})), "of the source", 0))
+    return found
+
+
+def _expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expression]:
+    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
+    found = [Expression(part, word) for part in re.split(r",(?![^()]*\))", inner)]
+    for expression in found:
+        expression.check_names(known)
+    return found
+
+
+def _extents(word: str, text: str, known: Mapping[str, object]) -> Callable[[Mapping[str, int]], tuple[int, int, int]]:
+    found = _expressions(word, text, known)
+    if len(found) > 3:
+        raise ConfigError(f"{word} must have one to three numbers, got {text}")
+
+    def extents(values: Mapping[str, int]) -> tuple[int, int, int]:
+        x, y, z = [*(of(values) for of in found), 1, 1][:3]
+        return x, y, z
+
+    return extents
+
+
+def _roles(file: Path, signature: Signature, args: str | None) -> dict[str, Argument]:
+    """The parameters by what `engines.arguments` calls them."""
+    given = args.split(",") if args else [_role(argument) for argument in signature.arguments]
+    if len(given) != len(signature.arguments):
+        raise ConfigError(f"args must name all {len(signature.arguments)} parameters of {signature.name}, got {args}")
+    found: dict[str, Argument] = {}
+    for role, argument in zip(given, signature.arguments, strict=True):
+        if role not in _ROLES:
+            what = f"args has {role!r}" if args else f"nothing says what {argument.name!r} is"
+            raise ConfigError(
+                f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}. Write above it which "
+                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K"
+            )
+        name = _ROLES[role]
+        is_float, is_pointer = role in ("alpha", "beta"), role in ("A", "B", "C")
+        if argument.pointer != is_pointer or (is_float and argument.type != "float"):
+            wanted = "a pointer" if is_pointer else "a float" if is_float else "an integer"
+            raise ConfigError(f"{file.name}: {argument.name} of {signature.name} is {role}, which must be {wanted}")
+        if not is_float and not is_pointer:
+            if argument.type not in (*_NARROW, *_WIDE):
+                raise ConfigError(
+                    f"{file.name}: {argument.name} of {signature.name} must be an integer, got {argument.type}"
+                )
+            name += "64" if argument.type in _WIDE else ""
+        if name in found:
+            raise ConfigError(f"{file.name}: two parameters of {signature.name} are {role}")
+        found[name] = argument
+    for role in ("A", "B", "C"):
+        if _ROLES[role] not in found:
+            raise ConfigError(f"{file.name}: no parameter of {signature.name} is {role}")
+    return found
+
+
+def _role(argument: Argument) -> str:
+    """What a parameter's name says that it is, if anything."""
+    return _USUAL.get(_AROUND_NAMES.sub("", argument.name).lower(), "")
+
+
+def _takes(file: Path, signature: Signature, roles: Mapping[str, Argument], layout: str) -> Takes:
+    if layout not in LAYOUTS:
+        raise ConfigError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    kinds: list[str] = []
+    for name in ("A_data", "B_data", "D_data"):
+        argument = roles[name]
+        if argument.type not in _ELEMENTS:
+            raise DtypeError(
+                f"{file.name}: {argument.name} of {signature.name} points to {argument.type}; there are "
+                f"{', '.join(_ELEMENTS)}"
+            )
+        kinds.append(_ELEMENTS[argument.type])
+    if kinds[0] != kinds[1]:
+        raise DtypeError(f"{file.name}: A and B of {signature.name} must have one type, got {kinds[0]} and {kinds[1]}")
+    gaps = _has_all(roles, ("lda", "ldb", "ldd"))
+    return Takes(factors=(kinds[0],), results=(kinds[2],), layouts=(layout,), gaps=gaps)
+
+
+def _has_all(roles: Mapping[str, Argument], names: Sequence[str]) -> bool:
+    return all(name in roles or f"{name}64" in roles for name in names)

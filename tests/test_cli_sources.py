@@ -1,0 +1,99 @@
+"""`tilewright new`, and the commands with a kernel from a source file, as a user types them."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import main
+from tilewright.kernels.sources import START
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs a command in a folder that has start.cu; gives its words, and checks its exit status."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "start.cu").write_text(START.read_text())
+
+    def command(*arguments, status=0):
+        result = CliRunner().invoke(main.app, [*map(str, arguments)], env={"COLUMNS": "200"})
+        assert result.exit_code == status, (result.output, result.exception)
+        return " ".join(result.output.split())
+
+    return command
+
+
+def test_new_writes_a_kernel_that_passes(run, tmp_path):
+    assert "wrote my_gemm.cu: next, tilewright check my_gemm.cu" in run("new", "my_gemm")
+    written = (tmp_path / "my_gemm.cu").read_text()
+    assert "tilewright check my_gemm.cu" in written
+    assert "start" not in written
+    for options in ((), ("--beta", 0), ("--config", "TILE=8")):
+        assert "my_gemm.cu:my_gemm nothing found TILE=" in run("check", "my_gemm.cu", *options)
+
+
+@pytest.mark.parametrize(("name", "words"), [("start", "start.cu is there already"), ("my-gemm", "must be letters")])
+def test_new_replaces_nothing_and_says_which_names_there_are(run, tmp_path, name, words):
+    result = CliRunner().invoke(main.app, ["new", name])
+    assert result.exit_code == 1
+    assert words in str(result.exception)
+    assert (tmp_path / "start.cu").read_text() == START.read_text()
+
+
+def test_check_finds_a_missing_barrier(run, tmp_path):
+    text = START.read_text()
+    (tmp_path / "hasty.cu").write_text(text.replace("__syncthreads();  // all have read them", ""))
+    found = run("check", "hasty.cu", status=1)
+    assert "hasty.cu:start faulty TILE=16 fault" in found
+    assert re.search(
+        r"race 256x256x128, beta 0.5 .* of (tile_a|tile_b) at hasty.cu:\d+; .* nothing orders the two", found
+    )
+
+
+def test_check_s_scalars_are_those_that_a_kernel_takes(run, tmp_path):
+    plain = START.read_text().replace("float alpha, ", "").replace("float beta, ", "").replace("alpha * sum", "sum")
+    (tmp_path / "plain.cu").write_text(re.sub(r"sum \+ \(beta.*;", "sum;", plain))
+    assert "plain.cu:start nothing found" in run("check", "plain.cu")
+    result = CliRunner().invoke(main.app, ["check", "plain.cu", "--alpha", "2"])
+    assert "plain.cu:start has no alpha, so that it is 1, got 2.0" in str(result.exception)
+
+
+def test_explain_counts_its_lines(run):
+    found = run("explain", "start.cu", "--shape", 512, "--gpu", "H200", "--json", "found.json")
+    assert "start.cu:start TILE=16 512x512x512, float32, on one H200: 1,024 blocks of 256 threads" in found
+    assert re.search(r"start.cu:\d+ shared loads 5.243 M", found)
+    # 32 x 32 blocks read a tile of A and of B in each of 32 steps, by 8 warps: a request each, of 2 rows of 64 bytes.
+    assert "global loads 524,288 2.097 M" in found
+
+
+def test_bench_verifies_it(run):
+    found = run("bench", "start.cu", "naive", "--shape", "40x33x50", "--engine", "emulator", "--json", "run.json")
+    assert re.search(r"start.cu:start TILE=16 \S+ ok", found)
+    records = json.loads(Path("run.json").read_text())["records"]
+    assert [record["kernel"] for record in records] == ["start.cu:start", "naive"]
+
+
+def test_tune_tries_its_values_and_saves_nothing_that_matmul_would_pick(run):
+    found = run("tune", "start.cu", "--shape", 64, "--engine", "emulator", "--journal", "journal.jsonl")
+    assert re.search(r"3 of 3 configs tried: [^.]*timed", found)
+    result = CliRunner().invoke(main.app, ["tune", "start.cu", "--save"])
+    assert "--save is for kernels that matmul picks from" in str(result.exception)
+
+
+def test_sass_shows_its_code(run):
+    pytest.importorskip("cuda.core")
+    found = run("sass", "start.cu", "--config", "TILE=32", "--arch", "sm_80")
+    assert "start.cu:start TILE=32 for sm_80: float32 " in found
+    assert "8192 bytes of shared memory" in found
+    assert ".visible .entry" in run("sass", "start.cu", "--ptx")
+
+
+def test_a_template_has_machine_code_too(run, tmp_path):
+    pytest.importorskip("cuda.core")
+    text = START.read_text().replace("__global__", "template <int TILE, typename T>\n__global__", 1)
+    head, rest = text.split("\n", 1)
+    (tmp_path / "typed.cu").write_text(f"{head} entry=start<TILE,float>\n{rest}")
+    assert "typed.cu:start TILE=8 for sm_90a" in run("sass", "typed.cu", "--config", "TILE=8")
+    assert "nothing found" in run("check", "typed.cu", "--shape", "40x30x20")
