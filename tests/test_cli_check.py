@@ -79,7 +79,7 @@ def test_what_cannot_be_is_refused(arguments, message):
 
 def test_only_rungs_that_take_an_element_type_are_checked(monkeypatch):
     checked = []
-    monkeypatch.setattr(check, "_run", lambda jobs: checked.extend(jobs) or iter(()))
+    monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--dtype", "bfloat16").exit_code == 0
     assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "bfloat16" in one.takes.factors}
 
@@ -90,7 +90,7 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     )
     assert result.exit_code == 0, result.output
     checked = []
-    monkeypatch.setattr(check, "_run", lambda jobs: checked.extend(jobs) or iter(()))
+    monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--layout", "TT").exit_code == 0
     assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "TT" in one.takes.layouts}
     assert {problem.layout for job in checked for problem, _ in job.cases} == {"TT"}

@@ -52,6 +52,36 @@ def test_check_finds_a_missing_barrier(run, tmp_path):
     )
 
 
+STORE = re.search(r"    if \(row < M && col < N\) C.*", START.read_text())[0]
+NEVER_RIGHT = {
+    "crash": (
+        "    C[0] = 1 / (row - row);",
+        r"crashed 16x16x16, beta 0.5 the kernel ends its process: ended by SIG\w+",
+    ),
+    "hang": ("    while (A[0] != 12345.0f) {}", "hung 16x16x16, beta 0.5 the kernel does not end: no answer in 2 s"),
+    "far away": (
+        "    C[(long long)(row * N + col) << 30] = sum;",
+        "out of bounds 16x16x16, beta 0.5 thread .* writes C",
+    ),
+}
+
+
+@pytest.mark.parametrize(("store", "words"), NEVER_RIGHT.values(), ids=NEVER_RIGHT)
+def test_a_kernel_that_crashes_or_never_ends_is_a_finding(run, tmp_path, store, words):
+    (tmp_path / "wild.cu").write_text(START.read_text().replace(STORE, store))
+    found = run("check", "wild.cu", "start.cu", "--shape", "16x16x16", "--deadline", 2, status=1)
+    assert re.search(rf"wild.cu:start faulty TILE=16 fault .* {words}", found)
+    assert "start.cu:start nothing found" in found
+    assert "2 kernels checked" in found
+
+
+def test_a_source_that_does_not_compile_is_said(run, tmp_path):
+    (tmp_path / "odd.cu").write_text(START.read_text().replace("float sum", "float sum = nothing"))
+    result = CliRunner().invoke(main.app, ["check", "odd.cu"])
+    assert "odd.cu does not compile" in str(result.exception)
+    assert "nothing" in str(result.exception)
+
+
 def test_check_s_scalars_are_those_that_a_kernel_takes(run, tmp_path):
     plain = START.read_text().replace("float alpha, ", "").replace("float beta, ", "").replace("alpha * sum", "sum")
     (tmp_path / "plain.cu").write_text(re.sub(r"sum \+ \(beta.*;", "sum;", plain))

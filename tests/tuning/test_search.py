@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import planted
+from tilewright.engines.apart import Apart
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import EngineUnavailableError, TilewrightError
 from tilewright.kernels import KERNELS, LADDER, find
@@ -189,16 +189,12 @@ def test_an_engine_that_cannot_be_had_is_an_error(tmp_path):
 
 def test_a_worker_whose_parent_is_gone_ends_without_a_word(capfd):
     """Closed with answers unread, which to the other end is an error and not the end of a file."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, "emulator", planted.lookup))
-    process.start()
-    theirs.close()
-    assert ours.poll(60)
-    ours.send(Prepare(PROBLEM))
-    ours.close()
-    process.join(60)
-    assert process.exitcode == 0
+    apart = Apart(serve, "emulator", planted.lookup, name="test")
+    assert apart.connection.poll(60)
+    apart.send(Prepare(PROBLEM))
+    apart.connection.close()
+    apart._process.join(60)
+    assert apart._process.exitcode == 0
     assert capfd.readouterr().err == ""
 
 

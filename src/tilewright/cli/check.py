@@ -5,8 +5,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.text import Text
 
@@ -14,13 +16,18 @@ from tilewright.bench import suites
 from tilewright.bench.verify import Operands, check_memory, limit
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import Orders, Shapes, Suites, finite_scalars, out, say
+from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, check, telling_shapes
-from tilewright.errors import DtypeError
-from tilewright.kernels import KERNELS, resolve
+from tilewright.engines.emulator.checker import Finding
+from tilewright.errors import DtypeError, TilewrightError
+from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
+
+_START_S = 300.0
+"""A new process has this long to begin."""
 
 DEFAULT_ALPHA = 1.5
 DEFAULT_BETAS = (0.0, 0.5)
@@ -79,6 +86,9 @@ def run_check(
             help="If left out, both 0, which must not read C, and 0.5; of a source file 0.5, or 0 where it has none."
         ),
     ] = None,
+    deadline: Annotated[
+        float, typer.Option(min=1e-3, help="Seconds that a source file's kernel may take for one problem.")
+    ] = 60.0,
 ) -> None:
     """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
 
@@ -123,7 +133,7 @@ def run_check(
     started = time.monotonic()
     faulty = 0
     load_runtime()  # compiled before several want it
-    for job, outcomes in _run(jobs):
+    for job, outcomes in _run(jobs, deadline):
         faulty += not _show(job.kernel, job.config, outcomes)
     out.print(_summary(len(jobs), faulty, time.monotonic() - started), highlight=False)
     raise typer.Exit(1 if faulty else 0)
@@ -139,7 +149,7 @@ def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Sc
     return found
 
 
-def _run(jobs: list[_Job]) -> Iterator[tuple[_Job, list[_Outcome]]]:
+def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[_Outcome]]]:
     """Check kernels side by side, and give their outcomes in their order."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
     with Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
@@ -147,8 +157,8 @@ def _run(jobs: list[_Job]) -> Iterator[tuple[_Job, list[_Outcome]]]:
 
         def outcomes(job: _Job) -> list[_Outcome]:
             results = []
-            for problem, scalars in job.cases:
-                results.append(_check(job.kernel, job.config, problem, scalars))
+            for outcome in _apart(job, deadline) if job.kernel.foreign else _outcomes(job):
+                results.append(outcome)
                 steps.update(f"checked {job.kernel.name}", next(done), total)
             return results
 
@@ -160,6 +170,45 @@ def _run(jobs: list[_Job]) -> Iterator[tuple[_Job, list[_Outcome]]]:
                     yield job, found
         finally:
             workers.shutdown(cancel_futures=True)
+
+
+def _outcomes(job: _Job) -> Iterator[_Outcome]:
+    return (_check(job.kernel, job.config, problem, scalars) for problem, scalars in job.cases)
+
+
+def _apart(job: _Job, deadline: float) -> Iterator[_Outcome]:
+    """The same in a process of its own, since a kernel that is not ours may end it, or never end itself."""
+    with Apart(_answer, job.kernel.name, dict(job.config), job.cases, name="check") as process:
+        if (refusal := process.receive(_START_S)) is not None:
+            raise refusal
+        for problem, scalars in job.cases:
+            try:
+                answer = process.receive(deadline)
+            except LostError as lost:
+                words = {"hung": f"the kernel does not end: {lost}", "crashed": f"the kernel ends its process: {lost}"}
+                finding = Finding(lost.fate, None, message=words[lost.fate])
+                yield _Outcome(problem, scalars, Checked([finding], np.empty((0, 0))), 0.0, True)
+                return  # the other problems would most likely do the same
+            if isinstance(answer, TilewrightError):
+                raise answer
+            yield answer
+
+
+def _answer(connection: Connection, name: str, config: dict[str, int], cases: list[tuple[Problem, Scalars]]) -> None:
+    """Check a kernel, by its name, in another process: sends None when it is there, then the outcomes."""
+    try:
+        kernel = find(name)
+        job = _Job(kernel, kernel.config(config), cases)
+        load_runtime()
+    except TilewrightError as error:
+        connection.send(error)
+        return
+    connection.send(None)
+    try:
+        for outcome in _outcomes(job):
+            connection.send(outcome)
+    except TilewrightError as error:
+        connection.send(error)
 
 
 def _check(kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> _Outcome:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tilewright.analysis.cost import predict
 from tilewright.bench.records import Record
+from tilewright.engines.apart import LostError
 from tilewright.engines.base import CompileReport, Engine
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, find_gpu
@@ -18,7 +19,7 @@ from tilewright.tables.cases import timed_case
 from tilewright.tuning import space
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.journal import Journal, Outcome, Trial, source_digest
-from tilewright.tuning.supervisor import Worker, WorkerLostError
+from tilewright.tuning.supervisor import Worker
 from tilewright.tuning.worker import Answer, Final, Job, Named
 
 _RANKED_AS = find_gpu("NVIDIA H200", (9, 0))
@@ -152,8 +153,8 @@ class Search:
         named: list[Named] = [(kernel, dict(config)) for kernel, config in chosen]
         try:
             records = self._worker.ask(Final(self._problem, named, self._settings.final_samples))
-        except WorkerLostError as error:
-            raise TilewrightError(f"the final measurement of {self._problem.shape} {error.outcome}: {error}") from None
+        except LostError as error:
+            raise TilewrightError(f"the final measurement of {self._problem.shape} {error.fate}: {error}") from None
         if isinstance(records, str):
             raise TilewrightError(f"the final measurement of {self._problem.shape} failed: {records}")
         return sorted(records, key=lambda record: record.time_us.median)
@@ -229,8 +230,8 @@ class Search:
         )
         try:
             answer: Answer = self._worker.ask(job)
-        except WorkerLostError as error:
-            answer = Answer(error.outcome, note=str(error))
+        except LostError as error:
+            answer = Answer(error.fate, note=str(error))
         trial = self._trial(choice, answer.outcome, answer.note)
         return trial.model_copy(
             update={

@@ -1,11 +1,6 @@
 """The process that measures. It is a process of its own so that a kernel which hangs or crashes ends only it."""
 
-import contextlib
 import math
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,21 +72,6 @@ class Answer(NamedTuple):
 
 def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
     """Answer jobs until the other end closes. The first answer is an empty text, or why there is no engine."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent, which ends this process
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer
-        _answer_jobs(connection, engine_name, lookup)
-
-
-def _end_with_parent() -> None:
-    """Where the parent is killed, nobody is left to end a process whose kernel hangs."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def _answer_jobs(connection: Connection, engine_name: str, lookup: Lookup) -> None:
     try:
         engine = resolve_engine(engine_name)
     except TilewrightError as error:

@@ -1,0 +1,114 @@
+"""Processes of their own for what may end the process that it runs in, or never end: kernels that are not right."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Literal
+
+Fate = Literal["hung", "crashed"]
+
+
+class LostError(Exception):
+    """A process did not answer: it hung, or it crashed."""
+
+    def __init__(self, fate: Fate, note: str) -> None:
+        super().__init__(note)
+        self.fate: Fate = fate
+
+
+class Apart:
+    """A process that runs a function until it is ended, or until this one ends, however that comes about.
+
+    Interrupts are this process's alone.
+    """
+
+    def __init__(self, function: Callable[..., None], *arguments: Any, name: str) -> None:
+        """Start it.
+
+        Args:
+            function: of a module; called with a Connection to send answers by, and the arguments.
+            arguments: what can be pickled.
+            name: of the process.
+        """
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_run, args=(theirs, function, arguments), name=f"tilewright-{name}", daemon=True
+        )
+        with _interrupts_held():
+            self._process.start()
+        theirs.close()
+
+    def __enter__(self) -> "Apart":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def send(self, request: Any) -> None:
+        """Send something; where the process has ended, `receive` tells how."""
+        with contextlib.suppress(BrokenPipeError):
+            self.connection.send(request)
+
+    def receive(self, allowed_s: float) -> Any:
+        """Its next answer.
+
+        Raises:
+            LostError: there is none in this many seconds, or the process has ended. It is ended then in any case.
+        """
+        try:
+            if self.connection.poll(allowed_s):
+                return self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            note = self._how_it_ended()
+            self.end()
+            raise LostError("crashed", note) from None
+        self.end()
+        raise LostError("hung", f"no answer in {allowed_s:g} s")
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+    def _how_it_ended(self) -> str:
+        self._process.join(10)
+        status = self._process.exitcode
+        if status is not None and status < 0:
+            return f"ended by {signal.Signals(-status).name}"
+        return f"ended with exit status {status}"
+
+
+def _run(connection: Connection, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer
+        function(connection, *arguments)
+
+
+def _end_with_parent() -> None:
+    """Where the parent is killed, nobody is left to end a process whose kernel hangs."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ignore interrupts; a process that is started now begins by ignoring them too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
