@@ -75,6 +75,23 @@ def test_a_kernel_that_crashes_or_never_ends_is_a_finding(run, tmp_path, store, 
     assert "2 kernels checked" in found
 
 
+def test_findings_as_json(run, tmp_path):
+    (tmp_path / "wild.cu").write_text(START.read_text().replace(STORE, STORE.replace("row < M", "row <= M")))
+    run("check", "wild.cu", "naive", "--shape", "15x16x8", "--beta", 0, "--json", "found.json", status=1)
+    wild, naive = json.loads((tmp_path / "found.json").read_text())["checked"]
+    assert (wild["kernel"], wild["config"], naive["kernel"]) == ("wild.cu:start", {"TILE": 16}, "naive")
+    (problem,) = wild["problems"]
+    assert (problem["shape"], problem["case"], problem["beta"], problem["right"]) == ("15x16x8", "NN float32", 0, True)
+    (finding,) = problem["findings"]
+    line = next(i for i, text in enumerate((tmp_path / "wild.cu").read_text().split("\n"), 1) if "row <= M" in text)
+    assert (finding["kind"], finding["count"]) == ("out of bounds", 16)
+    assert finding["lines"] == [{"file": "wild.cu", "line": line}]
+    assert re.search(r"writes C\[15, \d+\], outside of its 15 x 16 elements", finding["words"])
+    assert naive["problems"][0]["findings"] == []
+    printed = CliRunner().invoke(main.app, ["check", "naive", "--shape", "8", "--json", "-"]).stdout
+    assert json.loads(printed)["checked"][0]["problems"][0]["right"] is True
+
+
 def test_a_source_that_does_not_compile_is_said(run, tmp_path):
     (tmp_path / "odd.cu").write_text(START.read_text().replace("float sum", "float sum = nothing"))
     result = CliRunner().invoke(main.app, ["check", "odd.cu"])

@@ -6,25 +6,30 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from tilewright.bench import suites
 from tilewright.bench.verify import Operands, check_memory, limit
 from tilewright.cli.progress import Steps
-from tilewright.cli.terminal import Orders, Shapes, Suites, finite_scalars, out, say
+from tilewright.cli.terminal import Orders, Shapes, Suites, finite_scalars, json_output, results, say, write_json
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, check, telling_shapes
 from tilewright.engines.emulator.checker import Finding
 from tilewright.errors import DtypeError, TilewrightError
+from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
+
+KIND = json_kind("findings of a check", "checked")
 
 _START_S = 300.0
 """A new process has this long to begin."""
@@ -89,6 +94,9 @@ def run_check(
     deadline: Annotated[
         float, typer.Option(min=1e-3, help="Seconds that a source file's kernel may take for one problem.")
     ] = 60.0,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", metavar="PATH", help="Write what was found here; - prints it.")
+    ] = None,
 ) -> None:
     """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
 
@@ -107,6 +115,7 @@ def run_check(
 
     The exit status is 0 only if nothing was found.
     """
+    check_outputs([json_output(json_path, KIND)])
     overrides = parse_overrides(config)
     named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in KERNELS]
     if not kernels and dtype is not None:
@@ -130,12 +139,15 @@ def run_check(
         taken = [problem for problem in typed if kernel.refusal(problem) is None]
         jobs.append(_Job(kernel, setting, [(problem, of) for of in scalars[kernel] for problem in taken]))
     jobs = [job for job in jobs if job.cases]
-    started = time.monotonic()
-    faulty = 0
+    started, shown = time.monotonic(), results(json_path)
+    faulty, facts = 0, []
     load_runtime()  # compiled before several want it
     for job, outcomes in _run(jobs, deadline):
-        faulty += not _show(job.kernel, job.config, outcomes)
-    out.print(_summary(len(jobs), faulty, time.monotonic() - started), highlight=False)
+        faulty += not _show(job.kernel, job.config, outcomes, shown)
+        facts.append(_facts(job, outcomes))
+    shown.print(_summary(len(jobs), faulty, time.monotonic() - started), highlight=False)
+    if json_path:
+        write_json(json_path, {"checked": facts}, f"what was found to {json_path}")
     raise typer.Exit(1 if faulty else 0)
 
 
@@ -218,11 +230,11 @@ def _check(kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -
     return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))
 
 
-def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
+def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome], shown: Console) -> bool:
     """Print what came of one kernel; says whether all is well."""
     clean = all(outcome.clean for outcome in outcomes)
     verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
-    say(f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", indent=5)
+    say(f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", indent=5, to=shown)
     if not clean:
         table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "on", "first seen")))
         for fault, what, seen in _faults(outcomes):
@@ -230,8 +242,37 @@ def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome]) -> bool:
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
             order = "" if first.layout == "NN" else f", {first.layout}"
             table.add_row(fault, f"{first.shape}{order}, beta {seen[0].scalars.beta:g}{others}", Text(what))
-        out.print(table)
+        shown.print(table)
     return clean
+
+
+def _facts(job: _Job, outcomes: list[_Outcome]) -> dict[str, Any]:
+    """What the JSON file holds of a kernel: of each problem its error and faults, of each fault its kind and words,
+    how often it was seen, and lines of the source."""
+    return {
+        "kernel": job.kernel.name,
+        "config": dict(job.config),
+        "problems": [
+            {
+                "shape": one.problem.shape,
+                "case": one.problem.case,
+                "alpha": one.scalars.alpha,
+                "beta": one.scalars.beta,
+                "relative_error": one.error,
+                "right": one.right,
+                "findings": [
+                    {
+                        "kind": finding.kind,
+                        "words": str(finding),
+                        "count": finding.count,
+                        "lines": [line._asdict() for line in finding.lines if line],
+                    }
+                    for finding in one.checked.findings
+                ],
+            }
+            for one in outcomes
+        ],
+    }
 
 
 def _faults(outcomes: list[_Outcome]) -> list[tuple[str, str, list[_Outcome]]]:
