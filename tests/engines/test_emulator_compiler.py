@@ -105,7 +105,7 @@ def test_headers_next_to_a_source_are_found(tmp_path):
 def test_cxx_names_the_compiler_and_its_code_is_compiled_once(other_compiler, fresh_cache):
     run(5)
     first = other_compiler()
-    assert any("-DVALUE=5" in call for call in first)
+    assert any("kernel.cu" in call for call in first)
     run(5)
     assert other_compiler() == first
     run(6)

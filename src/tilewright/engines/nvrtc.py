@@ -19,6 +19,7 @@ from cuda.core._utils.cuda_utils import CUDAError
 
 from tilewright.engines import cache
 from tilewright.engines.base import CompileReport
+from tilewright.engines.included import included
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels import spec
 from tilewright.kernels.spec import Config, Kernel
@@ -78,7 +79,8 @@ def compile(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Cubi
         EngineUnavailableError: NVRTC is not installed.
     """
     text, defines = _text(kernel, config, variant)
-    return compile_source(text, str(kernel.source), kernel.entry_point(config), defines, arch)
+    folder = kernel.source.parent if kernel.foreign else None
+    return compile_source(text, str(kernel.source), kernel.entry_point(config), defines, arch, folder)
 
 
 def _text(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[str, int | str]]:
@@ -100,7 +102,8 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
     """
     version()  # raises where there is no NVRTC
     source, defines = _text(kernel, config, variant)
-    options = _options(str(kernel.source), defines, arch, lineinfo=False)
+    folder = kernel.source.parent if kernel.foreign else None
+    options = _options(str(kernel.source), defines, arch, folder, lineinfo=False)
     flags = options.as_bytes("nvrtc", "ptx")
     # cuda.core asks the driver whether it could load the PTX, and fails where there is none.
     program = _value(nvrtc.nvrtcCreateProgram(source.encode(), options.name.encode(), 0, None, None))
@@ -117,7 +120,9 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
     return text.rstrip(b"\0").decode()
 
 
-def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int | str], arch: str) -> Cubin:
+def compile_source(
+    source: str, name: str, entry: str, defines: Mapping[str, int | str], arch: str, folder: Path | None = None
+) -> Cubin:
     """Compile CUDA C++ that has a kernel called entry, or take it from the cache.
 
     Args:
@@ -126,23 +131,28 @@ def compile_source(source: str, name: str, entry: str, defines: Mapping[str, int
         entry: the kernel's name; of a template, with its arguments.
         defines: macros and their values.
         arch: the architecture, as in 'sm_90a'.
+        folder: where headers of its own lie, if it has some.
 
     Raises:
         CompileError: the compiler refuses the source, or the source has no such kernel.
         EngineUnavailableError: NVRTC is not installed.
     """
-    options = _options(name, defines, arch, lineinfo=True)  # profilers show source lines; the code stays the same
-    key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, _shared_headers())
+    # Profilers show source lines then; the code stays the same.
+    options = _options(name, defines, arch, folder, lineinfo=True)
+    own = included(source, folder) if folder else []
+    key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, _shared_headers())
     code_path, log_path = cache.find(key, ".cubin"), cache.find(key, ".log")
+    cached = code_path is not None and log_path is not None
     if code_path and log_path:
         code, log = code_path.read_bytes(), log_path.read_text()
     else:
         code, log = _compile(source, options, entry)
-        cache.store(key, ".cubin", code)
-        cache.store(key, ".log", log.encode())
     symbol = _symbol(log, entry)
     if symbol is None:
         raise CompileError(f"{name} has no kernel {entry}")
+    if not cached:
+        cache.store(key, ".cubin", code)
+        cache.store(key, ".log", log.encode())
     return Cubin(code, symbol, arch, parse_report(log, symbol), log)
 
 
@@ -168,13 +178,15 @@ def parse_report(log: str, entry: str) -> CompileReport:
     )
 
 
-def _options(name: str, defines: Mapping[str, int | str], arch: str, lineinfo: bool) -> ProgramOptions:
+def _options(
+    name: str, defines: Mapping[str, int | str], arch: str, folder: Path | None, lineinfo: bool
+) -> ProgramOptions:
     return ProgramOptions(
         name=name,
         arch=arch,
         std="c++17",
         define_macro=[(macro, str(value)) for macro, value in defines.items()] or None,
-        include_path=[str(folder) for folder in (INCLUDE, *_cuda_headers())],
+        include_path=[str(place) for place in (*([folder] if folder else ()), INCLUDE, *_cuda_headers())],
         ptxas_options=["-v"],  # prints the registers, spills and shared memory that the report is made of
         lineinfo=lineinfo,
         no_cache=True,  # a result from NVRTC's own cache would come without that print

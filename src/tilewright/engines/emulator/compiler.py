@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
+from tilewright.engines.included import included
 from tilewright.errors import CompileError, EngineUnavailableError
 
 _HERE = Path(__file__).parent
@@ -168,7 +169,7 @@ def compile_kernel(
     options = [*base, *build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if not build.traced and (level := _optimization()) != "3":
         options.append(f"-O{level}")
-    headers = [_texts(place, "*.cuh") for place in (folder, *_INCLUDE)]
+    headers = [included(text, folder), *(_texts(place, "*.cuh") for place in _INCLUDE)]
     name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
