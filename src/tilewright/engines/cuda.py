@@ -193,7 +193,8 @@ class CudaEngine:
             LaunchError: the driver refuses a launch. A kernel that fails later shows in `synchronize` and `download`.
             MemoryError: the plan needs a workspace, and the GPU's memory is full.
         """
-        plan.kernel.check_scalars(scalars)
+        if plan.kernel.foreign:  # the others take any
+            plan.kernel.check_scalars(scalars)
         if not plan.steps:
             return
         on = self.stream if stream is None else _as_stream(stream)
