@@ -149,7 +149,7 @@ void BlockRunner::run_threads() {
 // Goes on with a thread that is ready, else on a fiber that begins another, else in `run`.
 void BlockRunner::hand_over(Context& from) {
     if (*stop_) {
-        Context::switch_to(from, main_);
+        if (&from != &main_) Context::switch_to(from, main_);  // a launch may stop before `run_ready` has entered a fiber
     } else if (!ready_.empty()) {
         current_ = ready_.pop();
         if (!ready_.empty()) ready_.front()->fiber->context.prefetch();  // soon its turn
