@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tilewright.engines import cache
+from tilewright.engines.emulator.dynamic_shared import with_pointers
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.errors import CompileError, EngineUnavailableError
 
@@ -20,6 +21,9 @@ _INCLUDE = (_HERE / "include", _KERNELS / "include")
 OPTIMIZE_VARIABLE = "TILEWRIGHT_EMULATOR_OPTIMIZE"
 """Environment variable: how far the compiler optimizes kernels whose accesses are not counted, 1 to 3, the default.
 With 1 they compile in two thirds of the time, and take up to twice as long."""
+
+_HEADERS = (".cuh", ".h", ".hpp")
+"""How the names of headers end that a kernel may include from its own folder."""
 
 _PARSED_SUFFIX = ".hpp.gch"
 
@@ -37,6 +41,7 @@ _COMMON = (
     "-fno-strict-aliasing",  # kernels read floats as float4s
     "-fno-stack-protector",
     "-U_FORTIFY_SOURCE",  # it takes a switch between fibers for an error
+    "-fno-builtin-printf",  # a kernel's is the runtime's, never puts
     "-Wno-unknown-pragmas",  # #pragma unroll
 )
 
@@ -122,7 +127,9 @@ def compile_runtime() -> Runtime:
     """
     compiler = find_compiler()
     base = _base_options(compiler)
-    name = "tilewright-runtime-" + cache.key(compiler, base, _texts(_RUNTIME, "*pp"))
+    name = "tilewright-runtime-" + cache.key(
+        compiler, base, _texts(_RUNTIME, ".cpp", ".hpp"), _texts(_INCLUDE[0], ".h")
+    )
     library = cache.find(name, SUFFIX)
     if library is None:
         with scratch() as output:
@@ -162,12 +169,12 @@ def compile_kernel(
         if isinstance(source, Path)
         else ("kernel.cu", source, _KERNELS)
     )
-    unit = f'#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
+    unit = f'#line 1 "{file}"\n{with_pointers(text)}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if not build.traced and (level := _optimization()) != "3":
         options.append(f"-O{level}")
     macros = [f"-D{macro}={value}" for macro, value in sorted((defines or {}).items())]
-    headers = [_texts(place, "*.cuh") for place in (folder, *_INCLUDE)]
+    headers = [_texts(place, *_HEADERS) for place in (folder, *_INCLUDE)]
     name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, macros, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
@@ -236,6 +243,6 @@ def _spaced(assembly: str, spacing: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _texts(folder: Path, pattern: str) -> list[tuple[str, str]]:
-    files = sorted(folder.rglob(pattern))
-    return [(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")) for path in files]
+def _texts(folder: Path, *suffixes: str) -> list[tuple[str, str]]:
+    files = sorted(path for path in folder.rglob("*") if path.suffix in suffixes)
+    return [(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8", errors="replace")) for path in files]
