@@ -1,10 +1,16 @@
 """What the emulator's tests share: launching a small kernel on NumPy arrays."""
 
+import contextlib
 import ctypes
 
 import numpy as np
 
+from tilewright.engines.base import Matrix
 from tilewright.engines.emulator import launch_source
+from tilewright.engines.emulator.checker import CheckedArray, Checker
+from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
+from tilewright.engines.emulator.program import Watch, load
+from tilewright.errors import LaunchError
 
 
 def launch(source, *arguments, entry="kernel", grid=(1, 1, 1), block=(1, 1, 1), **options):
@@ -16,3 +22,14 @@ def _as_ctypes(argument):
     if isinstance(argument, np.ndarray):
         return ctypes.c_void_p(argument.ctypes.data)
     return ctypes.c_float(argument) if isinstance(argument, float) else ctypes.c_int(argument)
+
+
+def kinds_found(source, *arrays, block=(1, 1, 1), grid=(1, 1, 1), shared_bytes=0):
+    """What kinds of faults the checker finds in a kernel, which is given these arrays by pointer."""
+    library = compile_kernel(source, "kernel", build=CHECKED)
+    shapes = ((array.ctypes.data, 1, array.size, array.size, array.dtype.name) for array in arrays)
+    checker = Checker(library, [CheckedArray(f"array {i}", Matrix(*shape)) for i, shape in enumerate(shapes)])
+    arguments = [_as_ctypes(array) for array in arrays]
+    with contextlib.suppress(LaunchError):  # after some findings it does not go on
+        load(library, "kernel", CHECKED).launch(grid, block, arguments, shared_bytes, Watch(checker))
+    return {finding.kind for finding in checker.findings()}

@@ -1,5 +1,6 @@
 """What a GPU refuses, hangs at or faults on is an error on the emulator, after which it goes on working."""
 
+import ctypes
 import os
 import re
 import signal
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.engines.emulator.compiler import compile_kernel
+from tilewright.engines.emulator.program import load
 from tilewright.errors import LaunchError
 
 DOUBLE = """
@@ -194,3 +197,13 @@ def test_threads_of_python_launch_at_the_same_time():
     for thread in threads:
         thread.join()
     np.testing.assert_array_equal(arrays, 63)
+
+
+def test_launches_that_end_with_an_error_while_other_blocks_begin(monkeypatch):
+    """A worker that has just taken a block, and finds the launch stopped, goes on to the next launch."""
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_THREADS", "4")
+    program = load(compile_kernel(body(["__syncwarp(1 << (threadIdx.x + 1) % 8);"]), "kernel"), "kernel")
+    for _ in range(1000):
+        with pytest.raises(LaunchError, match="leaves out its own lane"):
+            program.launch((8, 1, 1), (8, 1, 1), [ctypes.c_void_p(0)])
+    assert_the_emulator_works()

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tilewright.engines import cache
+from tilewright.engines.emulator.dynamic_shared import with_pointers
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included
 from tilewright.errors import CompileError, EngineUnavailableError
@@ -21,6 +22,9 @@ _INCLUDE = (_HERE / "include", _KERNELS / "include")
 OPTIMIZE_VARIABLE = "TILEWRIGHT_EMULATOR_OPTIMIZE"
 """Environment variable: how far the compiler optimizes kernels whose accesses are not counted, 1 to 3, the default.
 With 1 they compile in two thirds of the time, and take up to twice as long."""
+
+_HEADERS = (".cuh", ".h", ".hpp")
+"""How the names of headers end."""
 
 _PARSED_SUFFIX = ".hpp.gch"
 
@@ -38,6 +42,7 @@ _COMMON = (
     "-fno-strict-aliasing",  # kernels read floats as float4s
     "-fno-stack-protector",
     "-U_FORTIFY_SOURCE",  # it takes a switch between fibers for an error
+    "-fno-builtin-printf",  # a kernel's is the runtime's, never puts
     "-Wno-unknown-pragmas",  # #pragma unroll
 )
 
@@ -123,7 +128,9 @@ def compile_runtime() -> Runtime:
     """
     compiler = find_compiler()
     base = _base_options(compiler)
-    name = "tilewright-runtime-" + cache.key(compiler, base, _texts(_RUNTIME, "*pp"))
+    name = "tilewright-runtime-" + cache.key(
+        compiler, base, _texts(_RUNTIME, ".cpp", ".hpp"), _texts(_INCLUDE[0], ".h")
+    )
     library = cache.find(name, SUFFIX)
     if library is None:
         with scratch() as output:
@@ -165,11 +172,11 @@ def compile_kernel(
     )
     # Not as options: they may be letters that what comes ahead of the source uses as its own names.
     macros = "".join(f"#define {macro} {value}\n" for macro, value in sorted((defines or {}).items()))
-    unit = f'{macros}#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
+    unit = f'{macros}#line 1 "{file}"\n{with_pointers(text)}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if not build.traced and (level := _optimization()) != "3":
         options.append(f"-O{level}")
-    headers = [included(text, folder), *(_texts(place, "*.cuh") for place in _INCLUDE)]
+    headers = [included(text, folder), *(_texts(place, *_HEADERS) for place in _INCLUDE)]
     name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
@@ -238,6 +245,6 @@ def _spaced(assembly: str, spacing: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _texts(folder: Path, pattern: str) -> list[tuple[str, str]]:
-    files = sorted(folder.rglob(pattern))
-    return [(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")) for path in files]
+def _texts(folder: Path, *suffixes: str) -> list[tuple[str, str]]:
+    files = sorted(path for path in folder.rglob("*") if path.suffix in suffixes)
+    return [(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8", errors="replace")) for path in files]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tilewright.errors import EngineUnavailableError
 
 _HERE = Path(__file__).parent
-_OWN = ("simt.hpp", *(path.name for path in (_HERE / "include").glob("*")))
+_OWN = tuple(path.name for path in (*(_HERE / "runtime").glob("*.hpp"), *(_HERE / "include").rglob("*.*")))
 """Files whose functions stand for the GPU's: a call of one is a place of the file that calls."""
 
 _TOOLS = ("addr2line", "llvm-addr2line")

@@ -9,10 +9,16 @@ struct uint3 {
 };
 
 struct dim3 {
-    unsigned x = 1, y = 1, z = 1;
+    unsigned x, y, z;
+
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 extents) : x(extents.x), y(extents.y), z(extents.z) {}
+    constexpr operator uint3() const { return {x, y, z}; }
 };
 
 namespace simt {
+
+using HostFloat = float;  // in kernels `float` may be a macro
 
 constexpr unsigned WARP_SIZE = 32;
 
@@ -47,6 +53,14 @@ enum class Operation : int {
     vote_any,
     ballot,
     activemask,
+    reduce_add,
+    reduce_min,
+    reduce_max,
+    reduce_and,
+    reduce_or,
+    reduce_xor,
+    match_any,
+    match_all,
     wmma_load,
     wmma_mma,
     wmma_store,
@@ -140,7 +154,8 @@ SIMT_EXPORT __attribute__((const)) const simt::Thread* simt_thread();
 SIMT_EXPORT int simt_block_barrier(const simt::Thread* self, simt::Call call, int predicate);
 
 // Waits for the lanes of `mask` and exchanges values among them. A shuffle returns the value of lane `source`, a vote
-// its outcome over the lanes' values, __activemask the lanes that have arrived together.
+// its outcome over the lanes' values, __activemask the lanes that have arrived together. A reduction is one of signed
+// 64-bit numbers; a match returns a mask of lanes.
 SIMT_EXPORT std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Call call, unsigned mask,
                                              std::uint64_t value, unsigned source);
 
@@ -148,6 +163,16 @@ SIMT_EXPORT std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Cal
 // it has done for all of them at once what they came for. It returns a reason why it cannot, or a null pointer.
 using SimtWarpWork = const char* (*)(void* const* arguments);
 SIMT_EXPORT void simt_warp_together(const simt::Thread* self, simt::Call call, void* argument, SimtWarpWork work);
+
+// Ends the launch with an error: this expression, false or a call, is at this place. What assert calls, and __trap.
+SIMT_EXPORT __attribute__((noreturn)) void simt_trap(const char* expression, const char* file, int line);
+
+// Lets other threads of the block go on.
+SIMT_EXPORT void simt_yield(const simt::Thread* self);
+
+// What a kernel's printf and clock are. Each call of printf is written as a whole; a clock counts nanoseconds.
+SIMT_EXPORT int simt_printf(const char* format, ...);
+SIMT_EXPORT long simt_clock() noexcept;
 
 // The work of the stand-in of mma.cuh: the arguments are Fragments.
 SIMT_EXPORT const char* simt_multiply_fragments(void* const* arguments);

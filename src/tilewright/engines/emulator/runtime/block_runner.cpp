@@ -1,6 +1,9 @@
 #include "block_runner.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -21,6 +24,10 @@ bool is_block_barrier(Operation operation) { return operation <= Operation::clus
 
 bool is_of_warpgroup(Operation operation) {
     return Operation::multiply_async <= operation && operation <= Operation::take_registers;
+}
+
+bool is_reduction(Operation operation) {
+    return Operation::reduce_add <= operation && operation <= Operation::reduce_xor;
 }
 
 unsigned bit(unsigned lane) { return 1u << lane; }
@@ -148,8 +155,9 @@ void BlockRunner::run_threads() {
 
 // Goes on with a thread that is ready, else on a fiber that begins another, else in `run`.
 void BlockRunner::hand_over(Context& from) {
+    if (ready_.empty() && !can_begin()) ready_.take_all(yielded_);
     if (*stop_) {
-        Context::switch_to(from, main_);
+        if (&from != &main_) Context::switch_to(from, main_);  // a launch may stop before `run_ready` has entered a fiber
     } else if (!ready_.empty()) {
         current_ = ready_.pop();
         if (!ready_.empty()) ready_.front()->fiber->context.prefetch();  // soon its turn
@@ -203,6 +211,12 @@ void BlockRunner::wait_for_count(GpuThread* self, const unsigned* count, unsigne
     }
 }
 
+void BlockRunner::yield(GpuThread* self) {
+    if (ready_.empty() && yielded_.empty() && !can_begin() && !*stop_) return std::this_thread::yield();
+    yielded_.push(self);
+    hand_over(self->fiber->context);
+}
+
 std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value,
                                          unsigned source, SimtWarpWork work) {
     if (!(mask & bit(self->lane))) {
@@ -234,6 +248,19 @@ std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsi
     return self->result;
 }
 
+namespace {
+
+unsigned equal_lanes(const Warp& warp, const Meeting& meeting, std::uint64_t value) {
+    unsigned equal = 0;
+    for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
+        const unsigned lane = __builtin_ctz(lanes);
+        if (warp.threads[lane].value == value) equal |= bit(lane);
+    }
+    return equal;
+}
+
+}  // namespace
+
 // Gives every lane that came its result, and lets all but `self`, which runs, go on.
 void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* self) {
     if (meeting.call.operation == Operation::syncwarp) ++warp.passed;
@@ -244,17 +271,47 @@ void BlockRunner::complete(Warp& warp, const Meeting& meeting, const GpuThread* 
         const unsigned lane = __builtin_ctz(lanes);
         if (warp.threads[lane].value != 0) ballot |= bit(lane);
     }
+    const std::int64_t total = is_reduction(meeting.call.operation) ? combined(warp, meeting) : 0;
     for (unsigned lanes = meeting.arrived; lanes != 0; lanes &= lanes - 1) {
         GpuThread& thread = warp.threads[__builtin_ctz(lanes)];
         switch (meeting.call.operation) {
             case Operation::vote_all: thread.result = ballot == meeting.arrived; break;
             case Operation::vote_any: thread.result = ballot != 0; break;
             case Operation::ballot: thread.result = ballot; break;
-            default:  // a shuffle; what comes from a lane that takes no part is undefined
+            case Operation::match_any: thread.result = equal_lanes(warp, meeting, thread.value); break;
+            case Operation::match_all: {
+                const unsigned equal = equal_lanes(warp, meeting, thread.value);
+                thread.result = equal == meeting.arrived ? equal : 0;
+                break;
+            }
+            default:
+                if (is_reduction(meeting.call.operation)) {
+                    thread.result = std::uint64_t(total);
+                    break;
+                }
+                // a shuffle; what comes from a lane that takes no part is undefined
                 thread.result = meeting.arrived & bit(thread.source) ? warp.threads[thread.source].value : ~0ull;
         }
         if (&thread != self) ready_.push(&thread);
     }
+}
+
+// What a reduction makes of the values of the lanes that came.
+std::int64_t BlockRunner::combined(const Warp& warp, const Meeting& meeting) {
+    unsigned lanes = meeting.arrived;
+    auto total = std::int64_t(warp.threads[__builtin_ctz(lanes)].value);
+    while ((lanes &= lanes - 1) != 0) {
+        const auto value = std::int64_t(warp.threads[__builtin_ctz(lanes)].value);
+        switch (meeting.call.operation) {
+            case Operation::reduce_min: total = std::min(total, value); break;
+            case Operation::reduce_max: total = std::max(total, value); break;
+            case Operation::reduce_and: total &= value; break;
+            case Operation::reduce_or: total |= value; break;
+            case Operation::reduce_xor: total ^= value; break;
+            default: total += value;
+        }
+    }
+    return total;
 }
 
 void BlockRunner::act_together(const Warp& warp, const Meeting& meeting) {
@@ -306,6 +363,11 @@ void BlockRunner::fail(const Call& call, const std::string& how) {
     stop_block(Stop::misuse, 0, call, "calls " + describe(call) + how);
 }
 
+void BlockRunner::trap(const char* expression, const char* file, int line) {
+    stop_block(Stop::misuse, 0, {Operation::none, file, line},
+               std::string("stops at ") + expression + " (" + place(file, line) + ")");
+}
+
 void BlockRunner::misaligned(const MisalignedAccess& access, std::uintptr_t address) {
     stop_block(Stop::misaligned, address, {Operation::none, access.file, int(access.line)},
                "uses the address " + hexadecimal(address) + " for " + access.type->name +
@@ -352,6 +414,7 @@ void BlockRunner::report_deadlock(const std::string& message) {
 // Forgets the threads that have not returned.
 void BlockRunner::abandon() {
     ready_.clear();
+    yielded_.clear();
     at_barrier_.clear();
     at_cluster_barrier_.clear();
     arrived_ = 0;
@@ -390,6 +453,25 @@ std::uint64_t simt_warp_exchange(const simt::Thread* self, simt::Call call, unsi
 void simt_warp_together(const simt::Thread* self, simt::Call call, void* argument, SimtWarpWork work) {
     auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
     thread->runner->warp_exchange(thread, call, 0xffffffff, reinterpret_cast<std::uintptr_t>(argument), 0, work);
+}
+
+void simt_yield(const simt::Thread* self) {
+    auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
+    thread->runner->yield(thread);
+}
+
+void simt_trap(const char* expression, const char* file, int line) { simt::runner->trap(expression, file, line); }
+
+int simt_printf(const char* format, ...) {
+    va_list values;
+    va_start(values, format);
+    const int written = std::vprintf(format, values);
+    va_end(values);
+    return written;
+}
+
+long simt_clock() noexcept {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Called by code compiled with -fsanitize=alignment, in place of the sanitizer's own library, before a misaligned access.

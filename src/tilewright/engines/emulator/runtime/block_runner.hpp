@@ -186,6 +186,7 @@ class BlockRunner {
     std::uint64_t warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value, unsigned source,
                                 SimtWarpWork work = nullptr);
     void wait_for_count(GpuThread* self, const unsigned* count, unsigned least);
+    void yield(GpuThread* self);
     void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
     void wait_copies(GpuThread* self, unsigned pending);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
@@ -217,6 +218,7 @@ class BlockRunner {
 
     // Ends the launch where these bytes are not all in shared memory, or begin off such a multiple.
     void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
+    [[noreturn]] void trap(const char* expression, const char* file, int line);
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
 
     // What the kernel does to memory, for the observer. See hooks.cpp.
@@ -234,6 +236,7 @@ class BlockRunner {
     void complete(Warp& warp, const Meeting& meeting, const GpuThread* self);
     void act_together(const Warp& warp, const Meeting& meeting);
     void leave(Warp& warp, unsigned lane);
+    static std::int64_t combined(const Warp& warp, const Meeting& meeting);
     bool resolve_active_masks();
     bool bring_tiles();
     void check_that_copies_came();
@@ -290,6 +293,7 @@ class BlockRunner {
     std::size_t returned_ = 0;
     GpuThread* current_ = nullptr;
     Queue ready_;
+    Queue yielded_;  // that go on when no other is ready
     std::string error_;
 
     // The block's barrier.

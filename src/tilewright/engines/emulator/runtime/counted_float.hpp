@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>  // of the host's float: a kernel may include it too
 #include <type_traits>
 #include <utility>
 

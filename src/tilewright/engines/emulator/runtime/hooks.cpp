@@ -140,14 +140,21 @@ HOOK void* __tsan_memset(void* to, int value, std::size_t bytes) {
     return std::memset(to, value, bytes);
 }
 
-// Of the atomic operations, those that simt.hpp is made of. A load is the begin of one that a compare-exchange ends.
+// Of the atomic operations, those that atomics.hpp is made of. A load is the begin of one that a compare-exchange ends.
 
+#define SIMT_UPDATE(bits, T, name, function)                                                                         \
+    HOOK T __tsan_atomic##bits##_##name(volatile T* p, T value, int) {                                               \
+        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
+        return function(p, value, __ATOMIC_SEQ_CST);                                                                 \
+    }
 #define SIMT_ATOMICS(bits, T)                                                                                        \
     HOOK T __tsan_atomic##bits##_load(const volatile T* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }     \
-    HOOK T __tsan_atomic##bits##_fetch_add(volatile T* p, T value, int) {                                            \
-        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
-        return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);                                                       \
-    }                                                                                                                \
+    SIMT_UPDATE(bits, T, exchange, __atomic_exchange_n)                                                              \
+    SIMT_UPDATE(bits, T, fetch_add, __atomic_fetch_add)                                                              \
+    SIMT_UPDATE(bits, T, fetch_sub, __atomic_fetch_sub)                                                              \
+    SIMT_UPDATE(bits, T, fetch_and, __atomic_fetch_and)                                                              \
+    SIMT_UPDATE(bits, T, fetch_or, __atomic_fetch_or)                                                                \
+    SIMT_UPDATE(bits, T, fetch_xor, __atomic_fetch_xor)                                                              \
     HOOK int __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected, T value, int, int) {          \
         simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
         return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);           \
@@ -161,10 +168,13 @@ HOOK void* __tsan_memset(void* to, int value, std::size_t bytes) {
         __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                 \
         return expected;                                                                                             \
     }
+SIMT_ATOMICS(16, std::uint16_t)
 SIMT_ATOMICS(32, std::uint32_t)
 SIMT_ATOMICS(64, std::uint64_t)
 #undef SIMT_ATOMICS
+#undef SIMT_UPDATE
 
+HOOK void __tsan_atomic_signal_fence(int) {}
 HOOK void __tsan_atomic_thread_fence(int) {
     simt::BlockRunner* const here = simt::runner;
     here->fence(*static_cast<const simt::GpuThread*>(here->current()));

@@ -187,5 +187,6 @@ SIMT_EXPORT int simt_wait(simt::Run* run, unsigned milliseconds) {
 
 SIMT_EXPORT void simt_finish(simt::Run* run, char* error, std::size_t size) {
     std::snprintf(error, size, "%s", run->finish().c_str());
+    std::fflush(stdout);  // what the kernel has printed
     delete run;
 }

@@ -14,7 +14,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "../include/assert.h"
 #include "abi.hpp"
+
+// The names are the host's, which its headers declare again; the functions are the runtime's.
+extern "C" int printf(const char* format, ...) __asm__("simt_printf") __attribute__((format(printf, 1, 2)));
+extern "C" long clock() noexcept __asm__("simt_clock");
 
 #define __global__
 #define __device__
@@ -22,6 +27,8 @@
 #define __constant__
 // The threads of a block run on one thread of the host, so its thread-local storage is the block's shared memory.
 #define __shared__ thread_local
+#define __managed__
+#define __noinline__ __attribute__((noinline))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __launch_bounds__(...)
@@ -35,38 +42,18 @@
 
 constexpr int warpSize = simt::WARP_SIZE;
 
-// Vector types, aligned as on the GPU. uint3 is in abi.hpp.
-#define SIMT_VECTOR2(name, T, alignment)    \
-    struct alignas(alignment) name {        \
-        T x, y;                             \
-    };                                      \
-    __forceinline__ name make_##name(T x, T y) { return {x, y}; }
-#define SIMT_VECTOR3(name, T)               \
-    struct name {                           \
-        T x, y, z;                          \
-    };                                      \
-    __forceinline__ name make_##name(T x, T y, T z) { return {x, y, z}; }
-#define SIMT_VECTOR4(name, T)               \
-    struct alignas(16) name {               \
-        T x, y, z, w;                       \
-    };                                      \
-    __forceinline__ name make_##name(T x, T y, T z, T w) { return {x, y, z, w}; }
-SIMT_VECTOR2(float2, float, 8)
-SIMT_VECTOR3(float3, float)
-SIMT_VECTOR4(float4, float)
-SIMT_VECTOR2(int2, int, 8)
-SIMT_VECTOR3(int3, int)
-SIMT_VECTOR4(int4, int)
-SIMT_VECTOR2(uint2, unsigned, 8)
-SIMT_VECTOR4(uint4, unsigned)
-SIMT_VECTOR2(double2, double, 16)
-SIMT_VECTOR3(double3, double)
-SIMT_VECTOR4(double4, double)
-#undef SIMT_VECTOR2
-#undef SIMT_VECTOR3
-#undef SIMT_VECTOR4
+#include "vector_types.hpp"
 
-__forceinline__ uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
+// What dynamic_shared.py makes of `extern __shared__ T name[];`.
+
+namespace simt {
+
+template <typename T>
+__forceinline__ T* dynamic_shared() {
+    return static_cast<T*>(simt_thread()->block->dynamic_shared);
+}
+
+}  // namespace simt
 
 // Barriers. A default argument is evaluated where the call is written, so it knows the call's file and line. (Stand-ins of
 // headers use it too.)
@@ -157,59 +144,8 @@ __forceinline__ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int wid
     return simt::shuffle({simt::Operation::shuffle_xor, file, line}, mask, value, source <= last ? source : lane);
 }
 
-// The same bits as another type.
-
-__forceinline__ float __uint_as_float(unsigned bits) {
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-__forceinline__ unsigned __float_as_uint(float value) {
-    unsigned bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-// Atomics: blocks run at the same time, on several threads of the host.
-
-__forceinline__ int atomicAdd(int* address, int value) { return __atomic_fetch_add(address, value, __ATOMIC_RELAXED); }
-
-__forceinline__ unsigned atomicAdd(unsigned* address, unsigned value) {
-    return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
-}
-
-__forceinline__ float atomicAdd(float* address, float value) {
-    float old, sum;
-    __atomic_load(address, &old, __ATOMIC_RELAXED);
-    do {
-        sum = old + value;
-    } while (!__atomic_compare_exchange(address, &old, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    return old;
-}
-
-__forceinline__ unsigned atomicMax(unsigned* address, unsigned value) {
-    unsigned old = __atomic_load_n(address, __ATOMIC_RELAXED);
-    while (old < value && !__atomic_compare_exchange_n(address, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
-    return old;
-}
-
-__forceinline__ unsigned atomicCAS(unsigned* address, unsigned expected, unsigned value) {
-    unsigned old = expected;
-    __atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    return old;
-}
-
-__forceinline__ unsigned atomicInc(unsigned* address, unsigned limit) {
-    unsigned old = __atomic_load_n(address, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(address, &old, old >= limit ? 0 : old + 1, true, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED)) {
-    }
-    return old;
-}
-
-__forceinline__ void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#include "atomics.hpp"
+#include "warp_values.hpp"
 
 // Arithmetic.
 
@@ -227,18 +163,14 @@ __forceinline__ std::common_type_t<T, U> max(T a, U b) {
     return C(a) < C(b) ? C(b) : C(a);
 }
 
-__forceinline__ float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-__forceinline__ int __popc(unsigned x) { return __builtin_popcount(x); }
-__forceinline__ int __ffs(int x) { return __builtin_ffs(x); }
-__forceinline__ int __clz(int x) { return x == 0 ? 32 : __builtin_clz(x); }
-__forceinline__ unsigned __funnelshift_l(unsigned low, unsigned high, unsigned bits) {
-    return ((std::uint64_t(high) << 32 | low) << bits % 32) >> 32;
-}
+#include "intrinsics.hpp"
 
-template <typename T>
-__forceinline__ T __ldg(const T* address) {
-    return *address;
-}
+// Other threads of the block go on meanwhile. It sleeps no time of the host's.
+__forceinline__ void __nanosleep(unsigned) { simt_yield(simt_thread()); }
+
+__forceinline__ long long clock64() { return simt_clock(); }
+
+__forceinline__ void __trap(SIMT_PLACE) { simt_trap("__trap()", file, line); }
 
 // What the runtime calls: the kernel, with its parameters taken from an array of pointers to them, as cudaLaunchKernel
 // does. Their sizes, ended by a 0, let a launch be checked.
@@ -264,7 +196,7 @@ class Entry<kernel> {
 
 }  // namespace simt
 
-// A kernel's name may have template arguments, with commas.
-#define SIMT_ENTRY(...)                                                                                       \
-    SIMT_EXPORT SIMT_UNSEEN void simt_call(void** arguments) { simt::Entry<__VA_ARGS__>::call(arguments); }   \
+// The kernel may be one of a template: a name with commas.
+#define SIMT_ENTRY(...)                                                                                     \
+    SIMT_EXPORT SIMT_UNSEEN void simt_call(void** arguments) { simt::Entry<__VA_ARGS__>::call(arguments); } \
     SIMT_EXPORT const std::uint32_t* simt_parameters() { return simt::Entry<__VA_ARGS__>::sizes; }

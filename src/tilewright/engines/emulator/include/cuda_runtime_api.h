@@ -1,0 +1,2 @@
+// The language is there without it: runtime/simt.hpp.
+#pragma once

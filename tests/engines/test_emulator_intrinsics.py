@@ -1,0 +1,206 @@
+"""CUDA's arithmetic functions on the emulator, against NumPy and Python's integers."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from emulator_helpers import kinds_found, launch
+
+RANDOM = np.random.default_rng(5)
+EDGES = [0, 1, 2, 31, 32, 0x7F, 0x80, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x12345678, 0x00F00000]
+
+
+def evaluated(expressions, *inputs, result="unsigned long long"):
+    """What expressions of a, b and c are, a row each, for elements of these arrays."""
+    dtypes = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "unsigned long long": np.uint64}
+    dtypes |= {"float": np.float32, "double": np.float64}
+    types = {np.dtype(dtype): name for name, dtype in dtypes.items()}
+    parameters = ", ".join(f"const {types[array.dtype]}* in{i}" for i, array in enumerate(inputs))
+    count = inputs[0].size
+    names = " ".join(f"const auto {'abc'[i]} = in{i}[threadIdx.x];" for i in range(len(inputs)))
+    rows = "\n".join(f"out[{i * count} + threadIdx.x] = {text};" for i, text in enumerate(expressions))
+    source = f'extern "C" __global__ void kernel({parameters}, {result}* out) {{ {names}\n{rows}\n}}'
+    out = np.zeros((len(expressions), count), dtypes[result])
+    launch(source, *inputs, out, block=(count, 1, 1))
+    return out
+
+
+def signed(x, bits=32):
+    return (int(x) ^ 1 << bits - 1) - (1 << bits - 1) if int(x) < 1 << bits else signed(int(x) % (1 << bits), bits)
+
+
+def permuted(x, y, selector):
+    digits = [selector >> 4 * i & 15 for i in range(4)]
+    parts = [(y << 32 | x) >> 8 * (digit & 7) & 255 for digit in digits]
+    chosen = [255 * (part >> 7) if digit & 8 else part for digit, part in zip(digits, parts, strict=True)]
+    return sum(part << 8 * i for i, part in enumerate(chosen))
+
+
+INTEGER = {
+    "__popc(a)": lambda x, y, z: bin(x).count("1"),
+    "__clz(a)": lambda x, y, z: 32 - x.bit_length(),
+    "__ffs(a)": lambda x, y, z: (x & -x).bit_length(),
+    "__brev(a)": lambda x, y, z: int(f"{x:032b}"[::-1], 2),
+    "__brevll((unsigned long long)a << 32 | b)": lambda x, y, z: int(f"{x << 32 | y:064b}"[::-1], 2),
+    "__popcll((unsigned long long)a << 32 | b)": lambda x, y, z: bin(x << 32 | y).count("1"),
+    "__clzll((unsigned long long)a << 32 | b)": lambda x, y, z: 64 - (x << 32 | y).bit_length(),
+    "__ffsll((unsigned long long)a << 32 | b)": lambda x, y, z: ((x << 32 | y) & -(x << 32 | y)).bit_length(),
+    "__byte_perm(a, b, c)": permuted,
+    "__funnelshift_l(a, b, c)": lambda x, y, z: ((y << 32 | x) << z % 32) >> 32,
+    "__funnelshift_r(a, b, c)": lambda x, y, z: (y << 32 | x) >> z % 32,
+    "__funnelshift_lc(a, b, c)": lambda x, y, z: ((y << 32 | x) << min(z, 32)) >> 32,
+    "__funnelshift_rc(a, b, c)": lambda x, y, z: (y << 32 | x) >> min(z, 32),
+    "__umul24(a, b)": lambda x, y, z: (x % 2**24) * (y % 2**24),
+    "unsigned(__mul24(a, b))": lambda x, y, z: signed(x, 24) * signed(y, 24),
+    "__umulhi(a, b)": lambda x, y, z: x * y >> 32,
+    "unsigned(__mulhi(a, b))": lambda x, y, z: signed(x) * signed(y) >> 32,
+    "__sad(a, b, c)": lambda x, y, z: abs(signed(x) - signed(y)) + z,
+    "__usad(a, b, c)": lambda x, y, z: abs(x - y) + z,
+}
+WIDE = {"__brevll((unsigned long long)a << 32 | b)"}
+
+
+def test_integers():
+    a, b, c = (
+        np.concatenate([RANDOM.permutation(EDGES), RANDOM.integers(0, 2**32, 40)]).astype(np.uint32) for _ in "abc"
+    )
+    found = evaluated(INTEGER, a, b, c)
+    for (text, function), row in zip(INTEGER.items(), found, strict=True):
+        numbers = zip(a.tolist(), b.tolist(), c.tolist(), strict=True)
+        bits = 64 if text in WIDE else 32
+        expected = [function(*three) % 2**bits for three in numbers]
+        np.testing.assert_array_equal(row, np.array(expected, np.uint64), err_msg=text)
+
+
+def test_the_high_half_of_64_bit_products():
+    edges = np.array([0, 2**64 - 1, 2**63], np.uint64)
+    a, b = (np.concatenate([edges, RANDOM.integers(0, 2**64, 20, np.uint64)]) for _ in "ab")
+    unsigned_half, signed_half = evaluated(["__umul64hi(a, b)", "__mul64hi(a, b)"], a, b)
+    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+    np.testing.assert_array_equal(unsigned_half, np.array([x * y >> 64 for x, y in pairs], np.uint64))
+    halves = [(signed(x, 64) * signed(y, 64) >> 64) % 2**64 for x, y in pairs]
+    np.testing.assert_array_equal(signed_half, np.array(halves, np.uint64))
+
+
+def test_bits_as_another_type():
+    a = np.array([0.0, -0.0, 1.5, -2.75, np.inf, 1e-42], np.float32)
+    texts = ["__float_as_uint(a)", "unsigned(__float_as_int(a))"]
+    for row in evaluated(texts, a, result="unsigned"):
+        np.testing.assert_array_equal(row, a.view(np.uint32))
+    texts = ["__uint_as_float(__float_as_uint(a))", "__int_as_float(__float_as_int(a))"]
+    for row in evaluated(texts, a, result="float"):
+        np.testing.assert_array_equal(row.view(np.uint32), a.view(np.uint32))
+    d = a.astype(np.float64)
+    np.testing.assert_array_equal(evaluated(["__double_as_longlong(a)"], d)[0], d.view(np.uint64))
+    (back,) = evaluated(["__longlong_as_double(a)"], d.view(np.int64), result="double")
+    np.testing.assert_array_equal(back.view(np.uint64), d.view(np.uint64))
+
+
+def test_conversions_round_as_they_say_and_saturate():
+    a = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.3, 2.7, 1e7, 3e9, -3e9, 5e9, np.inf, -np.inf, np.nan], np.float32)
+    rounding = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor}
+    for name, least, most in (("int", -(2**31), 2**31 - 1), ("uint", 0, 2**32 - 1)):
+        found = evaluated([f"__float2{name}_{mode}(a)" for mode in rounding], a, result="long long")
+        for row, function in zip(found, rounding.values(), strict=True):
+            expected = [0 if np.isnan(x) else min(max(float(x), least), most) for x in function(a)]
+            np.testing.assert_array_equal(row, np.array(expected, np.int64))
+    i = np.array([0, -1, 16777217, 16777219, 2**31 - 1], np.int32)
+    np.testing.assert_array_equal(evaluated(["__int2float_rn(a)"], i, result="float")[0], i.astype(np.float32))
+
+
+FLOATS = {
+    "__expf(a)": np.exp,
+    "__logf(a)": np.log,
+    "__log2f(a)": np.log2,
+    "__log10f(a)": np.log10,
+    "__sinf(a)": np.sin,
+    "__cosf(a)": np.cos,
+    "__tanf(a)": np.tan,
+    "__powf(a, 1.5f)": lambda x: x**1.5,
+    "__exp10f(a)": lambda x: 10**x,
+    "__fdividef(a, 3.0f)": lambda x: x / 3,
+    "__fdiv_rn(3.0f, a)": lambda x: 3 / x,
+    "__frcp_rn(a)": lambda x: 1 / x,
+    "__fsqrt_rn(a)": np.sqrt,
+    "__frsqrt_rn(a)": lambda x: 1 / np.sqrt(x),
+    "rsqrtf(a)": lambda x: 1 / np.sqrt(x),
+    "float(rsqrt(double(a)))": lambda x: 1 / np.sqrt(x),
+    "__saturatef(a - 1)": lambda x: np.clip(x - 1, 0, 1),
+}
+
+
+def test_functions_of_floats():
+    a = np.linspace(0.1, 3, 50, dtype=np.float32)
+    for (text, function), row in zip(FLOATS.items(), evaluated(FLOATS, a, result="float"), strict=True):
+        np.testing.assert_allclose(row, function(a.astype(np.float64)), rtol=2e-6, atol=1e-6, err_msg=text)
+    assert evaluated(["__saturatef(a)"], np.array([np.nan], np.float32), result="float")[0] == 0
+
+
+def test_products_and_sums_that_become_no_fma():
+    a, b, c = (RANDOM.standard_normal(200).astype(np.float32) for _ in "abc")
+    texts = ["__fadd_rn(__fmul_rn(a, b), c)", "__fmul_rn(a, b) + c", "__fadd_rn(a * b, c)", "__fsub_rn(a * b, c)"]
+    for text, row in zip(texts, evaluated(texts, a, b, c, result="float"), strict=True):
+        np.testing.assert_array_equal(row, a * b - c if "sub" in text else a * b + c, err_msg=text)
+    (fused,) = evaluated(["__fmaf_rn(a, b, c)"], a, b, c, result="float")
+    exact = a.astype(np.float64) * b + c
+    np.testing.assert_array_equal(fused, exact.astype(np.float32))
+    assert (fused != a * b + c).any()
+
+
+MOVES = """
+extern "C" __global__ void kernel(const float4* from, float4* to, int* words) {
+    const int i = threadIdx.x;
+    __stcg(to + i, __ldcg(from + i));
+    __stcs(to + 8 + i, __ldca(from + i));
+    __stwb(to + 16 + i, __ldcs(from + i));
+    __stwt(to + 24 + i, __ldcv(from + i));
+    words[i] = __ldlu(words + i) + __ldg(words + i);
+}
+"""
+
+
+def test_loads_and_stores_with_a_hint():
+    values, words = RANDOM.random((8, 4), np.float32), np.arange(8, dtype=np.int32)
+    out = np.zeros((4, 8, 4), np.float32)
+    launch(MOVES, values, out, words, block=(8, 1, 1))
+    np.testing.assert_array_equal(out, np.broadcast_to(values, out.shape))
+    np.testing.assert_array_equal(words, 2 * np.arange(8))
+    assert kinds_found(MOVES, values, out, words, block=(8, 1, 1)) == set()
+    racing = MOVES.replace("to + 24 + i", "to + 24")
+    assert kinds_found(racing, values, out, words, block=(8, 1, 1)) == {"race"}
+
+
+@pytest.mark.parametrize("waiter", [0, 40])
+def test_a_thread_that_naps_lets_others_go_on(waiter):
+    source = """
+    extern "C" __global__ void kernel(int waiter, unsigned* flag, int* out) {
+        if (threadIdx.x == waiter) {
+            while (atomicAdd(flag, 0) != 63) __nanosleep(100);
+            out[0] = 5;
+        } else {
+            atomicAdd(flag, 1);
+        }
+        __syncthreads();
+        out[1 + threadIdx.x] = out[0];
+    }
+    """
+    out = np.zeros(65, np.int32)
+    launch(source, waiter, np.zeros(1, np.uint32), out, block=(64, 1, 1))
+    np.testing.assert_array_equal(out, 5)
+
+
+def test_clocks_run():
+    source = """
+    extern "C" __global__ void kernel(long long* out) {
+        const auto ticks = clock();
+        out[0] = clock64();
+        while (clock() - ticks < 2000000) __nanosleep(0);
+        out[1] = clock64();
+    }
+    """
+    out = np.zeros(2, np.int64)
+    begin = time.perf_counter()
+    launch(source, out)
+    assert time.perf_counter() - begin >= 2e-3
+    assert math.isfinite(out[0]) and out[1] - out[0] >= 1_900_000
