@@ -42,7 +42,7 @@ from tilewright.kernels.library import (
     tma_packed,
     tma_transposed,
 )
-from tilewright.kernels.sources import from_source, is_source
+from tilewright.kernels.sources import SUFFIX, from_source, is_source
 from tilewright.kernels.spec import Kernel
 
 LADDER: tuple[Kernel, ...] = (
@@ -119,7 +119,7 @@ def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
         ConfigError, DtypeError: as `find`.
     """
-    if is_source(text.strip()):
+    if SUFFIX in text and is_source(text.strip()):
         return find(text.strip()), {}
     name, colon, preset = text.strip().partition(":")
     kernel = find(name)
