@@ -31,8 +31,7 @@ from tilewright.report.fitted import Column, FittedTable
 
 KIND = json_kind("findings of a check", "checked")
 
-_START_S = 300.0
-"""A new process has this long to begin."""
+_LOST = {"hung": "the kernel does not end", "crashed": "the kernel ends its process"}
 
 DEFAULT_ALPHA = 1.5
 DEFAULT_BETAS = (0.0, 0.5)
@@ -191,14 +190,12 @@ def _outcomes(job: _Job) -> Iterator[_Outcome]:
 def _apart(job: _Job, deadline: float) -> Iterator[_Outcome]:
     """The same in a process of its own, since a kernel that is not ours may end it, or never end itself."""
     with Apart(_answer, job.kernel.name, dict(job.config), job.cases, name="check") as process:
-        if (refusal := process.receive(_START_S)) is not None:
-            raise refusal
+        process.wait_for_start()
         for problem, scalars in job.cases:
             try:
                 answer = process.receive(deadline)
             except LostError as lost:
-                words = {"hung": f"the kernel does not end: {lost}", "crashed": f"the kernel ends its process: {lost}"}
-                finding = Finding(lost.fate, None, message=words[lost.fate])
+                finding = Finding(lost.fate, None, message=f"{_LOST[lost.fate]}: {lost}")
                 yield _Outcome(problem, scalars, Checked([finding], np.empty((0, 0))), 0.0, True)
                 return  # the other problems would most likely do the same
             if isinstance(answer, TilewrightError):
@@ -207,17 +204,11 @@ def _apart(job: _Job, deadline: float) -> Iterator[_Outcome]:
 
 
 def _answer(connection: Connection, name: str, config: dict[str, int], cases: list[tuple[Problem, Scalars]]) -> None:
-    """Check a kernel, by its name, in another process: sends None when it is there, then the outcomes."""
+    """Check a kernel, by its name, in another process: sends outcomes, and an error in the place of one."""
+    connection.send("")
     try:
         kernel = find(name)
-        job = _Job(kernel, kernel.config(config), cases)
-        load_runtime()
-    except TilewrightError as error:
-        connection.send(error)
-        return
-    connection.send(None)
-    try:
-        for outcome in _outcomes(job):
+        for outcome in _outcomes(_Job(kernel, kernel.config(config), cases)):
             connection.send(outcome)
     except TilewrightError as error:
         connection.send(error)

@@ -10,7 +10,12 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Literal
 
+from tilewright.errors import EngineUnavailableError
+
 Fate = Literal["hung", "crashed"]
+
+_START_S = 300.0
+"""A new process has this long to be ready."""
 
 
 class LostError(Exception):
@@ -33,8 +38,9 @@ class Apart:
         Args:
             function: of a module; called with a Connection to send answers by, and the arguments.
             arguments: what can be pickled.
-            name: of the process.
+            name: what it is for.
         """
+        self._name = name
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._process = context.Process(
@@ -56,6 +62,17 @@ class Apart:
         """Send something; where the process has ended, `receive` tells how."""
         with contextlib.suppress(BrokenPipeError):
             self.connection.send(request)
+
+    def wait_for_start(self) -> str:
+        """Its first answer, which it sends when it is ready: an empty text, or why it will not be.
+
+        Raises:
+            EngineUnavailableError: it does not get there.
+        """
+        try:
+            return str(self.receive(_START_S))
+        except LostError as error:
+            raise EngineUnavailableError(f"no process to {self._name} in can be started: {error}") from None
 
     def receive(self, allowed_s: float) -> Any:
         """Its next answer.

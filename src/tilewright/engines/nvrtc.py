@@ -78,19 +78,18 @@ def compile(kernel: Kernel, config: Config, variant: Variant, arch: str) -> Cubi
         CompileError: the compiler refuses the source; its message is in the error.
         EngineUnavailableError: NVRTC is not installed.
     """
-    text, defines = _text(kernel, config, variant)
-    folder = kernel.source.parent if kernel.foreign else None
+    text, defines, folder = _unit(kernel, config, variant)
     return compile_source(text, str(kernel.source), kernel.entry_point(config), defines, arch, folder)
 
 
-def _text(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[str, int | str]]:
-    """A kernel's source and macros. What is not ours has its macros in the text: they may be letters that the
-    compiler's own headers, which come before it, use as names."""
+def _unit(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[str, int | str], Path | None]:
+    """A kernel's source, its macros, and where headers of its own lie. What is not ours has its macros in the text:
+    they may be letters that the compiler's own headers, which come before it, use as names."""
     text, defines = kernel.source.read_text(), kernel.defines(config, variant)
     if not kernel.foreign:
-        return text, defines
+        return text, defines, None
     macros = "".join(f"#define {name} {value}\n" for name, value in defines.items())
-    return f'{macros}#line 1 "{kernel.source.name}"\n{text}', {}
+    return f'{macros}#line 1 "{kernel.source.name}"\n{text}', {}, kernel.source.parent
 
 
 def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
@@ -101,8 +100,7 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
         EngineUnavailableError: NVRTC is not installed.
     """
     version()  # raises where there is no NVRTC
-    source, defines = _text(kernel, config, variant)
-    folder = kernel.source.parent if kernel.foreign else None
+    source, defines, folder = _unit(kernel, config, variant)
     options = _options(str(kernel.source), defines, arch, folder, lineinfo=False)
     flags = options.as_bytes("nvrtc", "ptx")
     # cuda.core asks the driver whether it could load the PTX, and fails where there is none.

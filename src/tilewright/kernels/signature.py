@@ -3,7 +3,15 @@
 import re
 from typing import NamedTuple
 
-_CODE_OR_NOT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+_NO_CODE = re.compile(
+    r"""
+    (?P<number> \b[0-9][0-9a-zA-Z.]*(?:'[0-9a-zA-Z]+)+ )  # its apostrophes begin no character
+    | //(?:\\\n|[^\n])* | /\*.*?\*/
+    | R"(?P<mark>[^()\s\\]*)\(.*?\)(?P=mark)"
+    | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 _QUALIFIERS = re.compile(r"\b(const|volatile|restrict|__restrict__|__restrict|__grid_constant__|struct)\b")
 _BEFORE_NAME = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__)\s*\(")
 
@@ -30,7 +38,12 @@ class Signature(NamedTuple):
 
 def without_comments(text: str) -> str:
     """A source whose comments and literals are blanks; its lines stay where they are."""
-    return _CODE_OR_NOT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    return _NO_CODE.sub(lambda found: found[0] if found["number"] else blank(found), text)
+
+
+def blank(found: re.Match[str]) -> str:
+    """Spaces in the place of what was found, on the same lines."""
+    return re.sub(r"[^\n]", " ", found[0])
 
 
 def signatures(text: str) -> list[Signature]:

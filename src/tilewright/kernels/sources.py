@@ -85,8 +85,7 @@ def from_source(place: str) -> Kernel:
         DtypeError: A, B and C have element types that there are no products of.
     """
     path, _, entry = place.partition(f"{SUFFIX}:")
-    file = Path(path if entry else place)
-    file = file.with_name(file.name + SUFFIX) if entry else file
+    file = Path(path + SUFFIX if entry else place)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -100,7 +99,7 @@ def _made(file: Path, text: str, entry: str) -> Kernel:
     name, _, given = entry.partition("<")
     signature = _chosen(file, text, name)
     words = _words(file, text, signature.name)
-    parameters = _parameters(words)
+    parameters = _parameters(words, signature.template)
     roles = _roles(file, signature, words.get("args"))
     takes = _takes(file, signature, roles, words.get("layout", "NN"))
     known = {parameter.name: parameter for parameter in parameters}
@@ -132,16 +131,12 @@ def _made(file: Path, text: str, entry: str) -> Kernel:
         name=f"{file}:{entry or signature.name}",
         idea=f"from {file}",
         source=file,
-        parameters=tuple(
-            Parameter(p.name, p.default, p.values, p.meaning, p.least, p.name not in signature.template)
-            for p in parameters
-        ),
+        parameters=tuple(parameters),
         tile=tile_of,
         block=block,
         takes=takes,
         arguments=tuple(roles),
         shared_bytes=lambda config, layout: shared(config),
-        blocks=lambda problem, config, multiprocessors: math.prod(extents(problem, config)),
         extents=extents,
         entry=lambda config: signature.name + re.sub(r"\w+", lambda word: str(config.get(word[0], word[0])), template),
         foreign=True,
@@ -196,7 +191,8 @@ def _words(file: Path, text: str, name: str) -> dict[str, str]:
     return found
 
 
-def _parameters(words: Mapping[str, str]) -> list[Parameter]:
+def _parameters(words: Mapping[str, str], template: Sequence[str]) -> list[Parameter]:
+    """The parameters that comment lines name; those of a template are no macros."""
     found = []
     for name, value in words.items():
         if name in _KNOWN:
@@ -208,8 +204,9 @@ def _parameters(words: Mapping[str, str]) -> list[Parameter]:
                 f"{name}={value} is nothing that a tilewright line takes: there are {', '.join(_KNOWN)}, and "
                 f"parameters of the source, as in BM=64:32,64,128, in capitals{nearest(name, _KNOWN, listed=True)}"
             )
-        least, *others = map(int, numbers)
-        found.append(Parameter(name, least, tuple(sorted({least, *others})), "of the source", 0))
+        default_value, *others = map(int, numbers)
+        values_to_try = tuple(sorted({default_value, *others}))
+        found.append(Parameter(name, default_value, values_to_try, "of the source", 0, name not in template))
     return found
 
 
@@ -285,9 +282,5 @@ def _takes(file: Path, signature: Signature, roles: Mapping[str, Argument], layo
         kinds.append(_ELEMENTS[argument.type])
     if kinds[0] != kinds[1]:
         raise DtypeError(f"{file.name}: A and B of {signature.name} must have one type, got {kinds[0]} and {kinds[1]}")
-    gaps = _has_all(roles, ("lda", "ldb", "ldd"))
+    gaps = all(name in roles or f"{name}64" in roles for name in ("lda", "ldb", "ldd"))
     return Takes(factors=(kinds[0],), results=(kinds[2],), layouts=(layout,), gaps=gaps)
-
-
-def _has_all(roles: Mapping[str, Argument], names: Sequence[str]) -> bool:
-    return all(name in roles or f"{name}64" in roles for name in names)

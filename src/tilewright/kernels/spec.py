@@ -1,5 +1,6 @@
 """The vocabulary of kernels: Kernel, Parameter, Constraint, Config, Variant, Launch."""
 
+import math
 import numbers
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -490,7 +491,9 @@ class Kernel:
         return Workspace(size, self.grid(problem, config, multiprocessors) if size else 0)
 
     def grid(self, problem: Problem, config: Config, multiprocessors: int) -> int:
-        """Blocks of a launch: one a tile of D, or what `blocks` says."""
+        """Blocks of a launch: one a tile of D, or what `blocks` or `extents` says."""
+        if self.extents:
+            return math.prod(self.extents(problem, config))
         return self.tiles(problem, config) if self.blocks is None else self.blocks(problem, config, multiprocessors)
 
     def tiles(self, problem: Problem, config: Config) -> int:

@@ -9,9 +9,6 @@ from tilewright.problem import Problem
 from tilewright.tuning import worker
 from tilewright.tuning.worker import Answer, Final, Job, Lookup, Prepare
 
-_START_S = 300.0
-"""A new process has this long to start its engine."""
-
 _PREPARE_S = 300.0
 """Making a problem's operands may take this long, and a second more for each _PREPARED_FLOPS of their product."""
 
@@ -71,12 +68,11 @@ class Worker:
             return self._apart
         apart = self._apart = Apart(worker.serve, self._engine_name, self._lookup, name="tune")
         try:
-            refusal = self._receive(apart, _START_S)
-        except LostError as error:
-            raise EngineUnavailableError(f"no process to measure in can be started: {error}") from None
-        if refusal:
+            if refusal := apart.wait_for_start():
+                raise EngineUnavailableError(refusal)
+        except EngineUnavailableError:
             self.end()
-            raise EngineUnavailableError(str(refusal))
+            raise
         return apart
 
     def _prepare(self, apart: Apart, problem: Problem) -> None:

@@ -44,7 +44,7 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     stages = cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
     depth = (2 * stages + 1) * tile.k
     divided, odd = (256, 256), (131, 77)
-    if kernel.blocks and not kernel.foreign:
+    if kernel.blocks:
         divided = 7 * tile.m, 2 * tile.n
         odd = 10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5
     return (*divided, max(depth, 128)), (*odd, max(depth - 19, 45))

@@ -9,15 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_NO_CODE = re.compile(
-    r"""
-    (?P<number> \b[0-9][0-9a-zA-Z.]*(?:'[0-9a-zA-Z]+)+ )  # its apostrophes begin no character
-    | //(?:\\\n|[^\n])* | /\*.*?\*/
-    | R"(?P<mark>[^()\s\\]*)\(.*?\)(?P=mark)"
-    | "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*'
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+from tilewright.kernels.signature import blank, without_comments
+
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 
 _ALIGNMENT = r"(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -61,11 +54,11 @@ def with_pointers(source: str) -> str:
     """The source with pointers for all arrays of dynamic shared memory. Lines, comments and strings stay."""
     if "__shared__" not in source or "extern" not in source:
         return source
-    code = _NO_CODE.sub(lambda match: match[0] if match["number"] else _blank(match), source)
+    code = without_comments(source)
     declarations = list(map(_declaration, _DECLARATION.finditer(code)))
     if not declarations:
         return source
-    functions = list(_functions(_DIRECTIVE.sub(_blank, code)))
+    functions = list(_functions(_DIRECTIVE.sub(blank, code)))
     around = [next((one for one in functions if one.begin <= place.begin < one.end), None) for place in declarations]
     for one, function in zip(declarations, around, strict=True):
         if function is not None:
@@ -80,10 +73,6 @@ def with_pointers(source: str) -> str:
     for begin, end, text in sorted(edits, reverse=True):
         source = source[:begin] + text + source[end:]
     return source
-
-
-def _blank(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])
 
 
 def _declaration(match: re.Match[str]) -> _Declaration:

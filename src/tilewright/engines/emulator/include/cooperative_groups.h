@@ -4,20 +4,6 @@
 
 namespace cooperative_groups {
 
-class grid_group {
-  public:
-    static unsigned long long size() { return 1ull * num_blocks() * blockDim.x * blockDim.y * blockDim.z; }
-    static unsigned long long num_threads() { return size(); }
-    static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
-    static unsigned long long block_rank() { return (1ull * blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
-    static unsigned long long thread_rank() {
-        const unsigned rank = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-        return block_rank() * blockDim.x * blockDim.y * blockDim.z + rank;
-    }
-    static dim3 dim_blocks() { return gridDim; }
-    static dim3 block_index() { return blockIdx; }
-};
-
 class thread_block {
   public:
     static void sync(SIMT_PLACE) { __syncthreads(file, line); }
@@ -28,6 +14,19 @@ class thread_block {
     static dim3 thread_index() { return threadIdx; }
     static dim3 group_dim() { return blockDim; }
     static dim3 dim_threads() { return blockDim; }
+};
+
+class grid_group {
+  public:
+    static unsigned long long size() { return num_blocks() * thread_block::size(); }
+    static unsigned long long num_threads() { return size(); }
+    static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
+    static unsigned long long block_rank() { return (1ull * blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
+    static unsigned long long thread_rank() {
+        return block_rank() * thread_block::size() + thread_block::thread_rank();
+    }
+    static dim3 dim_blocks() { return gridDim; }
+    static dim3 block_index() { return blockIdx; }
 };
 
 inline grid_group this_grid() { return {}; }

@@ -7,14 +7,6 @@
 
 namespace simt {
 
-template <typename To, typename From>
-__forceinline__ To bit_cast(From from) {
-    static_assert(sizeof(To) == sizeof(From));
-    To to;
-    std::memcpy(&to, &from, sizeof(To));
-    return to;
-}
-
 __forceinline__ std::uint16_t half_from_float(float value) {
     const auto bits = bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = bits >> 16 & 0x8000;

@@ -6,7 +6,7 @@
 namespace simt {
 
 template <typename To, typename From>
-__forceinline__ To same_bits(From from) {
+__forceinline__ To bit_cast(From from) {
     static_assert(sizeof(To) == sizeof(From));
     To to;
     std::memcpy(&to, &from, sizeof(To));
@@ -34,12 +34,12 @@ __forceinline__ To integer(From value) {
 
 // The same bits as another type.
 
-__forceinline__ float __uint_as_float(unsigned bits) { return simt::same_bits<float>(bits); }
-__forceinline__ unsigned __float_as_uint(float value) { return simt::same_bits<unsigned>(value); }
-__forceinline__ float __int_as_float(int bits) { return simt::same_bits<float>(bits); }
-__forceinline__ int __float_as_int(float value) { return simt::same_bits<int>(value); }
-__forceinline__ double __longlong_as_double(long long bits) { return simt::same_bits<double>(bits); }
-__forceinline__ long long __double_as_longlong(double value) { return simt::same_bits<long long>(value); }
+__forceinline__ float __uint_as_float(unsigned bits) { return simt::bit_cast<float>(bits); }
+__forceinline__ unsigned __float_as_uint(float value) { return simt::bit_cast<unsigned>(value); }
+__forceinline__ float __int_as_float(int bits) { return simt::bit_cast<float>(bits); }
+__forceinline__ int __float_as_int(float value) { return simt::bit_cast<int>(value); }
+__forceinline__ double __longlong_as_double(long long bits) { return simt::bit_cast<double>(bits); }
+__forceinline__ long long __double_as_longlong(double value) { return simt::bit_cast<long long>(value); }
 
 // Conversions: rn rounds to the nearest, ties to even, rz toward 0, ru up, rd down.
 
