@@ -24,16 +24,18 @@ LAYERS = (
         "jax_op",
         "__init__",
         "front",
+        "grouped",
         "on_gpu",
         "on_host",
         "bound",
+        "grouped_calls",
     ),
     *("calls", "arrays", "prepared", "select", "tables", "analysis", "engines", "kernels", "shapes", "activations"),
     *("problem", "gpus", "files", "errors", "version"),
 )
 """Modules and packages of `tilewright`, from above."""
 
-WHERE_CALLS_ARE_RECORDED = {("arrays", "torch"), ("arrays", "jax_op"), ("front", "torch")}
+WHERE_CALLS_ARE_RECORDED = {("arrays", "torch"), ("arrays", "jax_op"), ("front", "torch"), ("grouped", "torch")}
 """Upward, in functions: what a library records goes to its operator, which stands above all that a plain call needs."""
 
 

@@ -151,8 +151,8 @@ class Call(NamedTuple):
         for operand in (b, *more):
             if operand.device != a.device:
                 raise ArrayError(
-                    f"{operand.argument} must lie where a does: got {_place(operand.device)}, "
-                    f"and {_place(a.device)} for a"
+                    f"{operand.argument} must lie where a does: got {place_name(operand.device)}, "
+                    f"and {place_name(a.device)} for a"
                 )
         if a.dtype != b.dtype:
             raise DtypeError(f"b must have the element type of a: got {b.dtype}, and {a.dtype} for a")
@@ -214,11 +214,13 @@ def gpu_engine(engine: str | Engine | None, device: int) -> Engine:
         return _gpu(device)
     resolved = resolve_engine(engine)
     if resolved.capability is None:
-        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {_place(device)}")
+        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {place_name(device)}")
     from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
 
     if isinstance(resolved, CudaEngine) and resolved.device.device_id != device:
-        raise ArrayError(f"a must lie on the engine's {_place(resolved.device.device_id)}, got {_place(device)}")
+        raise ArrayError(
+            f"a must lie on the engine's {place_name(resolved.device.device_id)}, got {place_name(device)}"
+        )
     return resolved
 
 
@@ -236,7 +238,7 @@ _KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
     (2, "element type", str),
     (0, "shape", str),
     (1, "strides in bytes of", str),
-    (3, "its place on", lambda device: _place(device)),
+    (3, "its place on", lambda device: place_name(device)),
     (4, "an address that, divided by 16, leaves", str),
 )
 
@@ -258,7 +260,8 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
     return "the arrays are of another library"
 
 
-def _place(device: int) -> str:
+def place_name(device: int) -> str:
+    """What messages call a device."""
     return "the host" if device == HOST else f"GPU {device}"
 
 

@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arrays.library import Maker
+from tilewright.arrays.library import Library, Maker
 from tilewright.arrays.operand import Operand
 from tilewright.bound import Bound, bound_of, planner
 from tilewright.calls import Call
 from tilewright.engines import launcher
+from tilewright.engines.base import Engine
 from tilewright.engines.launcher import Launcher, Planned
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.shapes import Formulation
@@ -134,10 +135,7 @@ def _multiply(call: Call, bound: Bound) -> Any:
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
     first, second = (b, a) if form.swapped else (a, b)
-    needed = bound.plan.needs.scratch_bytes
-    # In a capture, of which the library may know nothing, what a graph uses must not be lent again.
-    lends = needed >= _LENT_BYTES and not bound.engine.capturing(call.stream)
-    lent = library.scratch(call.a, needed) if lends else None
+    lent = lent_memory(bound.plan, bound.engine, library, call.a, call.stream)
     pointers = Pointers(
         first.pointer,
         second.pointer,
@@ -156,6 +154,15 @@ def _multiply(call: Call, bound: Bound) -> Any:
     if library.waits(call.a.array):
         bound.engine.synchronize()
     return out.array if out is not None else library.finish(target, call.a)
+
+
+def lent_memory(plan: Plan, engine: Engine, library: Library, like: Operand, stream: int) -> tuple[int, Any] | None:
+    """Memory for the sums and copies of a plan that a library lends for one call: see `Library.scratch`. None where the
+    engine's own will do, and in a capture, of which the library may know nothing: what a graph uses must not be lent
+    again.
+    """
+    lends = _lends(plan) and not engine.capturing(stream)
+    return library.scratch(like, plan.needs.scratch_bytes) if lends else None
 
 
 def _needs_new(out: Operand | None, form: Formulation) -> bool:

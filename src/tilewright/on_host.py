@@ -74,7 +74,7 @@ def _column(a: NDArray[Any], b: NDArray[Any], m: int) -> tuple[int, ...]:
     return (m, 1) if b.ndim > 1 and a.ndim > 1 else (m,)
 
 
-def _uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool) -> Operand:
+def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool) -> Operand:
     """A copy of a host array in an engine's memory, without gaps.
 
     Args:
@@ -107,13 +107,13 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
         return
     rung = call.request.rung
     columns = rung is None or "T" in "".join(rung[0].takes.layouts)
-    b = _uploaded(engine, call.b, batch, columns)
+    b = uploaded(engine, call.b, batch, columns)
     pending = []
     for panel, result in _panels(call, target):
         there = panel._replace(
-            a=_uploaded(engine, panel.a, batch, columns),
+            a=uploaded(engine, panel.a, batch, columns),
             b=b,
-            bias=panel.bias and _uploaded(engine, panel.bias, (), columns=False),
+            bias=panel.bias and uploaded(engine, panel.bias, (), columns=False),
         )
         out = _result(engine, panel, result, batch)
         there = there._replace(c=out if call.reads_c else None, out=out)
@@ -135,7 +135,7 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
 def _result(engine: Engine, call: Call, target: Operand, batch: tuple[int, ...]) -> Operand:
     """Memory for a result on the engine, holding c where that is added."""
     if call.c is not None and call.reads_c:
-        return _uploaded(engine, call.c, batch, columns=False)
+        return uploaded(engine, call.c, batch, columns=False)
     memory = engine.empty(1, math.prod(target.shape), target.dtype)
     return engine_operand("out", memory, target.shape, HOST)
 

@@ -207,6 +207,8 @@ class Problem:
         batch: products to compute.
         a, b, d: layouts, without gaps if left out. c: that of d if left out.
         epilogue: bias and activation.
+        grouped: whether the products of the batch have rows of one A, of one C and of one D, m in all; B has a matrix
+            for each. Which rows are whose is in the engine's memory: see `Pointers.offsets`.
 
     Raises:
         ProblemError: a size, leading dimension or stride is negative, too small or near 2**31, or C or D column-major.
@@ -223,6 +225,7 @@ class Problem:
     d: Layout = Layout()
     c: Layout | None = None
     epilogue: Epilogue = Epilogue()
+    grouped: bool = False
     layout: str = field(init=False, repr=False, compare=False)
     """Orders of A and B, as one of `LAYOUTS`."""
 
@@ -236,12 +239,12 @@ class Problem:
                 object.__setattr__(self, name, _in_range(name, value, _LARGEST))
             m, n, k, batch = self.m, self.n, self.k, self.batch
         for name, given, rows, cols in (("a", self.a, m, k), ("b", self.b, k, n), ("d", self.d, m, n)):
-            layout = given.complete(name, rows, cols, batch)
+            layout = given.complete(name, rows, cols, 1 if self.grouped and name != "b" else batch)
             if layout.order == "column":
                 layout = layout.simplest(rows, cols)
             if layout is not given:
                 object.__setattr__(self, name, layout)
-        c = self.d if self.c is None or self.c is self.d else self.c.complete("c", m, n, batch)
+        c = self.d if self.c is None or self.c is self.d else self.c.complete("c", m, n, 1 if self.grouped else batch)
         if c is not self.c:
             object.__setattr__(self, "c", c)
         if self.d.order != "row" or c.order != "row":
@@ -293,12 +296,13 @@ class Problem:
     def case(self) -> str:
         """Orders, element types and epilogue as text: 'NT float16->float16 bias+gelu'. A precision follows the factors'
         type: 'NN float32:fp16x3'."""
-        return " ".join(filter(None, (self.layout, str(self.arithmetic), str(self.epilogue))))
+        grouped = "grouped" if self.grouped else ""
+        return " ".join(filter(None, (self.layout, str(self.arithmetic), str(self.epilogue), grouped)))
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the products: 2 * batch * m * n * k."""
-        return 2 * self.batch * self.m * self.n * self.k
+        """Floating-point operations of the products: 2 * batch * m * n * k; 2 * m * n * k where they are grouped."""
+        return 2 * (1 if self.grouped else self.batch) * self.m * self.n * self.k
 
     @property
     def is_empty(self) -> bool:

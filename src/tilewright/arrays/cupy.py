@@ -17,6 +17,9 @@ class CuPy(Library):
         memory = array.data
         return gpu_operand(argument, array, memory.ptr, array.shape, array.strides, dtype, memory.device_id)
 
+    def as_float32(self, array: Any) -> Any:
+        return array.view(np.float32)
+
     def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(like.device):

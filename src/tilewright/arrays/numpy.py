@@ -20,5 +20,8 @@ class NumPy(Library):
             )
         return host_operand(argument, array, array)
 
+    def as_float32(self, array: Any) -> Any:
+        return array.view(np.float32)
+
     def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         return self.read("out", np.empty(shape, dtype), LEGACY_STREAM)

@@ -37,7 +37,10 @@ class Torch(Library):
         strides = [item * stride for stride in array.stride()]
         return gpu_operand(argument, array, array.data_ptr(), array.shape, strides, dtype, device.index)
 
-    def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
+    def as_float32(self, array: Any) -> Any:
+        return array.view(sys.modules["torch"].float32)
+
+    def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
         if not _is_tracing(torch):
             for array in arrays.values():
@@ -45,7 +48,12 @@ class Torch(Library):
                     break
             else:
                 return None
-        from tilewright.torch.op import matmul  # noqa: PLC0415 - imports PyTorch, which has been imported here
+        # These import PyTorch, which has been imported here.
+        if grouped:
+            from tilewright.torch.grouped import grouped_matmul  # noqa: PLC0415
+
+            return grouped_matmul
+        from tilewright.torch.op import matmul  # noqa: PLC0415
 
         return matmul
 

@@ -504,7 +504,8 @@ class Kernel:
     def variant(self, problem: Problem, config: Config, addresses: Addresses = Addresses()) -> Variant:
         """What the operands of a problem, at these addresses, allow the code to leave out."""
         tile = self.tile(config)
-        edges = not self.foreign and bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
+        divided = problem.m % tile.m == problem.n % tile.n == problem.k % tile.k == 0 and not problem.grouped
+        edges = not self.foreign and not divided
         aligned = self.vectorized and all_aligned(problem, addresses)
         arithmetic = problem.arithmetic
         return Variant(edges, aligned, arithmetic.factors, arithmetic.result, problem.layout, problem.epilogue)
