@@ -93,13 +93,10 @@ KERNEL = Kernel(
     presets={
         "alternating": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1},
         "alternating_across": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1, "CLUSTER_N": 2},
-        "alternating_down": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1, "CLUSTER": 2},
         "narrow": {"BM": 128, "BN": 128, "STAGES": 7, "PINGPONG": 1},
         "narrow_across": {"BM": 128, "BN": 128, "STAGES": 7, "PINGPONG": 1, "CLUSTER_N": 2},
         "wide_across": {"BM": 128, "BN": 256, "STAGES": 4, "CLUSTER_N": 2},
-        "wide_down": {"BM": 128, "BN": 256, "STAGES": 4, "CLUSTER": 2},
         "few_rows": {"BM": 64, "BN": 256, "STAGES": 5, "PINGPONG": 1},
-        "few_rows_across": {"BM": 64, "BN": 256, "STAGES": 5, "PINGPONG": 1, "CLUSTER_N": 2},
         "few_rows_narrow": {"BM": 64, "BN": 128, "STAGES": 8, "PINGPONG": 1},
     },
 )
