@@ -79,6 +79,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             continue;
         }
         shared->consumers.wait_turn(number, warpgroup);
+        if (tile.row + first >= tile.end) {  // all rows are the next group's: the tensor cores are left to the others
+            for (int step = 0; step < steps; ++step, turn.next()) {
+                shared->barriers.wait_full(turn);
+                shared->barriers.release(turn.stage, grid, lane);
+            }
+            shared->consumers.pass_turn(warpgroup, lane);
+            continue;
+        }
         float sums[Multiplying::ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
         for (int step = 0; step < steps; ++step, turn.next()) {
@@ -91,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         wait_products<0>(sums);
         if (steps > 0) shared->barriers.release(before, grid, lane);
 
-        if (tile.row >= tile.end || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
+        if (tile.col >= sizes.n) continue;  // a cluster's last blocks may have no columns of D
         Result<RESULT> result(output, sizes, 0);
         result.m = tile.end;
 #pragma unroll
