@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from stand_ins import CuPyArray, JaxArray, Tensor, cupy_module, torch_module
+from stand_ins import CuPyArray, Exporter, JaxArray, Tensor, cupy_module, torch_module
 from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels.library.grouped_sm90 import KERNEL
@@ -197,6 +197,12 @@ def test_an_out_on_a_gpu_must_have_rows_of_neighbours(gpu):
     with pytest.raises(ArrayError, match="offsets must lie where a does: got the host, and GPU 0 for a"):
         grouped_matmul(tensor(A), tensor(B), Tensor(ENDS))
     assert gpu.streams == []
+
+
+@pytest.mark.parametrize("make", [JaxArray, Exporter])
+def test_offsets_of_a_library_that_cannot_show_them_are_refused(make):
+    with pytest.raises(ArrayError, match="offsets must be an array of NumPy, PyTorch or CuPy, got"):
+        grouped_matmul(make(A), make(B), make(ENDS))
 
 
 def test_arrays_that_jax_holds_on_its_gpu_are_refused(monkeypatch):

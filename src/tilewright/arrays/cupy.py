@@ -12,13 +12,12 @@ from tilewright.arrays.operand import Operand, gpu_operand, supported
 class CuPy(Library):
     """cupy.ndarray."""
 
+    shows_offsets = True
+
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         dtype = supported(argument, str(array.dtype))
         memory = array.data
         return gpu_operand(argument, array, memory.ptr, array.shape, array.strides, dtype, memory.device_id)
-
-    def as_float32(self, array: Any) -> Any:
-        return array.view(np.float32)
 
     def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         cupy = sys.modules["cupy"]

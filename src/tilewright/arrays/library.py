@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from tilewright.arrays.operand import Operand
 from tilewright.errors import ArrayError, DtypeError
 
@@ -23,6 +25,8 @@ class Library(ABC):
 
     immutable = False
     """Whether its arrays cannot be written, so that there is no `out`."""
+    shows_offsets = False
+    """Whether its arrays have a `view` that shows their memory as elements of another type."""
 
     @abstractmethod
     def read(self, argument: str, array: Any, stream: int) -> Operand:
@@ -58,23 +62,22 @@ class Library(ABC):
             ArrayError: they are no vector of neighbours, or the library cannot show them so.
             DtypeError: they are of another type.
         """
+        if not self.shows_offsets:
+            raise ArrayError(f"offsets must be an array of NumPy, PyTorch or CuPy, got {type_name(array)}")
         dtype = str(array.dtype).removeprefix("torch.")
         if dtype != _OFFSETS:
             raise DtypeError(f"offsets must have element type {_OFFSETS}, got {dtype}")
         if len(array.shape) != 1:
             raise ArrayError(f"offsets must be a vector, got shape {tuple(array.shape)}")
-        operand = self.read("offsets", self.as_float32(array), stream)
+        operand = self.read("offsets", array.view(self.float32), stream)
         if array.shape[0] > 1 and operand.strides != (4,):
             raise ArrayError(f"offsets must be neighbours, 4 bytes apart, got {operand.strides[0]} bytes")
         return operand
 
-    def as_float32(self, array: Any) -> Any:
-        """The memory of an int32 array as one of float32.
-
-        Raises:
-            ArrayError: the library cannot be asked for that.
-        """
-        raise ArrayError(f"offsets must be an array of NumPy, PyTorch or CuPy, got {type_name(array)}")
+    @property
+    def float32(self) -> Any:
+        """The element type as `view` of an array takes it."""
+        return np.float32
 
     def finish(self, result: Operand, like: Operand) -> Any:
         """The array to return, once the memory from `new` holds the result."""

@@ -12,6 +12,8 @@ from tilewright.errors import ArrayError
 class NumPy(Library):
     """numpy.ndarray and numpy.memmap."""
 
+    shows_offsets = True
+
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         if type(array) not in (np.ndarray, np.memmap):
             raise ArrayError(
@@ -19,9 +21,6 @@ class NumPy(Library):
                 f"numpy.asarray({argument}) makes one, without what the subclass adds"
             )
         return host_operand(argument, array, array)
-
-    def as_float32(self, array: Any) -> Any:
-        return array.view(np.float32)
 
     def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:
         return self.read("out", np.empty(shape, dtype), LEGACY_STREAM)

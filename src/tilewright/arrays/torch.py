@@ -20,6 +20,12 @@ _CONVERT = "{}.to(torch.float32)"
 class Torch(Library):
     """torch.Tensor. Its attributes are read, because a DLPack capsule costs a few microseconds a call."""
 
+    shows_offsets = True
+
+    @property
+    def float32(self) -> Any:
+        return sys.modules["torch"].float32
+
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         torch = sys.modules["torch"]
         if array.layout is not torch.strided:
@@ -36,9 +42,6 @@ class Torch(Library):
         item = ITEM_BYTES[dtype]
         strides = [item * stride for stride in array.stride()]
         return gpu_operand(argument, array, array.data_ptr(), array.shape, strides, dtype, device.index)
-
-    def as_float32(self, array: Any) -> Any:
-        return array.view(sys.modules["torch"].float32)
 
     def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
