@@ -1,7 +1,6 @@
 """Plans of calls that differ in sizes alone from one that was bound: those that the calls would get themselves."""
 
 import cProfile
-import pstats
 import sys
 from itertools import product
 
@@ -114,7 +113,7 @@ def test_calls_whose_other_sizes_the_launcher_does_not_plan(engine):
     assert not on_gpu._has_others(call, bound._replace(form=bound.form._replace(batch=(2,))))
 
 
-@pytest.mark.parametrize(("precision", "most"), [(None, 108), ("ieee", 150)])
+@pytest.mark.parametrize(("precision", "most"), [(None, 112), ("ieee", 157)])
 def test_other_sizes_are_planned_quickly(engine, precision, most):
     """By the calls it makes, as in test_matmul.py: what `tilewright.plan` does besides is not done."""
     call, _ = call_of((1016, 1000, 1024), precision=precision)
@@ -122,4 +121,5 @@ def test_other_sizes_are_planned_quickly(engine, precision, most):
     plan(1012, 1004, 1020, 1020, 1004, 0, 0)
     profile = cProfile.Profile()
     profile.runcall(plan, 1000, 1004, 1008, 1008, 1004, 0, 0)
-    assert 60 < pstats.Stats(profile).total_calls < most
+    # pstats counts functions of one name and line once, as tuples' constructors are, whichever comes last.
+    assert 60 < sum(entry.callcount for entry in profile.getstats()) < most
