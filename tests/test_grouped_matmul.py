@@ -7,7 +7,7 @@ import pytest
 
 import tilewright
 from stand_ins import CuPyArray, Exporter, JaxArray, Tensor, cupy_module, torch_module
-from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul
+from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul, on_gpu
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.kernels.library.grouped_sm90 import KERNEL
 from tilewright.problem import Arithmetic, Problem
@@ -121,6 +121,50 @@ def test_arrays_on_a_gpu_are_multiplied_there_on_the_current_stream(gpu, make):
     assert again is result
     grouped_matmul(make(A), make(B), make(ENDS), out=result, config=CONFIG)
     assert len(gpu.planned) == 2, "a plan is made once for arrays of a kind"
+
+
+class Launcher:
+    """Stands in for the compiled one: knows the calls that it was told to remember, by their options."""
+
+    def __init__(self):
+        self.remembered, self.calls = {}, []
+
+    def remember(self, *arrays, **named):
+        *_, key = arrays
+        self.remembered[key] = arrays, named
+
+    def call(self, *arguments):
+        self.calls.append(arguments)
+        return "launched" if arguments[-1] in self.remembered else on_gpu.miss
+
+
+def test_the_compiled_launcher_answers_calls_that_it_knows(gpu, monkeypatch):
+    known = Launcher()
+    monkeypatch.setattr(on_gpu, "fast", known)
+    gpu.name, gpu.context, gpu.workspace = "cuda", 7, None
+    a, b, offsets = tensor(A), tensor(B), tensor(ENDS)
+    for count in (2, 3):
+        assert grouped_matmul(a, b, offsets, out_dtype="float32") == "launched"
+        assert known.calls[-1] == (a, b, None, None, offsets, 1.0, 0.0, ("grouped", "float32"))
+        assert len(known.calls) == count
+    (arrays, named) = known.remembered["grouped", "float32"]
+    assert arrays == (a, b, None, None, offsets, ("grouped", "float32"))
+    assert (named["steps"], named["context"], named["scaled"]) == (gpu.planned[0].steps, 7, False)
+    make, (shape, strides), _ = named["new"]
+    assert (make, shape, strides) == (sys.modules["torch"].empty_strided, (END + REST, N), (N, 1))
+    assert gpu.streams == []
+
+
+def test_what_it_cannot_launch_is_launched_from_python(gpu, monkeypatch):
+    """A config that is named, and arrays that are copied first."""
+    known = Launcher()
+    monkeypatch.setattr(on_gpu, "fast", known)
+    gpu.name, gpu.context, gpu.workspace = "cuda", 7, None
+    check(grouped_matmul(tensor(A), tensor(B), tensor(ENDS), config=CONFIG).values)
+    assert known.calls == []
+    check(grouped_matmul(tensor(ORDERS["a with steps"][0]), tensor(B), tensor(ENDS)).values)
+    assert known.remembered == {}
+    assert len(gpu.streams) == 2
 
 
 ORDERS = {

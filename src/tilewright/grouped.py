@@ -1,11 +1,12 @@
 """grouped_matmul(): rows of each group against the group's own matrix, with groups that only the GPU knows."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tilewright import on_gpu
 from tilewright.arrays.libraries import library_of
 from tilewright.arrays.operand import HOST, Operand, engine_operand
 from tilewright.engines.base import Engine
@@ -13,11 +14,16 @@ from tilewright.engines.plan import Plan, Pointers
 from tilewright.grouped_calls import GroupedCall
 from tilewright.kernels.library.grouped_sm90 import KERNEL
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
-from tilewright.on_gpu import lent_memory
 from tilewright.on_host import uploaded
 from tilewright.problem import Arithmetic
 from tilewright.select.grouped import select_grouped
 from tilewright.shapes import Formulation, formulate_groups
+
+if TYPE_CHECKING:
+    from tilewright.engines.cuda import CudaEngine
+
+_KEY = "grouped"
+"""What the compiled launcher knows these calls by, next to the element type of the result."""
 
 _MOST_PLANS = 1024
 """Calls of different kinds whose plans are kept; all are dropped when there are more."""
@@ -74,6 +80,10 @@ def grouped_matmul(
         EngineUnavailableError: this machine lacks what the engine needs.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
+    if engine is None and config is None and on_gpu.fast is not None:
+        result = on_gpu.fast.call(a, b, None, out, offsets, 1.0, 0.0, (_KEY, out_dtype))
+        if result is not on_gpu.miss:
+            return result
     arrays = {"a": a, "b": b, "offsets": offsets, "out": out}
     if (recorded := library_of("a", a).recorder(arrays, grouped=True)) is not None:
         return recorded(a, b, offsets, out=out, out_dtype=out_dtype, config=config, engine=engine)
@@ -89,7 +99,9 @@ def multiply(
     """The grouped product of arrays that no library records; arguments, by name, and errors of `grouped_matmul`."""
     call = GroupedCall.read(arrays, out_dtype, config, engine)
     if call.a.device != HOST:
-        return _on_gpu(call)
+        launches = engine is None and config is None
+        launched = _remember(call, arrays, (_KEY, out_dtype)) if launches else None
+        return _on_gpu(call) if launched is None else launched
     target = call.library.new(call.a, call.shape, call.result) if call.out is None else call.out
     if call.engine is None:
         _by_numpy(call, target)
@@ -126,6 +138,42 @@ def _bound_of(call: GroupedCall, engine: Engine) -> _Bound:
     return found
 
 
+def _remember(call: GroupedCall, arrays: Mapping[str, Any], key: Hashable) -> Any:
+    """Have the compiled launcher answer this call and those of arrays alike; None, with nothing launched, where it
+    cannot. See `on_gpu.remember`."""
+    engine = call.engine
+    assert engine is not None
+    plan, form = _bound_of(call, engine)
+    if engine.name != "cuda" or form.copied or (known := on_gpu.opened()) is None:
+        return None
+    if TYPE_CHECKING:
+        assert isinstance(engine, CudaEngine)
+    maker = call.library.maker(call.a, call.result) if call.out is None else None
+    if maker is None and call.out is None:
+        return None
+    a, b, offsets, out = (arrays[name] for name in ("a", "b", "offsets", "out"))
+    try:
+        known.remember(
+            a,
+            b,
+            None,
+            out,
+            offsets,
+            key,
+            steps=plan.steps,
+            needs=plan.needs,
+            context=engine.context,
+            memory=engine.workspace,
+            new=maker and maker(call.shape),
+            scaled=False,
+            lent=on_gpu.lends(plan),
+        )
+    except TypeError:  # an out_dtype that is no key
+        return None
+    result = known.call(a, b, None, out, offsets, 1.0, 0.0, key)
+    return None if result is on_gpu.miss else result
+
+
 def _on_gpu(call: GroupedCall) -> Any:
     """Launch the product on the caller's stream."""
     library, engine = call.library, call.engine
@@ -133,7 +181,7 @@ def _on_gpu(call: GroupedCall) -> Any:
     plan, form = _bound_of(call, engine)
     a, b = (library.row_major(one, one.shape) if one.argument in form.copied else one for one in (call.a, call.b))
     target = library.new(call.a, call.shape, call.result) if call.out is None else call.out
-    lent = lent_memory(plan, engine, library, call.a, call.stream)
+    lent = on_gpu.lent_memory(plan, engine, library, call.a, call.stream)
     pointers = Pointers(
         a.pointer, b.pointer, target.pointer, scratch=lent[0] if lent else 0, offsets=call.offsets.pointer
     )

@@ -37,7 +37,6 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     Returns:
         the product; None, with nothing launched, where it cannot.
     """
-    global fast, miss
     if (bound.plan.steps and call.scalars.alpha == 0) or not _launches(bound.plan):
         return None
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
@@ -47,12 +46,8 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
         return None
     if TYPE_CHECKING:
         assert isinstance(engine, CudaEngine)
-    if fast is None:
-        module = launcher.load()
-        if module is None:
-            return None
-        miss = module.MISS  # before another thread can see the launcher
-        fast = module.Launcher(launcher.DRIVER)
+    if (known := opened()) is None:
+        return None
     maker = call.library.maker(call.a, bound.plan.problem.result) if call.out is None else None
     if maker is None and call.out is None:
         return None
@@ -60,7 +55,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     kept = bound.kept(call)
     a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
     try:
-        fast.remember(
+        known.remember(
             a,
             b,
             c,
@@ -75,13 +70,22 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             scaled=call.scalars.beta != 0,
             swapped=bound.form.swapped,
             kept=kept,
-            lent=_lends(bound.plan),
+            lent=lends(bound.plan),
             plan=others,
         )
     except TypeError:  # options that are no key
         return None
-    result = fast.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options)
+    result = known.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options)
     return None if result is miss else result
+
+
+def opened() -> Launcher | None:
+    """The compiled launcher; None where this machine has none."""
+    global fast, miss
+    if fast is None and (module := launcher.load()) is not None:
+        miss = module.MISS  # before another thread can see the launcher
+        fast = module.Launcher(launcher.DRIVER)
+    return fast
 
 
 def _launches(plan: Plan) -> bool:
@@ -89,7 +93,8 @@ def _launches(plan: Plan) -> bool:
     return plan.kernel.takes.separate_c or not plan.steps
 
 
-def _lends(plan: Plan) -> bool:
+def lends(plan: Plan) -> bool:
+    """Whether its sums and copies lie in memory that a library lends for each call."""
     return plan.needs.scratch_bytes >= _LENT_BYTES
 
 
@@ -103,7 +108,7 @@ def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[
 
     def planned(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Planned | None:
         made = plan(m, n, k, lda, ldb, ldc, ldd)
-        return (made.steps, made.needs, maker and maker((m, n)), _lends(made)) if _launches(made) else None
+        return (made.steps, made.needs, maker and maker((m, n)), lends(made)) if _launches(made) else None
 
     return planned
 
@@ -161,8 +166,9 @@ def lent_memory(plan: Plan, engine: Engine, library: Library, like: Operand, str
     engine's own will do, and in a capture, of which the library may know nothing: what a graph uses must not be lent
     again.
     """
-    lends = _lends(plan) and not engine.capturing(stream)
-    return library.scratch(like, plan.needs.scratch_bytes) if lends else None
+    if not lends(plan) or engine.capturing(stream):
+        return None
+    return library.scratch(like, plan.needs.scratch_bytes)
 
 
 def _needs_new(out: Operand | None, form: Formulation) -> bool:
