@@ -1,6 +1,6 @@
 """grouped_matmul(): rows of each group against the group's own matrix, with groups that only the GPU knows."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,14 +80,20 @@ def grouped_matmul(
         EngineUnavailableError: this machine lacks what the engine needs.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
-    if engine is None and config is None and on_gpu.fast is not None:
-        result = on_gpu.fast.call(a, b, None, out, offsets, 1.0, 0.0, (_KEY, out_dtype))
-        if result is not on_gpu.miss:
-            return result
+    if engine is None and config is None and (result := launched(a, b, offsets, out, out_dtype)) is not None:
+        return result
     arrays = {"a": a, "b": b, "offsets": offsets, "out": out}
     if (recorded := library_of("a", a).recorder(arrays, grouped=True)) is not None:
         return recorded(a, b, offsets, out=out, out_dtype=out_dtype, config=config, engine=engine)
     return multiply(arrays, out_dtype, config, engine)
+
+
+def launched(a: Any, b: Any, offsets: Any, out: Any, out_dtype: Any) -> Any:
+    """The product by the compiled launcher; None where that does not know the call, or somebody records it."""
+    if on_gpu.fast is None:
+        return None
+    result = on_gpu.fast.call(a, b, None, out, offsets, 1.0, 0.0, (_KEY, out_dtype))
+    return None if result is on_gpu.miss else result
 
 
 def multiply(
@@ -100,8 +106,8 @@ def multiply(
     call = GroupedCall.read(arrays, out_dtype, config, engine)
     if call.a.device != HOST:
         launches = engine is None and config is None
-        launched = _remember(call, arrays, (_KEY, out_dtype)) if launches else None
-        return _on_gpu(call) if launched is None else launched
+        result = _remember(call, arrays, out_dtype) if launches else None
+        return _on_gpu(call) if result is None else result
     target = call.library.new(call.a, call.shape, call.result) if call.out is None else call.out
     if call.engine is None:
         _by_numpy(call, target)
@@ -138,7 +144,7 @@ def _bound_of(call: GroupedCall, engine: Engine) -> _Bound:
     return found
 
 
-def _remember(call: GroupedCall, arrays: Mapping[str, Any], key: Hashable) -> Any:
+def _remember(call: GroupedCall, arrays: Mapping[str, Any], out_dtype: Any) -> Any:
     """Have the compiled launcher answer this call and those of arrays alike; None, with nothing launched, where it
     cannot. See `on_gpu.remember`."""
     engine = call.engine
@@ -159,7 +165,7 @@ def _remember(call: GroupedCall, arrays: Mapping[str, Any], key: Hashable) -> An
             None,
             out,
             offsets,
-            key,
+            (_KEY, out_dtype),
             steps=plan.steps,
             needs=plan.needs,
             context=engine.context,
@@ -170,8 +176,7 @@ def _remember(call: GroupedCall, arrays: Mapping[str, Any], key: Hashable) -> An
         )
     except TypeError:  # an out_dtype that is no key
         return None
-    result = known.call(a, b, None, out, offsets, 1.0, 0.0, key)
-    return None if result is on_gpu.miss else result
+    return launched(a, b, offsets, out, out_dtype)
 
 
 def _on_gpu(call: GroupedCall) -> Any:
