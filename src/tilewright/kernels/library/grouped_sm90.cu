@@ -102,9 +102,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if (tile.col >= sizes.n) continue;  // a cluster's last blocks may have no columns of D
         Result<RESULT> result(output, sizes, 0);
         result.m = tile.end;
+        const WarpBiases<RESULT, BN> biases(result.bias, tile.col);  // there are none
 #pragma unroll
         for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
-            store_warpgroup(result, tile.row + first + 64 * i, tile.col, sums[i]);
+            store_warpgroup(result, tile.row + first + 64 * i, tile.col, sums[i], biases);
         }
     }
     if (BLOCKS > 1) cluster_sync();

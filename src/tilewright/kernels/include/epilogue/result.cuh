@@ -24,6 +24,15 @@ struct Bias {
     __device__ __forceinline__ float of_column(int col) const {
         return BIAS::OF_COLUMNS && (!EDGES || col < n) ? to_float(values[col]) : 0.0f;
     }
+    // Values of 16 bits as they are, those of two columns in a word; 0 for columns that the result does not have.
+    __device__ __forceinline__ unsigned of_two_columns(int col) const {
+        unsigned word = 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (BIAS::OF_COLUMNS && col + i < n) reinterpret_cast<T*>(&word)[i] = values[col + i];
+        }
+        return word;
+    }
 };
 
 // Starts to load what the bias has for a ROWS x COLS tile at (row, col) into the L2 cache. Called by a whole block.
