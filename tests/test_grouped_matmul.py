@@ -77,8 +77,9 @@ def _no_gpu(monkeypatch):
     monkeypatch.setattr("tilewright.grouped_calls.cuda_unavailable", lambda: "a test says so")
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("named", [{}, {"engine": "emulator"}], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "named"), [("float16", {}), ("bfloat16", {}), ("bfloat16", {"engine": "emulator"})], ids=str
+)
 def test_arrays_of_numpy_are_multiplied_without_a_gpu(dtype, named):
     a, b = A.astype(dtype), B.astype(dtype)
     for out_dtype in (None, "float32"):
