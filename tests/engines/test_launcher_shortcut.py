@@ -187,7 +187,7 @@ def test_gradients_are_launched_too(routed):
 def test_the_precision_of_a_call_finds_its_own_plan(routed, monkeypatch):
     a, b = torch.ones(M, K), torch.ones(K, N)
     routed.remember(a, b)
-    routed.remember(a, b, options=(None, None, "ieee", None, None), function=7)
+    routed.remember(a, b, options=(None, None, "ieee", None, None, False), function=7)
     for _ in range(2):
         torch.mm(a, b)
     monkeypatch.setattr(routing, "_precision", lambda backend, operator: "ieee")

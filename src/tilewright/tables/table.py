@@ -96,6 +96,13 @@ class Entry(_Measured):
         """Whether its kernel keeps what a problem promises: `Kernel.keeps`. One that no longer exists does."""
         return promise in _kept_by(self.kernel)
 
+    def adds_in(self, order: str | None) -> bool:
+        """Whether its config has an order of sums, `Kernel.sum_order`; every one has where that is None."""
+        if order is None:
+            return True
+        config = upgraded(self.kernel, self.config)
+        return config is not None and find(self.kernel).sum_order(config) == order
+
     @property
     def rounds(self) -> bool:
         """Whether its kernel rounds factors to TF32, as the baseline then does too."""
