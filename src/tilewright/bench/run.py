@@ -65,6 +65,7 @@ def bench(
     for problem, chosen in zip(problems, picked, strict=True):
         for choice in chosen:
             choice.kernel.check(problem)
+            choice.kernel.check_order(problem, choice.config)
     for problem, chosen in zip(problems, picked, strict=True):
         records = measure.measure(
             engine,

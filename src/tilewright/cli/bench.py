@@ -19,6 +19,7 @@ from tilewright.bench.verify import check_memory
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     Batch,
+    BatchInvariant,
     EngineName,
     Orders,
     Precision,
@@ -71,6 +72,7 @@ def run_bench(
         ),
     ] = None,
     precision: Precision = None,
+    batch_invariant: BatchInvariant = False,
     layout: Orders = None,
     batch: Batch = None,
     alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
@@ -137,7 +139,7 @@ def run_bench(
     scalars = finite_scalars(alpha, beta)
     asked = partial(
         suites.problems,
-        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0], promise),
+        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0], promise, batch_invariant),
         layouts=layout or [None],
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
@@ -160,7 +162,7 @@ def run_bench(
     if end_to_end and emulated:
         raise EngineUnavailableError("--end-to-end needs a GPU: the emulator's times say nothing of one")
     framework = TorchCalls.on_gpu() if end_to_end else None
-    tasks = _by_arithmetic(choices, problems, dtype, out_dtype, promise)
+    tasks = _by_arithmetic(choices, problems, dtype, out_dtype)
     if not kernels:
         tasks = _taken(tasks)
     for problem in (one for _, some in tasks for one in some):
@@ -195,15 +197,15 @@ def _by_arithmetic(
     problems: list[Problem],
     dtype: str | None,
     out_dtype: str | None,
-    promise: str | None,
 ) -> list[_Task]:
     """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
     tasks: dict[Arithmetic, list[Choice | str]] = {}
+    promised = problems[0].arithmetic
     for choice in choices:
         takes = Takes() if isinstance(choice, str) else choice.kernel.takes
         first = next(known for known in DTYPES if known in takes.factors)
         arithmetic = takes.arithmetic(dtype or first)
-        typed = replace(arithmetic, result=out_dtype or arithmetic.result, precision=promise)
+        typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
         tasks.setdefault(typed, []).append(choice)
     return [(chosen, [replace(one, arithmetic=arithmetic) for one in problems]) for arithmetic, chosen in tasks.items()]
 
@@ -217,13 +219,19 @@ def _taken(tasks: list[_Task]) -> list[_Task]:
     found: list[_Task] = []
     for choices, problems in tasks:
         for problem in problems:
-            takers = [one for one in choices if isinstance(one, str) or one.kernel.refusal(problem) is None]
+            takers = [one for one in choices if isinstance(one, str) or _takes(one, problem)]
             if takers:
                 found.append((takers, [problem]))
     for problem in tasks[0][1] if tasks else []:
         if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
             raise ProblemError(f"no rung takes {problem.shape} {problem.case}; 'best' names what matmul would take")
     return found
+
+
+def _takes(choice: Choice, problem: Problem) -> bool:
+    kernel, config = choice
+    ordered = not problem.arithmetic.batch_invariant or kernel.sum_order(config) is not None
+    return ordered and kernel.refusal(problem) is None
 
 
 def _measure(

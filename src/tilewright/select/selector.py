@@ -221,7 +221,7 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
 
 
 @lru_cache
-def _own(kernel: Kernel, gpu: Gpu, order: str | None) -> list[tuple[Config, CostModel]]:
+def _own(kernel: Kernel, gpu: Gpu, order: str | None = None) -> list[tuple[Config, CostModel]]:
     """A kernel's own configs, or those of an order of sums, with what predicts them."""
     overrides = [*kernel.presets.values(), *kernel.tuned.values()]
     configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
