@@ -97,10 +97,10 @@ def test_a_prepared_factor_and_a_plan(whole):
     assert "batch-invariant" not in tilewright.plan(A[:9], B, engine="emulator").describe()
 
 
-GPUS = (((9, 0), "NVIDIA H200"), ((8, 0), ""), ((12, 0), ""))
+GPUS = (((9, 0), "NVIDIA H200"), ((8, 0), ""))
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_every_size_gets_the_same_order_on_a_gpu(data):
     """Whatever m, orders, alignment, epilogue and batch are: on an H200, and on GPUs without tables."""
