@@ -24,8 +24,6 @@ TYPES = {
 @pytest.fixture
 def torch():
     library = pytest.importorskip("torch")
-    import tilewright.torch  # noqa: PLC0415 - imports PyTorch
-
     library.manual_seed(0)
     library._dynamo.reset()
     return library
@@ -34,7 +32,9 @@ def torch():
 @pytest.fixture
 def invariant(torch):
     """enable(batch_invariant=True), while a test runs."""
-    with tilewright.torch.enable(batch_invariant=True):
+    from tilewright.torch import enable  # noqa: PLC0415 - imports PyTorch
+
+    with enable(batch_invariant=True):
         yield torch
 
 
