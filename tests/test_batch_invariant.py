@@ -175,8 +175,10 @@ def test_records_and_the_command_line(tmp_path, monkeypatch):
         return stop.value.code or 0
 
     assert run("best") == 0
-    (record,) = json.loads(path.read_text())["records"]
-    assert record["batch_invariant"] is True
-    assert record["picked"] == "split_k"
-    assert Record.model_validate(record).problem.arithmetic.batch_invariant
+    plain, invariant = (Record.model_validate(one) for one in json.loads(path.read_text())["records"])
+    assert [plain.batch_invariant, invariant.batch_invariant] == [False, True]
+    assert invariant.title == "best: split_k, batch-invariant"
+    assert invariant.problem.arithmetic == Arithmetic(batch_invariant=True)
+    assert run("split_k:flat") == 0
+    assert [one["batch_invariant"] for one in json.loads(path.read_text())["records"]] == [True]
     assert run("skinny") != 0

@@ -208,9 +208,10 @@ class Record(Facts):
 
     @property
     def title(self) -> str:
-        """What was run, as text: 'best: gemm_bf16x6, b prepared'."""
+        """What was run, as text: 'best: gemm_bf16x6, b prepared', 'best: split_k, batch-invariant'."""
         kernel = f"{self.kernel}: {self.picked}" if self.picked else self.kernel
-        return f"{kernel}, b prepared" if self.prepared else kernel
+        prepared = ["b prepared"] * self.prepared
+        return ", ".join([kernel, *prepared, *["batch-invariant"] * self.batch_invariant])
 
     @property
     def problem(self) -> Problem:

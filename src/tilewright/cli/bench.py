@@ -119,6 +119,8 @@ def run_bench(
 
     Less than float32's exactness, faster:    [bold]tilewright bench best --suite squares --precision fp16x3[/]
 
+    The same bits for every M, next to all:   [bold]tilewright bench best --suite decode --batch-invariant[/]
+
     What a caller sees:                       [bold]tilewright bench best --suite squares --end-to-end[/]
 
     The exit status is 0 only if every result was right.
@@ -139,7 +141,7 @@ def run_bench(
     scalars = finite_scalars(alpha, beta)
     asked = partial(
         suites.problems,
-        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0], promise, batch_invariant),
+        arithmetic=Arithmetic(dtype or DTYPES[0], out_dtype or DTYPES[0], promise),
         layouts=layout or [None],
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
@@ -164,7 +166,7 @@ def run_bench(
     framework = TorchCalls.on_gpu() if end_to_end else None
     tasks = _by_arithmetic(choices, problems, dtype, out_dtype)
     if not kernels:
-        tasks = _taken(tasks)
+        tasks = _taken(tasks, batch_invariant)
     for problem in (one for _, some in tasks for one in some):
         check_memory(problem)
     samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
@@ -181,6 +183,7 @@ def run_bench(
         library=_library(where),
         scalars=scalars,
         prepared=prepared,
+        batch_invariant=batch_invariant,
         name_kernels=show_baseline_kernel,
         framework=framework,
     )
@@ -210,8 +213,8 @@ def _by_arithmetic(
     return [(chosen, [replace(one, arithmetic=arithmetic) for one in problems]) for arithmetic, chosen in tasks.items()]
 
 
-def _taken(tasks: list[_Task]) -> list[_Task]:
-    """The same without kernels that do not take a problem.
+def _taken(tasks: list[_Task], batch_invariant: bool) -> list[_Task]:
+    """The same without kernels that do not take a problem, or are not batch-invariant where that is asked for.
 
     Raises:
         ProblemError: no kernel takes one of the problems.
@@ -219,7 +222,7 @@ def _taken(tasks: list[_Task]) -> list[_Task]:
     found: list[_Task] = []
     for choices, problems in tasks:
         for problem in problems:
-            takers = [one for one in choices if isinstance(one, str) or _takes(one, problem)]
+            takers = [one for one in choices if isinstance(one, str) or _takes(one, problem, batch_invariant)]
             if takers:
                 found.append((takers, [problem]))
     for problem in tasks[0][1] if tasks else []:
@@ -228,10 +231,9 @@ def _taken(tasks: list[_Task]) -> list[_Task]:
     return found
 
 
-def _takes(choice: Choice, problem: Problem) -> bool:
+def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
     kernel, config = choice
-    ordered = not problem.arithmetic.batch_invariant or kernel.sum_order(config) is not None
-    return ordered and kernel.refusal(problem) is None
+    return kernel.refusal(problem) is None and not (batch_invariant and kernel.sum_order(config) is None)
 
 
 def _measure(

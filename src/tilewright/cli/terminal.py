@@ -66,7 +66,7 @@ BatchInvariant = Annotated[
     bool,
     typer.Option(
         "--batch-invariant",
-        help="Only kernels and configs by which a row has the same bits whatever m is and the other rows hold.",
+        help="Only kernels and configs by which a row has the same bits whatever M is and the other rows hold.",
     ),
 ]
 EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]

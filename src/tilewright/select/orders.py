@@ -13,16 +13,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from tilewright.errors import ProblemError
-from tilewright.kernels import KERNELS
+from tilewright.kernels import KERNELS, orders
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Arithmetic
-
-_FLOAT32 = ("fma 64/4",)
-"""4 slices of 16 of every 64 k: on an H200, over all m, the order whose fastest configs come nearest to the fastest of
-all on CUDA cores."""
-_TF32 = ("wgmma 8", *_FLOAT32)
-_NARROW = ("wgmma 16", "wmma 16, 32 at a time")
-"""Of 16-bit factors."""
 
 _CONFIGS: dict[str, tuple[dict[str, int], ...]] = {
     "split_k": (
@@ -62,8 +55,8 @@ def order_of(arithmetic: Arithmetic, capability: tuple[int, int] | None) -> str 
 
 @lru_cache
 def _order_of(arithmetic: Arithmetic, capability: tuple[int, int] | None) -> str:
-    narrow = arithmetic.factors != "float32"
-    for order in _NARROW if narrow else _TF32 if arithmetic.precision == "tf32" else _FLOAT32:
+    narrow, rounds = arithmetic.factors != "float32", arithmetic.precision == "tf32"
+    for order in orders.NARROW if narrow else orders.TF32 if rounds else orders.FLOAT32:
         for kernel in keeping(order):
             if capability is None or kernel.runs_on(capability, arithmetic.factors):
                 return order

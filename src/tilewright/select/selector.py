@@ -116,7 +116,7 @@ class _Asked:
         arithmetic = problem.arithmetic
         case = problem.layout, arithmetic.factors, arithmetic.result
         self.sizes = Sizes.of(problem, addresses, kept)
-        self.order = orders.order_of(arithmetic, capability)
+        self.order = orders.order_of(arithmetic, capability) if arithmetic.batch_invariant else None
         """The only order of sums that will do; None for any."""
         self.known, self.tabled = nearest_measured(device, capability, arithmetic.precision, kept, self.order, *case)
         """What was measured of its case, or else of the nearest, and whether that is its own; None where tables have no
