@@ -42,7 +42,7 @@ def call_of(sizes, a="row", b="row", out=None, c=False, bias=False, beta=0.0, dt
     arrays["c"] = matrix(m, n, out or "row", dtype) if c else None
     arrays["bias"] = Tensor(np.zeros(n, dtype), "cuda:0") if bias else None
     names = ("out_dtype", "activation", "precision", "kernel", "config", "engine")
-    asked = Request.of(*(request.get(name) for name in names))
+    asked = Request.of(*(request.get(name) for name in names), request.get("batch_invariant", False))
     return Call.read(asked, arrays, Scalars(1.0, beta)), arrays
 
 
@@ -56,6 +56,7 @@ CALLS = {
     "bias": {"bias": True, "activation": "gelu", "out": "column"},
     "halves": {"dtype": "float16", "b": "column", "out_dtype": "float16"},
     "precision": {"precision": "ieee"},
+    "batch-invariant": {"batch_invariant": True, "dtype": "bfloat16", "out": "column"},
     "named": {"kernel": "gemm_wmma", "config": "BM=64,WM=32", "dtype": "float16"},
 }
 

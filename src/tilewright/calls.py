@@ -10,7 +10,15 @@ from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.operand import HOST, Operand
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
-from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
+from tilewright.errors import (
+    ArrayError,
+    ConfigError,
+    DtypeError,
+    EngineUnavailableError,
+    KernelNotFoundError,
+    ProblemError,
+    nearest,
+)
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.prepared import Prepared
@@ -30,6 +38,7 @@ class Request(NamedTuple):
     """As `Arithmetic` has it: None for float32's promise."""
     rung: Rung | None
     engine: str | Engine | None
+    batch_invariant: bool = False
 
     @classmethod
     def of(
@@ -40,16 +49,19 @@ class Request(NamedTuple):
         kernel: str | int | Kernel | None,
         config: str | Mapping[str, int] | None,
         engine: str | Engine | None,
+        batch_invariant: bool = False,
     ) -> "Request":
         """What a caller asks for, checked.
 
         Raises:
             DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
-                config.
+                config, or batch_invariant is no bool.
         """
+        check_batch_invariant(batch_invariant)
         if out_dtype is precision is kernel is config is None:
-            return cls(None, activation, None, None, engine)
-        return cls(dtype_name(out_dtype), activation, promise_of(precision), _rung(kernel, config), engine)
+            return cls(None, activation, None, None, engine, batch_invariant)
+        rung = _rung(kernel, config)
+        return cls(dtype_name(out_dtype), activation, promise_of(precision), rung, engine, batch_invariant)
 
 
 class Call(NamedTuple):
@@ -107,7 +119,7 @@ class Call(NamedTuple):
         """Element types and precision of the product."""
         given = self.request.out_dtype
         result = given or (self.out.dtype if self.out else self.a.dtype)
-        return _arithmetic(self.a.dtype, result, self.request.precision)
+        return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant)
 
     @property
     def side(self) -> Side | None:
@@ -184,6 +196,12 @@ class Call(NamedTuple):
                 )
 
 
+def check_batch_invariant(given: Any) -> None:
+    """Raise ProblemError unless it is a bool."""
+    if not isinstance(given, bool):
+        raise ProblemError(f"batch_invariant must be True or False, got {given!r}")
+
+
 def missing_c(beta: float) -> ArrayError:
     """What is wrong where beta is not 0 and there is no c."""
     return ArrayError(f"c must be given where beta is not 0, got beta={beta}; it may be the same array as out")
@@ -203,7 +221,12 @@ _arithmetic = lru_cache(Arithmetic)
 
 def _host_engine(request: Request) -> Engine | None:
     """Where arrays on the host are multiplied; None for NumPy."""
-    if request.engine is None and request.rung is None and cuda_unavailable():
+    if request.engine is None and request.rung is None and (missing := cuda_unavailable()):
+        if request.batch_invariant:
+            raise EngineUnavailableError(
+                "batch_invariant needs a GPU, or engine='emulator': NumPy's BLAS, which multiplies arrays on the host "
+                f"without one, adds up a row in an order that depends on the others. {missing}"
+            )
         return None
     return resolve_engine("auto" if request.engine is None else request.engine)
 

@@ -304,6 +304,11 @@ class Kernel:
     them as they are."""
     sums: Callable[[Config], Sums] | None = None
     """How tensor cores and threads add up its products; None where it does not say."""
+    sum_order: Callable[[Config], str | None] = lambda config: None
+    """The order in which a config adds up the products of an element of D along k, as text, where it follows from k,
+    the element types and that text alone: configs with the same text, of any kernel, make the same bits of a row,
+    whatever m is and the other rows hold, and in every order of A and B. None where it depends on more, as on how many
+    tiles there are or on values, or where nothing is promised."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     cluster: Callable[[Config], int] = lambda config: 1
@@ -426,6 +431,14 @@ class Kernel:
         """Raise the refusal of a problem: DtypeError or ProblemError."""
         if refusal := self.refusal(problem, addresses):
             raise refusal
+
+    def check_order(self, problem: Problem, config: Config) -> None:
+        """Raise ProblemError where a problem is batch-invariant and a config makes bits that depend on other rows."""
+        if problem.arithmetic.batch_invariant and self.sum_order(config) is None:
+            raise ProblemError(
+                f"{self.name} with {config} promises no order of sums that is the same for every m, got a problem that "
+                "is batch-invariant: name another config or kernel, or none"
+            )
 
     @cached_property
     def splits(self) -> bool:
