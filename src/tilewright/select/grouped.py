@@ -44,8 +44,10 @@ def expected(problem: Problem, config: Config) -> Sizes:
     m, n, k = problem.m, problem.n, problem.k
     groups, height = min(problem.batch, m), config.BM * config.CLUSTER
     rows = max(m + groups * height // 2, groups * height)
-    b = Layout(problem.b.order, problem.b.ld, 0)
-    sizes = Sizes.of(Problem(rows, n, k, problem.arithmetic, 1, problem.a, b, problem.d))
+    a, b = problem.a, Layout(problem.b.order, problem.b.ld, 0)
+    if a.order == "column":
+        a = a._replace(ld=max(a.ld, rows))
+    sizes = Sizes.of(Problem(rows, n, k, problem.arithmetic, 1, a, b, problem.d))
     item = ITEM_BYTES[problem.dtype]
     return sizes._replace(
         a_bytes=item * m * k, b_bytes=item * groups * k * n, result_bytes=ITEM_BYTES[problem.result] * m * n
