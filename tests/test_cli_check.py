@@ -40,6 +40,15 @@ def test_a_faulty_kernel_is_shown_with_its_faults(monkeypatch):
     assert re.search(r"1 kernel checked in [\d.]+ s: 1 faulty$", text(result))
 
 
+def test_rows_are_checked_where_that_is_asked_for():
+    asked = ("--shape", "40x33x270", "--beta", 0, "--batch-invariant")
+    result = run("split_k:tiny", *asked)
+    assert result.exit_code == 0, result.output
+    result = run("skinny", *asked)
+    assert result.exit_code == 1
+    assert "rows 40x33x270, beta 0 rows 0 to 0 of 40 have other bits when they are multiplied alone" in text(result)
+
+
 def test_terms_are_checked_as_they_are_made(monkeypatch, tmp_path):
     """By blocks of the launch that multiplies them: here it does not wait for them."""
     kernel = find("gemm_bf16x6")

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from library_cases import Case, Operands, multiply
 from tilewright import ProblemError
+from tilewright.engines import nvrtc
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.emulator.rows import check_rows
 from tilewright.kernels import KERNELS, find
 from tilewright.kernels.spec import Config
+from tilewright.kernels.takes import Variant
 from tilewright.problem import Arithmetic, Epilogue, Layout, Problem, Scalars
-from tilewright.select.orders import keeping, order_of, own
+from tilewright.select.orders import CONFIGS, keeping, order_of, own
 from tilewright.tables import store
 
 ENGINE = EmulatorEngine()
@@ -175,6 +177,18 @@ def test_a_gpu_without_such_a_kernel_is_refused_in_words():
     with pytest.raises(ProblemError, match=r"no kernel for compute capability 7.5 .* same order for every m"):
         order_of(Arithmetic(batch_invariant=True), (7, 5))
     assert order_of(Arithmetic("float16", batch_invariant=True), (7, 5)) == "wmma 16, 32 at a time"
+
+
+@pytest.mark.parametrize(("name", "number"), [(name, i) for name, some in CONFIGS.items() for i in range(len(some))])
+def test_configs_that_come_with_an_order_do_not_spill(name, number):
+    kernel = find(name)
+    arch = ("sm_80", "sm_120", "sm_90a")[number] if name == "split_k" else "sm_90a"
+    aligned, layout, epilogue = ((True, "NT", Epilogue("row", "gelu")), (False, "TN", Epilogue("column", "silu")))[
+        number % 2
+    ]
+    types = ("bfloat16", "bfloat16") if name == "gemm_sm90" else ("float32", "float32")
+    variant = Variant(True, aligned, *types, "NT" if name == "gemm_tf32" else layout, epilogue)
+    assert nvrtc.compile(kernel, kernel.config(CONFIGS[name][number]), variant, arch).report.spill_bytes == 0
 
 
 def test_tables_have_configs_of_the_orders_that_are_picked():

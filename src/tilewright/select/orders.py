@@ -17,7 +17,7 @@ from tilewright.kernels import KERNELS, orders
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Arithmetic
 
-_CONFIGS: dict[str, tuple[dict[str, int], ...]] = {
+CONFIGS: dict[str, tuple[dict[str, int], ...]] = {
     "split_k": (
         {"BM": 16, "BN": 32, "BK": 64, "TN": 4, "K_SLICES": 4, "MIN_BLOCKS": 4},
         {"BM": 16, "BN": 64, "BK": 64, "K_SLICES": 4},
@@ -77,5 +77,5 @@ def keeping(order: str) -> dict[Kernel, tuple[Config, ...]]:
 
 def own(kernel: Kernel) -> Iterator[Config]:
     """A kernel's configs that come with it: its defaults, its presets, and those of this page."""
-    for overrides in ({}, *kernel.presets.values(), *kernel.tuned.values(), *_CONFIGS.get(kernel.name, ())):
+    for overrides in ({}, *kernel.presets.values(), *kernel.tuned.values(), *CONFIGS.get(kernel.name, ())):
         yield kernel.config(overrides)

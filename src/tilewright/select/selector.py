@@ -34,6 +34,9 @@ _CAUTION = 1.05
 _UNMEASURED = 1.25
 """The same of a kernel that was measured on no GPU: the model's mean error is less than this for every one that was."""
 
+_MUCH_FASTER = 0.9
+"""Share of a measured time below which what was not measured is taken instead, where few were."""
+
 _EMULATED = ("warptiled", "vectorized:fastcuda_v3")
 """For the emulator, the first whose tile fits into the matrix: large tiles are emulated in the fewest steps."""
 
@@ -140,7 +143,8 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
             taking = [choice for choice in ranked if takes[choice[0]]]
             promise = problem.arithmetic.precision
             if taking and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in taking)):
-                return next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
+                tabled = next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
+                return tabled if asked.order is None else _unless_slow(asked, known, row, tabled, adds_c)
         expected, distance = _between(asked, known, adds_c)
     if distance > FAR or not expected or (adds_c and all(one[1] for one in expected)):
         # The kernels' own configs are candidates too.
@@ -150,6 +154,19 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
     if not expected:
         raise _no_kernel(problem, asked.capability, asked.addresses)
     return min(expected, key=_rank)[3:]
+
+
+def _unless_slow(
+    asked: _Asked, known: Measured, row: int, tabled: tuple[Kernel, Config], adds_c: bool
+) -> tuple[Kernel, Config]:
+    """The fastest that was measured of one order on a problem, unless another is expected to be much faster: few were
+    measured that have the order and are slow, since tables are of what is fast of all."""
+    measured_us = min(
+        float(known.times[row, number]) for number in known.ranked(row) if known.choices[number][:2] == tabled
+    )
+    expected = [*_between(asked, known, adds_c)[0], *_untabled(asked, adds_c)]
+    *_, us, kernel, config = min(expected, key=_rank)
+    return (kernel, config) if us < _MUCH_FASTER * measured_us else tabled
 
 
 def _is_known(promise: str | None, known: Measured) -> bool:

@@ -319,7 +319,8 @@ def enable(precision: str | None = None, *, batch_invariant: bool = False) -> En
 
     With batch_invariant, all products of float32, float16 and bfloat16 run here, whatever they gain, as `matmul` does
     with batch_invariant=True: a row has the same bits in every batch. What cannot run here raises. Left to PyTorch are
-    float64, integers, and an `out` that PyTorch resizes; and what is no matrix product, such as its fused attention.
+    float64, integers, and an `out` that PyTorch resizes; products of one-dimensional tensors (mv, dot); and what is no
+    matrix product, such as its fused attention.
     "tf32", where PyTorch says so, is followed; a precision given here counts before it.
 
     Args:
