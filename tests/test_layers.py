@@ -20,6 +20,7 @@ LAYERS = (
         "report",
         "tuning",
         "bench",
+        "distributed",
         "torch",
         "jax_op",
         "__init__",

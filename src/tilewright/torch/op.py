@@ -7,6 +7,7 @@
             Autograd            gradients.py
             CPU, CUDA           multiplies
             Meta                the result's shape and type
+            DTensor             sharding.py; each rank's part of the product is this operator again
 
 It is defined by `Library.define` and `impl`: `torch.library.custom_op` would cost 5 us more a call.
 """
@@ -22,7 +23,7 @@ from tilewright.calls import Request, dtype_name, missing_c
 from tilewright.errors import ArrayError, DtypeError
 from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, promise_of
 from tilewright.shapes import check_shapes
-from tilewright.torch import batching, gradients
+from tilewright.torch import batching, gradients, sharding
 from tilewright.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op, options_of
 
 
@@ -58,6 +59,7 @@ def matmul(
         if not isinstance(array, torch.Tensor) and (array is not None or name in ("a", "b")):
             raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
     scalars, promise = Scalars.checked(alpha, beta), promise_of(precision)
+    sharding.register()
     dtype = dtype_name(out_dtype) or (None if out is None else dtype_name(out.dtype))
     typed = None if dtype is None else getattr(torch, dtype)
     result = matmul_op(a, b, bias, c, scalars.alpha, scalars.beta, activation, typed, promise)
@@ -133,3 +135,4 @@ for _key in ("CPU", "CUDA"):
 LIBRARY.impl("matmul", gradients.matmul, "Autograd", with_keyset=True)
 torch.library.register_fake(NAME, _shape_of, lib=LIBRARY)
 torch.library.register_vmap(NAME, batching.matmul, lib=LIBRARY)
+sharding.register()
