@@ -6,6 +6,7 @@ The arrays here all lie in the host's memory, also those that say they lie on a 
 import contextlib
 import ctypes
 import math
+import weakref
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -44,7 +45,9 @@ class NumPyEngine:
         self.needs: Callable[[Kernel], Needs] = lambda kernel: Needs()
         """Of plans of a kernel."""
         self.kept: list[tuple[Kept, Any]] = []
-        self.uploads = self.synchronized = 0
+        self.uploads = self.loads = self.loaded_bytes = self.synchronized = 0
+        self.allocated: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.most_bytes = 0
 
     def plan(
         self,
@@ -101,13 +104,30 @@ class NumPyEngine:
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         memory = np.full((rows, cols), np.nan, dtype)
+        self.allocated[id(memory)] = memory
+        self.most_bytes = max(self.most_bytes, sum(one.nbytes for one in self.allocated.values()))
         return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
         return matrix.owner.copy()
 
-    def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Any:
-        return lambda: np.copyto(into, self.download(matrix).reshape(into.shape))
+    def free_bytes(self) -> int:
+        return 2**62
+
+    def mark(self) -> int:
+        return len(self.started)
+
+    def load(self, pointer: int, array: NDArray[Any], after: Any = None) -> Any:
+        self.loads += 1
+        self.loaded_bytes += array.nbytes
+        np.frombuffer((ctypes.c_ubyte * array.nbytes).from_address(pointer), np.uint8)[:] = (
+            np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        )
+        return lambda: None
+
+    def store(self, array: NDArray[Any], pointer: int, after: Any) -> Any:
+        values = np.frombuffer(ctypes.string_at(pointer, array.nbytes), array.dtype).reshape(array.shape)
+        return lambda: np.copyto(array, values)
 
     def capturing(self, stream: Any) -> bool:
         return False

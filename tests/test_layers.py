@@ -27,9 +27,22 @@ LAYERS = (
         "front",
         "on_gpu",
         "on_host",
+        "streamed",
         "bound",
     ),
-    *("calls", "arrays", "prepared", "select", "tables", "analysis", "engines", "kernels", "shapes", "activations"),
+    *(
+        "calls",
+        "arrays",
+        "prepared",
+        "select",
+        "tables",
+        "analysis",
+        "engines",
+        "kernels",
+        "shapes",
+        "tiles",
+        "activations",
+    ),
     *("problem", "gpus", "files", "errors", "version"),
 )
 """Modules and packages of `tilewright`, from above."""

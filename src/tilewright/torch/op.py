@@ -42,6 +42,8 @@ def matmul(
     kernel: Any = None,
     config: Any = None,
     engine: Any = None,
+    devices: Any = None,
+    memory_limit: Any = None,
 ) -> Any:
     """`tilewright.matmul` through the operator.
 
@@ -50,10 +52,10 @@ def matmul(
             not fit.
         DtypeError, ProblemError: as `tilewright.matmul`.
     """
-    if not (kernel is None and config is None and engine is None):
+    if not (kernel is None and config is None and engine is None and devices is None and memory_limit is None):
         raise ArrayError(
-            "kernel, config and engine cannot be named where PyTorch records a gradient or compiles: "
-            "leave them out, or call matmul under torch.no_grad() outside of what is compiled"
+            "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
+            "compiles: leave them out, or call matmul under torch.no_grad() outside of what is compiled"
         )
     for name, array in (("a", a), ("b", b), ("bias", bias), ("c", c)):
         if not isinstance(array, torch.Tensor) and (array is not None or name in ("a", "b")):
