@@ -13,12 +13,15 @@ Memory is PyTorch's symmetric memory. Driver API: "Stream Memory Operations" (cu
 cuStreamWaitValue32); a wait takes no multiprocessor.
 """
 
+import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from tilewright.distributed.watch import Watched, watch
+from tilewright.distributed.watch import Watched, prepare, watch
 from tilewright.engines.registry import cuda_unavailable
 from tilewright.errors import LaunchError
 
@@ -27,6 +30,8 @@ _COUNTER_BYTES = 4096
 
 _LINE = 256
 """Bytes that a half, and each slot in it, is a multiple of."""
+
+_MULTICAST = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 
 _MOST_RANKS = _COUNTER_BYTES // 4
 
@@ -96,6 +101,20 @@ def _agree(group: Any, own: bool) -> bool:
     return all(_gather(group, own))
 
 
+@contextmanager
+def _without_multicast() -> Iterator[None]:
+    """In a `with` block, PyTorch sets up no multicast over NVLink, which nothing here uses."""
+    before = os.environ.get(_MULTICAST)
+    os.environ[_MULTICAST] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_MULTICAST]
+        else:
+            os.environ[_MULTICAST] = before
+
+
 class Exchange:
     """Buffers and counters of one rank's GPU, that all ranks of a group see."""
 
@@ -125,13 +144,15 @@ class Exchange:
         if self._memory is not None:
             torch.cuda.synchronize(self._device)
             _gather(self._group, None)  # nobody uses the old memory any more
-        memory = symmetric._SymmetricMemory.empty_strided_p2p((total,), (1,), torch.uint8, self._device)
-        memory[:_COUNTER_BYTES].zero_()
-        torch.cuda.synchronize(self._device)
-        self._handle = symmetric.rendezvous(memory, self._group.group_name)
+        with _without_multicast():
+            memory = symmetric._SymmetricMemory.empty_strided_p2p((total,), (1,), torch.uint8, self._device)
+            memory[:_COUNTER_BYTES].zero_()
+            torch.cuda.synchronize(self._device)
+            self._handle = symmetric.rendezvous(memory, self._group.group_name)
         if self._handle.buffer_ptrs[self.rank] != memory.data_ptr():
             raise RuntimeError("symmetric memory does not begin where it was allocated")
         self._memory, self._half, self._signals = memory, half, 0
+        prepare(self._device)
 
     def begin(self, needed: int, signals: int) -> "Call":
         """The next call, in the current stream.

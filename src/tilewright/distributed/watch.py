@@ -51,6 +51,13 @@ def watch(call: Watched) -> None:
             _lock.notify()
 
 
+def prepare(device: Any) -> None:
+    """Load the code that makes a GPU fail, since it may be unable to load any while a stream waits."""
+    torch._assert_async(torch.ones((), dtype=torch.bool, device=device))
+    torch.zeros((), dtype=torch.bool, device=device)
+    torch.cuda.synchronize(device)
+
+
 def _run() -> None:
     while True:
         with _lock:

@@ -66,6 +66,7 @@ def multiply(call: Call, arrays: dict[str, Any], settings: dict[str, Any], gpus:
     result = a.new_empty(a.shape[0], b.shape[1], dtype=getattr(torch, call.arithmetic.result)) if out is None else out
     target = result if out is None or _is_dense(out) else torch.empty(out.shape, dtype=out.dtype, device=out.device)
     added = _dense(c, _by_columns(target)) if call.reads_c else None
+    bias = None if bias is None else bias.contiguous()
     operands = _Operands(_dense(a, _by_columns(a)), _dense(b, _by_columns(b)), added, target, bias, call.side)
     if b.shape[1] > a.shape[0]:
         operands = operands.transposed
