@@ -4,8 +4,8 @@ A_shard -> A = all ranks' shards -> A @ B              backward: dA_shard is a m
 A @ B -> its sum over ranks -> this rank's part        backward: dA is an all_gather_matmul of dy and B^T
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 
@@ -16,7 +16,13 @@ from tilewright.front import matmul
 from tilewright.problem import promise_of
 from tilewright.shapes import size
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
+_uncompiled: Callable[[_Function], _Function] = getattr(torch, "_disable_dynamo", lambda function: function)
+"""torch.compile calls these functions as they are: streams and counters are nothing that it could trace."""
+
+
+@_uncompiled
 def all_gather_matmul(
     A_shard: Any,
     Bs: Sequence[Any],
@@ -61,6 +67,7 @@ def all_gather_matmul(
     return (whole if return_A else None), list(results)
 
 
+@_uncompiled
 def matmul_reduce_scatter(
     A: Any, B: Any, reduce_op: str, scatter_dim: int, group_name: Any, *, precision: str | None = None
 ) -> Any:
