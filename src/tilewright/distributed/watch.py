@@ -26,7 +26,7 @@ class Watched(NamedTuple):
     done: Any
     """The event of its end."""
     timeout: float
-    """Seconds from now on."""
+    """Seconds from now on, or from the end of the call before."""
     device: Any
     late: Callable[[], list[int]]
     """Which ranks it waits for; reads the GPU's memory."""
@@ -59,6 +59,7 @@ def prepare(device: Any) -> None:
 
 
 def _run() -> None:
+    last = 0.0
     while True:
         with _lock:
             while not _calls:
@@ -69,9 +70,10 @@ def _run() -> None:
         except RuntimeError:  # the GPU has failed, which its user finds out
             ended = True
         if ended:
+            last = time.monotonic()
             with _lock:
                 _calls.popleft()
-        elif time.monotonic() > deadline:
+        elif time.monotonic() > max(deadline, last + call.timeout):
             _fail(call)
             with _lock:
                 _calls.clear()
