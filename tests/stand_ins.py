@@ -6,7 +6,6 @@ The arrays here all lie in the host's memory, also those that say they lie on a 
 import contextlib
 import ctypes
 import math
-import weakref
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -46,8 +45,8 @@ class NumPyEngine:
         """Of plans of a kernel."""
         self.kept: list[tuple[Kept, Any]] = []
         self.uploads = self.loads = self.loaded_bytes = self.synchronized = 0
-        self.allocated: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self.most_bytes = 0
+        self.allocated_bytes = 0
+        """By `empty`, freed or not."""
 
     def plan(
         self,
@@ -104,8 +103,7 @@ class NumPyEngine:
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         memory = np.full((rows, cols), np.nan, dtype)
-        self.allocated[id(memory)] = memory
-        self.most_bytes = max(self.most_bytes, sum(one.nbytes for one in self.allocated.values()))
+        self.allocated_bytes += memory.nbytes
         return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:

@@ -25,10 +25,12 @@ LAYERS = (
         "jax_op",
         "__init__",
         "front",
+        "grouped",
         "on_gpu",
         "on_host",
         "streamed",
         "bound",
+        "grouped_calls",
     ),
     *(
         "calls",
@@ -47,7 +49,7 @@ LAYERS = (
 )
 """Modules and packages of `tilewright`, from above."""
 
-WHERE_CALLS_ARE_RECORDED = {("arrays", "torch"), ("arrays", "jax_op"), ("front", "torch")}
+WHERE_CALLS_ARE_RECORDED = {("arrays", "torch"), ("arrays", "jax_op"), ("front", "torch"), ("grouped", "torch")}
 """Upward, in functions: what a library records goes to its operator, which stands above all that a plain call needs."""
 
 

@@ -169,7 +169,7 @@ def test_the_first_call_of_all_is_remembered_with_its_options(gpu, launcher, mon
     monkeypatch.setattr(on_gpu.launcher, "load", lambda: module)
     out = tensor(np.full((5, 48), np.nan, np.float32))
     tilewright.matmul(tensor(draw(5, 64)), tensor(B), out=out, activation="relu", kernel="split_k")
-    assert [plan["options"] for plan in launcher.remembered] == [(None, "relu", None, "split_k", None)]
+    assert [plan["options"] for plan in launcher.remembered] == [(None, "relu", None, "split_k", None, False)]
 
 
 # What is refused.

@@ -62,7 +62,7 @@ def test_products_larger_than_the_memory(layout, shape):
     found = tilewright.matmul(a, b, c=c, alpha=2, beta=0.5, out=out, engine=engine, memory_limit=LIMIT)
     assert found is out
     check(out, 2 * product(a, b) + 0.5 * c, 1e-4)
-    assert engine.most_bytes <= LIMIT
+    assert 0 < engine.allocated_bytes <= LIMIT
     assert len(engine.started) > 1
 
 
@@ -85,6 +85,16 @@ def test_sums_of_several_parts_of_k_are_float32():
     found = tilewright.matmul(a, b, engine=NumPyEngine((9, 0)), memory_limit=30_000)
     exact = product(a, b)
     assert np.abs(found - exact).max() <= 0.6 * np.spacing(np.abs(exact).max().astype(np.float16))
+
+
+def test_rows_alone_are_cut_where_a_row_is_to_have_the_same_bits():
+    a, b = draw(300, 90), draw(90, 50, seed=1)
+    engine = NumPyEngine((9, 0))
+    tilewright.matmul(a, b, engine=engine, batch_invariant=True, memory_limit=2 * LIMIT)
+    assert {(plan.problem.n, plan.problem.k) for plan in engine.planned} == {(50, 90)}
+    assert len(engine.started) > 1
+    with pytest.raises(ProblemError, match="memory_limit must be at least"):
+        tilewright.matmul(a, b, engine=engine, batch_invariant=True, memory_limit=10_000)
 
 
 def test_on_the_emulator():

@@ -1,6 +1,7 @@
 """Matrix multiplication on GPUs with kernels you can read, measure, explain and tune.
 
 `matmul(a, b)` multiplies arrays of NumPy, PyTorch, CuPy and JAX; `list_kernels()` lists the kernels that do it.
+`grouped_matmul(a, b, offsets)` multiplies the rows of each group with a matrix of its own, as mixtures of experts do.
 """
 
 from tilewright.errors import (
@@ -15,6 +16,7 @@ from tilewright.errors import (
     TilewrightError,
 )
 from tilewright.front import ProductPlan, matmul, plan, prepare
+from tilewright.grouped import grouped_matmul
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.prepared import Prepared
@@ -37,6 +39,7 @@ __all__ = [
     "ProductPlan",
     "TilewrightError",
     "__version__",
+    "grouped_matmul",
     "list_kernels",
     "matmul",
     "plan",

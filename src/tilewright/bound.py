@@ -45,6 +45,8 @@ class Bound(NamedTuple):
         ]
         if problem.dtype == "float32":
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
+        if problem.arithmetic.batch_invariant:
+            lines.append(f"batch-invariant: products along k are added in one order for every m: {_order(self.plan)}")
         if self.form.swapped:
             lines.append("the result is column-major: its transpose is computed, from the transposed factors")
         if len(self.form.batch) and problem.batch == 1:
@@ -71,6 +73,10 @@ class Bound(NamedTuple):
         if kernel.splits and needs.relayout_bytes:
             lines.append('where the GPU has no room for the copies, a call takes a kernel for "ieee" instead')
         return "\n".join(lines)
+
+
+def _order(plan: Plan) -> str:
+    return plan.kernel.sum_order(plan.config) or "none"
 
 
 def _promised(problem: Problem, kernel: Kernel) -> str:

@@ -10,7 +10,15 @@ from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.operand import HOST, Operand
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
-from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
+from tilewright.errors import (
+    ArrayError,
+    ConfigError,
+    DtypeError,
+    EngineUnavailableError,
+    KernelNotFoundError,
+    ProblemError,
+    nearest,
+)
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.prepared import Prepared
@@ -30,6 +38,7 @@ class Request(NamedTuple):
     """As `Arithmetic` has it: None for float32's promise."""
     rung: Rung | None
     engine: str | Engine | None
+    batch_invariant: bool = False
 
     @classmethod
     def of(
@@ -40,16 +49,19 @@ class Request(NamedTuple):
         kernel: str | int | Kernel | None,
         config: str | Mapping[str, int] | None,
         engine: str | Engine | None,
+        batch_invariant: bool = False,
     ) -> "Request":
         """What a caller asks for, checked.
 
         Raises:
             DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
-                config.
+                config, or batch_invariant is no bool.
         """
+        check_batch_invariant(batch_invariant)
         if out_dtype is precision is kernel is config is None:
-            return cls(None, activation, None, None, engine)
-        return cls(dtype_name(out_dtype), activation, promise_of(precision), _rung(kernel, config), engine)
+            return cls(None, activation, None, None, engine, batch_invariant)
+        rung = _rung(kernel, config)
+        return cls(dtype_name(out_dtype), activation, promise_of(precision), rung, engine, batch_invariant)
 
 
 class Call(NamedTuple):
@@ -107,7 +119,7 @@ class Call(NamedTuple):
         """Element types and precision of the product."""
         given = self.request.out_dtype
         result = given or (self.out.dtype if self.out else self.a.dtype)
-        return _arithmetic(self.a.dtype, result, self.request.precision)
+        return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant)
 
     @property
     def side(self) -> Side | None:
@@ -151,8 +163,8 @@ class Call(NamedTuple):
         for operand in (b, *more):
             if operand.device != a.device:
                 raise ArrayError(
-                    f"{operand.argument} must lie where a does: got {_place(operand.device)}, "
-                    f"and {_place(a.device)} for a"
+                    f"{operand.argument} must lie where a does: got {place_name(operand.device)}, "
+                    f"and {place_name(a.device)} for a"
                 )
         if a.dtype != b.dtype:
             raise DtypeError(f"b must have the element type of a: got {b.dtype}, and {a.dtype} for a")
@@ -184,6 +196,12 @@ class Call(NamedTuple):
                 )
 
 
+def check_batch_invariant(given: Any) -> None:
+    """Raise ProblemError unless it is a bool."""
+    if not isinstance(given, bool):
+        raise ProblemError(f"batch_invariant must be True or False, got {given!r}")
+
+
 def missing_c(beta: float) -> ArrayError:
     """What is wrong where beta is not 0 and there is no c."""
     return ArrayError(f"c must be given where beta is not 0, got beta={beta}; it may be the same array as out")
@@ -203,7 +221,12 @@ _arithmetic = lru_cache(Arithmetic)
 
 def _host_engine(request: Request) -> Engine | None:
     """Where arrays on the host are multiplied; None for NumPy."""
-    if request.engine is None and request.rung is None and cuda_unavailable():
+    if request.engine is None and request.rung is None and (missing := cuda_unavailable()):
+        if request.batch_invariant:
+            raise EngineUnavailableError(
+                "batch_invariant needs a GPU, or engine='emulator': NumPy's BLAS, which multiplies arrays on the host "
+                f"without one, adds up a row in an order that depends on the others. {missing}"
+            )
         return None
     return resolve_engine("auto" if request.engine is None else request.engine)
 
@@ -214,11 +237,13 @@ def gpu_engine(engine: str | Engine | None, device: int) -> Engine:
         return _gpu(device)
     resolved = resolve_engine(engine)
     if resolved.capability is None:
-        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {_place(device)}")
+        raise ArrayError(f"a must lie on the host for the {resolved.name} engine, got {place_name(device)}")
     from tilewright.engines.cuda import CudaEngine  # noqa: PLC0415 - slow to import, see registry
 
     if isinstance(resolved, CudaEngine) and resolved.device.device_id != device:
-        raise ArrayError(f"a must lie on the engine's {_place(resolved.device.device_id)}, got {_place(device)}")
+        raise ArrayError(
+            f"a must lie on the engine's {place_name(resolved.device.device_id)}, got {place_name(device)}"
+        )
     return resolved
 
 
@@ -236,7 +261,7 @@ _KINDS: tuple[tuple[int, str, Callable[[Any], str]], ...] = (
     (2, "element type", str),
     (0, "shape", str),
     (1, "strides in bytes of", str),
-    (3, "its place on", lambda device: _place(device)),
+    (3, "its place on", lambda device: place_name(device)),
     (4, "an address that, divided by 16, leaves", str),
 )
 
@@ -258,7 +283,8 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
     return "the arrays are of another library"
 
 
-def _place(device: int) -> str:
+def place_name(device: int) -> str:
+    """What messages call a device."""
     return "the host" if device == HOST else f"GPU {device}"
 
 

@@ -36,6 +36,7 @@ def matmul(
     engine: str | Engine | None = None,
     devices: str | Sequence[int] | None = None,
     memory_limit: int | None = None,
+    batch_invariant: bool = False,
 ) -> Any:
     """activation(alpha * a @ b + beta * c + bias).
 
@@ -83,6 +84,11 @@ def matmul(
             GPUs, or of arrays on the host. Results are the same bits for a number of GPUs. None for one GPU.
         memory_limit: bytes of a GPU's memory that a product of arrays on the host may take, on each GPU. None for what
             is free.
+        batch_invariant: whether a row of the result has the same bits whatever m is, whatever the other rows hold,
+            wherever it is among them, and however many matrices a batch has: the order in which products along k are
+            added then follows from n, k and the element types, on one kind of GPU. Products of terms of float32 factors
+            are left out, as are kernels whose blocks share the k of a tile where that depends on m, so it may take
+            longer. In every mode a product has the same bits from run to run.
 
     Returns:
         `out` if given, else a new array of the same library, on the same device.
@@ -94,23 +100,24 @@ def matmul(
             b is prepared.
         DtypeError: an element type that is not supported, arrays of different ones, a kernel that does not take it, a
             precision of factors that are not float32, or one that the kernel does not keep.
-        ProblemError: alpha or beta is not a number, the activation or the precision is unknown, or the kernel does not
-            take the problem.
+        ProblemError: alpha or beta is not a number, the activation or the precision is unknown, the kernel does not
+            take the problem, or batch_invariant is asked of a kernel or GPU that cannot promise it.
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
         ConfigError: config has an unknown parameter or breaks a constraint, or no kernel is named for it.
-        EngineUnavailableError: this machine lacks what the engine needs, or a GPU of devices cannot be reached.
+        EngineUnavailableError: this machine lacks what the engine needs, a GPU of devices cannot be reached, or
+            batch_invariant is asked of NumPy's BLAS.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
     options: Hashable | None = None
-    if not (out_dtype is activation is precision is kernel is config is None):
-        options = (out_dtype, activation, precision, kernel, config)
+    if batch_invariant or not (out_dtype is activation is precision is kernel is config is None):
+        options = (out_dtype, activation, precision, kernel, config, batch_invariant)
     prepared = None
     if type(b) is Prepared:
         prepared, b = b, b.array
         options = (prepared.key, options)
     if devices is not None or memory_limit is not None:
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
-        request = Request.of(out_dtype, activation, precision, kernel, config, engine)
+        request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
         call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared, "devices and memory_limit")
         settings = {"alpha": alpha, "beta": beta, "activation": activation, "precision": precision}
         return _beyond(call, arrays, {**settings, "kernel": kernel, "config": config}, devices, memory_limit)
@@ -123,8 +130,9 @@ def matmul(
         if prepared is not None:
             raise _prepared_and_recorded()
         settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
-        return recorded(**arrays, **settings, precision=precision, kernel=kernel, config=config, engine=engine)
-    request = Request.of(out_dtype, activation, precision, kernel, config, engine)
+        settings |= {"precision": precision, "batch_invariant": batch_invariant}
+        return recorded(**arrays, **settings, kernel=kernel, config=config, engine=engine)
+    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
     return multiply(request, arrays, Scalars.checked(alpha, beta), options, prepared)
 
 
@@ -190,13 +198,14 @@ def plan(
     kernel: str | int | Kernel | None = None,
     config: str | Mapping[str, int] | None = None,
     engine: str | Engine | None = None,
+    batch_invariant: bool = False,
 ) -> "ProductPlan":
     """What `matmul` would do with these arrays, decided and compiled: to look at, and to call again.
 
     Takes the arguments of `matmul`, and raises what it raises. No element of an array is read or written, and the plan
     keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if no product has needed it yet.
     """
-    request = Request.of(out_dtype, activation, precision, kernel, config, engine)
+    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
     prepared, b = _prepared(b)
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared)
@@ -240,6 +249,8 @@ def _beyond(
         return on_host.multiply(call, memory_limit=memory_limit)
     if call.prepared is not None:
         raise ArrayError("b is prepared for one GPU, and devices divides a product: pass the array that was prepared")
+    if call.request.batch_invariant:
+        raise ProblemError("batch_invariant holds for one GPU: leave devices out, which divides a product by its sizes")
     if call.request.engine not in (None, "auto", "cuda"):
         raise ArrayError("devices divides a product among GPUs: leave engine out")
     numbers = gpus_named(devices)

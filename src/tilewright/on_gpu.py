@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arrays.library import Maker
+from tilewright.arrays.library import Library, Maker
 from tilewright.arrays.operand import Operand
 from tilewright.bound import Bound, bound_of, planner
 from tilewright.calls import Call
 from tilewright.engines import launcher
+from tilewright.engines.base import Engine
 from tilewright.engines.launcher import Launcher, Planned
 from tilewright.engines.plan import Plan, Pointers
 from tilewright.shapes import Formulation
@@ -36,7 +37,6 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     Returns:
         the product; None, with nothing launched, where it cannot.
     """
-    global fast, miss
     if (bound.plan.steps and call.scalars.alpha == 0) or not _launches(bound.plan):
         return None
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
@@ -46,12 +46,8 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
         return None
     if TYPE_CHECKING:
         assert isinstance(engine, CudaEngine)
-    if fast is None:
-        module = launcher.load()
-        if module is None:
-            return None
-        miss = module.MISS  # before another thread can see the launcher
-        fast = module.Launcher(launcher.DRIVER)
+    if (known := opened()) is None:
+        return None
     maker = call.library.maker(call.a, bound.plan.problem.result) if call.out is None else None
     if maker is None and call.out is None:
         return None
@@ -59,7 +55,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     kept = bound.kept(call)
     a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
     try:
-        fast.remember(
+        known.remember(
             a,
             b,
             c,
@@ -74,13 +70,22 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             scaled=call.scalars.beta != 0,
             swapped=bound.form.swapped,
             kept=kept,
-            lent=_lends(bound.plan),
+            lent=lends(bound.plan),
             plan=others,
         )
     except TypeError:  # options that are no key
         return None
-    result = fast.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options)
+    result = known.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options)
     return None if result is miss else result
+
+
+def opened() -> Launcher | None:
+    """The compiled launcher; None where this machine has none."""
+    global fast, miss
+    if fast is None and (module := launcher.load()) is not None:
+        miss = module.MISS  # before another thread can see the launcher
+        fast = module.Launcher(launcher.DRIVER)
+    return fast
 
 
 def _launches(plan: Plan) -> bool:
@@ -88,7 +93,8 @@ def _launches(plan: Plan) -> bool:
     return plan.kernel.takes.separate_c or not plan.steps
 
 
-def _lends(plan: Plan) -> bool:
+def lends(plan: Plan) -> bool:
+    """Whether its sums and copies lie in memory that a library lends for each call."""
     return plan.needs.scratch_bytes >= _LENT_BYTES
 
 
@@ -102,7 +108,7 @@ def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[
 
     def planned(m: int, n: int, k: int, lda: int, ldb: int, ldc: int, ldd: int) -> Planned | None:
         made = plan(m, n, k, lda, ldb, ldc, ldd)
-        return (made.steps, made.needs, maker and maker((m, n)), _lends(made)) if _launches(made) else None
+        return (made.steps, made.needs, maker and maker((m, n)), lends(made)) if _launches(made) else None
 
     return planned
 
@@ -134,10 +140,7 @@ def _multiply(call: Call, bound: Bound) -> Any:
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
     first, second = (b, a) if form.swapped else (a, b)
-    needed = bound.plan.needs.scratch_bytes
-    # In a capture, of which the library may know nothing, what a graph uses must not be lent again.
-    lends = needed >= _LENT_BYTES and not bound.engine.capturing(call.stream)
-    lent = library.scratch(call.a, needed) if lends else None
+    lent = lent_memory(bound.plan, bound.engine, library, call.a, call.stream)
     pointers = Pointers(
         first.pointer,
         second.pointer,
@@ -156,6 +159,16 @@ def _multiply(call: Call, bound: Bound) -> Any:
     if library.waits(call.a.array):
         bound.engine.synchronize()
     return out.array if out is not None else library.finish(target, call.a)
+
+
+def lent_memory(plan: Plan, engine: Engine, library: Library, like: Operand, stream: int) -> tuple[int, Any] | None:
+    """Memory for the sums and copies of a plan that a library lends for one call: see `Library.scratch`. None where the
+    engine's own will do, and in a capture, of which the library may know nothing: what a graph uses must not be lent
+    again.
+    """
+    if not lends(plan) or engine.capturing(stream):
+        return None
+    return library.scratch(like, plan.needs.scratch_bytes)
 
 
 def _needs_new(out: Operand | None, form: Formulation) -> bool:

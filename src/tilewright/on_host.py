@@ -193,11 +193,11 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
         return
     rung = call.request.rung
     columns = rung is None or "T" in "".join(rung[0].takes.layouts)
-    a, b = (_uploaded(engine, one, batch, columns) for one in (call.a, call.b))
-    c = _uploaded(engine, call.c, batch) if call.c is not None and call.reads_c else None
+    a, b = (uploaded(engine, one, batch, columns) for one in (call.a, call.b))
+    c = uploaded(engine, call.c, batch) if call.c is not None and call.reads_c else None
     memory = engine.empty(1, math.prod(target.shape), target.dtype)
     out = c or engine_operand("out", memory, target.shape, HOST)
-    bias = call.bias and _uploaded(engine, call.bias, ())
+    bias = call.bias and uploaded(engine, call.bias, ())
     there = call._replace(a=a, b=b, bias=bias, c=c, out=out)
     bound = bound_of(there)
     first, second = (b, a) if bound.form.swapped else (a, b)
@@ -211,7 +211,7 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
     np.copyto(target.host, result.reshape(target.shape))
 
 
-def _uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool = False) -> Operand:
+def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool = False) -> Operand:
     """A copy of a host array in an engine's memory, without gaps.
 
     Args:

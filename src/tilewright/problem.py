@@ -22,6 +22,9 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
 """What a product of float32 factors may promise: see `Arithmetic`."""
 
+BATCH_INVARIANT = "batch_invariant"
+"""What the text of an `Arithmetic` has where it is so."""
+
 LAYOUTS = ("NN", "NT", "TN", "TT")
 """Orders of A and of B: N for row-major, T for column-major (stored transposed)."""
 
@@ -46,6 +49,8 @@ class Arithmetic:
         of a sum. 'bf16x3': three products of two bfloat16 terms, an error of about 2^-16 of it. 'tf32': factors rounded
         to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
         `Kernel.keeps` says what keeps a promise.
+    batch_invariant: whether the bits of a row of D depend on that row of A, on B and on n alone: not on m, on the other
+        rows, on where the row is, or on how many products there are. `Kernel.sum_order` says which kernels do that.
 
     Raises:
         DtypeError: a type is none of `DTYPES`, or a precision is asked for of factors that are not float32.
@@ -55,6 +60,7 @@ class Arithmetic:
     factors: str = "float32"
     result: str = "float32"
     precision: str | None = None
+    batch_invariant: bool = False
 
     def __post_init__(self) -> None:
         for name, dtype in (("dtype", self.factors), ("out_dtype", self.result)):
@@ -69,7 +75,8 @@ class Arithmetic:
             )
 
     def __str__(self) -> str:
-        factors = f"{self.factors}:{self.precision}" if self.precision else self.factors
+        asked = (self.precision, BATCH_INVARIANT if self.batch_invariant else None)
+        factors = ":".join(filter(None, (self.factors, *asked)))
         return factors if self.result == "float32" else f"{factors}->{self.result}"
 
 
@@ -207,6 +214,8 @@ class Problem:
         batch: products to compute.
         a, b, d: layouts, without gaps if left out. c: that of d if left out.
         epilogue: bias and activation.
+        grouped: whether the products of the batch have rows of one A, of one C and of one D, m in all; B has a matrix
+            for each. Which rows are whose is in the engine's memory: see `Pointers.offsets`.
 
     Raises:
         ProblemError: a size, leading dimension or stride is negative, too small or near 2**31, or C or D column-major.
@@ -223,6 +232,7 @@ class Problem:
     d: Layout = Layout()
     c: Layout | None = None
     epilogue: Epilogue = Epilogue()
+    grouped: bool = False
     layout: str = field(init=False, repr=False, compare=False)
     """Orders of A and B, as one of `LAYOUTS`."""
 
@@ -236,12 +246,12 @@ class Problem:
                 object.__setattr__(self, name, _in_range(name, value, _LARGEST))
             m, n, k, batch = self.m, self.n, self.k, self.batch
         for name, given, rows, cols in (("a", self.a, m, k), ("b", self.b, k, n), ("d", self.d, m, n)):
-            layout = given.complete(name, rows, cols, batch)
+            layout = given.complete(name, rows, cols, 1 if self.grouped and name != "b" else batch)
             if layout.order == "column":
                 layout = layout.simplest(rows, cols)
             if layout is not given:
                 object.__setattr__(self, name, layout)
-        c = self.d if self.c is None or self.c is self.d else self.c.complete("c", m, n, batch)
+        c = self.d if self.c is None or self.c is self.d else self.c.complete("c", m, n, 1 if self.grouped else batch)
         if c is not self.c:
             object.__setattr__(self, "c", c)
         if self.d.order != "row" or c.order != "row":
@@ -291,14 +301,15 @@ class Problem:
 
     @property
     def case(self) -> str:
-        """Orders, element types and epilogue as text: 'NT float16->float16 bias+gelu'. A precision follows the factors'
-        type: 'NN float32:fp16x3'."""
-        return " ".join(filter(None, (self.layout, str(self.arithmetic), str(self.epilogue))))
+        """Orders, element types and epilogue as text: 'NT float16->float16 bias+gelu'. What is promised besides follows
+        the factors' type: 'NN float32:fp16x3', 'NN float32:ieee:batch_invariant'."""
+        grouped = "grouped" if self.grouped else ""
+        return " ".join(filter(None, (self.layout, str(self.arithmetic), str(self.epilogue), grouped)))
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of the products: 2 * batch * m * n * k."""
-        return 2 * self.batch * self.m * self.n * self.k
+        """Floating-point operations of the products: 2 * batch * m * n * k; 2 * m * n * k where they are grouped."""
+        return 2 * (1 if self.grouped else self.batch) * self.m * self.n * self.k
 
     @property
     def is_empty(self) -> bool:

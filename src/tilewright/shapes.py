@@ -184,6 +184,28 @@ def formulate(
     return Formulation(Problem(m, n, k, arithmetic, count, *layouts, epilogue), swapped, copied, batch, shape)
 
 
+def formulate_groups(a: View, b: View, out: View | None, arithmetic: Arithmetic) -> Formulation:
+    """The grouped Problem of rows of a, a matrix, against those of b, a batch of matrices.
+
+    Args:
+        a, b: of shapes that fit each other.
+        out: of the result's shape, with rows of neighbours; None for a new array without gaps.
+        arithmetic: as in a Problem.
+
+    Raises:
+        ArrayError: no layout describes out.
+    """
+    (m, k), (groups, _, n) = a.shape, b.shape
+    of_a, copies_a = _matrices(a, m, k, (), ("row", "column"))
+    of_b, copies_b = _matrices(b, k, n, (groups,), ("row", "column"))
+    of_d, copies_d = _matrices(View.tight((m, n)) if out is None else out, m, n, (), ("row",))
+    if copies_d:
+        raise ArrayError(f"out must have rows whose elements are neighbours, got strides of {out and out.strides}")
+    copied = frozenset(name for name, is_copied in (("a", copies_a), ("b", copies_b)) if is_copied)
+    problem = Problem(m, n, k, arithmetic, groups, of_a, of_b, of_d, grouped=True)
+    return Formulation(problem, False, copied, (), (m, n))
+
+
 def _tall(layouts: _Layouts, m: int, n: int, k: int) -> _Layouts | None:
     """The layouts of a batch against one b as one product of all rows of a; None where rows have no one distance."""
     if layouts.b.batch_stride:

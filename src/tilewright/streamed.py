@@ -142,7 +142,7 @@ def multiply(matrices: Matrices, engine: Engine, limit: int, progress: Progress,
         ProblemError: not even small tiles fit into the limit.
         LaunchError, MemoryError: of the engine.
     """
-    cut = tiling(matrices.sizes, limit)
+    cut = tiling(matrices.sizes, limit, matrices.call.request.batch_invariant)
     progress.begin(cut, first_row)
     work = _Work(matrices, engine, cut, progress, first_row)
     try:

@@ -136,12 +136,13 @@ class _Way(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def tiling(sizes: Sizes, limit: int) -> Tiling:
+def tiling(sizes: Sizes, limit: int, only_rows: bool = False) -> Tiling:
     """The tiles and the order that move the fewest bytes.
 
     Args:
         sizes: of the product; m and n are not 0.
         limit: bytes that the GPU may hold.
+        only_rows: whether n and k must stay whole, so that how a row is computed follows from them.
 
     Raises:
         ProblemError: not even the smallest tiles fit.
@@ -151,9 +152,10 @@ def tiling(sizes: Sizes, limit: int) -> Tiling:
     moved = s.m * s.k * s.a_bytes + s.k * s.n * s.b_bytes + s.m * s.n * s.d_bytes * (1 + s.reads_c)
     if moved <= SMALL_BYTES and _held(s, whole, (1, 1, 1)) <= limit:
         return Tiling(s, *whole, 1, 1, 1, (Step(0, 0, 0, 0, 0, (Load("A", 0, 0, 0, -1), Load("B", 0, 0, 0, -1))),))
-    best = min(_ways(s, limit, _GOOD), default=None) or min(_ways(s, limit, 1), default=None)
+    ways = (way for least in (_GOOD, 1) for way in [min(_ways(s, limit, least, only_rows), default=None)] if way)
+    best = next(ways, None)
     if best is None:
-        least = min(_held(s, (rows, cols, depth), (1, 1, 1)) for rows, cols, depth in _smallest(s))
+        least = _held(s, (_least(s.m), *((s.n, s.k) if only_rows else (_least(s.n), _least(s.k)))), (1, 1, 1))
         raise ProblemError(f"memory_limit must be at least {least} bytes for a tile of this product, got {limit}")
     counts = _count(s.m, best.rows), _count(s.n, best.cols), max(_count(s.k, best.depth), 1)
     order = _order(*counts, best.window, best.stays, best.a_slots, best.b_slots)
@@ -161,8 +163,9 @@ def tiling(sizes: Sizes, limit: int) -> Tiling:
     return Tiling(s, best.rows, best.cols, best.depth, best.a_slots, best.b_slots, best.results, steps)
 
 
-def _smallest(s: Sizes) -> list[tuple[int, int, int]]:
-    return [(_lengths(s.m, 1)[-1], _lengths(s.n, 1)[-1], _lengths(s.k, 1)[-1])]
+def _least(length: int) -> int:
+    """The shortest tile along a dimension."""
+    return _lengths(length, 1)[-1]
 
 
 def _count(length: int, of: int) -> int:
@@ -189,12 +192,12 @@ def _held(s: Sizes, tile: tuple[int, int, int], slots: tuple[int, int, int]) -> 
     return blocks + results * rows * cols * d_bytes + s.scratch * depth * (rows + cols)
 
 
-def _ways(s: Sizes, limit: int, least: int) -> Iterator[_Way]:
+def _ways(s: Sizes, limit: int, least: int, only_rows: bool) -> Iterator[_Way]:
     """What fits."""
     for rows in _lengths(s.m, least):
-        for cols in _lengths(s.n, least):
+        for cols in _lengths(s.n, least)[: 1 if only_rows else None]:
             yield from _ways_of_tile(s, limit, rows, cols)
-            for depth in _lengths(s.k, least)[1:]:
+            for depth in _lengths(s.k, least)[1:] if not only_rows else ():
                 down, across = _count(s.m, rows), _count(s.n, cols)
                 held = 2, 2, min(RESULTS, down * across)
                 if _held(s, (rows, cols, depth), held) <= limit:

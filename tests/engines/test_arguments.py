@@ -9,7 +9,7 @@ from tilewright.engines.arguments import MAP_BYTES, Source, pack, shape_of
 from tilewright.engines.plan import Slot
 from tilewright.engines.relayouts import Copy, copying, jobs, numbers
 from tilewright.kernels import KERNELS, find
-from tilewright.kernels.library import relayout
+from tilewright.kernels.library import grouped_sm90, relayout
 from tilewright.kernels.spec import (
     LIBRARY_ARGUMENTS,
     RANGE_WORDS,
@@ -23,7 +23,7 @@ from tilewright.kernels.spec import (
     scale_run,
 )
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Layout, Problem
+from tilewright.problem import Arithmetic, Layout, Problem
 
 NAIVE, SPLIT_K = find("naive"), find("split_k")
 INT, LONG, FLOAT, POINTER = ctypes.c_int, ctypes.c_longlong, ctypes.c_float, ctypes.c_void_p
@@ -95,7 +95,7 @@ def test_tensor_maps_lie_at_multiples_of_64():
 
 
 def test_every_kernel_has_parameters_that_there_are():
-    for kernel in (*KERNELS, relayout.KERNEL):
+    for kernel in (*KERNELS, relayout.KERNEL, grouped_sm90.KERNEL):
         assert shape_of(kernel.arguments).bytes > 0
 
 
@@ -139,6 +139,15 @@ def test_the_leading_dimension_of_a_single_row_is_a_multiple_of_16_bytes(ld, pac
     bytes_, _ = pack(NAIVE, Problem(1, 3, 5, a=Layout(ld=ld), b=Layout(ld=7)), {}, {})
     found = struct(**RUNG).from_buffer_copy(bytes_ + bytes(4))
     assert (found.lda, found.ldb) == (packed, 7)
+
+
+def test_a_grouped_product_has_one_a_and_d_and_the_address_of_its_offsets():
+    problem = Problem(9, 5, 7, Arithmetic("float16", "float16"), 3, Layout(ld=8), Layout(ld=16), grouped=True)
+    bytes_, slots = pack(grouped_sm90.KERNEL, problem, {}, {})
+    found = struct(sizes=SIZES, maps=MAP * 2, output=OUTPUT).from_buffer_copy(bytes_[:40] + bytes_[64:])
+    assert (found.sizes.m, found.sizes.batch, found.sizes.step_a, found.sizes.step_b) == (9, 3, 0, 1)
+    assert (found.output.ldd, found.output.batch_stride_d) == (5, 0)
+    assert slots[-1] == Slot(len(bytes_) - 8, "pointer", "offsets")
 
 
 def test_slots_are_the_pointers_and_scalars():

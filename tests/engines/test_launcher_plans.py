@@ -11,6 +11,8 @@ from launcher_products import STEP, factors
 from tilewright.engines.plan import Slot
 from tilewright.errors import LaunchError
 
+INT32 = (0, 32, 1)
+
 # Which plan.
 
 
@@ -68,6 +70,20 @@ def test_a_copy_that_is_kept_is_the_plan_s(driver, product):
     for name, address in (("y", 0x9000), ("x", 0x7000)):
         assert not product.misses(a, b, options=name)
         assert struct.unpack_from("2Q", driver.launches[-1].parameters) == (0x10000000, address + 64)
+
+
+def test_a_grouped_product_has_its_offsets_in_the_bias_s_place(driver, product):
+    """A batch of matrices, and int32 numbers."""
+    a, b = Array(9, 3, at=0x10000000, dtype=FLOAT16), Array(4, 3, 5, at=0x20000000, dtype=FLOAT16)
+    step = STEP._replace(slots=(Slot(0, "pointer", "D"), Slot(8, "pointer", "offsets")))
+    key = ("grouped", None)
+    product.remember(a, b, bias=Array(4, at=0x50000000, dtype=INT32), options=key, steps=(step,))
+    for number, address in enumerate((0x50000000, 0x60000000)):
+        product(a, b, bias=Array(4, at=address, dtype=INT32), options=key)
+        result = 0x90000000 + (number << 16)  # as `Product.new` makes it
+        assert struct.unpack_from("2Q", driver.launches[-1].parameters) == (result, address)
+    assert product.misses(a, b, bias=Array(4, at=0x50000000, dtype=(0, 64, 1)), options=key)
+    assert product.misses(a, b, bias=Array(3, at=0x50000000, dtype=INT32), options=key)
 
 
 def test_a_plan_is_replaced(driver, product):

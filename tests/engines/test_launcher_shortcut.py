@@ -187,7 +187,7 @@ def test_gradients_are_launched_too(routed):
 def test_the_precision_of_a_call_finds_its_own_plan(routed, monkeypatch):
     a, b = torch.ones(M, K), torch.ones(K, N)
     routed.remember(a, b)
-    routed.remember(a, b, options=(None, None, "ieee", None, None), function=7)
+    routed.remember(a, b, options=(None, None, "ieee", None, None, False), function=7)
     for _ in range(2):
         torch.mm(a, b)
     monkeypatch.setattr(routing, "_precision", lambda backend, operator: "ieee")
@@ -200,3 +200,16 @@ def test_the_precision_of_a_call_finds_its_own_plan(routed, monkeypatch):
         assert python_calls(lambda: torch.mm(a, b))[0] == 0
     assert python_calls(lambda: torch.mm(a, b))[0] == 0
     assert [launch.function == 7 for launch in routed.driver.launches[4:]] == [True, True, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_batch_invariant_product_finds_its_own_plan(routed, dtype):
+    a, b = torch.ones(M, K, dtype=dtype), torch.ones(K, N, dtype=dtype)
+    routed.remember(a, b)
+    routed.remember(a, b, options=(None, None, None, None, None, True), function=7)
+    with tilewright.torch.enable(batch_invariant=True):
+        torch.mm(a, b)
+        assert python_calls(lambda: torch.mm(a, b))[0] == 0
+    torch.mm(a, b)
+    assert python_calls(lambda: torch.mm(a, b))[0] == 0
+    assert [launch.function == 7 for launch in routed.driver.launches] == [True, True, False, False]

@@ -286,3 +286,16 @@ def test_a_precision_is_that_of_derivatives_and_batches_too(precision):
         strict=True,
     ):
         check(ours, expected)
+
+
+def test_batch_invariance_is_that_of_derivatives_too_and_needs_a_gpu():
+    a, b = draw(2, 5, 7), draw(7, 3)
+
+    def loss(a, b):
+        return (tilewright.matmul(a, b, activation="silu", batch_invariant=True) ** 2).sum()
+
+    program = str(jax.make_jaxpr(jax.grad(loss, (0, 1)))(a, b))
+    assert set(re.findall(r"batch_invariant=(\w+)", program)) == {"True"}
+    assert program.count("batch_invariant=True") >= 3
+    with pytest.raises(EngineUnavailableError, match="batch_invariant needs a GPU and the compiled handler"):
+        jax.jit(loss)(a, b)

@@ -175,13 +175,18 @@ VIOLATIONS["specialised"] = [
 ]
 VIOLATIONS["persistent"] = VIOLATIONS["specialised"]
 VIOLATIONS["clusters"] = [*VIOLATIONS["specialised"], ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8")]
+VIOLATIONS["rasterized"] = VIOLATIONS["clusters"]
 VIOLATIONS["pingpong"] = [
     *WARPGROUPS,
     ({"BM": 320, "BN": 64, "STAGES": 2}, "BM must be at most 256"),
     ({"BN": 256, "STAGES": 2}, "BM*BN must be at most 24576"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
-    ({"STAGES": 7}, "STAGES tiles of A and of B, results and barriers must take at most 232448 bytes"),
     ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8"),
+    ({"STAGES": 8}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
+VIOLATIONS["tma_store"] = [
+    *VIOLATIONS["pingpong"][:-1],
+    ({"STAGES": 7}, "STAGES tiles of A and of B, results and barriers must take at most 232448 bytes"),
 ]
 OF_TERMS = "STAGES tiles of A and of B of three terms, and their barriers, must take at most 232448 bytes"
 VIOLATIONS["split"] = [

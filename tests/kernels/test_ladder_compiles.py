@@ -18,7 +18,8 @@ RUNGS = [kernel for kernel in KERNELS if kernel.source.parent.name == "ladder"]
 CAPABILITIES = {"sm_75": (7, 5), "sm_80": (8, 0), "sm_89": (8, 9), "sm_90a": (9, 0), "sm_120": (12, 0)}
 
 
-PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4, "clusters": 4, "pingpong": 2 * 4}
+PRODUCTS = {"wgmma": 2 * 4, "wgmma_tma": 2 * 4, "specialised": 4, "persistent": 4, "clusters": 4}
+PRODUCTS |= {"rasterized": 4, "pingpong": 2 * 4, "tma_store": 2 * 4}
 PRODUCTS |= dict.fromkeys(("split", "promoted", "interleaved"), 6 * 4)
 """Instructions of a step along k: for each 64 rows of a warpgroup, and each 16 k, and each product of terms."""
 
@@ -100,7 +101,9 @@ def test_sums_that_begin_anew_do_not_serialise_products(name, overrides):
     assert compiled.report.spill_bytes == 0
 
 
-@pytest.mark.parametrize("name", ["specialised", "persistent", "clusters", "pingpong", "interleaved"])
+@pytest.mark.parametrize(
+    "name", ["specialised", "persistent", "clusters", "rasterized", "pingpong", "tma_store", "interleaved"]
+)
 def test_register_budgets_hold_where_a_thread_has_few_sums(name):
     """ptxas ignores them where it is not told how many registers a block starts with."""
     kernel = find(name)

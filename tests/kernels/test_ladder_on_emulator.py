@@ -48,7 +48,9 @@ CONFIGS = {
     "specialised": [{"BM": 256, "BN": 64, "STAGES": 2}],
     "persistent": [{"BN": 64}],
     "clusters": [{"BN": 64}, {"BN": 192, "STAGES": 3, "CLUSTER": 4}],
-    "pingpong": [{"BN": 64}, {"BM": 64, "BN": 192, "STAGES": 3, "CLUSTER": 1}],
+    "rasterized": [{}],
+    "pingpong": [{}],
+    "tma_store": [{"BN": 64}, {"BM": 64, "BN": 192, "STAGES": 3, "CLUSTER": 1}],
     "split": [{"BM": 128, "STAGES": 2}],
     "promoted": [{"PROMOTE": 16}, {"BM": 128, "BN": 64, "PROMOTE": 128}],
     "interleaved": [{}, {"BN": 64, "PROMOTE": 128}],
@@ -96,7 +98,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, arithmetic):
 
 
 @pytest.mark.parametrize("cluster", [2, 4])
-@pytest.mark.parametrize("name", ["clusters", "pingpong"])
+@pytest.mark.parametrize("name", ["clusters", "tma_store"])
 def test_clusters_with_more_blocks_than_tile_rows_are_right(name, cluster):
     """Tiles divide C, so that the code has no guards: blocks below the last tile row must store nothing."""
     kernel = find(name)

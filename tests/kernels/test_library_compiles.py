@@ -5,6 +5,7 @@ import pytest
 from tilewright import kernels
 from tilewright.engines import nvrtc
 from tilewright.kernels import find
+from tilewright.kernels.library import grouped_sm90
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Epilogue
 
@@ -73,6 +74,17 @@ def test_a_shipped_config_does_not_spill(number, case):
         )
         assert report.spill_bytes == 0, f"{preset} {variant}: {report}"
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
+
+
+@pytest.mark.parametrize(("number", "preset"), list(enumerate((None, *grouped_sm90.KERNEL.presets))), ids=str)
+def test_a_shipped_config_of_grouped_products_does_not_spill(number, preset):
+    """In one form each: they take turns."""
+    kernel = grouped_sm90.KERNEL
+    aligned, result, layout = bool(number % 2), kernel.takes.results[number % 3], ORDERS[number % 2 * 2]
+    variant = Variant(True, aligned, kernel.takes.factors[number % 2], result, layout)
+    compiled = nvrtc.compile(kernel, config_of(kernel, preset), variant, "sm_90a")
+    assert "Performance Loss" not in compiled.log
+    assert compiled.report.spill_bytes == 0, f"{preset} {variant}: {compiled.report}"
 
 
 WIDE = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))

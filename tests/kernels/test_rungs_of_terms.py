@@ -1,4 +1,4 @@
-"""How much rungs 25 to 27 err, float32 products of bfloat16 terms: on the emulator, which adds as tensor cores do."""
+"""How much rungs 27 to 29 err, float32 products of bfloat16 terms: on the emulator, which adds as tensor cores do."""
 
 import numpy as np
 import pytest

@@ -14,6 +14,7 @@ import tilewright.torch  # noqa: E402
 from tilewright import EngineUnavailableError, ProblemError, front  # noqa: E402
 from tilewright.select.gain import Gain  # noqa: E402
 from tilewright.torch import routing  # noqa: E402
+from tilewright.torch.library import options_of  # noqa: E402
 
 enable, disable, report = tilewright.torch.enable, tilewright.torch.disable, tilewright.torch.report
 
@@ -274,7 +275,7 @@ def asked(monkeypatch):
 
     def noted(request, arrays, scalars, options):
         found.append(request.precision)
-        assert options == (request.precision and (None, None, request.precision, None, None))
+        assert options == options_of(precision=request.precision)
         return multiply(request, arrays, scalars, options)
 
     monkeypatch.setattr(front, "multiply", noted)

@@ -158,6 +158,10 @@ def test_measured_tables_compare_and_leave_out_what_was_not_measured(facts):
     assert (facts.times("naive", "coalesced"), facts.share("skinny")) == ("12", "95%")
 
 
+def test_a_rung_is_compared_with_none_that_was_not_measured(facts):
+    assert facts.measured("coalesced", "vectorized") == facts.measured("coalesced", "-")
+
+
 def test_a_rung_that_makes_16_bits_is_told_of_by_records_of_that(make_record):
     types = {"dtype": "bfloat16", "m": 4096, "n": 4096, "k": 4096}
     records = [
@@ -207,12 +211,28 @@ def test_the_roofline_has_the_rungs_that_were_measured_and_counted(facts):
     assert [point.levels for point in roofline.points] == [{SHARED: 2 * 64**3 / (128 * 64)}] * 2
 
 
-def test_the_roofline_has_measured_levels_and_cublas_where_there_are_profiles(facts):
-    def profile(kernel, shape, **counters):
-        problem = {"shape": shape, "dtype": "float32", "out_dtype": "float32", "config": {}, "launched": []}
-        named = {name.replace("_sum", ".sum"): number for name, number in counters.items()}
-        return Profile(kernel=kernel, counters=named, **problem)
+def profile(kernel, shape, **counters):
+    problem = {"shape": shape, "dtype": "float32", "out_dtype": "float32", "config": {}, "launched": []}
+    named = {name.replace("_sum", ".sum"): number for name, number in counters.items()}
+    return Profile(kernel=kernel, counters=named, **problem)
 
+
+def test_what_caches_did_is_there_where_both_rungs_were_profiled(facts):
+    read = {"lts__t_sectors_op_read_lookup_hit_sum": 3e8, "lts__t_sectors_op_read_sum": 4e8}
+    moved = {"lts__t_sectors_op_write_sum": 1e8, "dram__bytes_read_sum": 2e9, "dram__bytes_write_sum": 1e9}
+    profiled = [profile("naive", "64x64x64", **read, **moved), profile("coalesced", "64x64x64")]
+    assert Facts(facts.runs, facts.counts, profiled).caches("coalesced", "naive").splitlines() == [
+        "| at 64x64x64 | 1 naive | 2 coalesced |",
+        "| --- | ---: | ---: |",
+        "| reads that the L2 cache served | 75.0% |  |",
+        "| read from and written to L2 | 16.00 GB |  |",
+        "| read from and written to DRAM | 3.00 GB |  |",
+    ]
+    missing = Facts(facts.runs, facts.counts, profiled[:1]).caches("coalesced", "naive")
+    assert missing.startswith("No profile of this rung is among the records")
+
+
+def test_the_roofline_has_measured_levels_and_cublas_where_there_are_profiles(facts):
     asked = {
         "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_sum": 3e6,
         "l1tex__t_sectors_pipe_lsu_mem_global_op_st_sum": 1e6,
@@ -454,9 +474,9 @@ def test_steps_of_fast_cu_are_next_to_the_rungs_with_their_ideas(request, monkey
     facts = Facts(Facts.load_runs(), {})
     rows = sources.fast_cu(facts).splitlines()
     assert rows[0].startswith("| m x n x k | rung | fast.cu's step | H100, GFLOP/s | cuBLAS there | of cuBLAS | H200,")
-    assert len(rows) == 2 + 2 * len(published.FAST_CU)
-    assert "| 24 pingpong | stores by TMA, tiles along a Hilbert curve | 807,700 | 797,800 | 101.2% |" in rows[-1]
+    assert len(rows) == 2 + 2 * len(published.FAST_CU) - 1
+    assert "| 26 tma_store | stores by TMA, tiles along a Hilbert curve | 807,700 | 797,800 | 101.2% |" in rows[-1]
     assert "| 764,000 |  |  |" in rows[6]  # without a speed of cuBLAS there is no share
-    assert sources.fast_cu_step(facts, 24).splitlines()[2:] == [rows[6], rows[-1]]
+    assert sources.fast_cu_step(facts, 26).splitlines()[2:] == [rows[7], rows[-1]]
     with pytest.raises(LookupError):
         sources.fast_cu_step(facts, 19)

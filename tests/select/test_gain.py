@@ -26,7 +26,7 @@ def expected(monkeypatch):
 
     def by(*entries):
         tables = [table(*entries)]
-        monkeypatch.setattr(gain, "_measured", lambda device, capability, promise: known_of(tables, promise))
+        monkeypatch.setattr(gain, "_measured", lambda device, capability, *asked: known_of(tables, *asked))
         return lambda problem: expected_gain(problem, (9, 0))
 
     return by

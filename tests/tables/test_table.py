@@ -201,3 +201,15 @@ def test_the_fastest_of_a_precision_takes_no_place_of_what_keeps_a_stricter_one(
 def test_a_table_holds_a_problem_of_any_precision():
     table = Table(gpu="X", capability=(9, 0), entries=(entry(),))
     assert all(table.holds(Problem(64, 64, 64, Arithmetic(precision=one))) for one in PRECISIONS)
+
+
+def test_what_is_fast_within_an_order_of_batch_invariant_sums_is_kept():
+    tile = {"BM": 64, "STAGES": 14, "BAND": 4, "PINGPONG": 0, "CLUSTER": 1, "CLUSTER_N": 1, "CONSUMERS": 1}
+    of_all, of_one, slower, slow = (
+        entry(gflops=speed, case="NN bfloat16", kernel="gemm_sm90", config={**tile, "BN": bn, "SPLITS": splits})
+        for speed, bn, splits in ((300.0, 64, 2), (100.0, 64, 1), (98.0, 32, 1), (50.0, 48, 1))
+    )
+    table = Table(gpu="NVIDIA X", capability=(9, 0), entries=()).merged([slow, of_one, of_all, slower])
+    assert [one.gflops for one in table.entries] == [300.0, 100.0, 98.0]
+    assert [one.adds_in("wgmma 16") for one in table.entries] == [False, True, True]
+    assert all(one.adds_in(None) for one in table.entries)

@@ -12,6 +12,8 @@ from tilewright.arrays.operand import Operand, gpu_operand, supported
 class CuPy(Library):
     """cupy.ndarray."""
 
+    shows_offsets = True
+
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         dtype = supported(argument, str(array.dtype))
         memory = array.data

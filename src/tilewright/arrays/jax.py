@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.arrays.library import Library
 from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
 from tilewright.arrays.protocols import DLPACK_HOST, exchanged
+from tilewright.errors import ArrayError
 
 
 class Jax(Library):
@@ -16,9 +17,11 @@ class Jax(Library):
 
     immutable = True
 
-    def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
+    def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
         if not any(_is_traced(array) or _lies_on_a_gpu(array) for array in arrays.values()):
             return None
+        if grouped:
+            raise ArrayError("grouped_matmul takes no arrays that JAX traces or that lie on its GPU")
         from tilewright.jax_op.call import matmul  # noqa: PLC0415 - imports JAX, which has been imported here
 
         return matmul

@@ -4,12 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from tilewright.arrays.operand import Operand
-from tilewright.errors import ArrayError
+from tilewright.errors import ArrayError, DtypeError
 
 LEGACY_STREAM = 0
 """Handle of CUDA's default stream: it waits for the other blocking streams, and they for it."""
 
+_OFFSETS = "int32"
 
 Maker = Callable[[tuple[int, ...]], tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
 """Gives, for a shape, a function that makes an array of it, and what to call it with."""
@@ -22,6 +25,8 @@ class Library(ABC):
 
     immutable = False
     """Whether its arrays cannot be written, so that there is no `out`."""
+    shows_offsets = False
+    """Whether its arrays have a `view` that shows their memory as elements of another type."""
 
     @abstractmethod
     def read(self, argument: str, array: Any, stream: int) -> Operand:
@@ -41,11 +46,38 @@ class Library(ABC):
             ArrayError: the library cannot be asked for new arrays.
         """
 
-    def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
-        """What multiplies instead, with the arguments of `matmul`, where the library records a call of these arrays;
-        None where it does not. A call is recorded for a gradient, or to be compiled.
+    def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
+        """What multiplies instead, with the arguments of `matmul`, or of `grouped_matmul`, where the library records a
+        call of these arrays; None where it does not. A call is recorded for a gradient, or to be compiled.
+
+        Raises:
+            ArrayError: it would be recorded, and there is nothing that multiplies instead.
         """
         return None
+
+    def read_offsets(self, array: Any, stream: int) -> Operand:
+        """Find where int32 numbers lie, as `read` does; the operand has them as elements of float32, of the same size.
+
+        Raises:
+            ArrayError: they are no vector of neighbours, or the library cannot show them so.
+            DtypeError: they are of another type.
+        """
+        if not self.shows_offsets:
+            raise ArrayError(f"offsets must be an array of NumPy, PyTorch or CuPy, got {type_name(array)}")
+        dtype = str(array.dtype).removeprefix("torch.")
+        if dtype != _OFFSETS:
+            raise DtypeError(f"offsets must have element type {_OFFSETS}, got {dtype}")
+        if len(array.shape) != 1:
+            raise ArrayError(f"offsets must be a vector, got shape {tuple(array.shape)}")
+        operand = self.read("offsets", array.view(self.float32), stream)
+        if array.shape[0] > 1 and operand.strides != (4,):
+            raise ArrayError(f"offsets must be neighbours, 4 bytes apart, got {operand.strides[0]} bytes")
+        return operand
+
+    @property
+    def float32(self) -> Any:
+        """The element type as `view` of an array takes it."""
+        return np.float32
 
     def finish(self, result: Operand, like: Operand) -> Any:
         """The array to return, once the memory from `new` holds the result."""

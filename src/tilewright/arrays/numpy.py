@@ -12,6 +12,8 @@ from tilewright.errors import ArrayError
 class NumPy(Library):
     """numpy.ndarray and numpy.memmap."""
 
+    shows_offsets = True
+
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         if type(array) not in (np.ndarray, np.memmap):
             raise ArrayError(

@@ -20,6 +20,12 @@ _CONVERT = "{}.to(torch.float32)"
 class Torch(Library):
     """torch.Tensor. Its attributes are read, because a DLPack capsule costs a few microseconds a call."""
 
+    shows_offsets = True
+
+    @property
+    def float32(self) -> Any:
+        return sys.modules["torch"].float32
+
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         torch = sys.modules["torch"]
         if array.layout is not torch.strided:
@@ -37,7 +43,7 @@ class Torch(Library):
         strides = [item * stride for stride in array.stride()]
         return gpu_operand(argument, array, array.data_ptr(), array.shape, strides, dtype, device.index)
 
-    def recorder(self, arrays: Mapping[str, Any]) -> Callable[..., Any] | None:
+    def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
         if not _is_tracing(torch):
             for array in arrays.values():
@@ -45,7 +51,12 @@ class Torch(Library):
                     break
             else:
                 return None
-        from tilewright.torch.op import matmul  # noqa: PLC0415 - imports PyTorch, which has been imported here
+        # These import PyTorch, which has been imported here.
+        if grouped:
+            from tilewright.torch.grouped import grouped_matmul  # noqa: PLC0415
+
+            return grouped_matmul
+        from tilewright.torch.op import matmul  # noqa: PLC0415
 
         return matmul
 

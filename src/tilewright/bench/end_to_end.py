@@ -262,6 +262,8 @@ class TorchCalls:
             asked["out_dtype"] = problem.result
         if problem.arithmetic.precision:
             asked["precision"] = problem.arithmetic.precision
+        if problem.arithmetic.batch_invariant:
+            asked["batch_invariant"] = True
         if choice is not None:
             asked |= {"kernel": choice.kernel, "config": dict(choice.config)}
 

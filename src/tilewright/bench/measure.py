@@ -235,6 +235,7 @@ def _record(
         beta=scalars.beta,
         dtype=problem.dtype,
         promise=problem.arithmetic.precision,
+        batch_invariant=problem.arithmetic.batch_invariant,
         engine=engine.name,
         time_us=time,
         gflops=problem.gflops(time.median),

@@ -168,6 +168,8 @@ class Record(Facts):
     dtype: str
     promise: str | None = None
     """The precision that was asked for, as `Arithmetic.precision` has it."""
+    batch_invariant: bool = False
+    """Whether that was asked for, as `Arithmetic.batch_invariant` has it; the baseline is not."""
     engine: str
     time_us: Times
     gflops: float
@@ -206,9 +208,10 @@ class Record(Facts):
 
     @property
     def title(self) -> str:
-        """What was run, as text: 'best: gemm_bf16x6, b prepared'."""
+        """What was run, as text: 'best: gemm_bf16x6, b prepared', 'best: split_k, batch-invariant'."""
         kernel = f"{self.kernel}: {self.picked}" if self.picked else self.kernel
-        return f"{kernel}, b prepared" if self.prepared else kernel
+        prepared = ["b prepared"] * self.prepared
+        return ", ".join([kernel, *prepared, *["batch-invariant"] * self.batch_invariant])
 
     @property
     def problem(self) -> Problem:
@@ -218,7 +221,7 @@ class Record(Facts):
             ProblemError, DtypeError: there is no such problem.
         """
         a, b = orders(self.layout)
-        arithmetic = Arithmetic(self.dtype, self.out_dtype, self.promise)
+        arithmetic = Arithmetic(self.dtype, self.out_dtype, self.promise, self.batch_invariant)
         epilogue = Epilogue(self.bias, self.activation)
         return Problem(self.m, self.n, self.k, arithmetic, self.batch, a, b, epilogue=epilogue)
 

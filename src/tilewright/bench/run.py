@@ -1,6 +1,8 @@
 """A bench run: which kernels, which problems, next to which library."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from tilewright.bench import measure
 from tilewright.bench.end_to_end import TorchCalls
@@ -40,6 +42,7 @@ def bench(
     library: BaselineLibrary | None,
     scalars: Scalars = Scalars(),
     prepared: bool = False,
+    batch_invariant: bool = False,
     name_kernels: bool = False,
     framework: TorchCalls | None = None,
     on_step: OnStep = lambda what, done, total: None,
@@ -54,17 +57,25 @@ def bench(
         choices: what to run on each problem.
         problems: what to compute; their matrices have no gaps.
         prepared: whether each choice is measured with b prepared too, in the same run; its record is the next.
+        batch_invariant: whether what the selector picks of one order of sums is measured too, in the same run, after
+            what it picks of all; other choices must have an order.
         framework: whose own calls matmul is timed next to, end to end; None leaves that out.
 
     Raises:
         DtypeError, ProblemError: a kernel does not take a problem; raised before anything runs.
         CompileError, LaunchError: a kernel cannot be run.
     """
-    asked = [(choice, kept) for choice in choices for kept in ((None, "B") if prepared else (None,))]
-    picked = [[_pick(engine, choice, problem, kept) for choice, kept in asked] for problem in problems]
+    asked = [
+        _Asked(choice, kept, invariant)
+        for choice in choices
+        for kept in ((None, "B") if prepared else (None,))
+        for invariant in ((False, True) if batch_invariant and choice == BEST else (batch_invariant,))
+    ]
+    picked = [[_pick(engine, one, problem) for one in asked] for problem in problems]
     for problem, chosen in zip(problems, picked, strict=True):
-        for choice in chosen:
+        for one, choice in zip(asked, chosen, strict=True):
             choice.kernel.check(problem)
+            choice.kernel.check_order(one.posed(problem), choice.config)
     for problem, chosen in zip(problems, picked, strict=True):
         records = measure.measure(
             engine,
@@ -73,19 +84,17 @@ def bench(
             samples=samples,
             library=library,
             scalars=scalars,
-            prepared=[number for number, (_, kept) in enumerate(asked) if kept],
+            prepared=[number for number, one in enumerate(asked) if one.kept],
             name_kernels=name_kernels,
             on_step=on_step,
         )
+        records = [one.noted(record) for one, record in zip(asked, records, strict=True)]
         if framework:
             records = [
-                _end_to_end(record, framework, problem, scalars, None if one == BEST else choice)
-                for (one, _), choice, record in zip(asked, chosen, records, strict=True)
+                _end_to_end(record, framework, one.posed(problem), scalars, None if one.choice == BEST else choice)
+                for one, choice, record in zip(asked, chosen, records, strict=True)
             ]
-        yield [
-            record.model_copy(update={"kernel": BEST, "picked": record.kernel}) if choice == BEST else record
-            for (choice, _), record in zip(asked, records, strict=True)
-        ]
+        yield records
 
 
 def _end_to_end(
@@ -95,7 +104,27 @@ def _end_to_end(
     return record.model_copy(update={"end_to_end": new, "end_to_end_out": out})
 
 
-def _pick(engine: Engine, choice: Choice | str, problem: Problem, kept: str | None) -> Choice:
-    if isinstance(choice, str):
-        return Choice(*select(problem, engine.capability, engine.device_name, kept=kept))
-    return choice
+class _Asked(NamedTuple):
+    """What is measured on a problem."""
+
+    choice: Choice | str
+    kept: str | None
+    """The operand whose copy is kept."""
+    batch_invariant: bool
+
+    def posed(self, problem: Problem) -> Problem:
+        """The problem as it is asked for."""
+        if not self.batch_invariant:
+            return problem
+        return replace(problem, arithmetic=replace(problem.arithmetic, batch_invariant=True))
+
+    def noted(self, record: Record) -> Record:
+        """A record of it that says so."""
+        picked = {"kernel": BEST, "picked": record.kernel} if self.choice == BEST else {}
+        return record.model_copy(update={**picked, "batch_invariant": self.batch_invariant})
+
+
+def _pick(engine: Engine, asked: _Asked, problem: Problem) -> Choice:
+    if isinstance(asked.choice, str):
+        return Choice(*select(asked.posed(problem), engine.capability, engine.device_name, kept=asked.kept))
+    return asked.choice

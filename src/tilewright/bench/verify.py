@@ -142,7 +142,7 @@ def limit(problem: Problem, precision: str | None = None) -> float:
       of two factors are independent, so a product errs by sqrt(2) times that, and a sum by as much, however long it is:
       2.6e-4. Twice that is allowed. Operands that are cut off, and not rounded, err by more.
     - bf16x6: three terms have all bits of an element: float16's limit. Where threads add what tensor cores make, far
-      less is reached; six products in one sum (rung 25) come to 0.8 of it.
+      less is reached; six products in one sum (rung 27) come to 0.8 of it.
     - bf16x3: the second term is 2**-8 / sqrt(7) of an element in the root mean square, by the same reasoning as for
       TF32, and so is what it leaves of itself. So the square of that is left of each factor, and as much is the product
       of both second terms, which is not made: 3.8e-6 together. Twice that is allowed.

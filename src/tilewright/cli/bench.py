@@ -19,6 +19,7 @@ from tilewright.bench.verify import check_memory
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     Batch,
+    BatchInvariant,
     EngineName,
     Orders,
     Precision,
@@ -71,6 +72,7 @@ def run_bench(
         ),
     ] = None,
     precision: Precision = None,
+    batch_invariant: BatchInvariant = False,
     layout: Orders = None,
     batch: Batch = None,
     alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
@@ -117,6 +119,8 @@ def run_bench(
 
     Less than float32's exactness, faster:    [bold]tilewright bench best --suite squares --precision fp16x3[/]
 
+    The same bits for every M, next to all:   [bold]tilewright bench best --suite decode --batch-invariant[/]
+
     What a caller sees:                       [bold]tilewright bench best --suite squares --end-to-end[/]
 
     The exit status is 0 only if every result was right.
@@ -160,9 +164,9 @@ def run_bench(
     if end_to_end and emulated:
         raise EngineUnavailableError("--end-to-end needs a GPU: the emulator's times say nothing of one")
     framework = TorchCalls.on_gpu() if end_to_end else None
-    tasks = _by_arithmetic(choices, problems, dtype, out_dtype, promise)
+    tasks = _by_arithmetic(choices, problems, dtype, out_dtype)
     if not kernels:
-        tasks = _taken(tasks)
+        tasks = _taken(tasks, batch_invariant)
     for problem in (one for _, some in tasks for one in some):
         check_memory(problem)
     samples = samples or (EMULATOR_SAMPLES if emulated else GPU_SAMPLES)
@@ -179,6 +183,7 @@ def run_bench(
         library=_library(where),
         scalars=scalars,
         prepared=prepared,
+        batch_invariant=batch_invariant,
         name_kernels=show_baseline_kernel,
         framework=framework,
     )
@@ -195,21 +200,21 @@ def _by_arithmetic(
     problems: list[Problem],
     dtype: str | None,
     out_dtype: str | None,
-    promise: str | None,
 ) -> list[_Task]:
     """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
     tasks: dict[Arithmetic, list[Choice | str]] = {}
+    promised = problems[0].arithmetic
     for choice in choices:
         takes = Takes() if isinstance(choice, str) else choice.kernel.takes
         first = next(known for known in DTYPES if known in takes.factors)
         arithmetic = takes.arithmetic(dtype or first)
-        typed = replace(arithmetic, result=out_dtype or arithmetic.result, precision=promise)
+        typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
         tasks.setdefault(typed, []).append(choice)
     return [(chosen, [replace(one, arithmetic=arithmetic) for one in problems]) for arithmetic, chosen in tasks.items()]
 
 
-def _taken(tasks: list[_Task]) -> list[_Task]:
-    """The same without kernels that do not take a problem.
+def _taken(tasks: list[_Task], batch_invariant: bool) -> list[_Task]:
+    """The same without kernels that do not take a problem, or are not batch-invariant where that is asked for.
 
     Raises:
         ProblemError: no kernel takes one of the problems.
@@ -217,13 +222,18 @@ def _taken(tasks: list[_Task]) -> list[_Task]:
     found: list[_Task] = []
     for choices, problems in tasks:
         for problem in problems:
-            takers = [one for one in choices if isinstance(one, str) or one.kernel.refusal(problem) is None]
+            takers = [one for one in choices if isinstance(one, str) or _takes(one, problem, batch_invariant)]
             if takers:
                 found.append((takers, [problem]))
     for problem in tasks[0][1] if tasks else []:
         if not any(problem.shape == one.shape and problem.layout == one.layout for _, (one,) in found):
             raise ProblemError(f"no rung takes {problem.shape} {problem.case}; 'best' names what matmul would take")
     return found
+
+
+def _takes(choice: Choice, problem: Problem, batch_invariant: bool) -> bool:
+    kernel, config = choice
+    return kernel.refusal(problem) is None and not (batch_invariant and kernel.sum_order(config) is None)
 
 
 def _measure(

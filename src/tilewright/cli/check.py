@@ -17,11 +17,22 @@ from rich.text import Text
 from tilewright.bench import suites
 from tilewright.bench.verify import Operands, check_memory, limit
 from tilewright.cli.progress import Steps
-from tilewright.cli.terminal import Orders, Shapes, Suites, finite_scalars, json_output, results, say, write_json
+from tilewright.cli.terminal import (
+    BatchInvariant,
+    Orders,
+    Shapes,
+    Suites,
+    finite_scalars,
+    json_output,
+    results,
+    say,
+    write_json,
+)
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, check, telling_shapes
 from tilewright.engines.emulator.checker import Finding
+from tilewright.engines.emulator.rows import check_rows
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, find, resolve
@@ -44,6 +55,8 @@ class _Job:
     kernel: Kernel
     config: Config
     cases: list[tuple[Problem, Scalars]]
+    rows: bool = False
+    """Whether rows are to have the same bits whatever m is."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,7 @@ def run_check(
         typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. If left out, the first that a rung takes."),
     ] = None,
     layout: Orders = None,
+    batch_invariant: BatchInvariant = False,
     alpha: Annotated[
         float | None, typer.Option(help="C = alpha * A @ B + beta * C. If left out, 1.5, or 1 where a kernel has none.")
     ] = None,
@@ -110,7 +124,9 @@ def run_check(
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
     for; tiles that change while a warpgroup's products read them; stores that the copy engine or the tensor cores may
     not see yet; accesses outside of arrays or off their alignment; reads of uninitialised memory; barriers that part of
-    a block skips; and that C is right, and the same whatever order threads run in.
+    a block skips; and that C is right, and the same whatever order threads run in. With --batch-invariant also that
+    rows have the same bits when they are multiplied alone, and when the other rows hold NaN or large elements; where no
+    kernel is named, of those that promise it.
 
     The exit status is 0 only if nothing was found.
     """
@@ -120,6 +136,8 @@ def run_check(
     if not kernels and dtype is not None:
         named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
+    if batch_invariant and not kernels:
+        chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sum_order(setting) is not None]
     for kernel, _ in chosen:
         if dtype is not None and dtype not in kernel.takes.factors:
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
@@ -136,7 +154,8 @@ def run_check(
             for problem in typed:
                 kernel.check(problem)
         taken = [problem for problem in typed if kernel.refusal(problem) is None]
-        jobs.append(_Job(kernel, setting, [(problem, of) for of in scalars[kernel] for problem in taken]))
+        cases = [(problem, of) for of in scalars[kernel] for problem in taken]
+        jobs.append(_Job(kernel, setting, cases, batch_invariant))
     jobs = [job for job in jobs if job.cases]
     started, shown = time.monotonic(), results(json_path)
     faulty, facts = 0, []
@@ -184,12 +203,12 @@ def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[_Outcom
 
 
 def _outcomes(job: _Job) -> Iterator[_Outcome]:
-    return (_check(job.kernel, job.config, problem, scalars) for problem, scalars in job.cases)
+    return (_check(job, problem, scalars) for problem, scalars in job.cases)
 
 
 def _apart(job: _Job, deadline: float) -> Iterator[_Outcome]:
     """The same in a process of its own, since a kernel that is not ours may end it, or never end itself."""
-    with Apart(_answer, job.kernel.name, dict(job.config), job.cases, name="check") as process:
+    with Apart(_answer, job.kernel.name, dict(job.config), job.cases, job.rows, name="check") as process:
         process.wait_for_start()
         for problem, scalars in job.cases:
             try:
@@ -203,20 +222,27 @@ def _apart(job: _Job, deadline: float) -> Iterator[_Outcome]:
             yield answer
 
 
-def _answer(connection: Connection, name: str, config: dict[str, int], cases: list[tuple[Problem, Scalars]]) -> None:
+def _answer(
+    connection: Connection, name: str, config: dict[str, int], cases: list[tuple[Problem, Scalars]], rows: bool
+) -> None:
     """Check a kernel, by its name, in another process: sends outcomes, and an error in the place of one."""
     connection.send("")
     try:
         kernel = find(name)
-        for outcome in _outcomes(_Job(kernel, kernel.config(config), cases)):
+        for outcome in _outcomes(_Job(kernel, kernel.config(config), cases, rows)):
             connection.send(outcome)
     except TilewrightError as error:
         connection.send(error)
 
 
-def _check(kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> _Outcome:
-    operands = Operands.draw(problem, scalars)
+def _check(job: _Job, problem: Problem, scalars: Scalars) -> _Outcome:
+    kernel, config, operands = job.kernel, job.config, Operands.draw(problem, scalars)
+    if job.rows and not problem.is_empty:
+        differ = check_rows(kernel, config, problem, operands.a, operands.b, operands.c, scalars)
+    else:
+        differ = []
     checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars, operands.bias)
+    checked = replace(checked, findings=[*checked.findings, *differ])
     error = operands.error(checked.result)
     return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))
 

@@ -62,6 +62,13 @@ Precision = Annotated[
         help="What products of float32 factors promise: only kernels that keep it are taken. If left out, float32.",
     ),
 ]
+BatchInvariant = Annotated[
+    bool,
+    typer.Option(
+        "--batch-invariant",
+        help="Only kernels and configs by which a row has the same bits whatever M is and the other rows hold.",
+    ),
+]
 EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]
 
 

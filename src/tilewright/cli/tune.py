@@ -16,6 +16,7 @@ from tilewright.bench.verify import check_memory
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     Batch,
+    BatchInvariant,
     EngineName,
     Orders,
     OutDtype,
@@ -36,6 +37,7 @@ from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import DTYPES, Arithmetic, Problem
 from tilewright.report.tables import bench_table
+from tilewright.select import orders
 from tilewright.tables import store
 from tilewright.tuning import merge, search, space
 from tilewright.tuning.journal import KIND, Journal, Trial, default_path
@@ -59,6 +61,7 @@ def run_tune(
     dtype: Annotated[str, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}.")] = DTYPES[0],
     out_dtype: OutDtype = "float32",
     precision: Precision = None,
+    batch_invariant: BatchInvariant = False,
     layout: Orders = None,
     batch: Batch = None,
     budget: Annotated[
@@ -108,7 +111,7 @@ def run_tune(
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
-    arithmetic = Arithmetic(dtype, out_dtype, precision)
+    arithmetic = Arithmetic(dtype, out_dtype, precision, batch_invariant)
     problems = suites.problems(shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch)
     problems = _with_products(problems)
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
@@ -190,6 +193,14 @@ def _spaces(
         ]
         if not found[kernel]:
             raise ConfigError(f"--known needs tables that name configs of {kernel.name} with its preset's parameters")
+    if order := orders.order_of(problem.arithmetic, capability):
+        found = {
+            kernel: [one for one in configs if kernel.sum_order(one) == order] for kernel, configs in found.items()
+        }
+        found = {kernel: configs for kernel, configs in found.items() if configs}
+        if not found:
+            names = ", ".join(kernel.name for kernel in chosen)
+            raise ConfigError(f"no config of {names} adds up in the order of batch-invariant products, {order}")
     return {kernel: space.distinct(kernel, configs, problem.layout) for kernel, configs in found.items()}
 
 

@@ -40,6 +40,7 @@ _PARAMETERS = {
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
     "tickets": "p:tickets",
+    "offsets": "p:offsets",
     **{
         f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} "
         f"i:matrices_{x} i:across_{x} i:ld_from_{x} i:ld_copy_{x} i:along_k_{x}"

@@ -209,6 +209,7 @@ class CudaEngine:
                 "C": pointers.c or pointers.d,
                 "D": pointers.d,
                 "bias": pointers.bias,
+                "offsets": pointers.offsets,
                 "workspace": memory.workspace if needs.workspace_bytes else 0,
                 "tickets": memory.tickets if needs.tickets else 0,
                 "relayout": memory.relayout,

@@ -68,7 +68,8 @@ class Launcher(Protocol):
         """Keep a plan for calls with arrays like these: their types, shapes, strides, device, addresses modulo 16.
 
         Args:
-            a, b, c, out, bias: the arrays of the call that it was made for; None where there was none.
+            a, b, c, out, bias: the arrays of the call that it was made for; None where there was none. A grouped
+                product has its offsets for a bias.
             options: what else it was made for; hashable. None stands for no options.
             steps: what to launch, in order; none where the result has no elements.
             needs: memory that the steps need besides the operands (`Needs`).

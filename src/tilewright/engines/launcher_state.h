@@ -161,7 +161,8 @@ private:
         values.addresses[FROM_B] = address(arrays.tensors[swapped ? A : B]);
         values.addresses[FROM_KEPT] = plan->kept;
         if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
-        if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = address(arrays.tensors[BIAS]);
+        // A grouped product has its offsets in the bias's place.
+        if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = values.addresses[FROM_OFFSETS] = address(arrays.tensors[BIAS]);
         if (!arrays.get(OUT)) {
             if (const int status = make(*plan); status != LAUNCHED) return status;
         }

@@ -23,7 +23,7 @@ class Slot(NamedTuple):
     """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, of which the template says all but the address:
     on a GPU as `launch_arguments.describe` does, for the driver to make it of. 'scalar': a float."""
     source: str
-    """A, B, C, D, bias, workspace, tickets, relayout or kept, whose address it is; or alpha or beta."""
+    """A, B, C, D, bias, offsets, workspace, tickets, relayout or kept, whose address it is; or alpha or beta."""
     shift: int = 0
     """Bytes that are added to the address."""
 
@@ -105,6 +105,10 @@ class Pointers(NamedTuple):
     """Of the copy that the plan wants kept (`Plan.kept`)."""
     scratch: int = 0
     """Of `Needs.scratch_bytes` that are the call's alone until its launches have ended; 0: the engine has them."""
+    offsets: int = 0
+    """Of grouped products: int32 numbers, one for each matrix of B: the row of A and D behind the last one of its
+    group, which begins where the one before it ends, and the first at row 0. They do not decrease; rows from the last
+    of them on belong to no group, and are not written."""
 
 
 class Memory(NamedTuple):

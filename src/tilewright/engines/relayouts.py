@@ -122,6 +122,7 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
         DtypeError, LaunchError, ProblemError: the kernel does not take the problem.
     """
     kernel.check(problem, addresses)
+    kernel.check_order(problem, config)
     wanted = _wanted(kernel, config, problem, addresses)
     if not wanted and kernel.split is None:
         return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())

@@ -137,9 +137,10 @@ private:
 // ---- Steps ----------------------------------------------------------------------------------------------------------
 
 // Where the value of a slot comes from: an address, or a scalar.
-enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_WORKSPACE, FROM_TICKETS, FROM_RELAYOUT, FROM_KEPT,
-              ADDRESSES };
-const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "workspace", "tickets", "relayout", "kept"};
+enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_OFFSETS, FROM_WORKSPACE, FROM_TICKETS, FROM_RELAYOUT,
+              FROM_KEPT, ADDRESSES };
+const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "offsets", "workspace", "tickets", "relayout",
+                                              "kept"};
 const char* const SCALAR_NAMES[] = {"alpha", "beta"};
 
 struct Values {

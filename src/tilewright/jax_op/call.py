@@ -30,6 +30,7 @@ def matmul(
     kernel: str | int | Kernel | None = None,
     config: str | Mapping[str, int] | None = None,
     engine: Any = None,
+    batch_invariant: bool = False,
 ) -> Any:
     """`tilewright.matmul` of arrays that are traced or lie on a GPU.
 
@@ -44,7 +45,7 @@ def matmul(
         raise ArrayError(
             "engine must be left out for arrays of JAX that are traced or lie on a GPU: XLA runs the product"
         )
-    request = Request.of(out_dtype, activation, precision, kernel, config, None)
+    request = Request.of(out_dtype, activation, precision, kernel, config, None, batch_invariant)
     library = library_of("a", a)
     operands: dict[str, Any] = {}
     for name, array in {"a": a, "b": b, "c": c, "out": out, "bias": bias}.items():
@@ -55,7 +56,13 @@ def matmul(
     call = Call(request, JAX, None, 0, **operands, scalars=Scalars.checked(alpha, beta))
     call.check()
     kind = Kind(
-        call.arithmetic.result, call.scalars.alpha, call.side, activation, call.arithmetic.precision, request.rung
+        call.arithmetic.result,
+        call.scalars.alpha,
+        call.side,
+        activation,
+        call.arithmetic.precision,
+        request.rung,
+        batch_invariant,
     )
     return _multiply(a, b, c if call.reads_c else None, bias, kind, call.scalars.beta)
 

@@ -36,18 +36,23 @@ def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
             f"traced values are multiplied by a kernel on a GPU alone: leave out kernel={kind.rung[0].name!r}, or "
             "call matmul outside jit"
         )
+    if kind.batch_invariant:
+        raise EngineUnavailableError(
+            "batch_invariant needs a GPU and the compiled handler: XLA's own products add up a row in an order that "
+            "depends on the others"
+        )
     return mlir.lower_fun(by_xla, multiple_results=False)(ctx, *operands, kind=kind)
 
 
 def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
     shapes = [aval.shape for aval in ctx.avals_in]
     if any(0 in shape for shape in shapes):
-        return _lower_to_xla(ctx, *operands, kind=kind._replace(rung=None))
+        return _lower_to_xla(ctx, *operands, kind=kind._replace(rung=None, batch_invariant=False))
     dtypes = [str(aval.dtype) for aval in ctx.avals_in]
     try:
         call = planned(xla_handler.load(), shapes, dtypes, [_axes(value) for value in operands[:2]], kind)
     except EngineUnavailableError as error:
-        if kind.rung is not None:
+        if kind.rung is not None or kind.batch_invariant:
             raise
         warnings.warn(f"XLA multiplies in place of tilewright: {error}", RuntimeWarning, stacklevel=2)
         return _lower_to_xla(ctx, *operands, kind=kind)
@@ -124,7 +129,7 @@ def _bound(
     if kind.side is not None:
         shape = shapes[2] if kind.side == "row" else (*shapes[2], 1)
         bias = _operand("bias", shape, dtypes[2], tuple(range(len(shape))), gpu)
-    request = Request(kind.result, kind.activation, kind.precision, kind.rung, None)
+    request = Request(kind.result, kind.activation, kind.precision, kind.rung, None, kind.batch_invariant)
     return bound_of(Call(request, JAX, gpu_engine(None, gpu), 0, a, b, None, None, bias, Scalars(kind.alpha)))
 
 

@@ -34,6 +34,8 @@ class Kind(NamedTuple):
     """What it and its derivatives promise, as `Arithmetic` has it."""
     rung: Rung | None = None
     """The kernel that a caller named. Derivatives take the best one."""
+    batch_invariant: bool = False
+    """As `precision`: each derivative is so for its own rows."""
 
     @property
     def of_sums(self) -> "Kind":
@@ -145,9 +147,9 @@ def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
     """alpha * a @ b, added up over what `like` was broadcast along."""
     batch, shape = result_shape(a.shape, b.shape)
     whole = math.prod(batch) == math.prod(like.shape[:-2])
-    values = product_p.bind(
-        a, b, kind=Kind(str(like.dtype) if whole else "float32", kind.alpha, precision=kind.precision)
-    )
+    result = str(like.dtype) if whole else "float32"
+    promised = Kind(result, kind.alpha, precision=kind.precision, batch_invariant=kind.batch_invariant)
+    values = product_p.bind(a, b, kind=promised)
     if not whole:
         sizes = (1,) * (len(shape) - len(like.shape)) + tuple(like.shape)
         values = values.sum([i for i, (size, kept) in enumerate(zip(shape, sizes, strict=True)) if size != kept])

@@ -304,6 +304,11 @@ class Kernel:
     them as they are."""
     sums: Callable[[Config], Sums] | None = None
     """How tensor cores and threads add up its products; None where it does not say."""
+    sum_order: Callable[[Config], str | None] = lambda config: None
+    """The order in which a config adds up the products of an element of D along k, as text, where it follows from k,
+    the element types and that text alone: configs with the same text, of any kernel, make the same bits of a row,
+    whatever m is and the other rows hold, and in every order of A and B. None where it depends on more, as on how many
+    tiles there are or on values, or where nothing is promised."""
     cost: CostFamily = PLAIN
     """How its time is predicted."""
     cluster: Callable[[Config], int] = lambda config: 1
@@ -427,6 +432,14 @@ class Kernel:
         if refusal := self.refusal(problem, addresses):
             raise refusal
 
+    def check_order(self, problem: Problem, config: Config) -> None:
+        """Raise ProblemError where a problem is batch-invariant and a config makes bits that depend on other rows."""
+        if problem.arithmetic.batch_invariant and self.sum_order(config) is None:
+            raise ProblemError(
+                f"{self.name} with {config} promises no order of sums that is the same for every m, got a problem that "
+                "is batch-invariant: name another config or kernel, or none"
+            )
+
     @cached_property
     def splits(self) -> bool:
         """Whether its own launch splits A and B, and multiplies them in float32 where terms cannot hold them."""
@@ -504,7 +517,8 @@ class Kernel:
     def variant(self, problem: Problem, config: Config, addresses: Addresses = Addresses()) -> Variant:
         """What the operands of a problem, at these addresses, allow the code to leave out."""
         tile = self.tile(config)
-        edges = not self.foreign and bool(problem.m % tile.m or problem.n % tile.n or problem.k % tile.k)
+        divided = problem.m % tile.m == problem.n % tile.n == problem.k % tile.k == 0 and not problem.grouped
+        edges = not self.foreign and not divided
         aligned = self.vectorized and all_aligned(problem, addresses)
         arithmetic = problem.arithmetic
         return Variant(edges, aligned, arithmetic.factors, arithmetic.result, problem.layout, problem.epilogue)

@@ -53,6 +53,7 @@ class Takes:
     aligned: whether every row of A and B must start at a multiple of 16 bytes.
     gaps: whether rows (or columns) of A, B and C may lie further apart than they are long.
     least_capability: compute capability of the oldest GPU.
+    grouped: whether it takes grouped products (`Problem.grouped`), and no others.
     architectures: the only ones it compiles for, as in 'sm_90a'; empty for all from least_capability on.
     """
 
@@ -64,6 +65,7 @@ class Takes:
     separate_c: bool = False
     aligned: bool = False
     gaps: bool = True
+    grouped: bool = False
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
 
@@ -82,6 +84,9 @@ class Takes:
             return DtypeError(f"{name} takes {', '.join(self.factors)}, got {arithmetic.factors}")
         if arithmetic.result not in self.results:
             return DtypeError(f"{name} makes {', '.join(self.results)}, got out_dtype {arithmetic.result}")
+        if problem.grouped != self.grouped:
+            kind = "grouped products alone" if self.grouped else "no grouped products"
+            return ProblemError(f"{name} takes {kind}, got {problem.shape}, {problem.case}")
         if problem.layout not in self.layouts and problem.k:
             return ProblemError(f"{name} takes layouts {', '.join(self.layouts)} of A and B, got {problem.layout}")
         if problem.batch > 1 and not self.batches:

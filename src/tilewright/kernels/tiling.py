@@ -38,6 +38,12 @@ def tile(config: Config) -> Tile:
     return Tile(config.BM, config.BN, config.BK)
 
 
+def order_of_slices(config: Config) -> str | None:
+    """`Kernel.sum_order` of K_SLICES slices of every BK of k: each adds its products one after the other, and last the
+    slices are added up. With WORKERS, blocks may share a tile's k."""
+    return None if config.WORKERS else f"fma {config.BK}/{config.K_SLICES}"
+
+
 def _fragment(config: Config) -> Fragment:
     return Fragment(config.TM, config.TN, lanes_n=min(config.BN // config.TN, _WARP))
 

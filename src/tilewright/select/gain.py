@@ -11,6 +11,7 @@ from tilewright.analysis.cost import Sizes
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
 from tilewright.select.measured import FAR, LENGTH, Case, Places, identity, tables_of
+from tilewright.select.orders import order_of
 
 if TYPE_CHECKING:
     from tilewright.tables.table import Entry, Table
@@ -53,7 +54,8 @@ def expected_gain(
         device: the name that the GPU's driver gives it.
         addresses: of the operands, or what they leave when divided by 16.
     """
-    known = _measured(device, capability, problem.arithmetic.precision).get(Case.of(problem))
+    order = order_of(problem.arithmetic, capability)
+    known = _measured(device, capability, problem.arithmetic.precision, order).get(Case.of(problem))
     if known is None or problem.is_empty or problem.k == 0:
         return None
     sizes = Sizes.of(problem, addresses)
@@ -80,22 +82,22 @@ class _Known(Places):
 
 
 @lru_cache
-def _measured(device: str, capability: tuple[int, int], promise: str | None) -> dict[Case, _Known]:
-    return known_of(tables_of(device, capability), promise)
+def _measured(device: str, capability: tuple[int, int], promise: str | None, order: str | None) -> dict[Case, _Known]:
+    return known_of(tables_of(device, capability), promise, order)
 
 
-def _counts(entry: "Entry", promise: str | None) -> bool:
-    return entry.keeps(promise) and entry.rounds == (promise == "tf32")
+def _counts(entry: "Entry", promise: str | None, order: str | None) -> bool:
+    return entry.keeps(promise) and entry.rounds == (promise == "tf32") and entry.adds_in(order)
 
 
-def known_of(tables: Iterable["Table"], promise: str | None = None) -> dict[Case, _Known]:
+def known_of(tables: Iterable["Table"], promise: str | None = None, order: str | None = None) -> dict[Case, _Known]:
     """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says."""
     from tilewright.tables.cases import posed  # noqa: PLC0415
     from tilewright.tables.table import best_by_problem  # noqa: PLC0415
 
     found: dict[Case, dict[Sizes, tuple[float, float]]] = {}
     for table in tables:
-        for best in best_by_problem(entry for entry in table.entries if _counts(entry, promise)).values():
+        for best in best_by_problem(entry for entry in table.entries if _counts(entry, promise, order)).values():
             if best.baseline_gflops is not None:
                 problem = posed(best.m, best.n, best.k, best.case, best.batch)
                 ratio = best.gflops / best.baseline_gflops

@@ -251,12 +251,16 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
 
 
 @lru_cache
-def measured(device: str, capability: tuple[int, int], promise: str | None, kept: str | None) -> dict[Case, Measured]:
+def measured(
+    device: str, capability: tuple[int, int], promise: str | None, kept: str | None, order: str | None = None
+) -> dict[Case, Measured]:
     """What `tables_of` a GPU say of kernels that keep a promise, by case; with a copy of A or of B kept.
+
+    order: only of configs that have this `Kernel.sum_order`; None for all.
 
     On a problem that the user measured, only what the user did counts.
     """
-    return by_case(tables_of(device, capability), find_gpu(device, capability), promise, kept)
+    return by_case(tables_of(device, capability), find_gpu(device, capability), promise, kept, order)
 
 
 @lru_cache
@@ -265,12 +269,13 @@ def nearest_measured(
     capability: tuple[int, int],
     promise: str | None,
     kept: str | None,
+    order: str | None,
     layout: str,
     factors: str,
     result: str,
 ) -> tuple[Measured | None, bool]:
     """What was measured of a case, or else of the nearest, and whether that is its own."""
-    tables, case = measured(device, capability, promise, kept), Case(layout, factors, result)
+    tables, case = measured(device, capability, promise, kept, order), Case(layout, factors, result)
     return (tables[case], True) if case in tables else (_nearest(tables, case), False)
 
 
@@ -298,11 +303,15 @@ def shipped_factors(dtype: str) -> dict[str, float]:
 
 
 def by_case(
-    tables: Iterable["Table"], gpu: Gpu, promise: str | None = None, kept: str | None = None
+    tables: Iterable["Table"],
+    gpu: Gpu,
+    promise: str | None = None,
+    kept: str | None = None,
+    order: str | None = None,
 ) -> dict[Case, Measured]:
     """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says.
 
-    kept: see `Measured`.
+    kept: see `Measured`. order: only of configs that have this order of sums; None for all.
     """
     from tilewright.tables.cases import posed  # noqa: PLC0415
 
@@ -312,7 +321,7 @@ def by_case(
         of = find_gpu(table.gpu, table.capability)
         in_table: set[object] = set()
         for entry in table.entries:
-            if entry.problem in seen or not entry.keeps(promise):
+            if entry.problem in seen or not entry.keeps(promise) or not entry.adds_in(order):
                 continue
             in_table.add(entry.problem)
             problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)

@@ -13,6 +13,7 @@ from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import DTYPES, Problem
+from tilewright.select import orders
 from tilewright.select.measured import FAR, LENGTH, Measured, Weighed, identity, nearest_measured, shipped_factors
 
 _NEIGHBOURS = 16
@@ -64,7 +65,8 @@ def select(
     the precision that is asked for, where tables have none.
     A case that is in no table takes the candidates of the nearest that is. Never a kernel that does not keep the
     precision that the problem promises, or does not take its operands. Where a weaker precision than float32's is asked
-    for, what tables have for the problem counts only if a kernel of that precision is among it.
+    for, what tables have for the problem counts only if a kernel of that precision is among it. Of a batch-invariant
+    problem only configs that have the order of sums which `orders.order_of` names, so that every m has the same.
 
     Args:
         problem: the product to compute.
@@ -79,7 +81,10 @@ def select(
     Raises:
         DtypeError: no kernel multiplies this element type on this GPU.
         ProblemError: none takes the problem otherwise; the message says why the last one does not.
+        ProblemError: the problem is batch-invariant, and the GPU has no kernel that is.
     """
+    if capability is None and problem.arithmetic.batch_invariant:
+        return _invariant_for_emulator(problem, addresses)
     if capability is None:
         return _for_emulator(problem, addresses)
     return _fastest(_Asked(problem, capability, device, addresses, kept), adds_c)
@@ -111,7 +116,9 @@ class _Asked:
         arithmetic = problem.arithmetic
         case = problem.layout, arithmetic.factors, arithmetic.result
         self.sizes = Sizes.of(problem, addresses, kept)
-        self.known, self.tabled = nearest_measured(device, capability, arithmetic.precision, kept, *case)
+        self.order = orders.order_of(arithmetic, capability) if arithmetic.batch_invariant else None
+        """The only order of sums that will do; None for any."""
+        self.known, self.tabled = nearest_measured(device, capability, arithmetic.precision, kept, self.order, *case)
         """What was measured of its case, or else of the nearest, and whether that is its own; None where tables have no
         such factors."""
         self.takes = _Takers(problem, capability, addresses)
@@ -207,17 +214,19 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
             continue
         factor = factors.get(kernel.name, 1.0) * (_CAUTION if kernel.name in names else _UNMEASURED)
         copies = adds_c and not kernel.takes.separate_c
-        for config, model in _own(kernel, gpu):
+        for config, model in _own(kernel, gpu, asked.order):
             if cost := model.predict(asked.sizes):
                 found.append((False, copies, cost.us * factor, kernel, config))
     return found
 
 
 @lru_cache
-def _own(kernel: Kernel, gpu: Gpu) -> list[tuple[Config, CostModel]]:
-    """A kernel's own configs, with what predicts them."""
+def _own(kernel: Kernel, gpu: Gpu, order: str | None = None) -> list[tuple[Config, CostModel]]:
+    """A kernel's own configs, or those of an order of sums, with what predicts them."""
     overrides = [*kernel.presets.values(), *kernel.tuned.values()]
     configs = [kernel.config(capability=gpu.capability), *map(kernel.config, overrides)]
+    if order is not None:
+        configs = list(orders.keeping(order).get(kernel, ()))
     return [(config, CostModel(kernel, config, gpu)) for config in dict.fromkeys(configs)]
 
 
@@ -260,3 +269,24 @@ def _for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Confi
         if takes(kernel):
             return kernel, kernel.config(overrides)
     raise DtypeError(f"no kernel takes {problem.case} operands like these")
+
+
+def _invariant_for_emulator(problem: Problem, addresses: Addresses) -> tuple[Kernel, Config]:
+    """Of the configs that have the one order of sums, that whose tiles cover D with the least around it."""
+    order = orders.order_of(problem.arithmetic, None)
+    assert order is not None
+
+    def covered(choice: tuple[Kernel, Config]) -> int:
+        kernel, config = choice
+        tile = kernel.tile(config)
+        return kernel.tiles(problem, config) * tile.m * tile.n
+
+    candidates = [
+        (kernel, config)
+        for kernel, configs in orders.keeping(order).items()
+        if kernel.refusal(problem, addresses) is None
+        for config in configs
+    ]
+    if not candidates:
+        raise DtypeError(f"no kernel takes {problem.case} operands like these")
+    return min(candidates, key=covered)

@@ -1,14 +1,15 @@
 """A problem's case as text, and back: orders, element types and epilogue, as in 'NT float16->float16 bias+gelu'.
 
-The precision that a problem promises is part of its case, 'NN float32:fp16x3', but not of that under which tables and
-journals keep measurements: it decides which kernels may be picked, and not how long one takes.
+The precision that a problem promises is part of its case, 'NN float32:fp16x3', and so is 'batch_invariant', but not of
+that under which tables and journals keep measurements: they decide which kernels may be picked, and not how long one
+takes.
 """
 
 from dataclasses import replace
 from typing import Literal
 
 from tilewright.errors import ProblemError
-from tilewright.problem import Arithmetic, Epilogue, Problem, orders
+from tilewright.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Problem, orders
 
 _BIASES: dict[str, Literal["row", "column"]] = {"bias": "row", "column_bias": "column"}
 
@@ -24,20 +25,23 @@ def posed(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
     if not 1 <= len(others) <= 2:
         raise ProblemError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
     typed, arrow, result = others[0].partition("->")
-    factors, _, precision = typed.partition(":")
+    factors, *asked = typed.split(":")
+    batch_invariant = asked[-1:] == [BATCH_INVARIANT]
+    precision = ":".join(asked[: len(asked) - batch_invariant])
     bias, activation = None, None
     for part in others[1].split("+") if len(others) > 1 else ():
         if part in _BIASES:
             bias = _BIASES[part]
         else:
             activation = part
-    arithmetic = Arithmetic(factors, result if arrow else "float32", precision or None)
+    arithmetic = Arithmetic(factors, result if arrow else "float32", precision or None, batch_invariant)
     a, b = orders(layout)
     return Problem(m, n, k, arithmetic, batch, a, b, epilogue=Epilogue(bias, activation))
 
 
 def timed_case(problem: Problem) -> str:
     """The case under which tables and journals keep what was measured on a problem."""
-    if problem.arithmetic.precision is None:
+    if problem.arithmetic.precision is None and not problem.arithmetic.batch_invariant:
         return problem.case
-    return replace(problem, arithmetic=replace(problem.arithmetic, precision=None)).case
+    plain = replace(problem.arithmetic, precision=None, batch_invariant=False)
+    return replace(problem, arithmetic=plain).case

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tilewright.errors import KernelNotFoundError, RecordsError
 from tilewright.files import faults, json_kind, save
-from tilewright.kernels import find
+from tilewright.kernels import find, orders
 from tilewright.kernels.old_configs import completed, upgraded
 from tilewright.kernels.spec import PROMISES
 from tilewright.problem import Problem
@@ -96,6 +96,10 @@ class Entry(_Measured):
         """Whether its kernel keeps what a problem promises: `Kernel.keeps`. One that no longer exists does."""
         return promise in _kept_by(self.kernel)
 
+    def adds_in(self, order: str | None) -> bool:
+        """Whether its config has an order of sums, `Kernel.sum_order`; every one has where that is None."""
+        return order is None or _order_of(self.kernel, tuple(self.config.items())) == order
+
     @property
     def rounds(self) -> bool:
         """Whether its kernel rounds factors to TF32, as the baseline then does too."""
@@ -168,13 +172,15 @@ class Table(_Model):
         """This table with newer entries: each replaces the one of its problem, kernel and config.
 
         What is slower than `KEEP_WITHIN` or `KEEP_NEAR` times the fastest on its problem is left out, unless that is
-        of a kernel which may not be picked where a stricter precision is asked for.
+        of a kernel which may not be picked where a stricter precision is asked for, or adds in another order than
+        batch-invariant products do.
         """
         by_identity = {entry.identity: entry for entry in (*self.entries, *entries)}
         ranked = sorted(by_identity.values(), key=_rank)
         kernels = {entry.kernel for entry in ranked}
         keeping = dict.fromkeys(frozenset(name for name in kernels if one in _kept_by(name)) for one in PROMISES)
         near = [_near_the_fastest([entry for entry in ranked if entry.kernel in names]) for names in keeping]
+        near += [_near_the_fastest([entry for entry in ranked if entry.adds_in(order)]) for order in orders.ALL]
         kept = list({entry.identity: entry for some in near for entry in some}.values())
         kept.sort(key=lambda entry: (entry.case, entry.work, entry.problem, -entry.gflops))
         return self.model_copy(update={"entries": tuple(kept)})
@@ -188,6 +194,16 @@ def _kept_by(kernel: str) -> tuple[str | None, ...]:
     except KernelNotFoundError:
         return PROMISES
     return tuple(promise for promise in PROMISES if found.keeps(promise))
+
+
+@lru_cache(maxsize=4096)
+def _order_of(kernel: str, config: tuple[tuple[str, int], ...]) -> str | None:
+    """A config's order of sums; None where it has none, or there is no such kernel or config any more."""
+    found = upgraded(kernel, dict(config))
+    try:
+        return None if found is None else find(kernel).sum_order(found)
+    except KernelNotFoundError:
+        return None
 
 
 @lru_cache

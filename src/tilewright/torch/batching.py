@@ -31,7 +31,8 @@ def matmul(info: Any, in_dims: Sequence[int | None], *arguments: Any) -> tuple[A
     if of_bias is None and not adds_c and (of_a, of_b) != (None, None):
         result = matmul_op(*call._replace(a=a, b=b, c=None))
     else:
-        result = matmul_op(a, b, alpha=call.alpha, out_dtype=call.out_dtype, precision=call.precision)
+        settings = {"out_dtype": call.out_dtype, "precision": call.precision, "batch_invariant": call.batch_invariant}
+        result = matmul_op(a, b, alpha=call.alpha, **settings)
         if adds_c:
             result = result + call.beta * lifted(call.c, of_c, of_rows, of_cols)
         if call.bias is not None:

@@ -11,7 +11,7 @@ from tilewright.errors import TilewrightError
 from tilewright.problem import DTYPES, Arithmetic, Problem, Side
 from tilewright.select.gain import Gain, expected_gain
 from tilewright.shapes import View, formulate
-from tilewright.torch.library import precision_of
+from tilewright.torch.library import options_of, precision_of
 
 Asked = Callable[[], Any]
 """Gives the options by which the launcher knows a float32 product now; False where PyTorch is to compute it."""
@@ -24,6 +24,8 @@ class Options(NamedTuple):
     """What PyTorch says now."""
     by: Mapping[str, Any]
     """Options of the launcher, by that, 'none' for what is not there; False where PyTorch is to compute."""
+    batch_invariant: bool = False
+    """Whether all products are to be so: then none of these is False, and all that can run here does."""
 
     def asked(self, usual: bool, rounded: bool) -> Asked:
         """What calls of a kind ask that run here while PyTorch does not round to TF32, while it does, or both."""
@@ -35,6 +37,12 @@ class Options(NamedTuple):
 
         return asked_now
 
+    @property
+    def always(self) -> Asked:
+        """What calls of float32 factors ask that run here whatever PyTorch says."""
+        says, by, other = self.says, self.by, self.by[_NONE]
+        return lambda: by.get(says(), other)
+
 
 TF32 = "tf32"
 """What PyTorch says where it may round factors."""
@@ -44,6 +52,8 @@ _NONE = "none"
 
 _STRICTER = "bf16x3"
 """The next promise."""
+
+Role = Literal["c", "bias", "expanded", None]
 
 Expect = Callable[[Problem, Any], Gain | None]
 """The gain that is expected of a problem on a device of PyTorch."""
@@ -77,12 +87,12 @@ class Decision:
         why: str,
         problem: Problem | None = None,
         gain: Gain | None = None,
-        role: Literal["c", "bias", None] = None,
+        role: Role = None,
         asked: Asked = lambda: None,
     ) -> None:
         self.why, self.problem, self.gain = why, problem, gain
         self.role = role
-        """What is added is to `matmul`; None where nothing is."""
+        """What is added is to `matmul`; None where nothing is; 'expanded' where it is first expanded to be its c."""
         self.ours = not why
         """Whether they run here."""
         self.asked = asked
@@ -91,19 +101,27 @@ class Decision:
         """How many ran here, how many PyTorch computed, and how many the compiled launcher did not know."""
 
     def miss(self) -> None:
-        """Count a call that the compiled launcher did not know; where all are so, only a large gain is worth them."""
+        """Count a call that the compiled launcher did not know; where all are so, only a large gain is worth them.
+
+        What is batch-invariant runs here in any case."""
         self.missed += 1
         if (
-            self.missed >= _MISSES
+            not self.batch_invariant
+            and self.missed >= _MISSES
             and 2 * self.missed > self.calls
             and (not self.gain or self.gain.saved_us < _PYTHON_US)
         ):
             self.refuse("the compiled launcher does not know it")
 
     @property
+    def batch_invariant(self) -> bool:
+        """Whether they are to be so: PyTorch's own products would not."""
+        return self.problem is not None and self.problem.arithmetic.batch_invariant
+
+    @property
     def asks(self) -> bool:
-        """Whether calls ask: of factors of another type there is nothing to ask."""
-        return self.problem is not None and self.problem.dtype == "float32"
+        """Whether calls ask: of factors of another type there is nothing to ask, unless they are batch-invariant."""
+        return self.problem is not None and (self.problem.dtype == "float32" or self.batch_invariant)
 
     def refuse(self, why: str) -> None:
         """Leave them to PyTorch from now on."""
@@ -121,6 +139,8 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
 
     What PyTorch would refuse stays with PyTorch, which says why. The gain of a float32 product is that in the precision
     that is asked for now; what runs here while PyTorch rounds to TF32 is decided apart, by what is gained over that.
+
+    Batch-invariant products run here whatever they gain, and what has to be copied is.
     """
     a, b, addend, out, beta = product
     shape = (*a.shape[:-1], *b.shape[-1:])
@@ -129,16 +149,18 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
     if name not in DTYPES or any(one.dtype != a.dtype or one.device != a.device for one in tensors):
         return Decision(f"element type {name}, or several")
     side: Side | None = None
-    c = None
+    c, expands = None, False
     if addend is not None and beta != 0:
         c = addend if addend.shape == shape else None
         side = None if c is not None or beta != 1 or len(shape) != 2 else _side(addend, shape)
         if c is None and (side is None or not addend.is_contiguous()):
-            return Decision("what is added is neither a matrix nor a bias without gaps")
+            if not (options.batch_invariant and _expands(addend, shape)):
+                return Decision("what is added is neither a matrix nor a bias without gaps")
+            side, expands = None, True
     asks = name == "float32"
     now = options.says() if asks else _NONE
     usual = options.by.get(_NONE if now == TF32 else now, options.by[_NONE])
-    arithmetic = Arithmetic(name, name, precision_of(usual) if asks else None)
+    arithmetic = Arithmetic(name, name, precision_of(usual) if asks else None, options.batch_invariant)
     try:
         target, third = (None if one is None else _view(one) for one in (out, c))
         form = formulate(_view(a), _view(b), target, third, side, arithmetic, None)
@@ -147,9 +169,12 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
     problem = form.problem
     if form.shape != shape or a.dim() != b.dim() or (out is not None and out.shape != shape):
         return Decision("shapes that PyTorch refuses, or a result that it resizes", problem)
+    role: Role = "expanded" if expands else "bias" if side else None if c is None else "c"
+    if options.batch_invariant:
+        asked = options.always if asks else _asking(options_of(batch_invariant=True))
+        return Decision("", problem, expected(problem, a.device), role, asked)
     if form.copied:
         return Decision("an operand that would be copied first", problem)
-    role: Literal["c", "bias", None] = "bias" if side else None if c is None else "c"
     # While PyTorch does not round, products in TF32 gain at least what the next promise does.
     bound = _promising(problem, _STRICTER) if problem.arithmetic.precision == TF32 else problem
     found = {False: (problem, expected(bound, a.device))}
@@ -168,6 +193,18 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
 
 def _promising(problem: Problem, precision: str) -> Problem:
     return replace(problem, arithmetic=replace(problem.arithmetic, precision=precision))
+
+
+def _asking(options: Any) -> Asked:
+    return lambda: options
+
+
+def _expands(addend: Any, shape: Sequence[int]) -> bool:
+    """Whether what is added broadcasts to the result's shape."""
+    try:
+        return tuple(torch.broadcast_shapes(addend.shape, shape)) == tuple(shape)
+    except RuntimeError:
+        return False
 
 
 def _side(bias: Any, shape: Sequence[int]) -> Side | None:

@@ -5,8 +5,9 @@
     backward    dz = f'(z) dy    da = alpha * dz @ b^T    db = alpha * a^T @ dz    dc = beta * dz    dbias = sums of dz
     forward     y' = f'(z) (alpha * (a' @ b + a @ b') + beta * c' + bias')
 
-All of them promise the precision of the call. Transposed factors are used in place. A factor that serves a batch gets
-the sum over the batch; for a batch of a against one b this is one product, whose k runs over all rows of the batch.
+All of them promise what the call does: its precision and, each for its own rows, batch invariance. Transposed factors
+are used in place. A factor that serves a batch gets the sum over the batch; for a batch of a against one b this is one
+product, whose k runs over all rows of the batch.
 
 relu is fused, since its derivative follows from y. The others' follow from z: there the activation is PyTorch's own.
 """
@@ -69,7 +70,7 @@ class _Product(_SingleLevelFunction):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Any:
         *call, modes = arguments
-        a, b, bias, _, alpha, beta, activation, out_dtype, precision = call
+        a, b, bias, _, alpha, beta, activation, out_dtype, precision, batch_invariant = call
         if modes is None:
             result = launched(*call)
             if result is None:
@@ -84,7 +85,7 @@ class _Product(_SingleLevelFunction):
             ctx.save_for_forward(a, b, y)
         ctx.shapes = a.shape, b.shape, None if bias is None else bias.shape, result.shape
         ctx.dtype, ctx.alpha, ctx.beta, ctx.out_dtype, ctx.modes = a.dtype, alpha, beta, out_dtype, modes
-        ctx.precision = precision
+        ctx.promised = {"precision": precision, "batch_invariant": batch_invariant}
         return result
 
     @staticmethod
@@ -99,24 +100,24 @@ class _Product(_SingleLevelFunction):
         da = db = dbias = dc = None
         if for_a:
             b = b.unsqueeze(-1) if len(shape_b) == 1 else b
-            da = _summed(matmul_op(factor, b.mT, alpha=ctx.alpha, precision=ctx.precision), shape_a)
+            da = _summed(matmul_op(factor, b.mT, alpha=ctx.alpha, **ctx.promised), shape_a)
         if for_b:
             a = a.unsqueeze(0) if len(shape_a) == 1 else a
             if len(shape_b) < 3 and a.dim() > 2:
                 a, factor = a.flatten(0, -2), factor.flatten(0, -2)
-            db = matmul_op(a.mT, factor, alpha=ctx.alpha, precision=ctx.precision)
+            db = matmul_op(a.mT, factor, alpha=ctx.alpha, **ctx.promised)
             db = _summed(db.squeeze(-1) if len(shape_b) == 1 else db, shape_b)
         if for_bias:
             dbias = _summed(matrix, shape_bias)
         if for_c and ctx.beta != 0:
             dc = dz * ctx.beta
-        return da, db, dbias, dc, None, None, None, None, None, None
+        return da, db, dbias, dc, None, None, None, None, None, None, None
 
     @staticmethod
     def jvp(ctx: Any, da: Any, db: Any, dbias: Any, dc: Any, *_: Any) -> Any:
         with _recording(ctx.modes):
             a, b, y = (None if one is None else torch._VF._unpack_dual(one, level=0)[0] for one in ctx.saved_tensors)
-            settings = {"alpha": ctx.alpha, "out_dtype": ctx.out_dtype, "precision": ctx.precision}
+            settings = {"alpha": ctx.alpha, "out_dtype": ctx.out_dtype, **ctx.promised}
             parts = []
             if da is not None:
                 parts.append(matmul_op(da, b, **settings))

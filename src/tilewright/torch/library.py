@@ -16,7 +16,7 @@ LIBRARY = torch.library.Library("tilewright", "DEF")
 # Any layout will do for the operands, so a compiler need not copy them to another.
 LIBRARY.define(
     "matmul(Tensor a, Tensor b, Tensor? bias=None, Tensor? c=None, float alpha=1.0, float beta=0.0, "
-    "str? activation=None, ScalarType? out_dtype=None, str? precision=None) -> Tensor",
+    "str? activation=None, ScalarType? out_dtype=None, str? precision=None, bool batch_invariant=False) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout),
 )
 
@@ -44,6 +44,7 @@ class Arguments(NamedTuple):
     activation: str | None = None
     out_dtype: Any = None
     precision: str | None = None
+    batch_invariant: bool = False
 
 
 def beside_result(bias: Any, a: Any, b: Any) -> Any:
@@ -62,19 +63,30 @@ def launched(
     activation: str | None = None,
     out_dtype: Any = None,
     precision: str | None = None,
+    batch_invariant: bool = False,
 ) -> Any:
     """The product by the compiled launcher; None where that does not know the call, or somebody records it."""
     if on_gpu.fast is None:
         return None
-    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, options_of(activation, out_dtype, precision))
+    options = options_of(activation, out_dtype, precision, batch_invariant)
+    result = on_gpu.fast.call(a, b, c, None, bias, alpha, beta, options)
     return None if result is on_gpu.miss else result
 
 
-def options_of(activation: str | None = None, out_dtype: Any = None, precision: str | None = None) -> Any:
+def options_of(
+    activation: str | None = None, out_dtype: Any = None, precision: str | None = None, batch_invariant: bool = False
+) -> Any:
     """What the launcher is to know calls by, as `tilewright.matmul` has it."""
-    return None if activation is out_dtype is precision is None else (out_dtype, activation, precision, None, None)
+    if activation is out_dtype is precision is None and not batch_invariant:
+        return None
+    return out_dtype, activation, precision, None, None, batch_invariant
 
 
 def precision_of(options: Any) -> str | None:
     """The precision among options that `options_of` made."""
     return options[2] if options else None
+
+
+def invariant_by(options: Any) -> bool:
+    """Whether such options ask for batch invariance."""
+    return bool(options and options[5])

@@ -19,7 +19,7 @@ import torch
 
 from tilewright import front
 from tilewright.arrays.torch import numpy_name
-from tilewright.calls import Request, dtype_name, missing_c
+from tilewright.calls import Request, check_batch_invariant, dtype_name, missing_c
 from tilewright.errors import ArrayError, DtypeError
 from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, promise_of
 from tilewright.shapes import check_shapes
@@ -44,6 +44,7 @@ def matmul(
     engine: Any = None,
     devices: Any = None,
     memory_limit: Any = None,
+    batch_invariant: bool = False,
 ) -> Any:
     """`tilewright.matmul` through the operator.
 
@@ -62,9 +63,10 @@ def matmul(
             raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
     scalars, promise = Scalars.checked(alpha, beta), promise_of(precision)
     sharding.register()
+    check_batch_invariant(batch_invariant)
     dtype = dtype_name(out_dtype) or (None if out is None else dtype_name(out.dtype))
     typed = None if dtype is None else getattr(torch, dtype)
-    result = matmul_op(a, b, bias, c, scalars.alpha, scalars.beta, activation, typed, promise)
+    result = matmul_op(a, b, bias, c, scalars.alpha, scalars.beta, activation, typed, promise, batch_invariant)
     if out is None:
         return result
     _check_out(out, result, (a, b, bias, c))
@@ -84,15 +86,16 @@ def _check_out(out: Any, result: Any, operands: Any) -> None:
 def _multiply(*arguments: Any) -> Any:
     if (result := launched(*arguments)) is not None:
         return result
-    a, b, bias, c, alpha, beta, activation, out_dtype, precision = Arguments(*arguments)
+    a, b, bias, c, alpha, beta, activation, out_dtype, precision, batch_invariant = Arguments(*arguments)
     arrays = {"a": a, "b": b, "c": c, "out": None, "bias": bias}
-    request = Request.of(out_dtype, activation, precision, None, None, None)
-    return front.multiply(request, arrays, Scalars(alpha, beta), options_of(activation, out_dtype, precision))
+    request = Request.of(out_dtype, activation, precision, None, None, None, batch_invariant)
+    options = options_of(activation, out_dtype, precision, batch_invariant)
+    return front.multiply(request, arrays, Scalars(alpha, beta), options)
 
 
 def _shape_of(*arguments: Any) -> Any:
     """A new tensor as the result is, whose elements nobody knows."""
-    a, b, bias, c, _, beta, activation, out_dtype, precision = Arguments(*arguments)
+    a, b, bias, c, _, beta, activation, out_dtype, precision, _ = Arguments(*arguments)
     result = a.dtype if out_dtype is None else out_dtype
     for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
         if array is not None and (array.dtype != dtype or numpy_name(dtype) not in DTYPES):

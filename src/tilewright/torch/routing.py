@@ -21,14 +21,14 @@ from typing import Any
 import torch
 
 from tilewright import front, on_gpu
-from tilewright.calls import Request
+from tilewright.calls import Request, check_batch_invariant
 from tilewright.engines import launcher
 from tilewright.engines.launcher import Launcher
 from tilewright.errors import LibraryError, ProblemError, TilewrightError
 from tilewright.problem import Scalars, promise_of
 from tilewright.torch.account import Report
 from tilewright.torch.decisions import TF32, Decision, Expect, Options, Product, decide, expect
-from tilewright.torch.library import options_of, precision_of
+from tilewright.torch.library import invariant_by, options_of, precision_of
 from tilewright.torch.shortcut import ADDENDS, Shortcut, ShortcutModule
 from tilewright.torch.shortcut import load as load_shortcut
 
@@ -46,13 +46,13 @@ _precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # torch
 class Routes:
     """Kernels to replace PyTorch's with, and the decisions that they made, which outlive the replacement."""
 
-    def __init__(self, key: str, expected: Expect, precision: str | None) -> None:
+    def __init__(self, key: str, expected: Expect, precision: str | None, batch_invariant: bool = False) -> None:
         """Make them; `install` puts them in place.
 
         Args:
             key: of the dispatcher: CUDA, or CPU in tests.
             expected: gives the gain of a problem.
-            precision: as `enable` takes it.
+            precision, batch_invariant: as `enable` takes them.
 
         Raises:
             LibraryError: this PyTorch cannot call a kernel that was replaced.
@@ -67,7 +67,7 @@ class Routes:
         if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::mm", key):
             return  # this PyTorch was built without CUDA
         module = load_shortcut()
-        decided, options = _decided_by(module), _options_by(precision)
+        decided, options = _decided_by(module), _options_by(precision, batch_invariant)
         for name, decisions in self.decisions.items():
             make = _added if "add" in name else _plain
             for variant in (name, f"{name}.out"):
@@ -122,6 +122,8 @@ def _decided_by(module: ShortcutModule | None) -> _Decided:
         if not decision.ours:
             module.leave(decision)
             return
+        if decision.role not in ADDENDS:
+            return
         if known is not on_gpu.fast and (built := launcher.load()) is not None:
             known = on_gpu.fast
             module.launch_by(known, built.API, torch.Tensor)
@@ -130,15 +132,18 @@ def _decided_by(module: ShortcutModule | None) -> _Decided:
     return decided
 
 
-def _options_by(precision: str | None) -> Options:
+def _options_by(precision: str | None, batch_invariant: bool) -> Options:
     """What float32 products ask in each call.
 
     While PyTorch may round their factors to TF32, they may be rounded here too, but stay with PyTorch where a stricter
-    precision was asked for.
+    precision was asked for. Batch-invariant ones then keep that.
     """
-    own, ieee, tf32 = (options_of(precision=one) for one in (promise_of(precision), "ieee", TF32))
-    by = {"none": own, "ieee": ieee if precision is None else own, TF32: precision in (None, TF32) and tf32}
-    return Options(_said_now, by)
+    own, ieee, tf32 = (
+        options_of(precision=one, batch_invariant=batch_invariant) for one in (promise_of(precision), "ieee", TF32)
+    )
+    rounded = tf32 if precision in (None, TF32) else batch_invariant and own
+    by = {"none": own, "ieee": ieee if precision is None else own, TF32: rounded}
+    return Options(_said_now, by, batch_invariant)
 
 
 def _said_now() -> str:
@@ -177,6 +182,8 @@ def _added(stock: _Kernel, decisions: _Decisions, expected: Expect, options: Opt
             decision = decisions[kind] = decide(Product(a, b, addend, out, beta), expected, options)
         if decision.ours:
             c = addend if decision.role == "c" else None
+            if decision.role == "expanded":
+                c = addend.expand(*a.shape[:-1], b.shape[-1]).contiguous()
             bias = addend if decision.role == "bias" else None
             result = _ours(decision, decided, a, b, c, out, bias, alpha, 0.0 if c is None else beta)
             if result is not None:
@@ -221,35 +228,41 @@ def _ours(
 
 def _first(decision: Decision, arrays: dict[str, Any], alpha: Any, beta: Any, options: Any) -> Any:
     """The product of a kind that the compiled launcher does not know."""
-    if arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
+    invariant = invariant_by(options)
+    if not invariant and arrays["a"].is_cuda and torch.cuda.is_current_stream_capturing():
         return None  # its code may not be loaded yet, which cannot be done into a graph
     decision.miss()
     try:
-        request = Request.of(None, None, precision_of(options), None, None, None)
-        return front.multiply(request, arrays, Scalars.checked(alpha, beta), options)
+        scalars = Scalars.checked(alpha, beta)
     except ProblemError:
         return None  # a scalar that is no number
+    try:
+        request = Request.of(None, None, precision_of(options), None, None, None, invariant)
+        return front.multiply(request, arrays, scalars, options)
     except TilewrightError as error:
-        decision.refuse(str(error))
+        if invariant:
+            raise  # PyTorch's own product would break the promise
+        if not isinstance(error, ProblemError):
+            decision.refuse(str(error))
         return None
 
 
 _lock = threading.Lock()
-_routes: dict[str | None, Routes] = {}
-"""By the precision that was asked for; one of them at most is installed."""
+_Asked = tuple[str | None, bool]
+"""The precision that was asked for, and whether products are to be batch-invariant."""
+_routes: dict[_Asked, Routes] = {}
+"""One of them at most is installed."""
 
-_OFF = "off"
 
-
-def _switch(to: str | None) -> str | None:
-    """Replace PyTorch's kernels by those of a precision, or at `_OFF` give them back; what was so before."""
+def _switch(to: _Asked | None) -> _Asked | None:
+    """Replace PyTorch's kernels by those that were asked for, or at None give them back; what was so before."""
     with _lock:
-        before = next((precision for precision, routes in _routes.items() if routes.installed), _OFF)
-        if before != to and before != _OFF:
+        before = next((asked for asked, routes in _routes.items() if routes.installed), None)
+        if before != to and before is not None:
             _routes[before].remove()
-        if before != to and to != _OFF:
+        if before != to and to is not None:
             if to not in _routes:
-                _routes[to] = Routes(_KEY, expect, to)
+                _routes[to] = Routes(_KEY, expect, *to)
             _routes[to].install()
         return before
 
@@ -257,16 +270,16 @@ def _switch(to: str | None) -> str | None:
 class Enabled(ContextDecorator):
     """What enable() returns: leaving it as a context restores what was before."""
 
-    def __init__(self, precision: str | None) -> None:
-        self._precision = precision
-        self._before = _switch(precision)
+    def __init__(self, asked: _Asked) -> None:
+        self._asked = asked
+        self._before = _switch(asked)
 
     def __call__(self, function: Any) -> Any:
         _switch(self._before)  # as a decorator, it is to act while the function runs
         return super().__call__(function)
 
     def _recreate_cm(self) -> "Enabled":
-        return Enabled(self._precision)
+        return Enabled(self._asked)
 
     def __enter__(self) -> "Enabled":
         return self
@@ -275,7 +288,7 @@ class Enabled(ContextDecorator):
         _switch(self._before)
 
 
-def enable(precision: str | None = None) -> Enabled:
+def enable(precision: str | None = None, *, batch_invariant: bool = False) -> Enabled:
     """From now on, let tilewright multiply CUDA tensors of PyTorch where it is expected to be at least as fast.
 
     Matrix products are meant (mm, addmm, bmm, baddbmm, and what is made of them: matmul, @, linear, torch.nn.Linear),
@@ -302,22 +315,29 @@ def enable(precision: str | None = None) -> Enabled:
         @tilewright.torch.enable()              # while the function runs
         def step(x): ...
 
-    It is one switch for the process, all threads included; the last call's precision counts.
+    It is one switch for the process, all threads included; what the last call asks for counts.
+
+    With batch_invariant, all products of float32, float16 and bfloat16 run here, whatever they gain, as `matmul` does
+    with batch_invariant=True: a row has the same bits in every batch. What cannot run here raises. Left to PyTorch are
+    float64, integers, and an `out` that PyTorch resizes; and what is no matrix product, such as its fused attention.
+    "tf32", where PyTorch says so, is followed; a precision given here counts before it.
 
     Args:
         precision: what float32 products promise, as `tilewright.matmul` takes it. None follows PyTorch's settings.
+        batch_invariant: whether a row of a product must not depend on how many there are, nor on the others.
 
     Raises:
-        ProblemError: the precision is unknown.
+        ProblemError: the precision is unknown, or batch_invariant is no bool.
         LibraryError: this PyTorch is older than 2.9.
     """
+    check_batch_invariant(batch_invariant)
     promise_of(precision)
-    return Enabled(precision)
+    return Enabled((precision, batch_invariant))
 
 
 def disable() -> None:
     """Give PyTorch all of its products back."""
-    _switch(_OFF)
+    _switch(None)
 
 
 def report(*, reset: bool = False) -> Report:

@@ -53,8 +53,9 @@ def _strategy(schema: Any) -> Any:
     """What DTensor may choose from: the rules, in every combination over the dimensions of the mesh."""
     from torch.distributed.tensor._ops.utils import expand_to_full_mesh_op_strategy  # noqa: PLC0415
 
-    a, b, bias, c, *_, activation, _, _ = Arguments(*schema.args_schema, **schema.kwargs_schema)
-    found = rules(a.shape, b.shape, bias and bias.shape, c and c.shape, sums=activation is None)
+    call = Arguments(*schema.args_schema, **schema.kwargs_schema)
+    bias, c = (None if one is None else one.shape for one in (call.bias, call.c))
+    found = rules(call.a.shape, call.b.shape, bias, c, sums=call.activation is None)
     return expand_to_full_mesh_op_strategy(schema.get_mesh_from_args(), schema, found)
 
 

@@ -243,6 +243,7 @@ class EmulatorEngine:
             "C": pointers.c or pointers.d,
             "D": pointers.d,
             "bias": pointers.bias,
+            "offsets": pointers.offsets,
             "relayout": relayout,
             "kept": pointers.kept,
             "workspace": memory.ctypes.data if workspace.bytes else 0,
@@ -379,6 +380,9 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
             Array(name, matrix, written)
             for matrix in _matrices(addresses[source] + shift, layout, rows, cols, problem.batch, dtype, terms)
         ]
+    if problem.grouped:
+        ends = Matrix(addresses["offsets"], 1, problem.batch, problem.batch, "int32")
+        found.append(Array("offsets", ends, True))
     if problem.epilogue.bias:
         length = n if problem.epilogue.bias == "row" else m
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))

@@ -12,6 +12,20 @@
 
 #include "operands.cuh"
 
+// Where a tile of a matrix lies, in rows and columns of tiles.
+struct TilePlace {
+    int row, col;
+};
+
+// Where tile `number` of tiles_m x tiles_n lies.
+template <int HIGH>
+__device__ __forceinline__ TilePlace place_in_bands(int number, int tiles_m, int tiles_n) {
+    const int first = number / (HIGH * tiles_n) * HIGH;  // row of tiles of the band
+    const int in_band = number - first * tiles_n;
+    const int rows = min(tiles_m - first, HIGH);
+    return {first + in_band % rows, in_band / rows};
+}
+
 // ROWS x COLS: a tile. The blocks of a cluster compute DOWN x ACROSS tiles next to each other, counted as one: where some of
 // them have no rows or no columns, they get a `row` or a `col` past the end. Ranks go down first.
 //
@@ -40,12 +54,9 @@ class TileOrder {
     __device__ __forceinline__ bool next() {
         if (tile >= tiles) return false;
         matrix = tile / (tiles_m * tiles_n);
-        const int in_matrix = tile - matrix * (tiles_m * tiles_n);
-        const int first = in_matrix / (HIGH * tiles_n) * HIGH;  // row of tiles of the band
-        const int in_band = in_matrix - first * tiles_n;
-        const int rows = min(tiles_m - first, HIGH);
-        row = ((first + in_band % rows) * DOWN + blockIdx.x % DOWN) * ROWS;
-        col = (in_band / rows * ACROSS + blockIdx.x / DOWN % ACROSS) * COLS;
+        const TilePlace at = place_in_bands<HIGH>(tile - matrix * (tiles_m * tiles_n), tiles_m, tiles_n);
+        row = (at.row * DOWN + blockIdx.x % DOWN) * ROWS;
+        col = (at.col * ACROSS + blockIdx.x / DOWN % ACROSS) * COLS;
         tile += every;
         return true;
     }

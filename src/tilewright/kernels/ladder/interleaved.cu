@@ -1,7 +1,7 @@
-// Rung 27, interleaved: while the threads of one consumer add, the tensor cores multiply for the other.
+// Rung 29, interleaved: while the threads of one consumer add, the tensor cores multiply for the other.
 //
-// Over rung 26 the roles are those of rung 22: a producer loads, two consumers multiply, and a block computes tile after tile.
-// In rung 26 the tensor cores rest whenever threads take over what they have made. Here neither consumer waits for the other,
+// Over rung 28 the roles are those of rung 22: a producer loads, two consumers multiply, and a block computes tile after tile.
+// In rung 28 the tensor cores rest whenever threads take over what they have made. Here neither consumer waits for the other,
 // so that the products of one are made while the other adds. What should move: the time that the tensor cores wait, and bytes
 // asked of global memory, since both consumers read the same tiles of B.
 //

@@ -1,22 +1,14 @@
-// Rung 24, pingpong: the consumers take turns: one stores its tile while the other multiplies.
+// Rung 25, pingpong: the consumers take turns: one stores its tile while the other multiplies.
 //
-// Over rung 23 each consumer computes tiles of its own, every second one of the block's, alone at the tensor cores. Then it
-// puts the results into shared memory and lets the copy engine store them, while the other consumer multiplies. These tiles
-// are smaller, so blocks compute neighbours in both directions (tile_order.cuh). What should move: the time that the tensor
-// cores wait while tiles are stored; stores of threads to global memory, of which there are none.
+// Over rung 24 each consumer computes tiles of its own, every second one of the block's, alone at the tensor cores. It holds
+// all sums of its tile, so a tile has half the size. The producer loads tile after tile, whoever multiplies them. A consumer
+// counts the other's stages too, and starts when the other has started its last product: `read` says so. What should move:
+// the time that the tensor cores wait while tiles are stored.
 //
 //   producer       | load tile 0          | load tile 1          | load tile 2          | load tile 3 ...
 //   consumer 0         | multiply tile 0      | store tile 0     .   | multiply tile 2      | store tile 2 ...
 //   consumer 1                                | multiply tile 1      | store tile 1     .   | multiply tile 3 ...
-//   copy engine                                     | rows of tile 0       | rows of tile 1       | rows of ...
-//
-// A warp stores its own 16 rows of each 64, 64 columns at a time, by way of shared memory that no other warp uses:
-//
-//   lanes     wait | write pairs, fence_async_shared | __syncwarp |      | wait | write ...
-//   lane 0    wait_tiles_read                                     | store |      wait_tiles_read
-//
-// There a row is a line of 128 bytes, its pieces exchanged as the tensor map says. So what a warp writes at a time, 8 rows x
-// 4 pairs, is in 32 different banks.
+//   tensor cores       | tile 0               | tile 1               | tile 2               | tile 3 ...
 
 #include <cluster.cuh>
 #include <dynamic_shared.cuh>
@@ -43,35 +35,14 @@ struct Tiles {
 
 struct Shared {
     Tiles stages[STAGES];
-    unsigned char results[CONSUMERS][BM * LINE_BYTES];  // 64 columns of the consumer's tile
     Barrier full[STAGES], empty[STAGES];
     Barrier read[CONSUMERS];  // all stages of the consumer's tile
 };
 
-// Puts 16 x 64 results of a warp into `lines`, with element (row, col) of C at their corner.
-__device__ __forceinline__ void stage_results(unsigned char* lines, const Element* C, int ldc, int M, int N, int row, int col,
-                                              float alpha, const float* sums, float beta) {
-    const int lane = threadIdx.x % 32;
-    col += lane % 4 * 2;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int line = lane / 4 + 8 * half;
-        const Element* const c = at(C, ldc, row + line, col);
-        const int left = row + line < M ? N - col : 0;  // elements of the row, from c on
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            float pair[] = {alpha * sums[4 * i + 2 * half], alpha * sums[4 * i + 2 * half + 1]};
-            if (beta != 0.0f && (!EDGES || 8 * i < left)) pair[0] += beta * to_float(c[8 * i]);
-            if (beta != 0.0f && (!EDGES || 8 * i + 1 < left)) pair[1] += beta * to_float(c[8 * i + 1]);
-            store_run<2>(reinterpret_cast<Element*>(lines + swizzled(line, i) + lane % 4 * 4), pair);
-        }
-    }
-}
-
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
     pingpong(int M, int N, int K, float alpha, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B,
-             float beta, Element* C, int ldc, const __grid_constant__ TensorMap D) {
+             float beta, Element* C, int ldc) {
     DYNAMIC_SHARED(Shared, shared);
 
     const int rank = cluster_rank();
@@ -108,8 +79,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         }
     } else {
         take_registers<232>();
-        const int lane = threadIdx.x % 32, first = threadIdx.x % 128 / 32 * 16;  // of the warp's rows, of each 64
-        unsigned char* const results = shared->results[warpgroup] + first * LINE_BYTES;
+        const int lane = threadIdx.x % 32;
         const auto release = [&](int stage) {
             if (lane < CLUSTER) barrier_arrive_at(&shared->empty[stage], lane);
         };
@@ -145,33 +115,11 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             if (steps > 0) release(before);
 
             if (tile.row >= M) continue;  // a cluster's last block may have no rows
-            const int row = tile.row + first;
-            if (ALIGNED) {
 #pragma unroll
-                for (int block = 0; block < BN / 64; ++block) {
-                    const int col = tile.col + 64 * block;
-                    if (lane == 0) wait_tiles_read<0>();
-                    __syncwarp();
-#pragma unroll
-                    for (int i = 0; i < BM / 64; ++i) {
-                        const float* const of_block = &sums[i][32 * block];
-                        stage_results(results + i * 64 * LINE_BYTES, C, ldc, M, N, row + 64 * i, col, alpha, of_block, beta);
-                    }
-                    fence_async_shared();
-                    __syncwarp();
-                    for (int i = 0; i < BM / 64 && lane == 0; ++i) {
-                        store_tile_async(&D, col, row + 64 * i, 0, results + i * 64 * LINE_BYTES);
-                    }
-                    if (lane == 0) commit_tiles();
-                }
-            } else {
-#pragma unroll
-                for (int i = 0; i < BM / 64; ++i) {
-                    store_sums(C, ldc, M, N, tile.row + 64 * i, tile.col, alpha, sums[i], beta);
-                }
+            for (int i = 0; i < BM / 64; ++i) {
+                store_sums(C, ldc, M, N, tile.row + 64 * i, tile.col, alpha, sums[i], beta);
             }
         }
-        if (lane == 0) wait_tiles_read<0>();
     }
     __syncwarp();    // the instruction takes whole warps
     cluster_sync();  // until then others may reach into this block

@@ -1,6 +1,6 @@
-// Rung 26, promoted: threads take the tensor cores' sums over, every PROMOTE of k.
+// Rung 28, promoted: threads take the tensor cores' sums over, every PROMOTE of k.
 //
-// Over rung 25 the tensor cores begin a new sum every PROMOTE of k, and threads add what they have made to sums of their own
+// Over rung 27 the tensor cores begin a new sum every PROMOTE of k, and threads add what they have made to sums of their own
 // (promotion), in float32, which rounds. What is cut off is then in proportion to a sum over PROMOTE of k, not to one over all
 // of it, and errors of rounding cancel one another. In each sum the largest products, those of first terms, come last, so that
 // few additions cut off in proportion to them. What should move: the error; and instructions, by an addition for each sum that

@@ -1,4 +1,4 @@
-"""Rung 26, promoted: threads take over the sums that tensor cores make of terms, every PROMOTE of k.
+"""Rung 28, promoted: threads take over the sums that tensor cores make of terms, every PROMOTE of k.
 
 Source: "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance",
 Ootomo and Yokota, 2022.
@@ -22,7 +22,7 @@ IN_STEPS = Constraint(
 
 KERNEL: Kernel = replace(
     split.KERNEL,
-    rung=26,
+    rung=28,
     name="promoted",
     idea="sums begin anew every PROMOTE of k, and threads add them up in float32",
     source=Path(__file__).with_suffix(".cu"),

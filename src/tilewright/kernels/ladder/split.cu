@@ -1,4 +1,4 @@
-// Rung 25, split: float32 factors on the tensor cores, each as the sum of three bfloat16 matrices.
+// Rung 27, split: float32 factors on the tensor cores, each as the sum of three bfloat16 matrices.
 //
 // Over rung 20 A and B are float32. A kernel before this one has split each into three terms, which hold its 24 bits: the
 // first is the element rounded to bfloat16, the second what that leaves, and so on. Of the nine products of terms six are made;

@@ -141,6 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < ROWS; ++i) small |= terms_lose(sums[i], terms.least, threadIdx.x % 32, sizes.m - row - 16 * i, sizes.n - col);
         if (terms.least != 0.0f && __syncthreads_or(small)) return compute_wide();
     }
+    const WarpBiases<RESULT, 8 * COLS> biases(result.bias, col);
 #pragma unroll
-    for (int i = 0; i < ROWS; ++i) store_warp(result, row + 16 * i, col, sums[i]);
+    for (int i = 0; i < ROWS; ++i) store_warp(result, row + 16 * i, col, sums[i], biases);
 }

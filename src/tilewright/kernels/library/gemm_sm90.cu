@@ -111,6 +111,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             turn.skip(steps);
             continue;
         }
+        const int row = tile.row + first, col = tile.col + rank * COLS;
+        const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, sizes), col);
         shared->consumers.wait_turn(number, warpgroup);
         float sums[Multiplying::ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
@@ -130,18 +132,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
 
         if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, sizes, tile.matrix);
-        const int row = tile.row + first, col = tile.col + rank * COLS;
         if constexpr (SPLITS == 1) {
 #pragma unroll
             for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
                 shared->terms.look(sums[i], sizes.m - row - 64 * i, sizes.n - col);
-                store_warpgroup(result, row + 64 * i, col, sums[i]);
+                store_warpgroup(result, row + 64 * i, col, sums[i], biases);
             }
         } else {
             float totals[COLS / 2];
             Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], totals);
             shared->terms.look(totals, sizes.m - row, sizes.n - col);
-            store_warpgroup(result, row, col, totals);
+            store_warpgroup(result, row, col, totals, biases);
         }
     }
     if (Grid::BLOCKS > 1) cluster_sync();

@@ -19,6 +19,8 @@ _SHARING = 4
 _BOX = 256
 """The most rows of a tensor box."""
 _SOURCE = Path(__file__).with_suffix(".cu")
+_INSTRUCTION_BYTES = 32
+"""Of a line along k, that one instruction multiplies."""
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
@@ -86,6 +88,12 @@ def _sums(config: Config, split: Split | None) -> int:
 def _adds(config: Config, split: Split | None) -> Sums:
     """How products of terms are added up; those of TF32 by tensor cores alone."""
     return Sums(None) if split is None else Sums(config.PROMOTE, apart=True)
+
+
+def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | None:
+    """One chain of instructions over all of k, for whatever tile. Whether terms hold the factors is decided for all of
+    them together, and blocks that share k are as many as there is room for."""
+    return None if split or config.SPLITS > 1 else f"wgmma {_INSTRUCTION_BYTES // item_bytes}"
 
 
 def of_type(
@@ -205,6 +213,7 @@ def of_type(
         tensor_maps=lambda config, layout: _boxes(config, layout, item_bytes),
         relayouts=lambda config: ("row", "column") if along_k else (None, None),
         split=split,
+        sum_order=lambda config: _sum_order(config, split, item_bytes),
         sums=(lambda config: _adds(config, split)) if factors == ("float32",) else None,
         overlaps=True,
         blocks=_blocks,

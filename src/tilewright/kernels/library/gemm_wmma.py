@@ -19,6 +19,7 @@ KERNEL = Kernel(
     constraints=fragments.constraints(depth=16, item=2, pad_a=8, pad_b=8, every_order=True),
     tile=tiling.tile,
     block=fragments.block,
+    sum_order=lambda config: f"wmma 16, {config.BK} at a time",
     cost=fragments.STAGING,
     vectorized=True,
     takes=Takes(

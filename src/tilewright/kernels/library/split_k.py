@@ -84,6 +84,7 @@ KERNEL = Kernel(
     ),
     tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
+    sum_order=tiling.order_of_slices,
     cost=Copying(
         copies="cp.async",
         fragment=tiling.fragment_of_4_by_8,

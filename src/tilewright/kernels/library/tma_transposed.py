@@ -113,6 +113,8 @@ KERNEL = Kernel(
     constants=lambda config: {"B_BUFFERS": _b_buffers(config)},
     tile=tiling.tile,
     block=lambda config: (_threads(config), 1, 1),
+    # A single slice ends where k does, not where its tile does.
+    sum_order=lambda config: tiling.order_of_slices(config) if config.K_SLICES > 1 else None,
     cost=replace(gemm_tma.COST, k_slices=lambda config: config.K_SLICES),
     vectorized=True,
     takes=gemm_tma.TAKES,

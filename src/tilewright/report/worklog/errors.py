@@ -159,7 +159,7 @@ class Errors:
         return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"
 
     def signs(self) -> str:
-        """A table of errors, and of how many of them point toward zero, by k: of float32 and of rung 25."""
+        """A table of errors, and of how many of them point toward zero, by k: of float32 and of rung 27."""
         ways = (FLOAT32, NEVER)
         heads = [f"{way}: {what}" for way in ways for what in ("error", "too small")]
         rows = []
@@ -192,14 +192,14 @@ class Errors:
         return error_panels(panels, "k")
 
     def against_promote(self) -> Drawing:
-        """Errors of rung 26 over PROMOTE, and float32's."""
+        """Errors of rung 28 over PROMOTE, and float32's."""
         panels = []
         for inputs in INPUTS:
             usual = self.find(FLOAT32, inputs, SWEPT_DEPTH).error
             points = [(k, self.find(PROMOTED.format(k), inputs, SWEPT_DEPTH).error) for k in PROMOTES]
             lines = [
                 Line(FLOAT32, _COLORS[FLOAT32], [(k, usual) for k in (PROMOTES[0], PROMOTES[-1])], "5 4"),
-                Line("bf16x6, promoted (rung 26)", _COLORS[NEVER], points),
+                Line("bf16x6, promoted (rung 28)", _COLORS[NEVER], points),
             ]
             panels.append(Panel(f"error, {inputs}, k = {SWEPT_DEPTH}", lines))
         return error_panels(panels, "PROMOTE")

@@ -157,19 +157,23 @@ class Facts:
         """A table of GFLOP/s by size, next to cuBLAS and to the rung that it builds on; '-' for none.
 
         Where both rungs are of one run it says how many times as fast this one is. Speeds of different runs are not
-        divided: there the other rung has its own cuBLAS next to it.
+        divided: there the other rung has its own cuBLAS next to it. Of one that was not measured there is nothing.
         """
         own = any(record.kernel == kernel for run in self.runs for record in run.records)
         picked = dict.fromkeys(record.shape for run in self.runs for record in run.records if record.picked == kernel)
         shapes = MEASURED_SHAPES if own else picked
-        found = [(ours, self._find(before, shape, ours[0])) for shape in shapes if (ours := self._find(kernel, shape))]
+        found = [
+            (ours, self._find(before, shape, ours[0]) if before != "-" else None)
+            for shape in shapes
+            if (ours := self._find(kernel, shape))
+        ]
         if not found:
             return (
                 f"No run of this rung is among the records; `tilewright bench {kernel}` makes one where there is a GPU."
             )
         heads = ["m x n x k", f"{find(kernel).rung} {kernel}, GFLOP/s", *_BESIDE]
         rows = [[ours[1].shape, *_beside_cublas(ours)] for ours, _ in found]
-        if before != "-":
+        if any(base for _, base in found):
             base_head = f"{find(before).rung} {before}, GFLOP/s"
             if all(base is None or base[0] is ours[0] for ours, base in found):
                 heads.insert(1, base_head)
@@ -182,6 +186,24 @@ class Facts:
                 for row, (_, base) in zip(rows, found, strict=True):
                     row[1:1] = _beside_cublas(base) if base else ("", "", "")
         return table(heads, rows, "l" + "r" * (len(heads) - 1))
+
+    def caches(self, kernel: str, before: str) -> str:
+        """A table of what L2 and DRAM moved for a rung and for the one that it builds on, if both were profiled."""
+        counts = [self.count(one) for one in (before, kernel)]
+        found = [self.profiles.get((one.kernel, one.shape, one.dtype)) for one in counts]
+        profiled = [one for one in found if one]
+        if len(profiled) < len(found):
+            return (
+                "No profile of this rung is among the records; `python -m tilewright.bench.profiles` makes one where "
+                "there is Nsight Compute."
+            )
+        rows = [
+            ("reads that the L2 cache served", *(f"{one.l2_hits:.1%}" if one.l2_hits else "" for one in profiled)),
+            ("read from and written to L2", *(_gigabytes(one.l2_bytes) for one in profiled)),
+            ("read from and written to DRAM", *(_gigabytes(one.dram_bytes) for one in profiled)),
+        ]
+        heads = [f"{find(one.kernel).rung} {one.kernel}" for one in profiled]
+        return table((f"at {counts[-1].shape}", *heads), rows, "lrr")
 
     def limits(self, kernel: str) -> str:
         """A table of the least times of a launch, the longest of them bold, next to what was measured."""
@@ -258,6 +280,10 @@ def _time(microseconds: float) -> str:
     if not microseconds:
         return ""
     return f"{microseconds / 1e3:.3g} ms" if microseconds >= 1e3 else f"{microseconds:.3g} us"
+
+
+def _gigabytes(found: float | None) -> str:
+    return "" if found is None else f"{found / 1e9:.2f} GB"
 
 
 def _beside_cublas(measured: _Measured) -> tuple[str, str, str]:

@@ -11,17 +11,17 @@ from pathlib import Path
 
 from tilewright import kernels
 from tilewright.bench.records import Record
-from tilewright.kernels import LADDER
+from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
 from tilewright.report.figures.quantisation import quantisation
 from tilewright.report.figures.roofline import roofline_panel
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, share, speed
-from tilewright.report.worklog import accesses, hoisting, sources, variations
+from tilewright.report.worklog import accesses, hoisting, rounds, sources, variations
 from tilewright.report.worklog.counted import GPU
 from tilewright.report.worklog.errors import WAYS_OF, Errors
-from tilewright.report.worklog.facts import Facts, problem_of, shape_of
+from tilewright.report.worklog.facts import MEASURED_SHAPES, Facts, problem_of, shape_of
 from tilewright.report.worklog.template import Fill, excerpt, fill
 
 FOLDER = Path("docs/worklog")
@@ -167,6 +167,8 @@ class Worklog:
             "counters": partial(facts.counters, kernel.name),
             "measured": partial(facts.measured, kernel.name),
             "limits": partial(facts.limits, kernel.name),
+            "caches": partial(facts.caches, kernel.name),
+            "in_use": partial(self._in_use, kernel),
             "signs": self.errors.signs,
             "predicted": partial(self.errors.predicted, kernel.name),
             "times_error": self.errors.times,
@@ -178,6 +180,11 @@ class Worklog:
             "mark": partial(_mark, kernel),
             "config": lambda: ", ".join(f"{name}={value}" for name, value in facts.config(kernel).items()),
         }
+
+    def _in_use(self, kernel: Kernel, *before: str) -> str:
+        """Bytes of A and B in use at a time, of this rung and others."""
+        kernels = [*map(find, before), kernel]
+        return rounds.in_use([(one, self.facts.config(one)) for one in kernels], MEASURED_SHAPES[-2:])
 
     def _contents(self) -> str:
         """The table of contents."""

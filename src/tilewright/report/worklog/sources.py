@@ -150,10 +150,12 @@ def _steps(facts: Facts, steps: Mapping[int, published.Step]) -> str:
     for shape in sorted({shape for step in steps.values() for shape in step.gflops}):
         cublas = published.CUBLAS_OF_FAST_CU.get(shape)
         for rung, step in steps.items():
-            kernel, theirs = find(str(rung)), step.gflops[shape]
-            record = facts.record(kernel.name, shape)
+            kernel, theirs = find(str(rung)), step.gflops.get(shape)
+            if theirs is None:
+                continue
+            record = facts.find_record(kernel.name, shape)
             there = (speed(cublas), f"{100 * quotient(theirs, cublas):.1f}%") if cublas else ("", "")
-            ours = (speed(record.gflops), baseline_speed(record), share(record))
+            ours = (speed(record.gflops), baseline_speed(record), share(record)) if record else ("", "", "")
             rows.append((shape, f"{rung} {kernel.name}", step.idea, speed(theirs), *there, *ours))
     heads = ("m x n x k", "rung", "fast.cu's step", "H100, GFLOP/s", "cuBLAS there", "of cuBLAS")
     return table((*heads, "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS"), rows, "lllrrrrrr")

@@ -1,6 +1,7 @@
 // One matrix of the result, and the way of sums into it: scaled, C and the bias added, activated, converted, stored.
 //
-// All is computed in float32; there is one conversion, at the end.
+// All is computed in float32; there is one conversion, at the end. Each operation rounds: the compiler makes no FMA of a
+// product and an addition in one form of a kernel and not in another, so all forms make the same bits of a sum.
 #pragma once
 
 #include "epilogue/activations.cuh"
@@ -23,6 +24,15 @@ struct Bias {
     }
     __device__ __forceinline__ float of_column(int col) const {
         return BIAS::OF_COLUMNS && (!EDGES || col < n) ? to_float(values[col]) : 0.0f;
+    }
+    // Values of 16 bits as they are, those of two columns in a word; 0 for columns that the result does not have.
+    __device__ __forceinline__ unsigned of_two_columns(int col) const {
+        unsigned word = 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (BIAS::OF_COLUMNS && col + i < n) reinterpret_cast<T*>(&word)[i] = values[col + i];
+        }
+        return word;
     }
 };
 
@@ -56,23 +66,26 @@ struct Result {
           alpha(output.alpha),
           beta(output.beta) {}
 
+    // alpha times a sum.
+    __device__ __forceinline__ float scale(float sum) const { return __fmul_rn(alpha, sum); }
+
     // Stores element (row, col), given alpha times its sum.
     __device__ __forceinline__ void store_scaled(int row, int col, float scaled, float of_row, float of_column) const {
         if (EDGES && (row >= m || col >= n)) return;
-        if (beta != 0.0f) scaled += beta * to_float(*at(C, ldc, row, col));
+        if (beta != 0.0f) scaled = add_c(scaled, to_float(*at(C, ldc, row, col)));
         *at(D, ldd, row, col) = from_float<T>(finish(scaled, of_row, of_column));
     }
 
     // Stores element (row, col), given its sum.
     __device__ __forceinline__ void store(int row, int col, float sum) const {
-        store_scaled(row, col, alpha * sum, bias.of_row(row), bias.of_column(col));
+        store_scaled(row, col, scale(sum), bias.of_row(row), bias.of_column(col));
     }
 
     // Makes two sums the elements (row, col) and (row, col + 1); col is even. What lies outside of the matrix gets any value.
     __device__ __forceinline__ void finish_pair(float (&pair)[2], int row, int col, float of_row,
                                                 const float* of_columns) const {
-        pair[0] *= alpha;
-        pair[1] *= alpha;
+        pair[0] = scale(pair[0]);
+        pair[1] = scale(pair[1]);
         if (beta != 0.0f && (!EDGES || row < m)) {
             float old[2] = {};
             const T* const c = at(C, ldc, row, col);
@@ -82,8 +95,8 @@ struct Result {
                 if (!EDGES || col < n) old[0] = to_float(c[0]);
                 if (!EDGES || col + 1 < n) old[1] = to_float(c[1]);
             }
-            pair[0] += beta * old[0];
-            pair[1] += beta * old[1];
+            pair[0] = add_c(pair[0], old[0]);
+            pair[1] = add_c(pair[1], old[1]);
         }
         pair[0] = finish(pair[0], of_row, of_columns[0]);
         pair[1] = finish(pair[1], of_row, of_columns[1]);
@@ -111,12 +124,12 @@ struct Result {
         T* const d = at(D, ldd, row, col);
         const T* const c = at(C, ldc, row, col);
         if (ALIGNED && (!EDGES || col + 4 <= n)) {
-            float quad[] = {alpha * sums[0], alpha * sums[1], alpha * sums[2], alpha * sums[3]};
+            float quad[] = {scale(sums[0]), scale(sums[1]), scale(sums[2]), scale(sums[3])};
             if (beta != 0.0f) {
                 float old[4];
                 load_run<4>(old, c);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) quad[i] += beta * old[i];
+                for (int i = 0; i < 4; ++i) quad[i] = add_c(quad[i], old[i]);
             }
 #pragma unroll
             for (int i = 0; i < 4; ++i) quad[i] = finish(quad[i], of_row, of_columns[i]);
@@ -126,8 +139,8 @@ struct Result {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 if (EDGES && col + i >= n) continue;
-                const float scaled = beta == 0.0f ? alpha * sums[i] : alpha * sums[i] + beta * to_float(c[i]);
-                d[i] = from_float<T>(finish(scaled, of_row, of_columns[i]));
+                const float sum = beta == 0.0f ? scale(sums[i]) : add_c(scale(sums[i]), to_float(c[i]));
+                d[i] = from_float<T>(finish(sum, of_row, of_columns[i]));
             }
         }
     }
@@ -140,9 +153,11 @@ struct Result {
     }
 
   private:
+    __device__ __forceinline__ float add_c(float scaled, float c) const { return fmaf(beta, c, scaled); }
+
     static __device__ __forceinline__ float finish(float x, float of_row, float of_column) {
-        if (BIAS::OF_ROWS) x += of_row;
-        if (BIAS::OF_COLUMNS) x += of_column;
+        if (BIAS::OF_ROWS) x = __fadd_rn(x, of_row);
+        if (BIAS::OF_COLUMNS) x = __fadd_rn(x, of_column);
         return ACTIVATION::of(x);
     }
 };

@@ -39,8 +39,8 @@ __device__ __forceinline__ void store_results(const Result<T>& result, int tile_
             if (!STAGED) {
                 result.store_quad(tile_row + row, tile_col + first, &sums[i][j], bias.of_rows[i], &bias.of_columns[j]);
             } else {
-                const float quad[] = {result.alpha * sums[i][j], result.alpha * sums[i][j + 1],
-                                      result.alpha * sums[i][j + 2], result.alpha * sums[i][j + 3]};
+                const float quad[] = {result.scale(sums[i][j]), result.scale(sums[i][j + 1]),
+                                      result.scale(sums[i][j + 2]), result.scale(sums[i][j + 3])};
                 store_four(scaled + row * TILE_COLS + first, quad);
             }
         }

@@ -18,6 +18,7 @@
 #pragma once
 
 #include "epilogue/result.cuh"
+#include "epilogue/warp_biases.cuh"
 
 // How a row of 16-bit elements lies in memory, by positions: 0 is the last multiple of 16 bytes before its first element. All
 // rows of a thread lie alike: 8 rows are a multiple of 16 bytes.
@@ -89,9 +90,9 @@ __device__ __forceinline__ void store_32_columns(T* origin, bool exists, const P
 }
 
 // Stores 16-bit elements of two rows, `row` and 8 further, from column `col` on: `sums` has this thread's pairs.
-template <typename T, int COUNT>
+template <typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
-                                             const float (&of_rows)[2]) {
+                                             const float (&of_rows)[2], const Biases& biases) {
     constexpr int PAIRS = COUNT / 4;  // of a row
     // Where rows are not aligned in any case: without checks, too much is computed at once for the registers.
     constexpr bool CHECKS = EDGES || !ALIGNED;
@@ -107,7 +108,8 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
 #pragma unroll
             for (int i = first; i < first + 4 && i < PAIRS; ++i) {
                 const int at_col = col + 8 * i + static_cast<int>(threadIdx.x % 4) * 2;
-                const float of_columns[] = {result.bias.of_column(at_col), result.bias.of_column(at_col + 1)};
+                float of_columns[2];
+                biases.get(i, of_columns);
                 float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
                 result.finish_pair(pair, at_row, at_col, of_rows[half], of_columns);
                 store_run<2>(reinterpret_cast<T*>(&words[i - first]), pair);
@@ -119,34 +121,38 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
 }
 
 // The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are.
-template <typename T, int COUNT>
+template <typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
-                                            const float (&of_rows)[2]) {
+                                            const float (&of_rows)[2], const Biases& biases) {
 #pragma unroll
     for (int i = 0; i < COUNT / 4; ++i) {
-        const int at_col = col + 8 * i + threadIdx.x % 4 * 2;
-        const float of_columns[] = {result.bias.of_column(at_col), result.bias.of_column(at_col + 1)};
+        float of_columns[2];
+        biases.get(i, of_columns);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            result.store_pair(row + 8 * half, at_col, &sums[4 * i + 2 * half], of_rows[half], of_columns);
+            result.store_pair(row + 8 * half, col + 8 * i + threadIdx.x % 4 * 2, &sums[4 * i + 2 * half], of_rows[half],
+                              of_columns);
         }
     }
 }
 
 // The 16 rows that a warp has sums of (mma.cuh, or its part of wgmma.cuh), with element (row, col) of the result at their corner.
-template <typename T, int COUNT>
-__device__ __forceinline__ void store_warp(const Result<T>& result, int row, int col, const float (&sums)[COUNT]) {
+// biases: of these columns (warp_biases.cuh).
+template <typename T, int COUNT, typename Biases>
+__device__ __forceinline__ void store_warp(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+                                           const Biases& biases) {
     row += threadIdx.x % 32 / 4;
     const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
     if constexpr (sizeof(T) == 2) {
-        store_pieces(result, row, col, sums, of_rows);
+        store_pieces(result, row, col, sums, of_rows, biases);
     } else {
-        store_pairs(result, row, col, sums, of_rows);
+        store_pairs(result, row, col, sums, of_rows, biases);
     }
 }
 
 // The 64 rows that a warpgroup has sums of, in the same way.
-template <typename T, int COUNT>
-__device__ __forceinline__ void store_warpgroup(const Result<T>& result, int row, int col, const float (&sums)[COUNT]) {
-    store_warp(result, row + threadIdx.x % 128 / 32 * 16, col, sums);
+template <typename T, int COUNT, typename Biases>
+__device__ __forceinline__ void store_warpgroup(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+                                                const Biases& biases) {
+    store_warp(result, row + threadIdx.x % 128 / 32 * 16, col, sums, biases);
 }

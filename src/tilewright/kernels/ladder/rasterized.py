@@ -1,0 +1,24 @@
+"""Rung 24, rasterized: clusters that run at the same time compute neighbours in both directions.
+
+Source: "CUTLASS: Efficient GEMM in CUDA", NVIDIA, "Threadblock Rasterization".
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.kernels import warpgroups
+from tilewright.kernels.ladder import clusters
+from tilewright.kernels.spec import Kernel, Parameter
+
+BAND = Parameter("BAND", 8, (1, 4, 8, 16), "rows of clusters' tiles whose columns are computed one after the other")
+COST = replace(warpgroups.PERSISTENT, cluster=lambda config: config.CLUSTER, band=lambda config: config.BAND)
+
+KERNEL: Kernel = replace(
+    clusters.KERNEL,
+    rung=24,
+    name="rasterized",
+    idea="tiles in bands of rows, so that those computed at the same time are neighbours in both directions",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(*clusters.KERNEL.parameters, BAND),
+    cost=COST,
+)

@@ -1,0 +1,51 @@
+"""Rung 26, tma_store: the copy engine stores what a consumer has computed, by way of shared memory.
+
+Source: NVIDIA's PTX ISA manual, "cp.async.bulk.tensor", for stores.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tilewright.kernels import warpgroups
+from tilewright.kernels.ladder import pingpong
+from tilewright.kernels.spec import TMA_STORE_RUNG_ARGUMENTS, Config, Kernel, Parameter, TensorBox
+
+_STORED_ROWS = 16
+"""That a warp has sums of, and stores at a time."""
+
+
+def _shared_bytes(config: Config) -> int:
+    """Of a block: what rung 25 has, and for each consumer 64 columns of results."""
+    results = warpgroups.ITEM_BYTES * config.BM * warpgroups.LINE
+    return pingpong.shared_bytes(config) + pingpong.CONSUMERS * results
+
+
+def _stored_box(config: Config) -> TensorBox:
+    """What one store moves: 64 columns of a warp's rows."""
+    return TensorBox(_STORED_ROWS, warpgroups.LINE, warpgroups.LINE * warpgroups.ITEM_BYTES)
+
+
+_BM, _BN, _, _CLUSTER, _BAND = pingpong.KERNEL.parameters
+
+KERNEL: Kernel = replace(
+    pingpong.KERNEL,
+    rung=26,
+    name="tma_store",
+    idea="results go through shared memory, and the copy engine stores them",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        _BM,
+        _BN,
+        Parameter("STAGES", 6, (3, 4, 5, 6), "tiles of A and of B in shared memory or on their way"),
+        _CLUSTER,
+        _BAND,
+    ),
+    constraints=(
+        *pingpong.KERNEL.constraints[:-1],
+        warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B, results and barriers"),
+    ),
+    shared_bytes=lambda config, layout: _shared_bytes(config),
+    stored_box=_stored_box,
+    arguments=TMA_STORE_RUNG_ARGUMENTS,
+    cost=replace(pingpong.COST, run=lambda config: warpgroups.LINE),
+)

@@ -1,0 +1,112 @@
+// grouped_sm90: products of the rows of each group with a matrix of the group's own, by Hopper's warpgroups (sm_90a alone):
+//
+//   D[begin of g to end of g] = A[begin of g to end of g] @ B[g]      where the groups end is read from the GPU's memory
+//
+// It is gemm_sm90 with another order of tiles (grouped_order.cuh): a warp loads tiles by TMA, two warpgroups multiply, and a
+// block computes tile after tile while its stages go on. A tile that reaches past the end of its group loads rows of the next
+// group, multiplies them with the wrong B, and does not store them. So groups need no alignment, and no size is known to the
+// host: the grid has one block a multiprocessor, whatever the sizes.
+//
+//   shared memory of a block:
+//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
+//
+// PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90. Rows that belong to no group are not stored.
+#include <dependent_launch.cuh>
+#include <dynamic_shared.cuh>
+#include <register_budget.cuh>
+
+#include "cluster_grid.cuh"
+#include "consumers.cuh"
+#include "epilogue/warpgroup.cuh"
+#include "grouped_order.cuh"
+#include "stage_barriers.cuh"
+#include "stage_products.cuh"
+#include "stage_tiles.cuh"
+
+constexpr int THREADS = 128 * (1 + CONSUMERS);
+using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
+constexpr int BLOCKS = Grid::BLOCKS;
+using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
+using Order = GroupedOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
+using Tiles = StageTiles<BM, BN, TERMS>;
+
+struct Shared {
+    Tiles stages[STAGES];
+    StageBarriers<STAGES, 4 * Multiplying::TOGETHER, Grid> barriers;
+    Multiplying consumers;
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
+    grouped_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
+                 const int* offsets) {
+    DYNAMIC_SHARED(Shared, shared);
+    const int steps = sizes.k / Tiles::DEPTH + (sizes.k % Tiles::DEPTH != 0);
+    const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
+
+    let_grid_after_start();
+    if (threadIdx.x == 0) {
+        prefetch_map(&A);
+        prefetch_map(&B);
+        shared->barriers.init();
+        shared->consumers.init();
+        fence_barrier_init();
+    }
+    BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    wait_for_grid_before();
+
+    const Grid grid;
+    Order tile(sizes, offsets, BLOCKS);
+    StageTurn<STAGES> turn;
+    if (warpgroup == CONSUMERS) {
+        give_registers<40>();
+        while (warp % 4 == 0 && tile.next()) {
+            for (int step = 0; step < steps; ++step, turn.next()) {
+                shared->barriers.fill(turn, sizeof(Tiles), [&](Barrier* full) {
+                    shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, 0,
+                                                    tile.group * sizes.step_b, full);
+                });
+            }
+        }
+        if (BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
+        return;
+    }
+
+    take_registers<232>();
+    const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
+    for (int number = 0; tile.next(); ++number) {
+        if (!Multiplying::own(number, warpgroup)) {
+            turn.skip(steps);
+            continue;
+        }
+        shared->consumers.wait_turn(number, warpgroup);
+        if (tile.row + first >= tile.end) {  // all rows are the next group's: the tensor cores are left to the others
+            for (int step = 0; step < steps; ++step, turn.next()) {
+                shared->barriers.wait_full(turn);
+                shared->barriers.release(turn.stage, grid, lane);
+            }
+            shared->consumers.pass_turn(warpgroup, lane);
+            continue;
+        }
+        float sums[Multiplying::ROWS / 64][BN / 2] = {};
+        int before = 0;  // the stage of the step before
+        for (int step = 0; step < steps; ++step, turn.next()) {
+            shared->barriers.wait_full(turn);
+            multiply_stage(shared->stages[turn.stage], first, sums, TermScales{});
+            if (step >= STEPS_UNDER_WAY) shared->barriers.release(before, grid, lane);
+            before = turn.stage;
+        }
+        shared->consumers.pass_turn(warpgroup, lane);
+        wait_products<0>(sums);
+        if (steps > 0) shared->barriers.release(before, grid, lane);
+
+        if (tile.col >= sizes.n) continue;  // a cluster's last blocks may have no columns of D
+        Result<RESULT> result(output, sizes, 0);
+        result.m = tile.end;
+        const WarpBiases<RESULT, BN> biases(result.bias, tile.col);  // there are none
+#pragma unroll
+        for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
+            store_warpgroup(result, tile.row + first + 64 * i, tile.col, sums[i], biases);
+        }
+    }
+    if (BLOCKS > 1) cluster_sync();
+}

@@ -1,0 +1,261 @@
+"""grouped_matmul(): arrays of several libraries, on the host and where the emulator stands in for a GPU."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import tilewright
+from stand_ins import CuPyArray, Exporter, JaxArray, Tensor, cupy_module, torch_module
+from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul, on_gpu
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.kernels.library.grouped_sm90 import KERNEL
+from tilewright.problem import Arithmetic, Problem
+from tilewright.select.grouped import expected, select_grouped
+
+calls = sys.modules["tilewright.calls"]
+CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "BAND": 2}
+ROWS, REST, N, K = (5, 0, 70, 1, 60), 3, 40, 72
+END = sum(ROWS)
+ENDS = np.cumsum(ROWS).astype(np.int32)
+STREAM = 4096
+
+
+def draw(*shape, dtype="float16"):
+    return np.random.default_rng(shape).standard_normal(shape).astype(dtype)
+
+
+A, B = draw(END + REST, K), draw(len(ROWS), K, N)
+
+
+def exact(a=A, b=B, ends=ENDS):
+    parts = np.split(a.astype("f8"), ends)[:-1]
+    return np.concatenate([rows @ matrix.astype("f8") for rows, matrix in zip(parts, b, strict=True)])
+
+
+def check(result, reference=None, tolerance=2e-3):
+    reference = exact() if reference is None else reference
+    np.testing.assert_allclose(result[: len(reference)].astype("f8"), reference, rtol=tolerance, atol=10 * tolerance)
+
+
+class Gpu(EmulatorEngine):
+    """An H200 whose kernels the emulator runs; it notes what it is asked for."""
+
+    capability = (9, 0)
+
+    def __init__(self):
+        super().__init__()
+        self.device_name, self.planned, self.streams = "NVIDIA H200", [], []
+
+    def plan(self, *arguments, **named):
+        self.planned.append(super().plan(*arguments, **named))
+        return self.planned[-1]
+
+    def start(self, plan, pointers, *rest, stream=None):
+        self.streams.append(stream)
+        super().start(plan, pointers, *rest)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    engine = Gpu()
+    monkeypatch.setattr(calls, "_gpu", lambda device: engine)
+    torch = torch_module(STREAM)
+    torch.int32 = "torch.int32"
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "cupy", cupy_module(STREAM))
+    monkeypatch.setattr(CuPyArray, "view", lambda self, dtype: CuPyArray(self.values.view(dtype)), raising=False)
+    return engine
+
+
+def tensor(values):
+    return Tensor(values, "cuda:0")
+
+
+@pytest.fixture(autouse=True)
+def _no_gpu(monkeypatch):
+    monkeypatch.setattr("tilewright.grouped_calls.cuda_unavailable", lambda: "a test says so")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "named"), [("float16", {}), ("bfloat16", {}), ("bfloat16", {"engine": "emulator"})], ids=str
+)
+def test_arrays_of_numpy_are_multiplied_without_a_gpu(dtype, named):
+    a, b = A.astype(dtype), B.astype(dtype)
+    for out_dtype in (None, "float32"):
+        result = grouped_matmul(a, b, ENDS, out_dtype=out_dtype, **named)
+        assert (result.shape, result.dtype) == ((END + REST, N), out_dtype or dtype)
+        check(result, exact(a, b), 2e-3 if out_dtype or dtype == "float16" else 1e-2)
+
+
+@pytest.mark.parametrize("named", [{}, {"engine": "emulator", "config": CONFIG}], ids=str)
+def test_out_keeps_the_rows_that_belong_to_no_group(named):
+    whole = np.full((END + REST, N + 5), -3, np.float16)
+    out = whole[:, :N]
+    assert grouped_matmul(A, B, ENDS, out=out, **named) is out
+    check(out)
+    assert (out[END:] == -3).all()
+    assert (whole[:, N:] == -3).all()
+
+
+@pytest.mark.parametrize(
+    "sizes", [((0,) * 5, 0, N, K), ((0,) * 5, 3, N, K), (ROWS, 0, 0, K), ((), 3, N, K), (ROWS, 0, N, 0)], ids=str
+)
+@pytest.mark.parametrize("named", [{}, {"engine": "emulator", "config": CONFIG}], ids=str)
+def test_any_size_may_be_0(sizes, named):
+    rows, rest, n, k = sizes
+    out = np.full((sum(rows) + rest, n), -3, np.float16)
+    ends = np.cumsum(rows).astype(np.int32)
+    grouped_matmul(draw(sum(rows) + rest, k), draw(len(rows), k, n), ends, out=out, **named)
+    assert (out[sum(rows) :] == -3).all()
+    if k == 0:
+        assert not out.any()
+
+
+@pytest.mark.parametrize("make", [tensor, CuPyArray])
+def test_arrays_on_a_gpu_are_multiplied_there_on_the_current_stream(gpu, make):
+    result = grouped_matmul(make(A), make(B), make(ENDS), config=CONFIG)
+    assert type(result) is type(make(A))
+    check(result.values)
+    assert gpu.streams == [STREAM]
+    again = grouped_matmul(make(A), make(B), make(ENDS), out=result, config="BM=64,BN=32,STAGES=2,PINGPONG=1,BAND=2")
+    assert again is result
+    grouped_matmul(make(A), make(B), make(ENDS), out=result, config=CONFIG)
+    assert len(gpu.planned) == 2, "a plan is made once for arrays of a kind"
+
+
+class Launcher:
+    """Stands in for the compiled one: knows the calls that it was told to remember, by their options."""
+
+    def __init__(self):
+        self.remembered, self.calls = {}, []
+
+    def remember(self, *arrays, **named):
+        *_, key = arrays
+        self.remembered[key] = arrays, named
+
+    def call(self, *arguments):
+        self.calls.append(arguments)
+        return "launched" if arguments[-1] in self.remembered else on_gpu.miss
+
+
+def test_the_compiled_launcher_answers_calls_that_it_knows(gpu, monkeypatch):
+    known = Launcher()
+    monkeypatch.setattr(on_gpu, "fast", known)
+    gpu.name, gpu.context, gpu.workspace = "cuda", 7, None
+    a, b, offsets = tensor(A), tensor(B), tensor(ENDS)
+    for count in (2, 3):
+        assert grouped_matmul(a, b, offsets, out_dtype="float32") == "launched"
+        assert known.calls[-1] == (a, b, None, None, offsets, 1.0, 0.0, ("grouped", "float32"))
+        assert len(known.calls) == count
+    (arrays, named) = known.remembered["grouped", "float32"]
+    assert arrays == (a, b, None, None, offsets, ("grouped", "float32"))
+    assert (named["steps"], named["context"], named["scaled"]) == (gpu.planned[0].steps, 7, False)
+    make, (shape, strides), _ = named["new"]
+    assert (make, shape, strides) == (sys.modules["torch"].empty_strided, (END + REST, N), (N, 1))
+    assert gpu.streams == []
+
+
+def test_what_it_cannot_launch_is_launched_from_python(gpu, monkeypatch):
+    """A config that is named, and arrays that are copied first."""
+    known = Launcher()
+    monkeypatch.setattr(on_gpu, "fast", known)
+    gpu.name, gpu.context, gpu.workspace = "cuda", 7, None
+    check(grouped_matmul(tensor(A), tensor(B), tensor(ENDS), config=CONFIG).values)
+    assert known.calls == []
+    check(grouped_matmul(tensor(ORDERS["a with steps"][0]), tensor(B), tensor(ENDS)).values)
+    assert known.remembered == {}
+    assert len(gpu.streams) == 2
+
+
+ORDERS = {
+    "column-major b": (A, np.ascontiguousarray(B.swapaxes(1, 2)).swapaxes(1, 2), 1),
+    "column-major a": (np.asfortranarray(A), B, 2),
+    "rows of a that are not aligned": (np.pad(A, ((0, 0), (0, 1)))[:, :K], B, 2),
+    "a with steps": (np.repeat(A, 2, axis=1)[:, ::2], B, 1),
+}
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_factors_lie_in_any_order(gpu, name):
+    """Launches: those that no layout describes are copied by their library, others by a launch before."""
+    a, b, launches = ORDERS[name]
+    check(grouped_matmul(tensor(a), tensor(b), tensor(ENDS), config=CONFIG).values)
+    assert len(gpu.planned[-1].steps) == launches
+
+
+def test_what_is_picked_follows_the_mean_of_rows():
+    def picked(m, n=4096, k=4096, groups=8):
+        problem = Problem(m, n, k, Arithmetic("bfloat16", "bfloat16"), groups, grouped=True)
+        return select_grouped(problem, (9, 0), "NVIDIA H200")
+
+    assert picked(64).BM == 64
+    assert picked(65536).BM >= 128
+    assert picked(65536, groups=4096).BM == 64
+    assert picked(0, groups=0) in [KERNEL.config(), *map(KERNEL.config, KERNEL.presets.values())]
+    with pytest.raises(ConfigError, match=r"compute capability 9\.0 alone"):
+        select_grouped(Problem(64, 64, 64, "bfloat16", 2, grouped=True), (8, 0), "NVIDIA A100")
+
+
+def test_a_group_is_expected_to_end_within_a_row_of_tiles():
+    problem = Problem(1000, 64, 64, "bfloat16", 10, grouped=True)
+    config = KERNEL.config({"BM": 128})
+    assert expected(problem, config).m == 10 * (100 + 64)
+    assert expected(Problem(50, 64, 64, "bfloat16", 10, grouped=True), config).m == 10 * 128
+    assert expected(Problem(5, 64, 64, "bfloat16", 10, grouped=True), config).m == 5 * 128
+    assert expected(problem, config).b_bytes == 2 * 10 * 64 * 64
+
+
+WRONG = {
+    "a is a vector": ({"a": A[0]}, ArrayError, r"a must be a matrix .* got shape \(72,\)"),
+    "b is a matrix": ({"b": B[0]}, ArrayError, r"b must be a batch of matrices, .* got shape \(72, 40\)"),
+    "k differs": ({"a": A[:, 1:]}, ArrayError, "b must have 71 rows in each matrix"),
+    "too few offsets": ({"offsets": ENDS[1:]}, ArrayError, r"offsets must be 5 numbers, .* got shape \(4,\)"),
+    "offsets of 64 bits": ({"offsets": ENDS.astype(np.int64)}, DtypeError, "offsets must have element type int32, got"),
+    "offsets apart": ({"offsets": np.repeat(ENDS, 2)[::2]}, ArrayError, "offsets must be neighbours, .* got 8 bytes"),
+    "a matrix of offsets": ({"offsets": ENDS[None]}, ArrayError, r"offsets must be a vector, got shape \(1, 5\)"),
+    "offsets decrease": ({"offsets": ENDS[::-1].copy()}, ArrayError, "offsets must not decrease from 0 on, got 76"),
+    "below 0": ({"offsets": ENDS - 6}, ArrayError, "offsets must not decrease from 0 on, got -1 after 0"),
+    "past the rows": ({"offsets": ENDS + 4}, ArrayError, "offsets must be at most 139, the rows of a, got 140"),
+    "float32": ({"a": A.astype("f4"), "b": B.astype("f4")}, DtypeError, "a has element type float32; grouped_matmul"),
+    "types differ": ({"b": B.astype("bfloat16")}, DtypeError, "b must have the element type of a: got bfloat16"),
+    "libraries differ": ({"b": JaxArray(B)}, ArrayError, "b must be of the same library as a"),
+    "out's shape": ({"out": np.empty((END, N), "f2")}, ArrayError, r"out must be 139 x 40, got shape \(136, 40\)"),
+    "out's type": ({"out": np.empty((END + REST, N), "f4"), "out_dtype": "float16"}, DtypeError, "out must have the"),
+    "out is a": ({"a": A[:, :N], "b": B[:, :N], "out": A[:, :N]}, ArrayError, "out must not overlap a in memory"),
+    "no config": ({"config": {"BM": 8}}, ConfigError, "grouped_sm90 cannot run with .* BM must be"),
+    "no parameter": ({"config": "SPLITS=2"}, ConfigError, "grouped_sm90 has no parameter 'SPLITS'"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_does_not_fit_is_said_before_anything_is_launched(name):
+    changed, error, words = WRONG[name]
+    with pytest.raises(error, match=words):
+        grouped_matmul(**{"a": A, "b": B, "offsets": ENDS, **changed})
+
+
+def test_an_out_on_a_gpu_must_have_rows_of_neighbours(gpu):
+    out = tensor(np.empty((N, END + REST), np.float16).T)
+    with pytest.raises(ArrayError, match="out must have rows whose elements are neighbours"):
+        grouped_matmul(tensor(A), tensor(B), tensor(ENDS), out=out, config=CONFIG)
+    with pytest.raises(ArrayError, match="offsets must lie where a does: got the host, and GPU 0 for a"):
+        grouped_matmul(tensor(A), tensor(B), Tensor(ENDS))
+    assert gpu.streams == []
+
+
+@pytest.mark.parametrize("make", [JaxArray, Exporter])
+def test_offsets_of_a_library_that_cannot_show_them_are_refused(make):
+    with pytest.raises(ArrayError, match="offsets must be an array of NumPy, PyTorch or CuPy, got"):
+        grouped_matmul(make(A), make(B), make(ENDS))
+
+
+def test_arrays_that_jax_holds_on_its_gpu_are_refused(monkeypatch):
+    monkeypatch.setattr(JaxArray, "devices", lambda self: [type("Device", (), {"platform": "gpu"})()])
+    with pytest.raises(ArrayError, match="grouped_matmul takes no arrays that JAX traces or that lie on its GPU"):
+        grouped_matmul(JaxArray(A), JaxArray(B), JaxArray(ENDS))
+
+
+def test_it_is_public():
+    assert tilewright.grouped_matmul is grouped_matmul
+    assert "grouped_matmul" in tilewright.__all__
