@@ -26,6 +26,7 @@ docs: .venv/installed
 	$(BIN)/python -m tilewright.report.performance
 	$(BIN)/python -m tilewright.report.tuning
 	$(BIN)/python -m tilewright.report.frameworks
+	$(BIN)/python -m tilewright.report.scaling
 	$(BIN)/python -m tilewright.report.worklog
 
 .venv/installed: pyproject.toml

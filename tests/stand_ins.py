@@ -44,7 +44,9 @@ class NumPyEngine:
         self.needs: Callable[[Kernel], Needs] = lambda kernel: Needs()
         """Of plans of a kernel."""
         self.kept: list[tuple[Kept, Any]] = []
-        self.uploads = self.synchronized = 0
+        self.uploads = self.loads = self.loaded_bytes = self.synchronized = 0
+        self.allocated_bytes = 0
+        """By `empty`, freed or not."""
 
     def plan(
         self,
@@ -101,13 +103,29 @@ class NumPyEngine:
 
     def empty(self, rows: int, cols: int, dtype: str = "float32") -> Matrix:
         memory = np.full((rows, cols), np.nan, dtype)
+        self.allocated_bytes += memory.nbytes
         return Matrix(memory.ctypes.data, rows, cols, max(cols, 1), dtype, memory)
 
     def download(self, matrix: Matrix) -> NDArray[Any]:
         return matrix.owner.copy()
 
-    def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Any:
-        return lambda: np.copyto(into, self.download(matrix).reshape(into.shape))
+    def free_bytes(self) -> int:
+        return 2**62
+
+    def mark(self) -> int:
+        return len(self.started)
+
+    def load(self, pointer: int, array: NDArray[Any], after: Any = None) -> Any:
+        self.loads += 1
+        self.loaded_bytes += array.nbytes
+        np.frombuffer((ctypes.c_ubyte * array.nbytes).from_address(pointer), np.uint8)[:] = (
+            np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        )
+        return lambda: None
+
+    def store(self, array: NDArray[Any], pointer: int, after: Any) -> Any:
+        values = np.frombuffer(ctypes.string_at(pointer, array.nbytes), array.dtype).reshape(array.shape)
+        return lambda: np.copyto(array, values)
 
     def capturing(self, stream: Any) -> bool:
         return False

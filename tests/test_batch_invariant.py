@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright
-from tilewright import EngineUnavailableError, ProblemError, calls, on_host
+from tilewright import EngineUnavailableError, ProblemError, calls, tiles
 from tilewright.bench.records import Record
 from tilewright.cli import main
 from tilewright.kernels.takes import Addresses
@@ -64,9 +64,12 @@ def test_rows_are_those_of_the_whole_product(whole, way, rows):
     same(way(), whole[rows])
 
 
-def test_panels_of_rows_have_the_same_bits(whole, monkeypatch):
-    monkeypatch.setattr(on_host, "PANEL_BYTES", 1000)
-    same(multiply(np.vstack([A, A])), np.vstack([whole, whole]))
+def test_tiles_of_rows_have_the_same_bits(whole, monkeypatch):
+    monkeypatch.setattr(tiles, "SMALL_BYTES", 0)
+    tiles.tiling.cache_clear()
+    for limit in (50_000, 80_000):
+        same(multiply(np.vstack([A, A]), memory_limit=limit), np.vstack([whole, whole]))
+    tiles.tiling.cache_clear()
 
 
 def test_an_epilogue_rounds_the_same_in_every_row():

@@ -1,16 +1,18 @@
 """The front door: matmul(), prepare() and plan() on arrays of any library, where the data lies."""
 
-from collections.abc import Hashable, Mapping
+import sys
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from tilewright import on_gpu, on_host
 from tilewright.arrays.libraries import library_of
+from tilewright.arrays.library import type_name
 from tilewright.arrays.operand import HOST
 from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call, Request, difference, gpu_engine
 from tilewright.engines.base import Engine
-from tilewright.engines.registry import resolve_engine
-from tilewright.errors import ArrayError
+from tilewright.engines.registry import gpus_named, resolve_engine
+from tilewright.errors import ArrayError, ProblemError
 from tilewright.kernels.spec import Kernel
 from tilewright.prepared import Prepared
 from tilewright.problem import Problem, Scalars
@@ -32,6 +34,8 @@ def matmul(
     kernel: str | int | Kernel | None = None,
     config: str | Mapping[str, int] | None = None,
     engine: str | Engine | None = None,
+    devices: str | Sequence[int] | None = None,
+    memory_limit: int | None = None,
     batch_invariant: bool = False,
 ) -> Any:
     """activation(alpha * a @ b + beta * c + bias).
@@ -46,7 +50,9 @@ def matmul(
     - Where PyTorch records a call, for a gradient or to compile it, it records one operator (see tilewright.torch), and
       its backward products are made here too.
     - Values that JAX traces (inside jit, grad, vmap, scan) are multiplied where XLA runs the program.
-    - Arrays on the host (NumPy, tensors on the CPU) are copied to the GPU and back where there is one.
+    - Arrays on the host (NumPy, tensors on the CPU) are copied to the GPU and back where there is one, in tiles while
+      others are multiplied, so they may be larger than its memory. Where a product is interrupted, a note of the
+      exception says which rows of the result are done; a numpy.memmap as `out` is flushed.
       Where there is none, NumPy's own BLAS multiplies them, unless a kernel or an engine is named: then
       the emulator runs the kernel, thousands of times slower than a GPU.
 
@@ -74,6 +80,10 @@ def matmul(
         config: parameters of that kernel that differ from its defaults, {"BM": 64} or "BM=64,BN=64".
         engine: 'cuda', 'emulator' or an Engine. None takes 'cuda' where there is a GPU, and what is said
             above where there is none.
+        devices: 'all', or numbers of GPUs, to divide one product among them: of two matrices of PyTorch on one of these
+            GPUs, or of arrays on the host. Results are the same bits for a number of GPUs. None for one GPU.
+        memory_limit: bytes of a GPU's memory that a product of arrays on the host may take, on each GPU. None for what
+            is free.
         batch_invariant: whether a row of the result has the same bits whatever m is, whatever the other rows hold,
             wherever it is among them, and however many matrices a batch has: the order in which products along k are
             added then follows from n, k and the element types, on one kind of GPU. Products of terms of float32 factors
@@ -94,7 +104,8 @@ def matmul(
             take the problem, or batch_invariant is asked of a kernel or GPU that cannot promise it.
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
         ConfigError: config has an unknown parameter or breaks a constraint, or no kernel is named for it.
-        EngineUnavailableError: this machine lacks what the engine needs, or batch_invariant is asked of NumPy's BLAS.
+        EngineUnavailableError: this machine lacks what the engine needs, a GPU of devices cannot be reached, or
+            batch_invariant is asked of NumPy's BLAS.
         CompileError, LaunchError: the kernel does not compile, or cannot be launched.
     """
     options: Hashable | None = None
@@ -104,6 +115,12 @@ def matmul(
     if type(b) is Prepared:
         prepared, b = b, b.array
         options = (prepared.key, options)
+    if devices is not None or memory_limit is not None:
+        arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
+        request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
+        call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared, "devices and memory_limit")
+        settings = {"alpha": alpha, "beta": beta, "activation": activation, "precision": precision}
+        return _beyond(call, arrays, {**settings, "kernel": kernel, "config": config}, devices, memory_limit)
     if engine is None and on_gpu.fast is not None:
         result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
         if result is not on_gpu.miss:
@@ -216,6 +233,39 @@ def multiply(
     return _multiply(call, arrays, key, launches=request.engine is None, other_sizes=True)
 
 
+def _beyond(
+    call: Call,
+    arrays: dict[str, Any],
+    settings: dict[str, Any],
+    devices: str | Sequence[int] | None,
+    memory_limit: int | None,
+) -> Any:
+    """The product of a call that was read, on several GPUs or with limited memory."""
+    if memory_limit is not None and (type(memory_limit) is not int or memory_limit <= 0):
+        raise ProblemError(f"memory_limit must be a number of bytes, got {memory_limit!r}")
+    if memory_limit is not None and call.a.device != HOST:
+        raise ArrayError("memory_limit is for arrays on the host, and a lies on a GPU")
+    if devices is None:
+        return on_host.multiply(call, memory_limit=memory_limit)
+    if call.prepared is not None:
+        raise ArrayError("b is prepared for one GPU, and devices divides a product: pass the array that was prepared")
+    if call.request.batch_invariant:
+        raise ProblemError("batch_invariant holds for one GPU: leave devices out, which divides a product by its sizes")
+    if call.request.engine not in (None, "auto", "cuda"):
+        raise ArrayError("devices divides a product among GPUs: leave engine out")
+    numbers = gpus_named(devices)
+    if call.a.device == HOST:
+        engines = [gpu_engine(None, number) for number in numbers]
+        return on_host.multiply(call, engines=engines, memory_limit=memory_limit)
+    if "torch" not in sys.modules or not isinstance(call.a.array, sys.modules["torch"].Tensor):
+        raise ArrayError(
+            f"devices divides products of PyTorch's tensors and of arrays on the host, got {type_name(call.a.array)}"
+        )
+    from tilewright.torch import split  # noqa: PLC0415 - imports PyTorch, which a caller here has
+
+    return split.multiply(call, arrays, settings, numbers)
+
+
 def _prepared(b: Any) -> tuple[Prepared | None, Any]:
     """What keeps copies of b, where it is prepared, and the array."""
     return (b, b.array) if type(b) is Prepared else (None, b)
@@ -228,11 +278,13 @@ def _prepared_and_recorded() -> ArrayError:
     )
 
 
-def _read_unrecorded(request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None) -> Call:
+def _read_unrecorded(
+    request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None, what: str = "a plan"
+) -> Call:
     if library_of("a", arrays["a"]).recorder(arrays) is not None:
         raise ArrayError(
-            "a plan cannot be recorded for a gradient, traced, or run by XLA: "
-            "pass arrays that are not recorded, or call matmul instead"
+            f"{what} cannot be recorded for a gradient, traced, or run by XLA: "
+            f"pass arrays that are not recorded, or {'call matmul instead' if what == 'a plan' else 'leave them out'}"
         )
     return Call.read(request, arrays, scalars, prepared)
 

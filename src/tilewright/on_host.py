@@ -1,13 +1,15 @@
 """Products of arrays that lie on the host: by NumPy's BLAS, or through an engine's memory."""
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright import activations
+from tilewright import streamed
 from tilewright.arrays.operand import HOST, Operand, engine_operand
 from tilewright.bound import bound_of
 from tilewright.calls import Call
@@ -15,22 +17,137 @@ from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
 from tilewright.problem import ITEM_BYTES, Scalars, Side
 from tilewright.shapes import result_shape
+from tilewright.streamed import Matrices, Progress
+from tilewright.tiles import SMALL_BYTES
 
-PANEL_BYTES = 32 * 2**20
-"""Of a large product, this much of a and of the result is multiplied while the next such panel is copied."""
+_FREE = 0.9
+"""Of the memory that is free, what a product takes at most."""
+
+_ROOM = 3
+"""A batch is small if this many times as much memory is free: products need some besides."""
+
+_UNIT = 128
+"""Rows of a GPU's part of a result are a multiple of this."""
 
 
-def multiply(call: Call) -> Any:
-    """The product of a call whose arrays lie on the host; returns what `matmul` returns."""
+def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | None = None) -> Any:
+    """The product of a call whose arrays lie on the host; returns what `matmul` returns.
+
+    Args:
+        call: its arrays, checked.
+        engines: which divide the result among them; that of the call where there are none.
+        memory_limit: bytes of each engine that may be allocated; None for what is free.
+
+    Raises:
+        ProblemError: the limit is too small for any tile of the product.
+    """
     target = call.out
     if target is None:
         _, shape = result_shape(call.a.shape, call.b.shape)
         target = call.library.new(call.a, shape, call.arithmetic.result)
     if call.engine is None:
         by_numpy(call.operands, call.side, call.request.activation, call.scalars, target)
-    else:
+    elif call.prepared is not None or _is_small_batch(call, target, memory_limit):
         _through_engine(call, call.engine, target)
+    else:
+        _in_tiles(call, engines or [call.engine], memory_limit, target)
+    if isinstance(target.array, np.memmap):
+        target.array.flush()
     return target.array if call.out is not None else call.library.finish(target, call.a)
+
+
+def _is_small_batch(call: Call, target: Operand, limit: int | None) -> bool:
+    """Whether it is a batch of many small matrices, which fit into the engine's memory together."""
+    batch, _ = result_shape(call.a.shape, call.b.shape)
+    count = math.prod(batch)
+    if count < 2:
+        return False
+    assert call.engine is not None
+    arrays = [one for one in (call.a, call.b, target) if one.host is not None]
+    moved = sum(math.prod(one.shape) * ITEM_BYTES[one.dtype] for one in arrays)
+    return moved <= count * SMALL_BYTES and _ROOM * moved <= _limit(call.engine, limit)
+
+
+def _in_tiles(call: Call, engines: Sequence[Engine], limit: int | None, target: Operand) -> None:
+    """Multiply through the engines' memory, one matrix of a batch after the other."""
+    products = list(_products(call, target))
+    progress = Progress(len(products))
+    try:
+        for one in products:
+            if 0 not in one.out.shape:
+                _divided(one, engines, limit, progress)
+            progress.end()
+    except BaseException as error:
+        with contextlib.suppress(AttributeError):  # Python 3.10 has no notes
+            error.add_note(progress.words())
+        if isinstance(target.array, np.memmap):
+            target.array.flush()
+        raise
+
+
+def _divided(one: Matrices, engines: Sequence[Engine], limit: int | None, progress: Progress) -> None:
+    """A product of matrices on several engines, each with some rows of the result."""
+    each = -(-one.out.shape[0] // (_UNIT * len(engines))) * _UNIT
+    parts = [slice(begin, begin + each) for begin in range(0, one.out.shape[0], each)]
+    if len(parts) == 1:
+        streamed.multiply(one, engines[0], _limit(engines[0], limit), progress)
+        return
+    with ThreadPoolExecutor(len(parts), thread_name_prefix="tilewright-device") as threads:
+        running = [
+            threads.submit(streamed.multiply, one.rows(part), engine, _limit(engine, limit), progress, part.start)
+            for part, engine in zip(parts, engines, strict=False)
+        ]
+        try:
+            for each_part in running:
+                each_part.result()
+        except BaseException:
+            progress.stopped = True  # the others end with the tiles that they have begun
+            raise
+
+
+def _limit(engine: Engine, limit: int | None) -> int:
+    return int(engine.free_bytes() * _FREE) if limit is None else limit
+
+
+def _products(call: Call, target: Operand) -> Iterator[Matrices]:
+    """The products of matrices that a call is: of a batch, one after the other."""
+    batch, _ = result_shape(call.a.shape, call.b.shape)
+    a, b, c, out = (None if one is None else one.host for one in (call.a, call.b, call.c, target))
+    assert a is not None and b is not None and out is not None
+    c = c if call.reads_c else None
+    vectors = a.ndim == 1, b.ndim == 1
+    a, b = (a[None, :] if vectors[0] else a), (b[:, None] if vectors[1] else b)
+
+    def matrix(result: NDArray[Any]) -> NDArray[Any]:
+        result = result[..., None, :] if vectors[0] and not vectors[1] else result
+        result = result[..., None] if vectors[1] and not vectors[0] else result
+        return result[..., None, None] if vectors == (True, True) else result
+
+    out, c = matrix(out), (None if c is None else matrix(c))
+    bias = call.bias.host if call.bias else None
+    if call.scalars.alpha == 0:
+        a, b = a[..., :0], b[..., :0, :]
+    if not batch or math.prod(b.shape[:-2]) == 1:
+        # All of a batch meets the same b: one product of all rows, where they have one distance.
+        rows = [_tall(one) for one in (a, out, c) if one is not None]
+        if not batch or (all(one is not None for one in rows) and call.side != "column" and a.shape[:-2] == batch):
+            flat = [one for one in rows if one is not None] if batch else [a, out, *([] if c is None else [c])]
+            yield Matrices(call, flat[0], b.reshape(b.shape[-2:]), flat[2] if c is not None else None, bias, flat[1])
+            return
+    a, b = (np.broadcast_to(one, (*batch, *one.shape[-2:])) for one in (a, b))
+    for index in np.ndindex(*batch):
+        yield Matrices(call, a[index], b[index], None if c is None else c[index], bias, out[index])
+
+
+def _tall(array: NDArray[Any]) -> NDArray[Any] | None:
+    """A batch of matrices as one with all their rows, in place; None where that would be a copy."""
+    if array.ndim == 2:
+        return array
+    sizes, strides = array.shape[:-1], array.strides[:-1]
+    inner = zip(strides[:-1], sizes[1:], strides[1:], strict=True)
+    if 0 not in sizes and any(far != size * near for far, size, near in inner):
+        return None
+    return array.reshape(math.prod(sizes), array.shape[-1])
 
 
 def by_numpy(
@@ -57,29 +174,48 @@ def by_numpy(
         np.matmul(a, b, out=out)
         return
     if scalars.alpha:
-        result = np.asarray(np.matmul(*(factor.astype(np.float32, copy=False) for factor in (a, b))))
-        if scalars.alpha != 1:
-            result = np.multiply(result, np.float32(scalars.alpha))
+        sums = np.asarray(np.matmul(*(factor.astype(np.float32, copy=False) for factor in (a, b))))
     else:
-        result = np.zeros(out.shape, np.float32)
-    if scalars.beta and c is not None:
-        result = result + np.float32(scalars.beta) * c.astype(np.float32, copy=False)
+        sums = np.zeros(out.shape, np.float32)
     if bias is not None:
-        values = bias.astype(np.float32).reshape(-1)
-        result = result + (values.reshape(_column(a, b, len(values))) if side == "column" else values)
-    np.copyto(out, activations.apply(activation, result), casting="same_kind")
+        bias = bias.reshape(_column(a, b, bias.size)) if side == "column" else bias.reshape(-1)
+    streamed.finish(sums, c, bias, activation, scalars, out)
 
 
 def _column(a: NDArray[Any], b: NDArray[Any], m: int) -> tuple[int, ...]:
     return (m, 1) if b.ndim > 1 and a.ndim > 1 else (m,)
 
 
-def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool) -> Operand:
+def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
+    """Copy host arrays to the engine's memory, multiply there with what is kept of b, and copy the result back."""
+    batch, shape = result_shape(call.a.shape, call.b.shape)
+    if 0 in shape:
+        return
+    rung = call.request.rung
+    columns = rung is None or "T" in "".join(rung[0].takes.layouts)
+    a, b = (uploaded(engine, one, batch, columns) for one in (call.a, call.b))
+    c = uploaded(engine, call.c, batch) if call.c is not None and call.reads_c else None
+    memory = engine.empty(1, math.prod(target.shape), target.dtype)
+    out = c or engine_operand("out", memory, target.shape, HOST)
+    bias = call.bias and uploaded(engine, call.bias, ())
+    there = call._replace(a=a, b=b, bias=bias, c=c, out=out)
+    bound = bound_of(there)
+    first, second = (b, a) if bound.form.swapped else (a, b)
+    pointers = Pointers(
+        first.pointer, second.pointer, out.pointer, out.pointer, bias.pointer if bias else 0, bound.kept(there)
+    )
+    engine.start(bound.plan, pointers, call.scalars)
+    result = np.empty((1, math.prod(target.shape)), target.dtype)
+    engine.store(result, out.pointer, engine.mark())()
+    assert target.host is not None
+    np.copyto(target.host, result.reshape(target.shape))
+
+
+def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: bool = False) -> Operand:
     """A copy of a host array in an engine's memory, without gaps.
 
     Args:
-        engine: where to.
-        operand: the array.
+        engine, operand: where to, and the array.
         batch: dimensions of the whole batch, to which an array is broadcast that has some of them.
         columns: whether columns whose elements are neighbours may stay so, else rows are made.
     """
@@ -87,81 +223,10 @@ def uploaded(engine: Engine, operand: Operand, batch: tuple[int, ...], columns: 
     assert view is not None
     if math.prod(view.shape[:-2]) not in (1, math.prod(batch)):
         view = np.broadcast_to(view, (*batch, *view.shape[-2:]))
-    as_columns = columns and view.ndim > 1 and not view.flags.c_contiguous and view.swapaxes(-1, -2).flags.c_contiguous
-    dense = np.ascontiguousarray(view.swapaxes(-1, -2) if as_columns else view)
-    memory = engine.upload(dense.reshape(1, -1))
-    found = engine_operand(operand.argument, memory, dense.shape, operand.device)
-    if not as_columns:
+    by_columns = columns and view.ndim > 1 and not view.flags.c_contiguous and view.swapaxes(-1, -2).flags.c_contiguous
+    dense = np.ascontiguousarray(view.swapaxes(-1, -2) if by_columns else view)
+    found = engine_operand(operand.argument, engine.upload(dense.reshape(1, -1)), dense.shape, operand.device)
+    if not by_columns:
         return found
     (*batch_sizes, lines, length), (*batch_strides, far, near) = found.shape, found.strides
     return found._replace(shape=(*batch_sizes, length, lines), strides=(*batch_strides, near, far))
-
-
-def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
-    """Copy host arrays to the engine's memory, multiply there, and copy the result back.
-
-    A large product is made in panels of rows, so that copies in both directions and the multiplication overlap.
-    """
-    batch, shape = result_shape(call.a.shape, call.b.shape)
-    if 0 in shape:
-        return
-    rung = call.request.rung
-    columns = rung is None or "T" in "".join(rung[0].takes.layouts)
-    b = uploaded(engine, call.b, batch, columns)
-    pending = []
-    for panel, result in _panels(call, target):
-        there = panel._replace(
-            a=uploaded(engine, panel.a, batch, columns),
-            b=b,
-            bias=panel.bias and uploaded(engine, panel.bias, (), columns=False),
-        )
-        out = _result(engine, panel, result, batch)
-        there = there._replace(c=out if call.reads_c else None, out=out)
-        bound = bound_of(there)
-        first, second = (b, there.a) if bound.form.swapped else (there.a, b)
-        bias = there.bias.pointer if there.bias else 0
-        pointers = Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias, bound.kept(there))
-        engine.start(bound.plan, pointers, call.scalars)
-        assert result.host is not None
-        into = result.host if result.host.flags.c_contiguous else np.empty_like(result.host, order="C")
-        fetched = engine.fetch(out.array, into)
-        pending.append((fetched, into, result.host, there))  # whose memory lives until all has ended
-    for fetched, into, host, _ in pending:
-        fetched()
-        if into is not host:
-            np.copyto(host, into)
-
-
-def _result(engine: Engine, call: Call, target: Operand, batch: tuple[int, ...]) -> Operand:
-    """Memory for a result on the engine, holding c where that is added."""
-    if call.c is not None and call.reads_c:
-        return uploaded(engine, call.c, batch, columns=False)
-    memory = engine.empty(1, math.prod(target.shape), target.dtype)
-    return engine_operand("out", memory, target.shape, HOST)
-
-
-def _panels(call: Call, target: Operand) -> Iterator[tuple[Call, Operand]]:
-    """The call, or where its matrices are large, calls of panels of their rows; each with its result."""
-    rows = call.a.shape[0]
-    moved = sum(math.prod(one.shape) * ITEM_BYTES[one.dtype] for one in (call.a, target))
-    if len(call.a.shape) != 2 or len(call.b.shape) != 2 or moved <= 2 * PANEL_BYTES:
-        yield call, target
-        return
-    height = max(rows * PANEL_BYTES // moved // 128, 1) * 128
-    for start in range(0, rows, height):
-        part = slice(start, start + height)
-        column = call.side == "column"
-        yield (
-            call._replace(
-                a=_rows(call.a, part),
-                c=call.c and _rows(call.c, part),
-                bias=_rows(call.bias, part) if call.bias and column else call.bias,
-            ),
-            _rows(target, part),
-        )
-
-
-def _rows(operand: Operand, part: slice) -> Operand:
-    view = operand.host
-    assert view is not None
-    return operand._replace(host=view[part], shape=view[part].shape)

@@ -190,14 +190,14 @@ def test_numpy_arrays_are_copied_to_the_gpu_and_back(named):
 
 
 def test_large_arrays_of_the_host_are_copied_both_ways_at_once(monkeypatch):
-    """In panels, through pinned buffers: a result's rows come back while the next of a go there."""
+    """In tiles, through pinned buffers: one comes back while blocks for the next go there."""
     moves = []
     move = Staging._move
 
-    def timed(self, pointer, piece, after):
+    def timed(self, to_host, pointer, piece, after):
         start = time.perf_counter()
-        move(self, pointer, piece, after)
-        moves.append(("load" if after is None else "store", piece.nbytes, start, time.perf_counter()))
+        move(self, to_host, pointer, piece, after)
+        moves.append(("store" if to_host else "load", piece.nbytes, start, time.perf_counter()))
 
     monkeypatch.setattr(Staging, "_move", timed)
     a, b = draw(6144, 6144), draw(6144, 2048)

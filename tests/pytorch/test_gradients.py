@@ -179,7 +179,10 @@ def test_out_cannot_be_given_where_a_gradient_is_recorded():
 
 @pytest.mark.parametrize("named", [{"kernel": "naive"}, {"config": "BM=64"}, {"engine": "emulator"}])
 def test_what_is_not_recorded_is_refused(named):
-    with pytest.raises(ArrayError, match="kernel, config and engine cannot be named where PyTorch records a gradient"):
+    with pytest.raises(
+        ArrayError,
+        match="kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient",
+    ):
         matmul(draw(4, 5), draw(5, 6), **named)
 
 

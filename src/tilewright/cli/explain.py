@@ -1,5 +1,6 @@
 """The command line: `tilewright explain`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -7,19 +8,23 @@ import typer
 from rich.console import Console
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
+from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
 from tilewright.cli.terminal import Order, finite_scalars, json_output, notes, results, say, write_json
 from tilewright.engines.registry import present_gpu
+from tilewright.errors import ProblemError
 from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Problem, orders
 from tilewright.report import explain_tables as tables
+from tilewright.report import scaling as scaling_tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
 
 KIND = json_kind("an explanation", "kernel", "shape", "gpu", "occupancy")
+SCALING_KIND = json_kind("a prediction of several GPUs", "kernel", "shape", "gpu", "scaling")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
 """What is explained where this machine has no GPU."""
@@ -41,6 +46,15 @@ def run_explain(
         str | None,
         typer.Option(metavar="NAME", help=f"One of {', '.join(g.name for g in GPUS)}. This machine's, else {GPU}."),
     ] = None,
+    devices: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="What the product takes N GPUs, and 1 to 64, instead: compute, memory and links of each."
+        ),
+    ] = None,
+    link: Annotated[float, typer.Option(metavar="GB/S", help="With --devices: of a GPU's link in its host.")] = 450.0,
+    network: Annotated[float, typer.Option(metavar="GB/S", help="The same of its share of the network.")] = 50.0,
+    per_host: Annotated[int, typer.Option(metavar="N", help="With --devices: GPUs of a host.")] = 8,
     with_ncu: Annotated[
         bool, typer.Option("--ncu", help="Run it here under Nsight Compute too, and print both columns.")
     ] = False,
@@ -60,9 +74,12 @@ def run_explain(
 
     What its lanes do, as a picture:       [bold]tilewright explain warptiled --figure warptiled.svg[/]
 
+    What 8 GPUs make of it, and 1 to 64:   [bold]tilewright explain gemm_sm90 --devices 8 --link 450[/]
+
     The counters are those of NVIDIA's profiler, counted on the emulator from every access that the kernel makes.
     """
-    check_outputs([json_output(json_path, KIND), Output("--figure", figure_path, figure.KIND)])
+    kind = KIND if devices is None else SCALING_KIND
+    check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
     chosen, preset = resolve(kernel)
     where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
     a, b = orders(layout)
@@ -70,6 +87,19 @@ def run_explain(
     chosen.check(problem)
     scalars = finite_scalars(alpha, beta)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
+    if devices is not None:
+        if with_ncu or figure_path:
+            raise ProblemError("--devices takes neither --ncu nor --figure: it predicts products of several GPUs")
+        counts = tuple(sorted({*DEVICES, devices}))
+        shares = scaling(chosen, values, problem, where, Links(link, network, per_host), counts)
+        shown = results(json_path)
+        say(f"[bold]{chosen.name}[/] {values}\n{problem.shape} {problem.case}, on {where.name}s", to=shown)
+        shown.print(scaling_tables.terminal(shares))
+        if json_path:
+            facts = {"kernel": chosen.name, "shape": problem.shape, "gpu": where.name, "link_gb_s": link}
+            facts |= {"network_gb_s": network, "per_host": per_host, "scaling": [asdict(one) for one in shares]}
+            write_json(json_path, facts, f"the prediction to {json_path}")
+        return
     if with_ncu:
         ncu.check_available()
     if figure_path:

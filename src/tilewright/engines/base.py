@@ -144,12 +144,27 @@ class Engine(Protocol):
     def download(self, matrix: Matrix) -> NDArray[Any]:
         """Copy a matrix, or a batch, to a new host array, after all work started on the engine has ended."""
 
-    def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Callable[[], None]:
-        """Start to copy a matrix without gaps to the host behind the work started so far; the function waits.
+    def free_bytes(self) -> int:
+        """Memory of the engine that nobody has allocated."""
+
+    def mark(self) -> Any:
+        """What is reached when the work started so far on the engine has ended: for `load` and `store`."""
+
+    def load(self, pointer: int, array: NDArray[Any], after: Any = None) -> Callable[[], None]:
+        """Start to copy a host array to the engine's memory, where it has no gaps, once a mark is reached.
 
         Args:
-            matrix: what to copy.
-            into: C-contiguous, of as many elements and of their type.
+            pointer: where to.
+            array: of two dimensions, with neighbours along the second; unchanged until all work on it has ended.
+            after: the mark.
+
+        Returns:
+            a function: work that is started when it has returned sees the array.
+        """
+
+    def store(self, array: NDArray[Any], pointer: int, after: Any) -> Callable[[], None]:
+        """Start to copy the engine's memory to a host array of two dimensions, once a mark is reached; the function
+        that it returns waits until all is there.
         """
 
     def synchronize(self) -> None:

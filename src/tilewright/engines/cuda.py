@@ -16,6 +16,7 @@ from cuda.bindings.driver import (
     cuCtxSynchronize,
     cuMemcpyDtoHAsync,
     cuMemcpyHtoDAsync,
+    cuMemGetInfo,
     cuMemsetD8Async,
     cuStreamIsCapturing,
 )
@@ -33,7 +34,7 @@ from tilewright.engines.driver import Allocation, Current, check, outside_of_cap
 from tilewright.engines.launch_arguments import describe
 from tilewright.engines.plan import Kept, Memory, Needs, Plan, Pointers, Step
 from tilewright.engines.relayouts import Job, jobs, kept_as, needs, numbers
-from tilewright.engines.staging import Staging
+from tilewright.engines.staging import STAGED_BYTES, Staging, Wait
 from tilewright.engines.workspaces import Workspaces
 from tilewright.errors import EngineUnavailableError, LaunchError
 from tilewright.kernels.spec import Config, Kernel
@@ -51,9 +52,6 @@ MOST_LAUNCHES = 2000
 
 ROTATION_MS = 100.0
 """A replay goes through all operand sets, unless that takes longer than this."""
-
-STAGED_BYTES = 16 * 2**20
-"""Larger arrays are copied through pinned buffers by several threads."""
 
 _TIMED = EventOptions(timing_enabled=True)
 
@@ -243,8 +241,8 @@ class CudaEngine:
 
     @cached_property
     def staging(self) -> Staging:
-        """Pinned buffers through which large arrays of the host are copied."""
-        return Staging(self.device, self.current)
+        """What copies arrays of the host."""
+        return Staging(self.device, self.current, self.stream)
 
     def workspace(self, stream: int, needs: tuple[int, int, int]) -> Memory:
         """Memory for a launch of the compiled launcher on a stream, by its handle; see `Workspaces.memory`."""
@@ -269,7 +267,7 @@ class CudaEngine:
         lines = memory_lines(array, ld, order)
         memory = Allocation(self.current, lines.nbytes)
         if lines.nbytes >= STAGED_BYTES:
-            self.staging.load(memory.pointer, lines).wait()
+            self.staging.load(memory.pointer, lines)()
         elif lines.nbytes:
             with self.current:
                 check(cuMemcpyHtoDAsync(memory.pointer, lines.ctypes.data, lines.nbytes, self.stream.handle))
@@ -302,20 +300,31 @@ class CudaEngine:
                 self.stream.sync()
         return array_of(lines[:, :length], matrix)
 
-    def fetch(self, matrix: Matrix, into: NDArray[Any]) -> Callable[[], None]:
-        """Start to copy a matrix without gaps to the host; the function waits.
+    def free_bytes(self) -> int:
+        """Memory of the GPU that nobody has allocated."""
+        with self.current:
+            return int(check(cuMemGetInfo()))
 
-        It is copied behind the work started so far on the engine's own stream.
+    def mark(self) -> Event:
+        """What is reached when the work started so far on the engine's own stream has ended."""
+        with self.current:
+            return self.stream.record()
 
-        Args:
-            matrix, into: see `Engine.fetch`.
+    def load(self, pointer: int, array: NDArray[Any], after: Event | None = None) -> Wait:
+        """Start to copy an array to the GPU; see `Engine.load`.
 
         Raises (the function too):
-            LaunchError: some of that work failed.
+            LaunchError: the driver refuses it, or work before it failed.
         """
-        with self.current:
-            done = self.stream.record()
-        return self.staging.store(into, matrix.pointer, done).wait
+        return self.staging.load(pointer, array, after)
+
+    def store(self, array: NDArray[Any], pointer: int, after: Event) -> Wait:
+        """Start to copy memory of the GPU to an array; see `Engine.store`.
+
+        Raises (the function too):
+            LaunchError: the driver refuses it, or work before it failed.
+        """
+        return self.staging.store(array, pointer, after)
 
     def synchronize(self) -> None:
         """Wait until all work on the GPU, on any stream, has ended.

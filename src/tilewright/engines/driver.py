@@ -39,6 +39,11 @@ def unavailable(device_id: int = 0) -> str | None:
     return None
 
 
+def gpu_count() -> int:
+    """GPUs that the driver shows this process."""
+    return int(check(driver.cuDeviceGetCount()))
+
+
 class Current:
     """In a `with` block: this GPU's context is current, and CUDA's errors come out as LaunchError.
 

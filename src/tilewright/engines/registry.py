@@ -1,9 +1,11 @@
 """Which engine to use: by name, or the best that this machine has."""
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 from tilewright.engines.base import ENGINES, Engine
-from tilewright.errors import EngineNotFoundError, EngineUnavailableError
+from tilewright.errors import EngineNotFoundError, EngineUnavailableError, ProblemError
 
 CHOICES = ("auto", *ENGINES)
 """What an engine can be asked for by."""
@@ -38,6 +40,31 @@ def cuda_unavailable() -> str | None:
     except ImportError as error:
         return f"the CUDA bindings for Python cannot be loaded ({error})"
     return unavailable()
+
+
+def gpus_named(devices: str | Sequence[int]) -> tuple[int, ...]:
+    """Numbers of GPUs, each of which can be used.
+
+    Args:
+        devices: 'all', or numbers.
+
+    Raises:
+        ProblemError: it is neither, or names none, or one twice.
+        EngineUnavailableError: one of them cannot be used; the message says which and why.
+    """
+    if reason := cuda_unavailable():
+        raise EngineUnavailableError(f"devices={devices!r} cannot be used: {reason}")
+    from tilewright.engines.driver import gpu_count, unavailable  # noqa: PLC0415 - loads the CUDA bindings
+
+    if devices == "all":
+        return tuple(range(gpu_count()))
+    numbers: tuple[Any, ...] = tuple(devices) if isinstance(devices, Sequence) and not isinstance(devices, str) else ()
+    if not numbers or not all(type(one) is int for one in numbers) or len(set(numbers)) < len(numbers):
+        raise ProblemError(f"devices must be 'all' or different numbers of GPUs, got {devices!r}")
+    for one in numbers:
+        if reason := unavailable(one):
+            raise EngineUnavailableError(f"GPU {one} of devices={devices!r} cannot be reached: {reason}")
+    return numbers
 
 
 def present_gpu() -> tuple[str, tuple[int, int]] | None:

@@ -7,6 +7,7 @@
             Autograd            gradients.py
             CPU, CUDA           multiplies
             Meta                the result's shape and type
+            DTensor             sharding.py; each rank's part of the product is this operator again
 
 It is defined by `Library.define` and `impl`: `torch.library.custom_op` would cost 5 us more a call.
 """
@@ -22,7 +23,7 @@ from tilewright.calls import Request, check_batch_invariant, dtype_name, missing
 from tilewright.errors import ArrayError, DtypeError
 from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, promise_of
 from tilewright.shapes import check_shapes
-from tilewright.torch import batching, gradients
+from tilewright.torch import batching, gradients, sharding
 from tilewright.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op, options_of
 
 
@@ -41,6 +42,8 @@ def matmul(
     kernel: Any = None,
     config: Any = None,
     engine: Any = None,
+    devices: Any = None,
+    memory_limit: Any = None,
     batch_invariant: bool = False,
 ) -> Any:
     """`tilewright.matmul` through the operator.
@@ -50,15 +53,16 @@ def matmul(
             not fit.
         DtypeError, ProblemError: as `tilewright.matmul`.
     """
-    if not (kernel is None and config is None and engine is None):
+    if not (kernel is None and config is None and engine is None and devices is None and memory_limit is None):
         raise ArrayError(
-            "kernel, config and engine cannot be named where PyTorch records a gradient or compiles: "
-            "leave them out, or call matmul under torch.no_grad() outside of what is compiled"
+            "kernel, config, engine, devices and memory_limit cannot be named where PyTorch records a gradient or "
+            "compiles: leave them out, or call matmul under torch.no_grad() outside of what is compiled"
         )
     for name, array in (("a", a), ("b", b), ("bias", bias), ("c", c)):
         if not isinstance(array, torch.Tensor) and (array is not None or name in ("a", "b")):
             raise ArrayError(f"{name} must be a tensor as the other arrays are, got {type(array).__name__}")
     scalars, promise = Scalars.checked(alpha, beta), promise_of(precision)
+    sharding.register()
     check_batch_invariant(batch_invariant)
     dtype = dtype_name(out_dtype) or (None if out is None else dtype_name(out.dtype))
     typed = None if dtype is None else getattr(torch, dtype)
@@ -136,3 +140,4 @@ for _key in ("CPU", "CUDA"):
 LIBRARY.impl("matmul", gradients.matmul, "Autograd", with_keyset=True)
 torch.library.register_fake(NAME, _shape_of, lib=LIBRARY)
 torch.library.register_vmap(NAME, batching.matmul, lib=LIBRARY)
+sharding.register()

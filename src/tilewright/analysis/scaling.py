@@ -1,0 +1,123 @@
+"""What a product takes several GPUs, by the cost model: each one's products, what moves over the links, and what binds.
+
+    all_gather_matmul       A in rows, B in columns: a rank multiplies m x n/N, and all rows of A come to it
+    matmul_reduce_scatter   k divided: a rank multiplies m x n of k/N, and passes sums of m/N rows from rank to rank
+    split                   rows of one GPU's product: B, and each one's rows of A, leave that GPU; results come back
+
+What moves within a host hides behind products, but for that of one shard. Between hosts it is moved before or after the
+product: each GPU moves a part over its share of the network, and the GPUs of a host exchange the parts. split is of one
+host.
+"""
+
+from dataclasses import dataclass
+
+from tilewright.analysis.cost import predict
+from tilewright.errors import ProblemError
+from tilewright.gpus import Gpu
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import ITEM_BYTES, Problem
+
+ALL_GATHER, REDUCE_SCATTER, SPLIT = SCHEMES = ("all_gather_matmul", "matmul_reduce_scatter", "split")
+
+COMPUTE, MEMORY, LINK, NETWORK = "compute", "memory", "link", "network"
+
+DEVICES = (1, 2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class Links:
+    """What joins GPUs."""
+
+    link_gb_s: float
+    """Of each GPU with the others of its host, 10^9 bytes a second one way."""
+    network_gb_s: float = 50.0
+    """The same of its share of the network between hosts."""
+    per_host: int = 8
+    """GPUs of a host."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("link", self.link_gb_s), ("network", self.network_gb_s), ("per-host", self.per_host)):
+            if not value > 0:
+                raise ProblemError(f"{name} must be more than 0, got {value}")
+
+
+@dataclass(frozen=True)
+class Share:
+    """One GPU's part of a product, in microseconds."""
+
+    scheme: str
+    devices: int
+    compute_us: float
+    """Of its products: the waves of blocks."""
+    memory_us: float
+    """The same: what moves through the L2 cache and DRAM."""
+    link_us: float
+    """What moves over the GPU's link."""
+    network_us: float
+    """What moves between hosts."""
+    us: float
+    """From the first to the last."""
+    binds: str
+    """What takes most of it."""
+    speedup: float
+    """One GPU's time over this."""
+
+    @property
+    def efficiency(self) -> float:
+        """The speed of each GPU over that of one alone."""
+        return self.speedup / self.devices
+
+
+def scaling(
+    kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, links: Links, devices: tuple[int, ...] = DEVICES
+) -> list[Share]:
+    """Predict a product on several numbers of GPUs, in each scheme that divides it.
+
+    Raises:
+        ProblemError: the GPU cannot hold a block of the kernel, or a number of GPUs is none.
+    """
+    if not devices or min(devices) < 1:
+        raise ProblemError(f"devices must be 1 or more, got {', '.join(map(str, devices))}")
+    alone = predict(kernel, config, problem, gpu)
+    if alone is None:
+        raise ProblemError(f"{gpu.name} cannot hold a block of {kernel.name} {config}")
+    found = []
+    for scheme in SCHEMES:
+        for count in devices:
+            if (share := _share(scheme, count, kernel, config, problem, gpu, links, alone.us)) is not None:
+                found.append(share)
+    return found
+
+
+def _share(
+    scheme: str, count: int, kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, links: Links, alone_us: float
+) -> Share | None:
+    """None where the product does not divide: a GPU would have nothing to multiply."""
+    m, n, k = problem.m, problem.n, problem.k
+    part = {ALL_GATHER: (m, -(-n // count), k), REDUCE_SCATTER: (m, n, -(-k // count)), SPLIT: (-(-m // count), n, k)}
+    divided = {ALL_GATHER: min(n, m), REDUCE_SCATTER: min(k, m), SPLIT: min(m, links.per_host)}[scheme]
+    if divided < count or not n or not k:
+        return None
+    cost = predict(kernel, config, Problem(*part[scheme], problem.arithmetic, problem.batch), gpu)
+    if cost is None:
+        return None
+    near, far = _moved(scheme, count, problem, min(links.per_host, count))
+    link_us, network_us = near / links.link_gb_s / 1e3, far / links.network_gb_s / 1e3
+    hidden = max(cost.us, link_us + cost.us / count if count > 1 else 0.0)
+    us = hidden + network_us
+    times = {COMPUTE: cost.blocks_us, MEMORY: cost.traffic_us, LINK: link_us, NETWORK: network_us}
+    binds = max(times, key=lambda name: times[name])
+    return Share(
+        scheme, count, cost.blocks_us, cost.traffic_us, link_us, network_us, us, binds, alone_us / us if us else 0.0
+    )
+
+
+def _moved(scheme: str, count: int, problem: Problem, in_host: int) -> tuple[float, float]:
+    """Bytes that a GPU sends or receives: within its host, and between hosts. Of split, that of the product."""
+    item, result = ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
+    a, b, d = problem.m * problem.k * item, problem.k * problem.n * item, problem.m * problem.n * result
+    batch = problem.batch
+    if scheme == SPLIT:
+        return (b + max(a, d) / count) * batch * (count - 1), 0.0
+    whole = (a if scheme == ALL_GATHER else d) * batch
+    return whole * (in_host - 1) / in_host, whole * (count - in_host) / count / in_host

@@ -1,0 +1,40 @@
+"""The collective, and then the product (or the other way round): right for every group, device and dimension."""
+
+from typing import Any
+
+import torch
+
+from tilewright.front import matmul
+
+Product = dict[str, Any]
+"""Keywords of `matmul` for all products of a call."""
+
+
+def all_gather_matmul(shard: Any, Bs: list[Any], dim: int, group: Any, product: Product) -> tuple[Any, list[Any]]:
+    """A, gathered along a dimension, and A @ B for each B."""
+    whole = gathered(shard, dim, group)
+    if dim == shard.dim() - 1:
+        return whole, [matmul(whole, B, **product) for B in Bs]
+    lines = whole.movedim(dim, 0)  # as it was gathered: without gaps
+    return whole, [matmul(lines, B, **product).movedim(0, dim) for B in Bs]
+
+
+def matmul_reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, product: Product) -> Any:
+    """This rank's part, along a dimension, of the sum (or the mean) of all ranks' A @ B."""
+    return scattered(matmul(A, B, **product), op, dim, group)
+
+
+def scattered(whole: Any, op: str, dim: int, group: Any) -> Any:
+    """This rank's part, along a dimension, of the sum (or the mean) of all ranks' tensors."""
+    lines = whole.movedim(dim, 0).contiguous()
+    part = torch.ops._c10d_functional.reduce_scatter_tensor(lines, op, group.size(), group.group_name)
+    return torch.ops._c10d_functional.wait_tensor(part).movedim(0, dim)
+
+
+def gathered(shard: Any, dim: int, group: Any) -> Any:
+    """The shards of all ranks, one behind the other along a dimension."""
+    last = dim == shard.dim() - 1
+    lines = shard if last else shard.movedim(dim, 0)
+    whole = torch.ops._c10d_functional.all_gather_into_tensor(lines.contiguous(), group.size(), group.group_name)
+    whole = torch.ops._c10d_functional.wait_tensor(whole)
+    return torch.cat(whole.chunk(group.size()), dim=-1) if last else whole.movedim(0, dim)

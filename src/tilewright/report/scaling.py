@@ -1,0 +1,86 @@
+"""Tables of what products take several GPUs: in a terminal, and in docs/scaling.md (`make docs` redraws it)."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright.analysis.scaling import DEVICES, SCHEMES, Links, Share, scaling
+from tilewright.errors import TilewrightError
+from tilewright.gpus import gpu_named
+from tilewright.problem import Arithmetic, Problem
+from tilewright.report.fitted import Column, FittedTable
+from tilewright.report.markdown import table
+from tilewright.report.performance import fill
+from tilewright.select.selector import select
+
+PAGE = Path("docs/scaling.md")
+
+GPU, LINKS = "H200", Links(394.0, 50.0, 8)
+"""What the page is of: the link was measured between two H200s; the network is one of 400 Gbit/s for each GPU."""
+
+SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
+
+PAYS = 0.8
+"""A scheme pays as long as each GPU is at least this fast, over one alone."""
+
+
+def terminal(shares: Sequence[Share]) -> FittedTable:
+    """A row for each scheme and number of GPUs."""
+    heads = ("scheme", "GPUs", *(f"{name} us" for name in ("compute", "memory", "link", "network", "total")))
+    columns = [Column(head, "left" if head == "scheme" else "right") for head in heads]
+    more = Column("binds"), Column("speedup", "right"), Column("each GPU", "right")
+    found = FittedTable(*columns, *more, title="A GPU's share, by the cost model", names=2)
+    for one in shares:
+        found.add_row(*_cells(one))
+    return found
+
+
+def _cells(one: Share) -> tuple[str, ...]:
+    times = (one.compute_us, one.memory_us, one.link_us, one.network_us, one.us)
+    return (
+        one.scheme,
+        str(one.devices),
+        *(f"{us:,.0f}" for us in times),
+        one.binds,
+        f"{one.speedup:.2f}",
+        f"{100 * one.efficiency:.0f}%",
+    )
+
+
+def sections() -> dict[str, str]:
+    """The page's tables, by name."""
+    found: dict[str, str] = {}
+    for dtype in ("bfloat16", "float32"):
+        rows, stops = [], []
+        for m, n, k in SHAPES:
+            shares = _shares(dtype, m, n, k)
+            rows += [(f"{m}x{n}x{k}", *_cells(one)) for one in shares if one.devices in (2, 8, 64)]
+            for scheme in SCHEMES:
+                paying = [one.devices for one in shares if one.scheme == scheme and one.efficiency >= PAYS]
+                after = next((one for one in shares if one.scheme == scheme and one.efficiency < PAYS), None)
+                stops.append((f"{m}x{n}x{k}", scheme, str(max(paying)), after.binds if after else ""))
+        heads = ["m x n x k", "scheme", "GPUs", "compute us", "memory us", "link us", "network us", "total us", "binds"]
+        found[dtype] = table([*heads, "speedup", "each GPU"], rows, "llrrrrrrlrr")
+        found[f"{dtype} pays"] = table(["m x n x k", "scheme", "pays up to", "then binds"], stops, "llrl")
+    return found
+
+
+def _shares(dtype: str, m: int, n: int, k: int) -> list[Share]:
+    gpu = gpu_named(GPU)
+    problem = Problem(m, n, k, Arithmetic(dtype, dtype))
+    kernel, config = select(problem, gpu.capability, f"NVIDIA {GPU}")
+    return scaling(kernel, config, problem, gpu, LINKS, DEVICES)
+
+
+def main() -> int:
+    """Redraw the page; returns the exit status."""
+    try:
+        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections()), encoding="utf-8")
+    except (TilewrightError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
