@@ -145,7 +145,7 @@ def _multiply(call: Call, bound: Bound) -> Any:
         c.pointer if c else target.pointer,
         bias.pointer if bias else 0,
         bound.kept(call),
-        lent[0] if lent else 0,
+        scratch=lent[0] if lent else 0,
     )
     bound.engine.start(bound.plan, pointers, call.scalars, call.stream)
     if out is not None:

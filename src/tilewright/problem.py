@@ -11,16 +11,25 @@ from typing import Any, Literal, NamedTuple
 
 from tilewright.errors import DtypeError, ProblemError, nearest
 
-ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
 """Element types of matrices, and the size of an element."""
 
 DTYPES = tuple(ITEM_BYTES)
+
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+"""Those of 8 bits: of A and B, which may have either; of the two only the first is a result's."""
+
+RESULTS = tuple(dtype for dtype in DTYPES if dtype not in FLOAT8)
+"""Those of results of any factors; factors of `FLOAT8` may have results of float8_e4m3fn too."""
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 """Functions that an epilogue may apply to each element, as PyTorch defines them."""
 
 PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
 """What a product of float32 factors may promise: see `Arithmetic`."""
+
+FAST = "fast"
+"""What a product of `FLOAT8` factors may promise: see `Arithmetic`."""
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 """Orders of A and of B: N for row-major, T for column-major (stored transposed)."""
@@ -31,13 +40,14 @@ _LARGEST_STRIDE = 2**62
 
 Order = Literal["row", "column"]
 Side = Literal["row", "column"]
+Scale = Literal["tensor", "line"]
 
 
 @dataclass(frozen=True)
 class Arithmetic:
     """What a product is computed in; sums are taken in float32.
 
-    factors: element type of A and B.
+    factors: element type of A, and of B where no other is given.
     result: element type of D, C and the bias.
     precision: what a product of float32 factors promises. None, or 'float32', which becomes None: what float32 does, on
         every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3':
@@ -45,22 +55,42 @@ class Arithmetic:
         rounding to float32, or about float32's own where that is more: in long sums, and where a few products are most
         of a sum. 'bf16x3': three products of two bfloat16 terms, an error of about 2^-16 of it. 'tf32': factors rounded
         to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
+        Of float8 factors: None for sums that threads add up in float32 every 128 of k; 'fast' for sums of tensor cores
+        alone, which keep 13 bits of mantissa and drift toward zero.
         `Kernel.keeps` says what keeps a promise.
+    of_b: element type of B, where both are of `FLOAT8`; None for that of A.
 
     Raises:
-        DtypeError: a type is none of `DTYPES`, or a precision is asked for of factors that are not float32.
+        DtypeError: a type is none of `DTYPES`, a precision is asked for of factors that it is not for, or A and B have
+            types that do not go together.
         ProblemError: the precision is none of `PRECISIONS`; the message gives the nearest.
     """
 
     factors: str = "float32"
     result: str = "float32"
     precision: str | None = None
+    of_b: str | None = None
 
     def __post_init__(self) -> None:
-        for name, dtype in (("dtype", self.factors), ("out_dtype", self.result)):
+        for name, dtype in (("dtype", self.factors), ("out_dtype", self.result), ("dtype of b", self.second)):
             if dtype not in ITEM_BYTES:
                 raise DtypeError(f"{name} must be one of {', '.join(DTYPES)}, got {dtype!r}")
+        if self.second != self.factors and not (self.factors in FLOAT8 and self.second in FLOAT8):
+            raise DtypeError(
+                f"b must have the element type of a, or both be of float8: got {self.second}, and {self.factors} for a"
+            )
+        if self.result in FLOAT8 and (self.factors not in FLOAT8 or self.result != FLOAT8[0]):
+            raise DtypeError(
+                f"out_dtype must be one of {', '.join(RESULTS)}, or {FLOAT8[0]} of float8 factors, "
+                f"got {self.result} with factors of {self.factors}"
+            )
+        if self.of_b == self.factors:
+            object.__setattr__(self, "of_b", None)
         if self.precision is None:
+            return
+        if self.precision == FAST:
+            if self.factors not in FLOAT8:
+                raise DtypeError(f"fast_accumulate is for float8 factors, got factors of {self.factors}")
             return
         object.__setattr__(self, "precision", promise_of(self.precision))
         if self.precision is not None and self.factors != "float32":
@@ -68,8 +98,19 @@ class Arithmetic:
                 f"precision is for float32 factors, got precision={self.precision!r} with factors of {self.factors}"
             )
 
+    @property
+    def second(self) -> str:
+        """Element type of B."""
+        return self.of_b or self.factors
+
+    @property
+    def exchanged(self) -> "Arithmetic":
+        """The same with A and B in each other's places."""
+        return replace(self, factors=self.of_b, of_b=self.factors) if self.of_b else self
+
     def __str__(self) -> str:
-        factors = f"{self.factors}:{self.precision}" if self.precision else self.factors
+        factors = f"{self.factors}*{self.of_b}" if self.of_b else self.factors
+        factors += f":{self.precision}" if self.precision else ""
         return factors if self.result == "float32" else f"{factors}->{self.result}"
 
 
@@ -146,6 +187,24 @@ class Layout(NamedTuple):
         return (self.ld | (self.batch_stride or 0)) * item_bytes % width == 0
 
 
+class Scaling(NamedTuple):
+    """What sums are multiplied by besides alpha: scales of A and of B, float32 numbers that come with a launch.
+
+    a, b: 'tensor' for one number, 'line' for one of each row of A, or of each column of B; None for none.
+    """
+
+    a: Scale | None = None
+    b: Scale | None = None
+
+    @property
+    def exchanged(self) -> "Scaling":
+        """The same with A and B in each other's places."""
+        return Scaling(self.b, self.a)
+
+
+UNSCALED = Scaling()
+
+
 @dataclass(frozen=True)
 class Epilogue:
     """What happens to sums on their way out, besides alpha and beta * C.
@@ -207,10 +266,11 @@ class Problem:
         batch: products to compute.
         a, b, d: layouts, without gaps if left out. c: that of d if left out.
         epilogue: bias and activation.
+        scaling: scales of float8 factors.
 
     Raises:
         ProblemError: a size, leading dimension or stride is negative, too small or near 2**31, or C or D column-major.
-        DtypeError: an element type is none of `DTYPES`.
+        DtypeError: an element type is none of `DTYPES`, or there are scales of factors that are not of `FLOAT8`.
     """
 
     m: int
@@ -223,6 +283,7 @@ class Problem:
     d: Layout = Layout()
     c: Layout | None = None
     epilogue: Epilogue = Epilogue()
+    scaling: Scaling = UNSCALED
     layout: str = field(init=False, repr=False, compare=False)
     """Orders of A and B, as one of `LAYOUTS`."""
 
@@ -246,6 +307,8 @@ class Problem:
             object.__setattr__(self, "c", c)
         if self.d.order != "row" or c.order != "row":
             raise ProblemError("c and d must be row-major: multiply the transposed factors in the other order")
+        if self.scaling != UNSCALED and self.arithmetic.factors not in FLOAT8:
+            raise DtypeError(f"scales are for float8 factors, got factors of {self.arithmetic.factors}")
         object.__setattr__(self, "layout", _ORDERS[self.a.order] + _ORDERS[self.b.order])
 
     @classmethod
@@ -270,8 +333,13 @@ class Problem:
 
     @property
     def dtype(self) -> str:
-        """Element type of A and B."""
+        """Element type of A, and of B where no other is given."""
         return self.arithmetic.factors
+
+    @property
+    def dtype_b(self) -> str:
+        """Element type of B."""
+        return self.arithmetic.second
 
     @property
     def result(self) -> str:

@@ -39,6 +39,7 @@ _PARAMETERS = {
     "output": "p:D p:C p:bias q:batch_stride_d q:batch_stride_c i:ldd i:ldc f:alpha f:beta",
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
+    "scales": "p:scale_a p:scale_b i:scale_step_a i:scale_step_b",
     "tickets": "p:tickets",
     **{
         f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} "
@@ -46,8 +47,8 @@ _PARAMETERS = {
         for x in "ab"
     },
 }
-_OFTEN_NULL = frozenset(f"{name}_{x}" for name in ("from", "to", "scales", "range") for x in "ab")
-"""Addresses that launches without copies have no memory for."""
+_OFTEN_NULL = frozenset(f"{name}_{x}" for name in ("from", "to", "scales", "range", "scale") for x in "ab")
+"""Addresses that launches without copies, or of factors without scales, have no memory for."""
 
 CopyNumbers = tuple[int, int, int, int, int, int, int, int]
 """What a launch is told of a copy that it makes of A or B, besides addresses, in the order of the members."""
@@ -170,6 +171,7 @@ _VALUES: dict[str, _Values] = {
     "B_map": lambda p, division, copies, maps: (maps.get("B", b""),),
     "D_map": lambda p, division, copies, maps: (maps.get("D", b""),),
     "output": _output,
+    "scales": lambda p, *_: (int(p.scaling.a == "line"), int(p.scaling.b == "line")),
     "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
     "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }

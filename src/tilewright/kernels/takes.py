@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, ProblemError, TilewrightError
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.problem import ITEM_BYTES, LAYOUTS, Arithmetic, Epilogue, Layout, Problem
+from tilewright.problem import ITEM_BYTES, LAYOUTS, RESULTS, Arithmetic, Epilogue, Layout, Problem
 
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
@@ -28,9 +28,10 @@ class Variant(NamedTuple):
 
     edges: some tile reaches past the end of A, B or D, so loads and stores are bounds-checked.
     aligned: every row (or column) of A, B, C and D starts at a multiple of 16 bytes, so whole float4s can be moved.
-    factors, result: element types of A and B, and of C and D.
+    factors, result: element types of A, and of B where no other is given, and of C and D.
     layout: orders of A and B, as in 'NT'.
     epilogue: bias and activation.
+    of_b: element type of B, where it is another.
     """
 
     edges: bool
@@ -39,6 +40,7 @@ class Variant(NamedTuple):
     result: str = "float32"
     layout: str = "NN"
     epilogue: Epilogue = Epilogue()
+    of_b: str | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Takes:
 
 
 EVERYTHING = Takes(
-    results=tuple(ITEM_BYTES), layouts=LAYOUTS, batches=True, epilogue=True, separate_c=True, least_capability=(8, 0)
+    results=RESULTS, layouts=LAYOUTS, batches=True, epilogue=True, separate_c=True, least_capability=(8, 0)
 )
 """What the library's kernels for float32 take."""
 

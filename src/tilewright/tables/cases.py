@@ -25,13 +25,14 @@ def posed(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
         raise ProblemError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
     typed, arrow, result = others[0].partition("->")
     factors, _, precision = typed.partition(":")
+    factors, _, of_b = factors.partition("*")
     bias, activation = None, None
     for part in others[1].split("+") if len(others) > 1 else ():
         if part in _BIASES:
             bias = _BIASES[part]
         else:
             activation = part
-    arithmetic = Arithmetic(factors, result if arrow else "float32", precision or None)
+    arithmetic = Arithmetic(factors, result if arrow else "float32", precision or None, of_b or None)
     a, b = orders(layout)
     return Problem(m, n, k, arithmetic, batch, a, b, epilogue=Epilogue(bias, activation))
 

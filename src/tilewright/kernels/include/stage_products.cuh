@@ -6,7 +6,7 @@
 //     TERMS = 3     a0 b2   a1 b1   a2 b0  |  a0 b1   a1 b0  |  a0 b0
 //     size of a b   2^-16                  |  2^-8           |  1
 //
-// Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. With several terms they
+// Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. Where PROMOTE is not 0 they
 // begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
 // these, every PROMOTE of k. Where SCALED is 1, they multiply it by the scales of its rows and columns on the way.
 #pragma once
@@ -17,7 +17,10 @@
 #include "term_scales.cuh"
 
 // Steps whose products may still be under way when `multiply_stage` returns.
-constexpr int STEPS_UNDER_WAY = TERMS == 1 ? 1 : 0;
+constexpr int STEPS_UNDER_WAY = PROMOTE == 0 ? 1 : 0;
+
+// Instructions along k from one promotion to the next.
+constexpr int APART = PROMOTE == 0 ? 1 : PROMOTE * static_cast<int>(sizeof(FACTOR)) / STEP_BYTES;
 
 // sums[i] += the product of 64 rows of `stage.A`, those from first + 64 * i on, and of `stage.B` (stage_tiles.cuh).
 // scales: of this step, those of the first rows and the first columns.
@@ -25,13 +28,13 @@ template <typename Stage, int PARTS, int COUNT>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], TermScales scales) {
     constexpr Major A = Stage::MAJOR_A, B = Stage::MAJOR_B;
     constexpr int STEPS = LINE_BYTES / STEP_BYTES;
-    if constexpr (TERMS == 1) {
+    if constexpr (PROMOTE == 0) {
         fence_sums(sums);
 #pragma unroll
         for (int k = 0; k < STEPS; ++k) {
             const MatrixDescriptor b = stage.B[0].at(0, k);
 #pragma unroll
-            for (int i = 0; i < PARTS; ++i) multiply_async<A, B, FACTOR>(sums[i], stage.A[0].at(first + 64 * i, k), b);
+            for (int i = 0; i < PARTS; ++i) multiply_async<A, B, FACTOR, FACTOR_B>(sums[i], stage.A[0].at(first + 64 * i, k), b);
         }
         commit_products();
         wait_products<STEPS_UNDER_WAY>(sums);
@@ -43,7 +46,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
 #pragma unroll
             for (int j = 0; SCALED && j < COUNT / 32; ++j) scale[j] = scales.a[i] * scales.b[j];
             const auto start = [&](int of_a, int of_b, int k, bool adds) {
-                multiply_async<A, B, FACTOR>(made, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
+                multiply_async<A, B, FACTOR, FACTOR_B>(made, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
             };
             const auto promote = [&](float share) {
                 commit_products();
@@ -60,12 +63,12 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
                     for (int k = 0; k < STEPS; ++k) start(term, order - term, k, order < TERMS - 1 || term > 0 || k > 0);
                 }
             }
-            promote(1 / TERM_STEP);
+            if constexpr (TERMS > 1) promote(1 / TERM_STEP);
 #pragma unroll
             for (int k = 0; k < STEPS; ++k) {
-                if (k % (PROMOTE / 16) == 0) fence_sums(made);
-                start(0, 0, k, k % (PROMOTE / 16) != 0);
-                if ((k + 1) % (PROMOTE / 16) == 0) promote(1);
+                if (k % APART == 0) fence_sums(made);
+                start(0, 0, k, k % APART != 0);
+                if ((k + 1) % APART == 0) promote(1);
             }
         }
     }

@@ -1,6 +1,6 @@
 // gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
-// matrices of 16-bit elements each (split_factors.cuh, stage_products.cuh), or of float32 factors that TMA rounds to TF32 as it
-// loads them. A and B are read as they lie, in either order, TF32 along k: tensor map and descriptor say which.
+// matrices of 16 bits each (split_factors.cuh, stage_products.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors
+// with scales. A and B are read as they lie: tensor map and descriptor say in which order, of 16 bits either, of others along k.
 //
 // A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the
 // order of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
@@ -26,6 +26,7 @@
 #include "cluster_sums.cuh"
 #include "consumers.cuh"
 #include "epilogue/warpgroup.cuh"
+#include "factor_scales.cuh"
 #include "stage_barriers.cuh"
 #include "stage_products.cuh"
 #include "stage_tiles.cuh"
@@ -58,7 +59,7 @@ struct Shared {
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
               const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
-              SplitCounters* counters) {
+              Scales scales_of_factors, SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
 
@@ -129,19 +130,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(before, grid, lane);
 
         if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
-        const Result<RESULT> result(output, sizes, tile.matrix);
-        const int row = tile.row + first, col = tile.col + rank * COLS;
+        const auto store = [&, col = tile.col + rank * COLS](auto& part, int row) {  // 64 rows of sums
+            shared->terms.look(part, sizes.m - row, sizes.n - col);
+            if (sizeof(FACTOR) == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row, col, part);
+            store_warpgroup(Result<RESULT>(output, sizes, tile.matrix), row, col, part);
+        };
         if constexpr (SPLITS == 1) {
 #pragma unroll
-            for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
-                shared->terms.look(sums[i], sizes.m - row - 64 * i, sizes.n - col);
-                store_warpgroup(result, row + 64 * i, col, sums[i]);
-            }
+            for (int i = 0; i < Multiplying::ROWS / 64; ++i) store(sums[i], tile.row + first + 64 * i);
         } else {
             float totals[COLS / 2];
             Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], totals);
-            shared->terms.look(totals, sizes.m - row, sizes.n - col);
-            store_warpgroup(result, row, col, totals);
+            store(totals, tile.row + first);
         }
     }
     if (Grid::BLOCKS > 1) cluster_sync();
