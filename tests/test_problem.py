@@ -102,14 +102,10 @@ def test_scalars_are_floats():
 
 
 def test_an_element_type_that_is_not_supported_is_named_with_those_that_are():
-    with pytest.raises(
-        DtypeError, match=r"^dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, got 'float64'"
-    ):
+    known = "float32, float16, bfloat16, float8_e4m3fn, float8_e5m2"
+    with pytest.raises(DtypeError, match=f"^dtype must be one of {known}, got 'float64'"):
         Problem(2, 3, 5, "float64")
-    with pytest.raises(
-        DtypeError,
-        match=r"^out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, got 'int8'",
-    ):
+    with pytest.raises(DtypeError, match=f"^out_dtype must be one of {known}, got 'int8'"):
         Arithmetic("float16", "int8")
 
 

@@ -1,5 +1,6 @@
 """Call: the arrays of a call of `matmul` as they lie in memory, read and checked."""
 
+import math
 import numbers
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -10,11 +11,23 @@ from tilewright.arrays.library import Library, type_name
 from tilewright.arrays.operand import HOST, Operand
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import cuda_unavailable, resolve_engine
-from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, nearest
+from tilewright.errors import ArrayError, ConfigError, DtypeError, KernelNotFoundError, ProblemError, nearest
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.prepared import Prepared
-from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side, promise_of
+from tilewright.problem import (
+    DTYPES,
+    FAST,
+    FLOAT8,
+    UNSCALED,
+    Arithmetic,
+    Epilogue,
+    Scalars,
+    Scale,
+    Scaling,
+    Side,
+    promise_of,
+)
 from tilewright.shapes import check_shapes
 
 Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
@@ -27,7 +40,7 @@ class Request(NamedTuple):
     out_dtype: str | None
     activation: str | None
     precision: str | None
-    """As `Arithmetic` has it: None for float32's promise."""
+    """As `Arithmetic` has it: None for float32's promise, 'fast' for fast_accumulate."""
     rung: Rung | None
     engine: str | Engine | None
 
@@ -40,6 +53,7 @@ class Request(NamedTuple):
         kernel: str | int | Kernel | None,
         config: str | Mapping[str, int] | None,
         engine: str | Engine | None,
+        fast_accumulate: bool = False,
     ) -> "Request":
         """What a caller asks for, checked.
 
@@ -47,9 +61,16 @@ class Request(NamedTuple):
             DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
                 config.
         """
-        if out_dtype is precision is kernel is config is None:
+        if out_dtype is precision is kernel is config is None and not fast_accumulate:
             return cls(None, activation, None, None, engine)
-        return cls(dtype_name(out_dtype), activation, promise_of(precision), _rung(kernel, config), engine)
+        promise = promise_of(precision)
+        if fast_accumulate:
+            if promise is not None:
+                raise ProblemError(
+                    f"fast_accumulate is for float8 factors and precision for float32, got precision={precision!r} too"
+                )
+            promise = FAST
+        return cls(dtype_name(out_dtype), activation, promise, _rung(kernel, config), engine)
 
 
 class Call(NamedTuple):
@@ -68,6 +89,8 @@ class Call(NamedTuple):
     scalars: Scalars
     prepared: Prepared | None = None
     """What keeps copies of b."""
+    scale_a: Operand | None = None
+    scale_b: Operand | None = None
 
     @classmethod
     def read(
@@ -92,8 +115,11 @@ class Call(NamedTuple):
         c = None if arrays["c"] is None else read("c")
         out = None if arrays["out"] is None else read("out")
         bias = None if arrays["bias"] is None else read("bias")
+        scale_a = scale_b = None
+        if "scale_a" in arrays:
+            scale_a, scale_b = (None if arrays[name] is None else read(name) for name in ("scale_a", "scale_b"))
         engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
-        call = cls(request, library, engine, stream, first, second, c, out, bias, scalars, prepared)
+        call = cls(request, library, engine, stream, first, second, c, out, bias, scalars, prepared, scale_a, scale_b)
         call.check()
         return call
 
@@ -106,8 +132,19 @@ class Call(NamedTuple):
     def arithmetic(self) -> Arithmetic:
         """Element types and precision of the product."""
         given = self.request.out_dtype
-        result = given or (self.out.dtype if self.out else self.a.dtype)
-        return _arithmetic(self.a.dtype, result, self.request.precision)
+        usual = "float32" if self.a.dtype in FLOAT8 else self.a.dtype
+        result = given or (self.out.dtype if self.out else usual)
+        return _arithmetic(self.a.dtype, result, self.request.precision, self.b.dtype)
+
+    @property
+    def scales(self) -> list[Operand]:
+        """Those that there are."""
+        return [operand for operand in (self.scale_a, self.scale_b) if operand is not None]
+
+    @property
+    def scaling(self) -> Scaling:
+        """Which scales there are."""
+        return Scaling(_scale(self.scale_a), _scale(self.scale_b))
 
     @property
     def side(self) -> Side | None:
@@ -136,6 +173,7 @@ class Call(NamedTuple):
             self.scalars.alpha == 0,
             type(self.library),
             self.prepared is not None,
+            self.scaling if self.scale_a or self.scale_b else UNSCALED,
         )
 
     def check(self) -> None:
@@ -148,13 +186,14 @@ class Call(NamedTuple):
                 + ("a must lie on that GPU" if name == "cuda" else f"pass engine={name!r}")
             )
         more = [operand for operand in (c, out, bias) if operand is not None] if c or out or bias else []
-        for operand in (b, *more):
+        scales = self.scales if self.scale_a or self.scale_b else []
+        for operand in (b, *more, *scales):
             if operand.device != a.device:
                 raise ArrayError(
                     f"{operand.argument} must lie where a does: got {_place(operand.device)}, "
                     f"and {_place(a.device)} for a"
                 )
-        if a.dtype != b.dtype:
+        if a.dtype != b.dtype and not (a.dtype in FLOAT8 and b.dtype in FLOAT8):
             raise DtypeError(f"b must have the element type of a: got {b.dtype}, and {a.dtype} for a")
         result = self.arithmetic.result
         if self.request.activation is not None:
@@ -167,6 +206,8 @@ class Call(NamedTuple):
         shape = check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
         if self.scalars.beta and c is None:
             raise missing_c(self.scalars.beta)
+        for operand in scales:
+            _check_scale(operand, a, b)
         if out is None:
             return
         if self.library.immutable:
@@ -177,11 +218,33 @@ class Call(NamedTuple):
             raise ArrayError(
                 f"out must have memory for every element, got strides of {out.strides} bytes for shape {shape}"
             )
-        for operand in (a, b, *more):
+        for operand in (a, b, *more, *scales):
             if operand is not out and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
                 raise ArrayError(
                     f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
                 )
+
+
+def _scale(operand: Operand | None) -> Scale | None:
+    """What a scale is of: all of a factor, or a row or column each."""
+    return None if operand is None else "tensor" if math.prod(operand.shape) == 1 else "line"
+
+
+def _check_scale(operand: Operand, a: Operand, b: Operand) -> None:
+    """Raise where a scale does not fit the factors."""
+    name = operand.argument
+    if a.dtype not in FLOAT8:
+        raise DtypeError(f"{name} is for factors of {' and '.join(FLOAT8)}, got {a.dtype}")
+    if operand.dtype != "float32":
+        raise DtypeError(f"{name} must have element type float32, got {operand.dtype}")
+    if _scale(operand) == "tensor":
+        return
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise ArrayError(f"{name} must have 1 element where a and b are no matrices, got shape {operand.shape}")
+    count = a.shape[0] if name == "scale_a" else b.shape[1]
+    wanted = (count, 1) if name == "scale_a" else (1, count)
+    if operand.shape not in (wanted, (count,)):
+        raise ArrayError(f"{name} must have 1 element, or {wanted[0]} x {wanted[1]}, got shape {operand.shape}")
 
 
 def missing_c(beta: float) -> ArrayError:
@@ -255,6 +318,8 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
         return f"alpha is {'0' if got[6] else 'not 0'}, the plan's is {'0' if expected[6] else 'not 0'}"
     if expected[8] != got[8]:
         return f"b is {'' if got[8] else 'not '}prepared, the plan's is{' not' if got[8] else ''}"
+    if expected[9] != got[9]:
+        return f"scales are {got[9]}, the plan's are {expected[9]}"
     return "the arrays are of another library"
 
 

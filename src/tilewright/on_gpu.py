@@ -39,6 +39,8 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     global fast, miss
     if (bound.plan.steps and call.scalars.alpha == 0) or not _launches(bound.plan):
         return None
+    if call.scale_a or call.scale_b:
+        return None  # it knows of none
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first
     engine = bound.engine
@@ -133,6 +135,10 @@ def _multiply(call: Call, bound: Bound) -> Any:
         library.copy(target, c)
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
+    scales = {}
+    if call.scale_a or call.scale_b:
+        dense = [one and (library.row_major(one, one.shape) if _has_gaps(one) else one) for one in call[-2:]]
+        scales = bound.scales(*dense)
     first, second = (b, a) if form.swapped else (a, b)
     needed = bound.plan.needs.scratch_bytes
     # In a capture, of which the library may know nothing, what a graph uses must not be lent again.
@@ -145,6 +151,7 @@ def _multiply(call: Call, bound: Bound) -> Any:
         c.pointer if c else target.pointer,
         bias.pointer if bias else 0,
         bound.kept(call),
+        **scales,
         scratch=lent[0] if lent else 0,
     )
     bound.engine.start(bound.plan, pointers, call.scalars, call.stream)
@@ -172,6 +179,9 @@ def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand
     return call.library.row_major(operand, shape)
 
 
-def _has_gaps(bias: Operand) -> bool:
-    view = bias.view
-    return view.strides is None or any(stride not in (0, 1) for stride in view.strides)
+def _has_gaps(values: Operand) -> bool:
+    """Whether the elements of a bias, or of scales, are not neighbours; one alone is."""
+    _, strides = values.view
+    return strides is None or any(
+        stride != 1 and count > 1 for stride, count in zip(strides, values.shape, strict=True)
+    )

@@ -13,7 +13,7 @@ from tilewright.bound import bound_of
 from tilewright.calls import Call
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
-from tilewright.problem import ITEM_BYTES, Scalars, Side
+from tilewright.problem import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8, Scalars, Side
 from tilewright.shapes import result_shape
 
 PANEL_BYTES = 32 * 2**20
@@ -27,7 +27,7 @@ def multiply(call: Call) -> Any:
         _, shape = result_shape(call.a.shape, call.b.shape)
         target = call.library.new(call.a, shape, call.arithmetic.result)
     if call.engine is None:
-        by_numpy(call.operands, call.side, call.request.activation, call.scalars, target)
+        by_numpy(call.operands, call.side, call.request.activation, call.scalars, target, (call.scale_a, call.scale_b))
     else:
         _through_engine(call, call.engine, target)
     return target.array if call.out is not None else call.library.finish(target, call.a)
@@ -39,6 +39,7 @@ def by_numpy(
     activation: str | None,
     scalars: Scalars,
     target: Operand,
+    scales: Sequence[Operand | None] = (),
 ) -> None:
     """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target.
 
@@ -48,6 +49,7 @@ def by_numpy(
         activation: as in `Epilogue`.
         scalars: alpha and beta.
         target: where the result goes; its array is on the host.
+        scales: of a and b, None where there is none.
     """
     a, b, c, _, bias = (None if operand is None else operand.host for operand in operands)
     assert a is not None and b is not None and target.host is not None
@@ -58,6 +60,9 @@ def by_numpy(
         return
     if scalars.alpha:
         result = np.asarray(np.matmul(*(factor.astype(np.float32, copy=False) for factor in (a, b))))
+        for scale, shape in zip(scales, ((-1, 1), (1, -1)), strict=False):
+            if scale is not None and scale.host is not None:
+                result = result * (scale.host.reshape(shape) if scale.host.size > 1 else scale.host.reshape(()))
         if scalars.alpha != 1:
             result = np.multiply(result, np.float32(scalars.alpha))
     else:
@@ -67,7 +72,10 @@ def by_numpy(
     if bias is not None:
         values = bias.astype(np.float32).reshape(-1)
         result = result + (values.reshape(_column(a, b, len(values))) if side == "column" else values)
-    np.copyto(out, activations.apply(activation, result), casting="same_kind")
+    result = activations.apply(activation, result)
+    if target.dtype in FLOAT8:
+        result = np.clip(result, -LARGEST_FLOAT8, LARGEST_FLOAT8)
+    np.copyto(out, result, casting="same_kind")
 
 
 def _column(a: NDArray[Any], b: NDArray[Any], m: int) -> tuple[int, ...]:
@@ -114,13 +122,23 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
             a=_uploaded(engine, panel.a, batch, columns),
             b=b,
             bias=panel.bias and _uploaded(engine, panel.bias, (), columns=False),
+            scale_a=panel.scale_a and _uploaded(engine, panel.scale_a, (), columns=False),
+            scale_b=panel.scale_b and _uploaded(engine, panel.scale_b, (), columns=False),
         )
         out = _result(engine, panel, result, batch)
         there = there._replace(c=out if call.reads_c else None, out=out)
         bound = bound_of(there)
         first, second = (b, there.a) if bound.form.swapped else (there.a, b)
         bias = there.bias.pointer if there.bias else 0
-        pointers = Pointers(first.pointer, second.pointer, out.pointer, out.pointer, bias, bound.kept(there))
+        pointers = Pointers(
+            first.pointer,
+            second.pointer,
+            out.pointer,
+            out.pointer,
+            bias,
+            bound.kept(there),
+            **bound.scales(there.scale_a, there.scale_b),
+        )
         engine.start(bound.plan, pointers, call.scalars)
         assert result.host is not None
         into = result.host if result.host.flags.c_contiguous else np.empty_like(result.host, order="C")
@@ -156,12 +174,14 @@ def _panels(call: Call, target: Operand) -> Iterator[tuple[Call, Operand]]:
                 a=_rows(call.a, part),
                 c=call.c and _rows(call.c, part),
                 bias=_rows(call.bias, part) if call.bias and column else call.bias,
+                scale_a=_rows(call.scale_a, part) if call.scaling.a == "line" else call.scale_a,
             ),
             _rows(target, part),
         )
 
 
-def _rows(operand: Operand, part: slice) -> Operand:
+def _rows(operand: Operand | None, part: slice) -> Operand:
+    assert operand is not None
     view = operand.host
     assert view is not None
     return operand._replace(host=view[part], shape=view[part].shape)

@@ -25,6 +25,9 @@ RESULTS = tuple(dtype for dtype in DTYPES if dtype not in FLOAT8)
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 """Functions that an epilogue may apply to each element, as PyTorch defines them."""
 
+LARGEST_FLOAT8 = 448.0
+"""The largest number of float8_e4m3fn, which has no infinity: results that are larger become it."""
+
 PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
 """What a product of float32 factors may promise: see `Arithmetic`."""
 
@@ -72,12 +75,13 @@ class Arithmetic:
     of_b: str | None = None
 
     def __post_init__(self) -> None:
-        for name, dtype in (("dtype", self.factors), ("out_dtype", self.result), ("dtype of b", self.second)):
+        second = self.of_b or self.factors
+        for name, dtype in (("dtype", self.factors), ("out_dtype", self.result), ("dtype of b", second)):
             if dtype not in ITEM_BYTES:
                 raise DtypeError(f"{name} must be one of {', '.join(DTYPES)}, got {dtype!r}")
-        if self.second != self.factors and not (self.factors in FLOAT8 and self.second in FLOAT8):
+        if second != self.factors and not (self.factors in FLOAT8 and second in FLOAT8):
             raise DtypeError(
-                f"b must have the element type of a, or both be of float8: got {self.second}, and {self.factors} for a"
+                f"b must have the element type of a, or both be of float8: got {second}, and {self.factors} for a"
             )
         if self.result in FLOAT8 and (self.factors not in FLOAT8 or self.result != FLOAT8[0]):
             raise DtypeError(
@@ -200,6 +204,10 @@ class Scaling(NamedTuple):
     def exchanged(self) -> "Scaling":
         """The same with A and B in each other's places."""
         return Scaling(self.b, self.a)
+
+    def __str__(self) -> str:
+        words = {None: "no scale", "tensor": "one scale", "line": "a scale each"}
+        return f"{words[self.a]} of the rows of A, {words[self.b]} of the columns of B"
 
 
 UNSCALED = Scaling()

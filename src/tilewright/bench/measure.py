@@ -234,6 +234,7 @@ def _record(
         alpha=scalars.alpha,
         beta=scalars.beta,
         dtype=problem.dtype,
+        dtype_b=problem.arithmetic.of_b,
         promise=problem.arithmetic.precision,
         engine=engine.name,
         time_us=time,

@@ -166,6 +166,8 @@ class Record(Facts):
     alpha: float = 1.0
     beta: float = 0.0
     dtype: str
+    dtype_b: str | None = None
+    """Element type of B, where it is another than A's."""
     promise: str | None = None
     """The precision that was asked for, as `Arithmetic.precision` has it."""
     engine: str
@@ -218,7 +220,7 @@ class Record(Facts):
             ProblemError, DtypeError: there is no such problem.
         """
         a, b = orders(self.layout)
-        arithmetic = Arithmetic(self.dtype, self.out_dtype, self.promise)
+        arithmetic = Arithmetic(self.dtype, self.out_dtype, self.promise, self.dtype_b)
         epilogue = Epilogue(self.bias, self.activation)
         return Problem(self.m, self.n, self.k, arithmetic, self.batch, a, b, epilogue=epilogue)
 

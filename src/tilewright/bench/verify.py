@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright import activations
 from tilewright.analysis.accuracy import LEFT
 from tilewright.errors import ProblemError
-from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, Layout, Problem, Scalars
 
 _ACTIVATION_UNITS = 8
 """Units of 2**-23 of a sum that computing an activation of it may err by."""
@@ -21,9 +21,12 @@ _ACTIVATION_UNITS = 8
 _STEEPEST = 1.13
 """Largest slope of an activation, and so how many times larger it may make an error: that of gelu, at 1.41."""
 
-_ROUNDING = {"float32": 0.0, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_ROUNDING = {"float32": 0.0, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4}
 """By how much of itself a number errs at most when it is rounded to a result's type; of float32 the sums' limit has
 it."""
+
+_FLOAT8_UNIT = 2.0**-13
+"""Of the last place that tensor cores keep of sums of float8 products."""
 
 _CHUNK = 1 << 20
 """Elements that are compared at a time."""
@@ -54,13 +57,13 @@ class Operands:
         def uniform(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
             return (random.random(shape, dtype=np.float32) * 2 - 1).astype(dtype, copy=False)
 
-        def factor(layout: Layout, rows: int, cols: int) -> NDArray[Any]:
+        def factor(layout: Layout, rows: int, cols: int, dtype: str) -> NDArray[Any]:
             count = (problem.batch,) if problem.batch != 1 and layout.batch_stride else ()
-            lines = uniform((*count, *layout.lines(rows, cols)), problem.dtype)
+            lines = uniform((*count, *layout.lines(rows, cols)), dtype)
             return lines if layout.order == "row" else lines.swapaxes(-1, -2)
 
         m, n, k = problem.m, problem.n, problem.k
-        a, b = factor(problem.a, m, k), factor(problem.b, k, n)
+        a, b = factor(problem.a, m, k, problem.dtype), factor(problem.b, k, n, problem.dtype_b)
         of_c = (m, n) if problem.batch == 1 else (problem.batch, m, n)
         c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, np.nan, dtype=problem.result)
         side = problem.epilogue.bias
@@ -147,6 +150,10 @@ def limit(problem: Problem, precision: str | None = None) -> float:
       TF32, and so is what it leaves of itself. So the square of that is left of each factor, and as much is the product
       of both second terms, which is not made: 3.8e-6 together. Twice that is allowed.
     - fp16x3: the same with three bits more in each term, so 2**-6 of that.
+    - float8: an addition of 32 products keeps 13 bits behind the point of the largest, and cuts off the rest: a unit of
+      2**-13 of a sum of 128 of k, in the root mean square. Where threads add up such sums, errors are independent, and
+      a long sum errs as a short one does. Where they do not, by a unit for each three additions, as above. Twice the
+      one and half more of the other are allowed.
     - An activation multiplies errors by its slope, and adds a few units of its own. Rounding the result to 16 bits
       adds half a unit in the last place of each element.
 
@@ -157,7 +164,9 @@ def limit(problem: Problem, precision: str | None = None) -> float:
     """
     unit = 2.0**-23
     allowed = unit * (0.5 * math.sqrt(problem.k) + 4)
-    if precision not in (None, "ieee") or problem.dtype != "float32":
+    if problem.dtype in FLOAT8:
+        allowed += _FLOAT8_UNIT * (2 + (problem.k / 64 if precision == FAST else 0))
+    elif precision not in (None, "ieee") or problem.dtype != "float32":
         allowed += unit * problem.k / 16
     allowed += 2 * LEFT.get(precision or "", 0.0)
     if problem.epilogue.activation:

@@ -28,6 +28,7 @@ from tilewright.cli.terminal import (
     finite_scalars,
     json_output,
     notes,
+    promised,
     results,
 )
 from tilewright.engines.base import Engine
@@ -37,7 +38,7 @@ from tilewright.files import check_outputs
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, promise_of
+from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -115,6 +116,8 @@ def run_bench(
 
     Transposed weights:                       [bold]tilewright bench best --suite llm --layout NT[/]
 
+    float8 as cuBLASLt takes it:              [bold]tilewright bench best --dtype float8_e4m3fn --layout NT[/]
+
     Less than float32's exactness, faster:    [bold]tilewright bench best --suite squares --precision fp16x3[/]
 
     What a caller sees:                       [bold]tilewright bench best --suite squares --end-to-end[/]
@@ -122,9 +125,9 @@ def run_bench(
     The exit status is 0 only if every result was right.
     """
     check_outputs([json_output(json_path, Run.kind())])
-    promise = promise_of(precision)
+    promise = promised(precision)
     if promise and dtype is None:
-        dtype = "float32"
+        dtype = FLOAT8[0] if promise == FAST else "float32"
     takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
     if promise:
         takers = [kernel for kernel in takers if kernel.keeps(promise)]

@@ -9,7 +9,7 @@ from tilewright.engines.plan import Kept, Needs, Step
 from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import RANGE_WORDS, SCALED_K, Config, Kernel, Split, scale_count
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
-from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
+from tilewright.problem import ITEM_BYTES, UNSCALED, Arithmetic, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
@@ -125,7 +125,9 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     """
     kernel.check(problem, addresses)
     wanted = _wanted(kernel, config, problem, addresses)
-    sources = {name: Source(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
+    sources: dict[str, Source] = {}
+    if problem.scaling != UNSCALED:
+        sources |= {name: Source(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
     if not wanted and kernel.split is None:
         return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), sources),), 0, ())
     types = {"A": problem.dtype, "B": problem.dtype_b}

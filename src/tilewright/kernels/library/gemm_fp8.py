@@ -10,8 +10,6 @@ from dataclasses import replace
 from tilewright.kernels.library import gemm_sm90
 from tilewright.problem import FLOAT8
 
-_PRESETS = {"narrow": {"BN": 64, "STAGES": 8}, "split": {"BN": 64, "SPLITS": 4}}
-
 KERNEL = replace(
     gemm_sm90.of_type(
         "gemm_fp8",
@@ -21,12 +19,16 @@ KERNEL = replace(
         bn=128,
         stages=6,
     ),
-    presets={"large": {"BM": 256, "STAGES": 4}, **_PRESETS},
+    presets={
+        "large": {"BM": 256, "STAGES": 4, "CLUSTER": 2},
+        "narrow": {"BN": 64, "STAGES": 8},
+        "split": {"BN": 64, "SPLITS": 4},
+    },
 )
 
 FAST = replace(
     gemm_sm90.of_type(
         "gemm_fp8_fast", "float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits", factors=FLOAT8
     ),
-    presets=_PRESETS,
+    presets={"narrow": {"BN": 64, "STAGES": 8}},
 )
