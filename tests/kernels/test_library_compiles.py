@@ -77,6 +77,7 @@ def test_a_shipped_config_does_not_spill(number, case):
 
 WIDE = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))
 NARROW = Variant(True, False, "bfloat16", "bfloat16", "NN", Epilogue("row", "silu"))
+EIGHT = Variant(True, False, "float8_e5m2", "float16", "NT", Epilogue("row", "gelu"))
 WHOLE = Variant(False, False, "float16", "float16", "NT")
 
 
@@ -92,6 +93,9 @@ WHOLE = Variant(False, False, "float16", "float16", "NT")
         ("gemm_sm90", {"BM": 192, "BN": 200, "CONSUMERS": 3, "CLUSTER_N": 2}, WIDE),
         ("gemm_sm90", {"BM": 192, "BN": 192, "CONSUMERS": 3, "CLUSTER": 2, "CLUSTER_N": 2}, NARROW),
         ("gemm_sm90", {"BM": 128, "BN": 192, "CONSUMERS": 1}, WIDE),
+        ("gemm_fp8", {"BN": 192, "STAGES": 5}, EIGHT),
+        ("gemm_fp8", {"BM": 192, "BN": 96, "CONSUMERS": 3, "STAGES": 4}, EIGHT._replace(of_b="float8_e4m3fn")),
+        ("gemm_fp8_fast", {"BM": 256, "BN": 192, "STAGES": 3}, EIGHT._replace(result="float8_e4m3fn")),
         ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW),
         ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}, WIDE),
         ("gemm_fp16x3", {"BN": 192, "STAGES": 2}, WHOLE),
