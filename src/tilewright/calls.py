@@ -19,6 +19,7 @@ from tilewright.problem import (
     DTYPES,
     FAST,
     FLOAT8,
+    SCALED_BLOCK,
     UNSCALED,
     Arithmetic,
     Epilogue,
@@ -143,8 +144,13 @@ class Call(NamedTuple):
 
     @property
     def scaling(self) -> Scaling:
-        """Which scales there are."""
-        return Scaling(_scale(self.scale_a), _scale(self.scale_b))
+        """How the scales lie.
+
+        Raises:
+            ArrayError: they do not fit the factors.
+        """
+        of_a, of_b = self.a.shape, self.b.shape
+        return Scaling(_scale(self.scale_a, of_a[0], of_a[-1]), _scale(self.scale_b, of_b[-1], of_a[-1]))
 
     @property
     def side(self) -> Side | None:
@@ -208,6 +214,8 @@ class Call(NamedTuple):
             raise missing_c(self.scalars.beta)
         for operand in scales:
             _check_scale(operand, a, b)
+        if scales and (scaling := self.scaling).of_blocks and None in scaling:
+            raise ArrayError("scale_a and scale_b must both be given where one differs along k")
         if out is None:
             return
         if self.library.immutable:
@@ -225,26 +233,47 @@ class Call(NamedTuple):
                 )
 
 
-def _scale(operand: Operand | None) -> Scale | None:
-    """What a scale is of: all of a factor, or a row or column each."""
-    return None if operand is None else "tensor" if math.prod(operand.shape) == 1 else "line"
+def _scale(operand: Operand | None, sides: int, k: int) -> Scale | None:
+    """How the scales of a factor with this many rows of a, or columns of b, lie; None for none.
+
+    Raises:
+        ArrayError: their shape does not fit, or their strides are no whole numbers of elements.
+    """
+    if operand is None:
+        return None
+    shape, strides = operand.view
+    if math.prod(shape) == 1:
+        return Scale("tensor")
+    of_a, deep = operand.argument == "scale_a", -(-k // SCALED_BLOCK)
+    wide = -(-sides // SCALED_BLOCK)
+    line, blocks = ((sides, 1), (wide, deep)) if of_a else ((1, sides), (deep, wide))
+    if strides is None or len(shape) > 2:
+        raise ArrayError(f"{operand.argument} must be a matrix of whole elements, got shape {shape}")
+    if shape == (sides,):
+        return Scale("line", strides[0])
+    step, step_k = (strides if of_a else strides[::-1]) if len(shape) == 2 else (0, 0)
+    if shape == line:
+        return Scale("line", step)
+    if of_a and shape == (sides, deep):
+        return Scale("1x128", step, step_k)
+    if shape == blocks:
+        return Scale("128x128", step, step_k)
+    by_row = f", {sides} x {deep}" if of_a else ""
+    raise ArrayError(
+        f"{operand.argument} must have 1 element, {line[0]} x {line[1]}{by_row} or {blocks[0]} x {blocks[1]}, "
+        f"got shape {shape}"
+    )
 
 
 def _check_scale(operand: Operand, a: Operand, b: Operand) -> None:
-    """Raise where a scale does not fit the factors."""
+    """Raise where a scale does not fit the factors, whose shapes fit each other."""
     name = operand.argument
     if a.dtype not in FLOAT8:
         raise DtypeError(f"{name} is for factors of {' and '.join(FLOAT8)}, got {a.dtype}")
     if operand.dtype != "float32":
         raise DtypeError(f"{name} must have element type float32, got {operand.dtype}")
-    if _scale(operand) == "tensor":
-        return
-    if len(a.shape) != 2 or len(b.shape) != 2:
+    if math.prod(operand.shape) != 1 and (len(a.shape) != 2 or len(b.shape) != 2):
         raise ArrayError(f"{name} must have 1 element where a and b are no matrices, got shape {operand.shape}")
-    count = a.shape[0] if name == "scale_a" else b.shape[1]
-    wanted = (count, 1) if name == "scale_a" else (1, count)
-    if operand.shape not in (wanted, (count,)):
-        raise ArrayError(f"{name} must have 1 element, or {wanted[0]} x {wanted[1]}, got shape {operand.shape}")
 
 
 def missing_c(beta: float) -> ArrayError:
@@ -319,7 +348,7 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
     if expected[8] != got[8]:
         return f"b is {'' if got[8] else 'not '}prepared, the plan's is{' not' if got[8] else ''}"
     if expected[9] != got[9]:
-        return f"scales are {got[9]}, the plan's are {expected[9]}"
+        return f"there are {got[9]}; the plan's are {expected[9]}"
     return "the arrays are of another library"
 
 

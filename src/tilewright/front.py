@@ -73,8 +73,9 @@ def matmul(
             each element of at most 2^-21 of (|a| @ |b|) and a rounding to float32, or about float32's own where that is
             more: in long sums, and where a few products are most of a sum. 'bf16x3': of about 2^-16 of it. 'tf32': of
             about 2^-10 of it, as factors rounded to TF32 have. A promise may be kept by more than it asks for.
-        scale_a, scale_b: float32 numbers that float8 factors are multiplied by: arrays of 1 element, or of two matrices
-            m x 1 elements, one of each row of a, and 1 x n, one of each column of b. As in torch._scaled_mm.
+        scale_a, scale_b: float32 numbers that float8 factors are multiplied by, as in torch._scaled_mm: arrays of 1
+            element, or of two matrices m x 1 elements, one of each row of a, and 1 x n, one of each column of b. Or
+            both of blocks of 128 of k: of a m x k/128, or m/128 x k/128, of b k/128 x n/128 elements, rounded up.
         fast_accumulate: whether tensor cores add up all products of float8 factors, and keep 13 bits of sums. Else
             threads add them up in float32 every 128 of k.
         kernel: its name, its number among the rungs, either with ':PRESET' (as in 'shared_tiled:fastcuda_v2'), or a

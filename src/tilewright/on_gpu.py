@@ -137,8 +137,7 @@ def _multiply(call: Call, bound: Bound) -> Any:
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
     scales = {}
     if call.scale_a or call.scale_b:
-        dense = [one and (library.row_major(one, one.shape) if _has_gaps(one) else one) for one in call[-2:]]
-        scales = bound.scales(*dense)
+        scales = bound.scales(call.scale_a, call.scale_b)
     first, second = (b, a) if form.swapped else (a, b)
     needed = bound.plan.needs.scratch_bytes
     # In a capture, of which the library may know nothing, what a graph uses must not be lent again.

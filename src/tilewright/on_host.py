@@ -13,7 +13,7 @@ from tilewright.bound import bound_of
 from tilewright.calls import Call
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
-from tilewright.problem import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8, Scalars, Side
+from tilewright.problem import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8, SCALED_BLOCK, Scalars, Side
 from tilewright.shapes import result_shape
 
 PANEL_BYTES = 32 * 2**20
@@ -59,10 +59,11 @@ def by_numpy(
         np.matmul(a, b, out=out)
         return
     if scalars.alpha:
-        result = np.asarray(np.matmul(*(factor.astype(np.float32, copy=False) for factor in (a, b))))
-        for scale, shape in zip(scales, ((-1, 1), (1, -1)), strict=False):
+        factors = [factor.astype(np.float32, copy=False) for factor in (a, b)]
+        for index, scale in enumerate(scales):
             if scale is not None and scale.host is not None:
-                result = result * (scale.host.reshape(shape) if scale.host.size > 1 else scale.host.reshape(()))
+                factors[index] = factors[index] * _spread(scale.host, factors[index].shape, index)
+        result = np.asarray(np.matmul(*factors))
         if scalars.alpha != 1:
             result = np.multiply(result, np.float32(scalars.alpha))
     else:
@@ -76,6 +77,18 @@ def by_numpy(
     if target.dtype in FLOAT8:
         result = np.clip(result, -LARGEST_FLOAT8, LARGEST_FLOAT8)
     np.copyto(out, result, casting="same_kind")
+
+
+def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[Any]:
+    """Scales of a (index 0) or b (1), which has this shape, as broadcast to its elements."""
+    if scale.size == 1:
+        return scale.reshape(())
+    if scale.ndim == 1:
+        return scale[:, np.newaxis] if index == 0 else scale
+    for axis, length in enumerate(shape):
+        if scale.shape[axis] not in (1, length):
+            scale = np.repeat(scale, SCALED_BLOCK, axis)[(slice(None),) * axis + (slice(length),)]
+    return scale
 
 
 def _column(a: NDArray[Any], b: NDArray[Any], m: int) -> tuple[int, ...]:
@@ -174,10 +187,18 @@ def _panels(call: Call, target: Operand) -> Iterator[tuple[Call, Operand]]:
                 a=_rows(call.a, part),
                 c=call.c and _rows(call.c, part),
                 bias=_rows(call.bias, part) if call.bias and column else call.bias,
-                scale_a=_rows(call.scale_a, part) if call.scaling.a == "line" else call.scale_a,
+                scale_a=_scale_rows(call, part),
             ),
             _rows(target, part),
         )
+
+
+def _scale_rows(call: Call, part: slice) -> Operand | None:
+    """Scales of these rows of a, which begin at a multiple of 128."""
+    scale = call.scaling.a
+    if call.scale_a is None or scale is None or scale.kind == "tensor":
+        return call.scale_a
+    return _rows(call.scale_a, slice(part.start // scale.sides, -(-part.stop // scale.sides)))
 
 
 def _rows(operand: Operand | None, part: slice) -> Operand:

@@ -43,7 +43,7 @@ _LARGEST_STRIDE = 2**62
 
 Order = Literal["row", "column"]
 Side = Literal["row", "column"]
-Scale = Literal["tensor", "line"]
+ScaleKind = Literal["tensor", "line", "1x128", "128x128"]
 
 
 @dataclass(frozen=True)
@@ -191,11 +191,39 @@ class Layout(NamedTuple):
         return (self.ld | (self.batch_stride or 0)) * item_bytes % width == 0
 
 
-class Scaling(NamedTuple):
-    """What sums are multiplied by besides alpha: scales of A and of B, float32 numbers that come with a launch.
+SCALED_BLOCK = 128
+"""Of k, in a block with a scale of its own, and its other side where that is no single row or column."""
 
-    a, b: 'tensor' for one number, 'line' for one of each row of A, or of each column of B; None for none.
+
+class Scale(NamedTuple):
+    """How the scales of a factor lie, float32 numbers that come with a launch.
+
+    kind: 'tensor' for one number; 'line' for one of each row of A, or of each column of B; '1x128' for one of each row
+        and 128 of k; '128x128' for one of 128 rows, or columns, and 128 of k.
+    step, step_k: elements from one row's (column's, or block's) to the next, and from one 128 of k to the next.
     """
+
+    kind: ScaleKind
+    step: int = 0
+    step_k: int = 0
+
+    @property
+    def sides(self) -> int:
+        """Rows (or columns) that share a scale, where there are several."""
+        return SCALED_BLOCK if self.kind == "128x128" else 1
+
+    @property
+    def of_blocks(self) -> bool:
+        """Whether it differs along k."""
+        return self.kind in ("1x128", "128x128")
+
+    def extent(self, sides: int, k: int) -> int:
+        """Elements from the first to the last, both included, of this many rows (or columns)."""
+        return (-(-sides // self.sides) - 1) * self.step + (-(-k // SCALED_BLOCK) - 1) * self.step_k + 1
+
+
+class Scaling(NamedTuple):
+    """What products are multiplied by besides alpha: scales of A and of B; None for none."""
 
     a: Scale | None = None
     b: Scale | None = None
@@ -206,8 +234,14 @@ class Scaling(NamedTuple):
         return Scaling(self.b, self.a)
 
     def __str__(self) -> str:
-        words = {None: "no scale", "tensor": "one scale", "line": "a scale each"}
-        return f"{words[self.a]} of the rows of A, {words[self.b]} of the columns of B"
+        words = {None: "none", "tensor": "one", "line": "one of each row or column"}
+        of_a, of_b = (words.get(one and one.kind, f"one of each {one and one.kind}") for one in self)
+        return f"scales of A: {of_a}, of B: {of_b}"
+
+    @property
+    def of_blocks(self) -> bool:
+        """Whether one of them differs along k."""
+        return any(one is not None and one.of_blocks for one in self)
 
 
 UNSCALED = Scaling()

@@ -67,6 +67,40 @@ def test_scaled_products_are_those_of_float64(config, layout, types, result, siz
     assert error(out, exact * of_columns) <= allowed
 
 
+def spread(scale, shape):
+    """Scales of blocks of 128, one for each element."""
+    for axis, length in enumerate(shape):
+        if scale.shape[axis] != length:
+            scale = np.repeat(scale, 128, axis).take(range(length), axis)
+    return scale
+
+
+@pytest.mark.parametrize(
+    ("config", "layout", "rows", "sizes"),
+    [
+        ({**SHARED, "BN": 128}, "NT", 131, (131, 150, 300)),
+        ({**SPLIT, "BN": 32}, "NN", 2, (150, 290, 272)),
+        ({**ALTERNATING, "BN": 64}, "NT", 1, (1, 40, 130)),
+    ],
+    ids=str,
+)
+def test_scales_of_blocks(config, layout, rows, sizes):
+    """Of each row and 128 of k, or of 128 rows and 128 of k; in either order of memory."""
+    m, n, k = sizes
+    a, b = drawn(layout, *sizes)
+    random, deep = np.random.default_rng(k), -(-k // 128)
+    of_a = random.uniform(0.5, 2, (rows, deep)).astype(np.float32)
+    of_b = random.uniform(0.5, 2, (deep, -(-n // 128))).astype(np.float32)
+    exact = (a.astype(np.float64) * spread(of_a, (m, k))) @ (b.astype(np.float64) * spread(of_b, (k, n)))
+    named = {"kernel": "gemm_fp8_blocks", "config": config, "engine": ENGINE}
+    allowed = limit(Problem(m, n, k, Arithmetic(E4M3)))
+    assert error(tilewright.matmul(a, b, scale_a=of_a, scale_b=of_b, **named), exact) <= allowed
+    out = np.empty((m, n), np.float32, order="F")
+    tilewright.matmul(a, b, scale_a=np.asfortranarray(of_a), scale_b=of_b, out=out, **named)
+    assert error(out, exact) <= allowed
+    assert error(tilewright.matmul(a, b, scale_a=of_a, scale_b=of_b), exact) < 1e-6, "NumPy"
+
+
 @pytest.mark.parametrize("name", ["gemm_fp8", "gemm_fp8_fast"])
 def test_long_sums_are_those_of_128_k_where_threads_add_them_up(name):
     a, b = drawn("NT", 64, 48, 4096)
@@ -122,8 +156,8 @@ def test_a_prepared_factor_and_a_plan():
     np.testing.assert_array_equal(tilewright.matmul(a, tilewright.prepare(b, engine=ENGINE), **named), expected)
     plan = tilewright.plan(a, b, **named)
     np.testing.assert_array_equal(plan(a, b, scale_b=of_columns), expected)
-    assert "in float32 every 128 of k; no scale of the rows of A, a scale each of the columns of B" in plan.describe()
-    with pytest.raises(ArrayError, match="scales are a scale each of the rows of A"):
+    assert "in float32 every 128 of k; scales of A: none, of B: one of each row or column" in plan.describe()
+    with pytest.raises(ArrayError, match="there are scales of A: one of each row or column, of B: one"):
         plan(a, b, scale_a=of_rows, scale_b=of_columns)
 
 
@@ -155,11 +189,32 @@ def test_the_checker_finds_nothing():
 
 A, B = drawn("NN", 5, 3, 7)
 REFUSED = {
-    "another length": ({"scale_a": np.ones((1, 3), np.float32)}, ArrayError, "scale_a must have 1 element, or 5 x 1"),
+    "another length": ({"scale_a": np.ones((1, 3), np.float32)}, ArrayError, "scale_a must have 1 element, 5 x 1"),
     "another type": (
         {"scale_b": np.ones(3, np.float16)},
         DtypeError,
         "scale_b must have element type float32, got flo",
+    ),
+    "blocks of one alone": (
+        {"a": np.tile(A, 20), "b": np.tile(B, (20, 1)), "scale_a": np.ones((5, 2), np.float32)},
+        ArrayError,
+        "scale_a and scale_b must both be given where one differs along k",
+    ),
+    "blocks of b's columns": (
+        {"a": np.tile(A, 20), "b": np.tile(B, (20, 1)), "scale_b": np.ones((2, 3), np.float32)},
+        ArrayError,
+        "scale_b must have 1 element, 1 x 3 or 2 x 1, got shape (2, 3)",
+    ),
+    "blocks, and another kernel": (
+        {
+            "a": np.tile(A, 20),
+            "b": np.tile(B, (20, 1)),
+            "scale_a": np.ones((1, 2), np.float32),
+            "scale_b": np.ones((2, 1), np.float32),
+            "kernel": "gemm_fp8",
+        },
+        ProblemError,
+        "gemm_fp8 takes no scales of blocks, got scales of A: one of each 128x128, of B: one of each 128x128",
     ),
     "a number": ({"scale_a": 2.0}, ArrayError, "scale_a must be an array"),
     "a batch": (

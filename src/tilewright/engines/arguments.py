@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tilewright.engines.plan import Slot
 from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import Layout, Problem
+from tilewright.problem import Layout, Problem, Scale
 
 MAP_BYTES = 128
 """Size of a tensor map, as CUtensorMap."""
@@ -39,7 +39,7 @@ _PARAMETERS = {
     "output": "p:D p:C p:bias q:batch_stride_d q:batch_stride_c i:ldd i:ldc f:alpha f:beta",
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
-    "scales": "p:scale_a p:scale_b i:scale_step_a i:scale_step_b",
+    "scales": "p:scale_a p:scale_b i:step_a i:step_k_a i:scaled_rows i:step_b i:step_k_b i:scaled_cols",
     "tickets": "p:tickets",
     **{
         f"copy_{x}": f"p:from_{x} p:to_{x} p:scales_{x} p:range_{x} q:matrix_stride_{x} i:lines_{x} i:length_{x} "
@@ -157,6 +157,10 @@ def _output(p: Problem, *_: object) -> tuple[int, ...]:
     return d.batch_stride or 0, c.batch_stride or 0, ldd, ldd if c is d else _ld(c, p.m, p.n)
 
 
+def _scale(scale: Scale | None) -> tuple[int, int, int]:
+    return (scale.step, scale.step_k, scale.sides) if scale else (0, 0, 0)
+
+
 _VALUES: dict[str, _Values] = {
     "M": lambda p, *_: (p.m,),
     "N": lambda p, *_: (p.n,),
@@ -171,7 +175,7 @@ _VALUES: dict[str, _Values] = {
     "B_map": lambda p, division, copies, maps: (maps.get("B", b""),),
     "D_map": lambda p, division, copies, maps: (maps.get("D", b""),),
     "output": _output,
-    "scales": lambda p, *_: (int(p.scaling.a == "line"), int(p.scaling.b == "line")),
+    "scales": lambda p, *_: (*_scale(p.scaling.a), *_scale(p.scaling.b)),
     "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
     "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }

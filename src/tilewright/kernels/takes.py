@@ -55,6 +55,7 @@ class Takes:
     aligned: whether every row of A and B must start at a multiple of 16 bytes.
     gaps: whether rows (or columns) of A, B and C may lie further apart than they are long.
     least_capability: compute capability of the oldest GPU.
+    block_scales: whether it takes scales of blocks, and no others; a kernel for float8 without takes the others.
     architectures: the only ones it compiles for, as in 'sm_90a'; empty for all from least_capability on.
     """
 
@@ -66,6 +67,7 @@ class Takes:
     separate_c: bool = False
     aligned: bool = False
     gaps: bool = True
+    block_scales: bool = False
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
 
@@ -90,6 +92,11 @@ class Takes:
             return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
         if not self.epilogue and problem.epilogue != _PLAIN:
             return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
+        if problem.scaling.of_blocks != self.block_scales:
+            takes = "is for scales of blocks" if self.block_scales else "takes no scales of blocks"
+            return ProblemError(f"{name} {takes}, got {problem.scaling}")
+        if self.block_scales and problem.scaling.b is not None and problem.scaling.b.kind in ("line", "1x128"):
+            return ProblemError(f"{name} takes scales of B of 128x128 or of all, got {problem.scaling}")
         if self.aligned and not factors_aligned(problem, addresses):
             return ProblemError(
                 f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "

@@ -373,7 +373,7 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
     for name, scale, sides in (("scale_a", problem.scaling.a, m), ("scale_b", problem.scaling.b, n)):
         if scale and name in launch.sources:
-            count = sides if scale == "line" else 1
+            count = scale.extent(sides, k)
             found.append(Array(name, Matrix(addresses[name], 1, count, count, "float32"), True))
     return found
 

@@ -1,7 +1,12 @@
-// Sums of scaled factors: multiplied by the scales of their rows and columns, where a launch has some (Scales).
+// Scales of float8 factors (Scales). FACTOR_SCALES says where they are multiplied by:
+//   0  there are none
+//   1  sums, at the end: scales are those of rows and columns
+//   2  what tensor cores made of 128 k, as threads add that to their sums: scales are of blocks (BlockScales)
 #pragma once
 
 #include "operands.cuh"
+
+constexpr int BLOCK_SIDES = 128;  // columns of B in a block
 
 // What row (or column) `side` of `sides` is multiplied by.
 __device__ __forceinline__ float scale_of(const float* scales, int step, int side, int sides) {
@@ -33,3 +38,39 @@ __device__ __forceinline__ void scale_sums(const Scales& scales, int m, int n, i
         sums[i / 2 * 4 + i % 2 + 2] *= of_column;
     }
 }
+
+// Scales of blocks: of a thread's rows, two in each of PARTS times 64, and of its tile's columns, which are all of one block.
+template <int PARTS>
+struct BlockScales {
+    const float *a, *b;  // of this step along k
+    int step_a, step_b;
+    int rows[PARTS][2];  // where those of the rows are
+
+    // Of a tile at (row, col) of an m x n result, from step `step` on. Rows past the last one get its scale.
+    __device__ __forceinline__ BlockScales(const Scales& scales, int m, int n, int row, int col, int step)
+        : a(scales.a + static_cast<long long>(step) * scales.step_k_a),
+          b(scales.b + static_cast<long long>(step) * scales.step_k_b + min(col, n - 1) / BLOCK_SIDES * scales.step_b),
+          step_a(scales.step_k_a),
+          step_b(scales.step_k_b) {
+        const int own = row + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+#pragma unroll
+        for (int i = 0; i < 2 * PARTS; ++i) {
+            rows[i / 2][i % 2] = min(own + i / 2 * 64 + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
+        }
+    }
+
+    __device__ __forceinline__ void next(int, int) {
+        a += step_a;
+        b += step_b;
+    }
+
+    // What a thread's sums of a part are multiplied by.
+    struct Part {
+        float of_rows[2];
+        __device__ __forceinline__ float of(int sum) const { return of_rows[sum / 2 % 2]; }
+    };
+    template <int COUNT>
+    __device__ __forceinline__ Part of_part(int part) const {
+        return {{a[rows[part][0]] * *b, a[rows[part][1]] * *b}};
+    }
+};

@@ -41,11 +41,12 @@ struct Output {
     float alpha, beta;
 };
 
-// Scales of A and B, by which sums are multiplied: one of each row of A and each column of B (step 1), or one of all (step 0).
-// Null where there are none.
+// Scales of A and B, by which products are multiplied: one for `rows` rows of A, or `cols` columns of B, and each 128 of k. Those of
+// all rows, of all columns or of all k are one where the step to the next is 0. Null where there are none.
 struct Scales {
     const float *a, *b;
-    int step_a, step_b;
+    int step_a, step_k_a, rows;  // from one to the next, in elements
+    int step_b, step_k_b, cols;
 };
 
 struct Workspace {

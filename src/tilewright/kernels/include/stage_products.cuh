@@ -8,12 +8,13 @@
 //
 // Tensor cores cut off what does not fit into a sum, so that errors of long sums all point one way. Where PROMOTE is not 0 they
 // begin anew with every step, and threads add what they made to sums that round: first all products but the largest, then
-// these, every PROMOTE of k. Where SCALED is 1, they multiply it by the scales of its rows and columns on the way.
+// these, every PROMOTE of k. Where SCALED is 1 or FACTOR_SCALES 2, they multiply it by the scales of this step on the way.
 #pragma once
 
 #include <wgmma.cuh>
 
 #include "elements.cuh"
+#include "factor_scales.cuh"
 #include "term_scales.cuh"
 
 // Steps whose products may still be under way when `multiply_stage` returns.
@@ -22,10 +23,24 @@ constexpr int STEPS_UNDER_WAY = PROMOTE == 0 ? 1 : 0;
 // Instructions along k from one promotion to the next.
 constexpr int APART = PROMOTE == 0 ? 1 : PROMOTE * static_cast<int>(sizeof(FACTOR)) / STEP_BYTES;
 
+// The scales that a consumer's products are multiplied by, step after step, from `step` of `steps` on: those of terms, or of float8
+// factors by blocks. Of PARTS times 64 rows from element (row, col) of matrix `matrix` on.
+template <int PARTS, typename Operand>
+__device__ __forceinline__ auto step_scales(const Operand& a, const Operand& b, const Scales& of_factors, const Sizes& sizes,
+                                            int matrix, int steps, int step, int row, int col) {
+    if constexpr (FACTOR_SCALES == 2) {
+        return BlockScales<PARTS>(of_factors, sizes.m, sizes.n, row, col, step);
+    } else {
+        return TermScales{scale_at(a.scales, matrix * sizes.step_a, steps, step, sizes.m, row),
+                          scale_at(b.scales, matrix * sizes.step_b, steps, step, sizes.n, col)};
+    }
+}
+
 // sums[i] += the product of 64 rows of `stage.A`, those from first + 64 * i on, and of `stage.B` (stage_tiles.cuh).
-// scales: of this step, those of the first rows and the first columns.
-template <typename Stage, int PARTS, int COUNT>
-__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], TermScales scales) {
+// scales: of this step, `step_scales`.
+template <typename Stage, int PARTS, int COUNT, typename StepScales>
+__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT],
+                                               const StepScales& scales) {
     constexpr Major A = Stage::MAJOR_A, B = Stage::MAJOR_B;
     constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     if constexpr (PROMOTE == 0) {
@@ -42,9 +57,7 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
             float made[COUNT];
-            float scale[(COUNT + 31) / 32] = {};  // of 64 columns each
-#pragma unroll
-            for (int j = 0; SCALED && j < COUNT / 32; ++j) scale[j] = scales.a[i] * scales.b[j];
+            const auto scale = scales.template of_part<COUNT>(i);
             const auto start = [&](int of_a, int of_b, int k, bool adds) {
                 multiply_async<A, B, FACTOR, FACTOR_B>(made, stage.A[of_a].at(first + 64 * i, k), stage.B[of_b].at(0, k), adds);
             };
@@ -52,7 +65,9 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
                 commit_products();
                 wait_products<0>(made);
 #pragma unroll
-                for (int j = 0; j < COUNT; ++j) sums[i][j] += SCALED ? share * scale[j / 32] * made[j] : made[j];
+                for (int j = 0; j < COUNT; ++j) {
+                    sums[i][j] += SCALED || FACTOR_SCALES == 2 ? share * scale.of(j) * made[j] : made[j];
+                }
             };
             fence_sums(made);
 #pragma unroll

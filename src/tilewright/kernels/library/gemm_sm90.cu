@@ -115,9 +115,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->consumers.wait_turn(number, warpgroup);
         float sums[Multiplying::ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
-        TermScales scales = {
-            scale_at(split_a.scales, tile.matrix * sizes.step_a, all_steps, first_step, sizes.m, tile.row + first),
-            scale_at(split_b.scales, tile.matrix * sizes.step_b, all_steps, first_step, sizes.n, tile.col)};
+        auto scales = step_scales<Multiplying::ROWS / 64>(split_a, split_b, scales_of_factors, sizes, tile.matrix, all_steps,
+                                                          first_step, tile.row + first, tile.col);
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, scales);
@@ -132,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
         const auto store = [&, col = tile.col + rank * COLS](auto& part, int row) {  // 64 rows of sums
             shared->terms.look(part, sizes.m - row, sizes.n - col);
-            if (sizeof(FACTOR) == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row, col, part);
+            if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row, col, part);
             store_warpgroup(Result<RESULT>(output, sizes, tile.matrix), row, col, part);
         };
         if constexpr (SPLITS == 1) {

@@ -8,7 +8,7 @@ from tilewright.kernels import warpgroups
 from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, Problem
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Problem
 
 _CONSUMERS = 2
 """By default."""
@@ -94,6 +94,7 @@ def of_type(
     factors: tuple[str, ...] = ("float32",),
     split: Split | None = None,
     fast: bool = True,
+    blocks: bool = False,
     bn: int = 256,
     stages: int = 4,
     promote: int = 64,
@@ -101,6 +102,7 @@ def of_type(
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
+    blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
     """
     terms = 1 if split is None else split.terms
@@ -116,7 +118,8 @@ def of_type(
     in_steps: tuple[Constraint, ...] = ()
     roles: tuple[Constraint, ...] = ()
     limits = str(_SUMS[_CONSUMERS])
-    constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
+    of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
+    constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
     if split is None:
         constants["PROMOTE"] = 0 if fast else line
         consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
@@ -127,6 +130,12 @@ def of_type(
             ),
         )
         limits += f" (with CONSUMERS=3 {_SUMS[3]})"
+        if blocks:
+            in_steps = (
+                Constraint(
+                    lambda c: SCALED_BLOCK % c.BN == 0, f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
+                ),
+            )
     else:
         constants["CONSUMERS"] = _CONSUMERS
         promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
@@ -203,7 +212,14 @@ def of_type(
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
         vectorized=True,
-        takes=replace(EVERYTHING, factors=factors, results=results, least_capability=(9, 0), architectures=("sm_90a",)),
+        takes=replace(
+            EVERYTHING,
+            factors=factors,
+            results=results,
+            block_scales=blocks,
+            least_capability=(9, 0),
+            architectures=("sm_90a",),
+        ),
         precision=name.removeprefix("gemm_") if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
