@@ -112,8 +112,9 @@ def matmul(
         prepared, b = b, b.array
         options = (prepared.key, options)
     scaled = scale_a is not None or scale_b is not None
-    if engine is None and on_gpu.fast is not None and not scaled:
-        result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
+    if engine is None and on_gpu.fast is not None:
+        scales = (scale_a, scale_b) if scaled else ()
+        result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options, *scales)
         if result is not on_gpu.miss:
             return result
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
@@ -327,10 +328,10 @@ class ProductPlan:
         """
         prepared, b = _prepared(b)
         key = self._key if prepared is None else (self._key, prepared.key)
-        scaled = scale_a is not None or scale_b is not None
-        launches = self._request.engine is None and alpha != 0 and not scaled  # alpha = 0 is a kind of its own
+        launches = self._request.engine is None and alpha != 0  # alpha = 0 is a kind of its own
         if launches and on_gpu.fast is not None:
-            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key)
+            scales = () if scale_a is scale_b is None else (scale_a, scale_b)
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key, *scales)
             if result is not on_gpu.miss:
                 return result
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}

@@ -39,8 +39,6 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     global fast, miss
     if (bound.plan.steps and call.scalars.alpha == 0) or not _launches(bound.plan):
         return None
-    if call.scale_a or call.scale_b:
-        return None  # it knows of none
     if bound.form.copied or (call.bias is not None and _has_gaps(call.bias)):
         return None  # something is to be copied first
     engine = bound.engine
@@ -60,6 +58,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     others = _of_other_sizes(planner(call, bound), maker) if other_sizes and _has_others(call, bound) else None
     kept = bound.kept(call)
     a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
+    scales = {name: arrays[name] for name in ("scale_a", "scale_b")} if call.scale_a or call.scale_b else {}
     try:
         fast.remember(
             a,
@@ -78,10 +77,11 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             kept=kept,
             lent=_lends(bound.plan),
             plan=others,
+            **scales,
         )
     except TypeError:  # options that are no key
         return None
-    result = fast.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options)
+    result = fast.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options, *scales.values())
     return None if result is miss else result
 
 
@@ -96,7 +96,13 @@ def _lends(plan: Plan) -> bool:
 
 def _has_others(call: Call, bound: Bound) -> bool:
     """Whether a plan for other sizes can be made without the arrays."""
-    return call.prepared is None and call.scalars.alpha != 0 and not bound.form.batch
+    return (
+        call.prepared is None
+        and call.scalars.alpha != 0
+        and not bound.form.batch
+        and not call.scale_a
+        and not call.scale_b
+    )
 
 
 def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[..., Planned | None]:

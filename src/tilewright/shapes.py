@@ -155,7 +155,7 @@ def formulate(
     of_a, copies_a = _matrices(_as_matrices(a, rows_missing=True) if of_rows else a, m, k, batch, orders)
     of_b, copies_b = _matrices(_as_matrices(b, cols_missing=True) if of_cols else b, k, n, batch, orders)
 
-    if scaling.of_blocks:  # kernels take a scale of each row of A, and none of each column of B
+    if scaling != UNSCALED and scaling.of_blocks:  # kernels take a scale of each row of A, and none of each column of B
         orders = ("row",)
 
     def of_result(view: View, orders: tuple[Order, ...]) -> _Matrices:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tilewright.engines.plan import Slot
 from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import Layout, Problem, Scale
+from tilewright.problem import UNSCALED, Layout, Problem
 
 MAP_BYTES = 128
 """Size of a tensor map, as CUtensorMap."""
@@ -157,8 +157,11 @@ def _output(p: Problem, *_: object) -> tuple[int, ...]:
     return d.batch_stride or 0, c.batch_stride or 0, ldd, ldd if c is d else _ld(c, p.m, p.n)
 
 
-def _scale(scale: Scale | None) -> tuple[int, int, int]:
-    return (scale.step, scale.step_k, scale.sides) if scale else (0, 0, 0)
+def _scales(p: Problem, *_: object) -> tuple[int, ...]:
+    if p.scaling == UNSCALED:
+        return 0, 0, 0, 0, 0, 0
+    of_each = [(one.step, one.step_k, one.sides) if one else (0, 0, 0) for one in p.scaling]
+    return *of_each[0], *of_each[1]
 
 
 _VALUES: dict[str, _Values] = {
@@ -175,7 +178,7 @@ _VALUES: dict[str, _Values] = {
     "B_map": lambda p, division, copies, maps: (maps.get("B", b""),),
     "D_map": lambda p, division, copies, maps: (maps.get("D", b""),),
     "output": _output,
-    "scales": lambda p, *_: (*_scale(p.scaling.a), *_scale(p.scaling.b)),
+    "scales": _scales,
     "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
     "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }

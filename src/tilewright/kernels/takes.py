@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, ProblemError, TilewrightError
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.problem import ITEM_BYTES, LAYOUTS, RESULTS, Arithmetic, Epilogue, Layout, Problem
+from tilewright.problem import ITEM_BYTES, LAYOUTS, RESULTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem
 
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
@@ -92,7 +92,7 @@ class Takes:
             return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
         if not self.epilogue and problem.epilogue != _PLAIN:
             return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
-        if problem.scaling.of_blocks != self.block_scales:
+        if (problem.scaling != UNSCALED and problem.scaling.of_blocks) != self.block_scales:
             takes = "is for scales of blocks" if self.block_scales else "takes no scales of blocks"
             return ProblemError(f"{name} {takes}, got {problem.scaling}")
         if self.block_scales and problem.scaling.b is not None and problem.scaling.b.kind in ("line", "1x128"):
