@@ -17,7 +17,7 @@ from tilewright.bench.verify import Operands
 from tilewright.cli import bench, main
 from tilewright.engines import registry
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import Layout, Problem
+from tilewright.problem import UNSCALED, Layout, Problem, Scaling
 
 
 @pytest.fixture
@@ -133,7 +133,11 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
     arguments = ("--shape", "16", "--layout", "NT", "--engine", "emulator", "--json", str(path))
     assert tilewright("bench", *arguments)[0] == 0
     ran = {record["kernel"] for record in json.loads(path.read_text())["records"]}
-    transposed = [Problem(16, 16, 16, kernel.takes.arithmetic(), b=Layout("column")) for kernel in KERNELS]
+    scaling = {False: UNSCALED, True: Scaling.dense("blocks", 16, 16)}
+    transposed = [
+        Problem(16, 16, 16, takes.arithmetic(), b=Layout("column"), scaling=scaling[takes.block_scales])
+        for takes in (kernel.takes for kernel in KERNELS)
+    ]
     assert ran == {kernel.name for kernel, one in zip(KERNELS, transposed, strict=True) if not kernel.refusal(one)}
     assert {"split_k", "skinny"} <= ran
     status, _, err = tilewright("bench", "naive", *arguments)

@@ -195,6 +195,10 @@ SCALED_BLOCK = 128
 """Of k, in a block with a scale of its own, and its other side where that is no single row or column."""
 
 
+SCALINGS = ("tensor", "lines", "blocks")
+"""What scales may be of: a whole factor; rows of A and columns of B; each row of A and 128 of k, and 128 x 128 of B."""
+
+
 class Scale(NamedTuple):
     """How the scales of a factor lie, float32 numbers that come with a launch.
 
@@ -227,6 +231,36 @@ class Scaling(NamedTuple):
 
     a: Scale | None = None
     b: Scale | None = None
+
+    @classmethod
+    def dense(cls, kind: str | None, n: int, k: int) -> "Scaling":
+        """Scales of both factors without gaps, row-major.
+
+        Args:
+            kind: one of `SCALINGS`, or None for none.
+            n, k: sizes of the product.
+
+        Raises:
+            ProblemError: there is no such kind; the message gives the nearest.
+        """
+        if kind is None:
+            return UNSCALED
+        if kind not in SCALINGS:
+            known = ", ".join(SCALINGS)
+            raise ProblemError(f"scales must be one of {known}, got {kind!r}{nearest(kind, SCALINGS, listed=True)}")
+        if kind == "tensor":
+            return cls(Scale("tensor"), Scale("tensor"))
+        if kind == "lines":
+            return cls(Scale("line", 1), Scale("line", 1))
+        deep, wide = -(-k // SCALED_BLOCK), -(-n // SCALED_BLOCK)
+        return cls(Scale("1x128", deep, 1), Scale("128x128", 1, wide))
+
+    @property
+    def kind(self) -> str | None:
+        """Which of `SCALINGS` it comes to."""
+        if self == UNSCALED:
+            return None
+        return "blocks" if self.of_blocks else "lines" if any(one and one.kind == "line" for one in self) else "tensor"
 
     @property
     def exchanged(self) -> "Scaling":

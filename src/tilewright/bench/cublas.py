@@ -4,7 +4,7 @@ Both compute as the kernels that they are compared with, on the same layouts and
 factors, or in TF32 next to kernels that round to it; float16 and bfloat16 with results in float32 or in the factors'
 type. Sums are float32. Neither adds a bias or applies an activation. Of float8 factors there is cuBLASLt alone, which
 takes lines along k (NT), with sums promoted to float32 or, next to kernels that do not promote either, by its fast
-accumulation.
+accumulation; with scales of all or of lines, and none of blocks.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import Allocation
 from tilewright.errors import EngineUnavailableError
-from tilewright.problem import FAST, FLOAT8, RESULTS, Layout, Problem, Scalars
+from tilewright.problem import FAST, FLOAT8, RESULTS, Layout, Problem, Scalars, Scale
 
 DEFAULT, BEST = "cuBLAS", "cuBLASLt"
 """Names of the two works: cublasGemmEx, and the best algorithm of cuBLASLt's heuristics. TF32 has its name added."""
@@ -49,6 +49,8 @@ _TYPES = {  # of cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF, CUDA_R_8F_E4
     "float8_e4m3fn": 28,
     "float8_e5m2": 29,
 }
+_SCALE_MODES = {"tensor": 0, "line": 3}
+"""CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F and _OUTER_VEC_32F of cublasLtMatmulMatrixScale_t."""
 _COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in float32, never TF32
 _COMPUTE_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT of cublasGemmAlgo_t: cuBLAS chooses
@@ -149,7 +151,7 @@ class CublasBaseline:
         """
         float8 = problem.dtype in FLOAT8
         results = RESULTS if float8 else ("float32", problem.dtype)
-        if problem.is_empty or not problem.k or problem.result not in results:
+        if problem.is_empty or not problem.k or problem.result not in results or problem.scaling.kind == "blocks":
             return {}
         suffix = f" {precision.upper()}" if precision else ""
         works = {} if float8 else {DEFAULT + suffix: self._default(problem, sets, precision, scalars)}
@@ -253,6 +255,10 @@ class _LtProduct:
             if arithmetic.fast:
                 value = np.ones(1, np.int8)
                 lt.matmul_desc_set_attribute(self._operation, of_desc.FAST_ACCUM, value.ctypes.data, value.nbytes)
+            # cuBLASLt's own A is our B. All sets have the same scales.
+            for name, scale, index in (("A", problem.scaling.b, 5), ("B", problem.scaling.a, 4)):
+                if scale is not None:
+                    self._set_scale(name, scale, sets[0][index].pointer)
             self._layouts = []
             for kind, rows, cols, place in (
                 (arithmetic.factors, problem.m, problem.k, problem.a),
@@ -282,6 +288,13 @@ class _LtProduct:
             )
 
         return work
+
+    def _set_scale(self, name: str, scale: Scale, pointer: int) -> None:
+        attributes = self._lt.MatmulDescAttribute
+        address, mode = np.array([pointer], np.int64), np.array([_SCALE_MODES[scale.kind]], np.int32)
+        for what, value in ((f"{name}_SCALE_POINTER", address), (f"{name}_SCALE_MODE", mode)):
+            attribute = getattr(attributes, what)
+            self._lt.matmul_desc_set_attribute(self._operation, attribute, value.ctypes.data, value.nbytes)
 
     def _set_batch(self, layout: int, count: int, stride: int) -> None:
         attributes = self._lt.MatrixLayoutAttribute

@@ -321,8 +321,8 @@ class TorchCalls:
         epilogue, (a, b) = problem.epilogue, orders("NT")
         if (problem.a.order, problem.b.order) != (a.order, b.order) or problem.batch != 1 or scalars != Scalars():
             raise DtypeError(f"PyTorch multiplies float8 along k alone (NT), got {problem.shape} {problem.case}")
-        if epilogue.bias or epilogue.activation:
-            raise DtypeError(f"PyTorch's float8 products are timed without an epilogue, got {epilogue}")
+        if epilogue.bias or epilogue.activation or problem.scaling.kind:
+            raise DtypeError(f"calls of float8 products are timed without an epilogue and scales, got {problem.case}")
         torch, one_each = self.torch, self.torch.ones((), device=self.device)
         types = {"out_dtype": getattr(torch, problem.result), "use_fast_accum": problem.arithmetic.precision == FAST}
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright import activations
 from tilewright.analysis.accuracy import LEFT
 from tilewright.errors import ProblemError
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, Layout, Problem, Scalars
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, SCALED_BLOCK, Layout, Problem, Scalars
 
 _ACTIVATION_UNITS = 8
 """Units of 2**-23 of a sum that computing an activation of it may err by."""
@@ -39,7 +39,8 @@ class Operands:
     a is m x k and b k x n, column-major where the problem says so. c is m x n: what D holds before the run, random
     where beta is not 0 and NaN where it is, so that an element that is left unwritten, or read though beta = 0, shows.
     In a batch, each has one more dimension, the first; a factor that serves the whole batch does not. bias has the
-    elements of a row or a column, None where the problem has no bias.
+    elements of a row or a column, None where the problem has no bias. scale_a and scale_b are between 0.5 and 2, of
+    the kinds of `Scaling.dense`; None where it has none.
     """
 
     problem: Problem
@@ -48,6 +49,8 @@ class Operands:
     c: NDArray[Any]
     scalars: Scalars = Scalars()
     bias: NDArray[Any] | None = None
+    scale_a: NDArray[np.float32] | None = None
+    scale_b: NDArray[np.float32] | None = None
 
     @classmethod
     def draw(cls, problem: Problem, scalars: Scalars = Scalars(), seed: int = 0) -> "Operands":
@@ -68,13 +71,22 @@ class Operands:
         c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, np.nan, dtype=problem.result)
         side = problem.epilogue.bias
         bias = uniform((n if side == "row" else m,), problem.result) if side else None
-        return cls(problem, a, b, c, scalars, bias)
+        scales = []
+        for scale, sides in ((problem.scaling.a, m), (problem.scaling.b, n)):
+            count = 0 if scale is None else 1 if scale.kind == "tensor" else -(-sides // scale.sides)
+            deep = -(-k // SCALED_BLOCK) if scale is not None and scale.of_blocks else 1
+            scales.append(random.uniform(0.5, 2, (count, deep)).astype(np.float32) if count else None)
+        return cls(problem, a, b, c, scalars, bias, scales[0], None if scales[1] is None else scales[1].T.copy())
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
         """alpha * a @ b + beta * c + bias in float64, of the rounded operands."""
         alpha, beta = self.scalars
-        sums: NDArray[np.float64] = np.matmul(self.a.astype(np.float64), self.b.astype(np.float64))
+        factors = [self.a.astype(np.float64), self.b.astype(np.float64)]
+        for index, scale in enumerate((self.scale_a, self.scale_b)):
+            if scale is not None:
+                factors[index] *= spread(scale, factors[index].shape)
+        sums: NDArray[np.float64] = np.matmul(*factors)
         if alpha != 1:
             sums *= alpha
         if beta:
@@ -107,6 +119,14 @@ class Operands:
     @cached_property
     def _norm(self) -> float:
         return math.sqrt(_square(self.sums))
+
+
+def spread(scale: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Scales of a factor of this shape, as broadcast to its elements: a block's one for each 128 of them."""
+    for axis, length in enumerate(shape[-2:]):
+        if scale.shape[axis] not in (1, length):
+            scale = np.repeat(scale, SCALED_BLOCK, axis).take(range(length), axis)
+    return scale
 
 
 def _square(elements: NDArray[np.float64]) -> float:

@@ -23,6 +23,7 @@ from tilewright.cli.terminal import (
     Orders,
     Precision,
     Recording,
+    Scales,
     Shapes,
     Suites,
     finite_scalars,
@@ -38,7 +39,7 @@ from tilewright.files import check_outputs
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem
+from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, UNSCALED, Arithmetic, Epilogue, Problem, Scaling
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -72,6 +73,7 @@ def run_bench(
         ),
     ] = None,
     precision: Precision = None,
+    scales: Scales = None,
     layout: Orders = None,
     batch: Batch = None,
     alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
@@ -126,8 +128,8 @@ def run_bench(
     """
     check_outputs([json_output(json_path, Run.kind())])
     promise = promised(precision)
-    if promise and dtype is None:
-        dtype = FLOAT8[0] if promise == FAST else "float32"
+    if (promise or scales) and dtype is None:
+        dtype = FLOAT8[0] if scales or promise == FAST else "float32"
     takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
     if promise:
         takers = [kernel for kernel in takers if kernel.keeps(promise)]
@@ -144,6 +146,7 @@ def run_bench(
         layouts=layout or [None],
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
+        scales=scales,
     )
     problems = asked(shape or [], suite or [])
     where = resolve_engine(engine)
@@ -201,14 +204,25 @@ def _by_arithmetic(
     promise: str | None,
 ) -> list[_Task]:
     """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
-    tasks: dict[Arithmetic, list[Choice | str]] = {}
+    tasks: dict[tuple[Arithmetic, bool], list[Choice | str]] = {}
     for choice in choices:
         takes = Takes() if isinstance(choice, str) else choice.kernel.takes
         first = next(known for known in DTYPES if known in takes.factors)
         arithmetic = takes.arithmetic(dtype or first)
         typed = replace(arithmetic, result=out_dtype or arithmetic.result, precision=promise)
-        tasks.setdefault(typed, []).append(choice)
-    return [(chosen, [replace(one, arithmetic=arithmetic) for one in problems]) for arithmetic, chosen in tasks.items()]
+        tasks.setdefault((typed, takes.block_scales), []).append(choice)
+    return [
+        (chosen, [_typed(one, arithmetic, of_blocks) for one in problems])
+        for (arithmetic, of_blocks), chosen in tasks.items()
+    ]
+
+
+def _typed(problem: Problem, arithmetic: Arithmetic, of_blocks: bool) -> Problem:
+    """The same in this arithmetic; of kernels for scales of blocks with some, if it has no others."""
+    scaling = problem.scaling
+    if of_blocks and scaling == UNSCALED:
+        scaling = Scaling.dense("blocks", problem.n, problem.k)
+    return replace(problem, arithmetic=arithmetic, scaling=scaling)
 
 
 def _taken(tasks: list[_Task]) -> list[_Task]:

@@ -26,7 +26,7 @@ from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import DTYPES, Problem, Scalars
+from tilewright.problem import DTYPES, Problem, Scalars, Scaling
 from tilewright.report.fitted import Column, FittedTable
 
 KIND = json_kind("findings of a check", "checked")
@@ -132,6 +132,8 @@ def run_check(
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
         problems = named_problems or suites.problems(own, [], layouts=layout or [None])
         typed = [replace(problem, arithmetic=kernel.takes.arithmetic(dtype or "")) for problem in problems]
+        if kernel.takes.block_scales:
+            typed = [replace(one, scaling=Scaling.dense("blocks", one.n, one.k)) for one in typed]
         if kernels:
             for problem in typed:
                 kernel.check(problem)
@@ -216,7 +218,8 @@ def _answer(connection: Connection, name: str, config: dict[str, int], cases: li
 
 def _check(kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> _Outcome:
     operands = Operands.draw(problem, scalars)
-    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars, operands.bias)
+    of = operands
+    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, (of.scale_a, of.scale_b))
     error = operands.error(checked.result)
     return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))
 

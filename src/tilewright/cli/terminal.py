@@ -18,7 +18,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES
 from tilewright.errors import ProblemError
 from tilewright.files import Kind, Output, as_json, save_json
-from tilewright.problem import DTYPES, FAST, LAYOUTS, PRECISIONS, Scalars, promise_of
+from tilewright.problem import DTYPES, FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.report.fitted import wrapped
 
 STDOUT = Path("-")
@@ -61,6 +61,14 @@ Precision = Annotated[
         metavar="|".join((*PRECISIONS, FAST)),
         help="What products of float32 factors promise: only kernels that keep it are taken. If left out, float32. "
         f"{FAST}: of float8 factors, sums of 13 bits.",
+    ),
+]
+Scales = Annotated[
+    str | None,
+    typer.Option(
+        "--scales",
+        metavar="|".join(SCALINGS),
+        help="Scales of float8 factors: one of each, of rows of A and columns of B, or of blocks of 128 of k.",
     ),
 ]
 EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]

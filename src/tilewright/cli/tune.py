@@ -21,6 +21,7 @@ from tilewright.cli.terminal import (
     OutDtype,
     Precision,
     Recording,
+    Scales,
     Shapes,
     Suites,
     json_output,
@@ -59,6 +60,7 @@ def run_tune(
     dtype: Annotated[str, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}.")] = DTYPES[0],
     out_dtype: OutDtype = "float32",
     precision: Precision = None,
+    scales: Scales = None,
     layout: Orders = None,
     batch: Batch = None,
     budget: Annotated[
@@ -109,7 +111,9 @@ def run_tune(
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
     arithmetic = Arithmetic(dtype, out_dtype, precision)
-    problems = suites.problems(shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch)
+    problems = suites.problems(
+        shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch, scales=scales
+    )
     problems = _with_products(problems)
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
     settings = Settings(samples=samples, exhaustive=exhaustive)
