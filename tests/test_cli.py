@@ -17,7 +17,7 @@ from tilewright.bench.verify import Operands
 from tilewright.cli import bench, main
 from tilewright.engines import registry
 from tilewright.kernels import KERNELS, find
-from tilewright.problem import UNSCALED, Layout, Problem, Scaling
+from tilewright.problem import Layout, Problem
 
 
 @pytest.fixture
@@ -133,9 +133,8 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
     arguments = ("--shape", "16", "--layout", "NT", "--engine", "emulator", "--json", str(path))
     assert tilewright("bench", *arguments)[0] == 0
     ran = {record["kernel"] for record in json.loads(path.read_text())["records"]}
-    scaling = {False: UNSCALED, True: Scaling.dense("blocks", 16, 16)}
     transposed = [
-        Problem(16, 16, 16, takes.arithmetic(), b=Layout("column"), scaling=scaling[takes.block_scales])
+        takes.scaled(Problem(16, 16, 16, takes.arithmetic(), b=Layout("column")))
         for takes in (kernel.takes for kernel in KERNELS)
     ]
     assert ran == {kernel.name for kernel, one in zip(KERNELS, transposed, strict=True) if not kernel.refusal(one)}

@@ -349,7 +349,5 @@ def test_types_of_factors_may_be_mixed_of_float8_alone():
     assert str(mixed) == "float8_e4m3fn*float8_e5m2:fast->bfloat16"
     assert mixed.exchanged == Arithmetic("float8_e5m2", "bfloat16", "fast", "float8_e4m3fn")
     assert Arithmetic("float16", of_b="float16") == Arithmetic("float16")
-    with pytest.raises(
-        DtypeError, match="b must have the element type of a, or both be of float8: got float16"
-    ):
+    with pytest.raises(DtypeError, match="b must have the element type of a, or both be of float8: got float16"):
         Arithmetic("float32", of_b="float16")

@@ -39,7 +39,7 @@ from tilewright.files import check_outputs
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, UNSCALED, Arithmetic, Epilogue, Problem, Scaling
+from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -204,25 +204,18 @@ def _by_arithmetic(
     promise: str | None,
 ) -> list[_Task]:
     """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
-    tasks: dict[tuple[Arithmetic, bool], list[Choice | str]] = {}
+    tasks: dict[tuple[Arithmetic, Takes], list[Choice | str]] = {}
     for choice in choices:
         takes = Takes() if isinstance(choice, str) else choice.kernel.takes
         first = next(known for known in DTYPES if known in takes.factors)
         arithmetic = takes.arithmetic(dtype or first)
         typed = replace(arithmetic, result=out_dtype or arithmetic.result, precision=promise)
-        tasks.setdefault((typed, takes.block_scales), []).append(choice)
+        scaled = takes if takes.block_scales else Takes()
+        tasks.setdefault((typed, scaled), []).append(choice)
     return [
-        (chosen, [_typed(one, arithmetic, of_blocks) for one in problems])
-        for (arithmetic, of_blocks), chosen in tasks.items()
+        (chosen, [scaled.scaled(replace(one, arithmetic=arithmetic)) for one in problems])
+        for (arithmetic, scaled), chosen in tasks.items()
     ]
-
-
-def _typed(problem: Problem, arithmetic: Arithmetic, of_blocks: bool) -> Problem:
-    """The same in this arithmetic; of kernels for scales of blocks with some, if it has no others."""
-    scaling = problem.scaling
-    if of_blocks and scaling == UNSCALED:
-        scaling = Scaling.dense("blocks", problem.n, problem.k)
-    return replace(problem, arithmetic=arithmetic, scaling=scaling)
 
 
 def _taken(tasks: list[_Task]) -> list[_Task]:

@@ -26,7 +26,7 @@ from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import DTYPES, Problem, Scalars, Scaling
+from tilewright.problem import DTYPES, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
 
 KIND = json_kind("findings of a check", "checked")
@@ -131,9 +131,8 @@ def run_check(
     for kernel, setting in chosen:
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
         problems = named_problems or suites.problems(own, [], layouts=layout or [None])
-        typed = [replace(problem, arithmetic=kernel.takes.arithmetic(dtype or "")) for problem in problems]
-        if kernel.takes.block_scales:
-            typed = [replace(one, scaling=Scaling.dense("blocks", one.n, one.k)) for one in typed]
+        takes = kernel.takes
+        typed = [takes.scaled(replace(problem, arithmetic=takes.arithmetic(dtype or ""))) for problem in problems]
         if kernels:
             for problem in typed:
                 kernel.check(problem)

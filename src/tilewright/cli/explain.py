@@ -1,6 +1,5 @@
 """The command line: `tilewright explain`."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Problem, Scaling, orders
+from tilewright.problem import DTYPES, Problem, orders
 from tilewright.report import explain_tables as tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
@@ -68,8 +67,7 @@ def run_explain(
     where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
     a, b = orders(layout)
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
-    if chosen.takes.block_scales:
-        problem = replace(problem, scaling=Scaling.dense("blocks", problem.n, problem.k))
+    problem = chosen.takes.scaled(problem)
     chosen.check(problem)
     scalars = finite_scalars(alpha, beta)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)

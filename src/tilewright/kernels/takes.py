@@ -1,11 +1,11 @@
 """What a kernel takes: asked by engines, selector, tuner, bench and command line, and answered with a sentence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, ProblemError, TilewrightError
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.problem import ITEM_BYTES, LAYOUTS, RESULTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem
+from tilewright.problem import ITEM_BYTES, LAYOUTS, RESULTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem, Scaling
 
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
@@ -78,6 +78,12 @@ class Takes:
         """
         factors = factors or self.factors[0]
         return Arithmetic(factors, "float32" if "float32" in self.results else factors)
+
+    def scaled(self, problem: Problem) -> Problem:
+        """The problem; with scales of blocks where the kernel is for these alone, and the problem has none."""
+        if not self.block_scales or problem.scaling != UNSCALED:
+            return problem
+        return replace(problem, scaling=Scaling.dense("blocks", problem.n, problem.k))
 
     def refusal(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
         """Why the kernel of this name does not take a problem with operands at these addresses; None where it does."""
