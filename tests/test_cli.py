@@ -133,7 +133,10 @@ def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
     arguments = ("--shape", "16", "--layout", "NT", "--engine", "emulator", "--json", str(path))
     assert tilewright("bench", *arguments)[0] == 0
     ran = {record["kernel"] for record in json.loads(path.read_text())["records"]}
-    transposed = [Problem(16, 16, 16, kernel.takes.arithmetic(), b=Layout("column")) for kernel in KERNELS]
+    transposed = [
+        takes.scaled(Problem(16, 16, 16, takes.arithmetic(), b=Layout("column")))
+        for takes in (kernel.takes for kernel in KERNELS)
+    ]
     assert ran == {kernel.name for kernel, one in zip(KERNELS, transposed, strict=True) if not kernel.refusal(one)}
     assert {"split_k", "skinny"} <= ran
     status, _, err = tilewright("bench", "naive", *arguments)
@@ -186,8 +189,14 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
         (["10", "--config", "BX=3"], "warptiled has no parameter 'BX'"),
         (["10", "--config", "BM"], "config must read NAME=INTEGER,..., as in BM=64,BN=64; got 'BM'"),
         (["10", "--config", "BM=48"], "BM must be a multiple of WM"),
-        (["--dtype", "float64"], "dtype must be one of float32, float16, bfloat16, got 'float64'"),
-        (["--out-dtype", "float64"], "out_dtype must be one of float32, float16, bfloat16, got 'float64'"),
+        (
+            ["--dtype", "float64"],
+            "dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, got 'float64'",
+        ),
+        (
+            ["--out-dtype", "float64"],
+            "out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, got 'float64'",
+        ),
         (["--layout", "NX"], "layout must be one of NN, NT, TN, TT, A's order then B's, got 'NX'"),
         (["--activation", "rellu"], "got 'rellu'; did you mean 'relu'?"),
         (["10", "--config", "BM=64,BM=128"], "config must give each parameter once, got BM twice in 'BM=64,BM=128'"),

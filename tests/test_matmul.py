@@ -15,7 +15,7 @@ import tilewright
 from stand_ins import NumPyEngine
 from tilewright import ArrayError, ConfigError, DtypeError, EngineUnavailableError, KernelNotFoundError, ProblemError
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.problem import PRECISIONS, Arithmetic
+from tilewright.problem import DTYPES, PRECISIONS, Arithmetic
 
 calls = sys.modules["tilewright.calls"]
 
@@ -236,7 +236,11 @@ REFUSED = {
     "bias length": ({"bias": A[0]}, ArrayError, "bias must have 3 elements, or 5 x 1, got shape (7,)"),
     "bias type": ({"bias": B[0].astype("f2")}, DtypeError, "bias must have the result's element type float32: got flo"),
     "activation": ({"activation": "geluu"}, ProblemError, "got 'geluu'; did you mean 'gelu'?"),
-    "out_dtype": ({"out_dtype": "float64"}, DtypeError, "out_dtype must be one of float32, float16, bfloat16, got 'f"),
+    "out_dtype": (
+        {"out_dtype": "float64"},
+        DtypeError,
+        "out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, got 'f",
+    ),
     "out and out_dtype": (
         {"out": np.empty((5, 3), "f4"), "out_dtype": "float16"},
         DtypeError,
@@ -259,7 +263,7 @@ REFUSED = {
     "mixed": (
         {"b": B.astype("f8")},
         DtypeError,
-        "b has element type float64; matmul takes float32, float16, bfloat16: pass b.astype('float32')",
+        f"b has element type float64; matmul takes {', '.join(DTYPES)}: pass b.astype('float32')",
     ),
     "half and float": ({"a": A.astype("f2")}, DtypeError, "b must have the element type of a: got float32, and fl"),
     "half for a kernel of floats": (
@@ -280,7 +284,7 @@ REFUSED = {
     "out type": (
         {"out": np.empty((5, 3))},
         DtypeError,
-        "out has element type float64; matmul takes float32, float16, bfloat16: pass an out of one of these",
+        f"out has element type float64; matmul takes {', '.join(DTYPES)}: pass an out of one of these",
     ),
     "c shape": ({"c": draw(3, 5), "beta": 1}, ArrayError, "c must be 5 x 3 as a @ b is, got 3 x 5"),
     "no c": ({"beta": 2}, ArrayError, "c must be given where beta is not 0, got beta=2.0"),

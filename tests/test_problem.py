@@ -7,7 +7,21 @@ import numpy as np
 import pytest
 
 from tilewright.errors import DtypeError, ProblemError
-from tilewright.problem import ACTIVATIONS, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem, Scalars, orders
+from tilewright.problem import (
+    ACTIVATIONS,
+    LAYOUTS,
+    PRECISIONS,
+    SCALINGS,
+    UNSCALED,
+    Arithmetic,
+    Epilogue,
+    Layout,
+    Problem,
+    Scalars,
+    Scale,
+    Scaling,
+    orders,
+)
 
 ORDERS = ("row", "column")
 
@@ -102,9 +116,10 @@ def test_scalars_are_floats():
 
 
 def test_an_element_type_that_is_not_supported_is_named_with_those_that_are():
-    with pytest.raises(DtypeError, match=r"^dtype must be one of float32, float16, bfloat16, got 'float64'"):
+    known = "float32, float16, bfloat16, float8_e4m3fn, float8_e5m2"
+    with pytest.raises(DtypeError, match=f"^dtype must be one of {known}, got 'float64'"):
         Problem(2, 3, 5, "float64")
-    with pytest.raises(DtypeError, match=r"^out_dtype must be one of float32, float16, bfloat16, got 'int8'"):
+    with pytest.raises(DtypeError, match=f"^out_dtype must be one of {known}, got 'int8'"):
         Arithmetic("float16", "int8")
 
 
@@ -313,3 +328,26 @@ def test_an_unknown_precision_gets_the_nearest(precision, words):
 def test_a_precision_is_for_float32_factors(factors):
     with pytest.raises(DtypeError, match=f"precision is for float32 factors, got precision='ieee' with .* {factors}"):
         Arithmetic(factors, precision="ieee")
+
+
+def test_scales_are_of_a_whole_factor_of_lines_or_of_blocks():
+    assert Scaling.dense(None, 200, 300) == UNSCALED == Scaling()
+    for kind in SCALINGS:
+        assert Scaling.dense(kind, 200, 300).kind == kind
+    of_a, of_b = Scaling.dense("blocks", 200, 300)
+    assert (of_a, of_b) == (Scale("1x128", 3, 1), Scale("128x128", 1, 2))
+    assert (of_a.extent(70, 300), of_b.extent(200, 300)) == (70 * 3, 3 * 2)
+    assert Scaling(of_a, None).exchanged == Scaling(None, of_a)
+    with pytest.raises(ProblemError, match="scales must be one of tensor, lines, blocks, got 'line'; did you mean"):
+        Scaling.dense("line", 200, 300)
+    with pytest.raises(DtypeError, match="scales are for float8 factors, got factors of bfloat16"):
+        Problem(2, 3, 4, "bfloat16", scaling=Scaling.dense("tensor", 3, 4))
+
+
+def test_types_of_factors_may_be_mixed_of_float8_alone():
+    mixed = Arithmetic("float8_e4m3fn", "bfloat16", "fast", "float8_e5m2")
+    assert str(mixed) == "float8_e4m3fn*float8_e5m2:fast->bfloat16"
+    assert mixed.exchanged == Arithmetic("float8_e5m2", "bfloat16", "fast", "float8_e4m3fn")
+    assert Arithmetic("float16", of_b="float16") == Arithmetic("float16")
+    with pytest.raises(DtypeError, match="b must have the element type of a, or both be of float8: got float16"):
+        Arithmetic("float32", of_b="float16")

@@ -11,7 +11,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses
-from tilewright.problem import Layout, Problem
+from tilewright.problem import FAST, FLOAT8, UNSCALED, Layout, Problem
 from tilewright.select.selector import select
 from tilewright.shapes import Formulation, formulate
 
@@ -31,6 +31,11 @@ class Bound(NamedTuple):
     prepared: bool
     """Whether copies of b are kept."""
 
+    def scales(self, a: Operand | None, b: Operand | None) -> dict[str, int]:
+        """Addresses of the scales of the problem's A and B, by their names in `Pointers`, given those of a and b."""
+        first, second = (b, a) if self.form.swapped else (a, b)
+        return {"scale_a": first.pointer if first else 0, "scale_b": second.pointer if second else 0}
+
     def kept(self, call: Call) -> int:
         """Address of the copy of b that a call of this kind reads, made if it is the first; 0 where it reads none."""
         if call.prepared is None or self.plan.kept is None:
@@ -47,6 +52,9 @@ class Bound(NamedTuple):
             lines.append(f"precision: {_promised(problem, kernel)}, by {_products(kernel)}")
         if problem.arithmetic.batch_invariant:
             lines.append(f"batch-invariant: products along k are added in one order for every m: {_order(self.plan)}")
+        if problem.dtype in FLOAT8:
+            sums = "in tensor cores alone" if kernel.precision == FAST else "in float32 every 128 of k"
+            lines.append(f"sums: added up {sums}; {problem.scaling}")
         if self.form.swapped:
             lines.append("the result is column-major: its transpose is computed, from the transposed factors")
         if len(self.form.batch) and problem.batch == 1:
@@ -122,6 +130,7 @@ def _bind(call: Call, without_terms: bool) -> Bound:
         call.arithmetic,
         call.request.activation,
         row_major=rung is not None and rung[0].takes.layouts == ("NN",),
+        scaling=call.scaling if call.scale_a or call.scale_b else UNSCALED,
     )
     problem = form.problem.without_products if call.scalars.alpha == 0 else form.problem
     addresses = _misalignment(form, a, b, out, c)
@@ -173,7 +182,7 @@ def planner(call: Call, bound: Bound) -> Callable[..., Plan]:
 
 def _with_c_in_d(problem: Problem) -> Problem:
     p = problem
-    return Problem(p.m, p.n, p.k, p.arithmetic, p.batch, p.a, p.b, p.d, p.d, p.epilogue)
+    return Problem(p.m, p.n, p.k, p.arithmetic, p.batch, p.a, p.b, p.d, p.d, p.epilogue, scaling=p.scaling)
 
 
 def _misalignment(form: Formulation, a: Operand, b: Operand, out: Operand | None, c: Operand | None) -> Addresses:

@@ -1,5 +1,6 @@
 """Call: the arrays of a call of `matmul` as they lie in memory, read and checked."""
 
+import math
 import numbers
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -22,7 +23,20 @@ from tilewright.errors import (
 from tilewright.kernels import resolve
 from tilewright.kernels.spec import Kernel, parse_overrides
 from tilewright.prepared import Prepared
-from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, Side, promise_of
+from tilewright.problem import (
+    DTYPES,
+    FAST,
+    FLOAT8,
+    SCALED_BLOCK,
+    UNSCALED,
+    Arithmetic,
+    Epilogue,
+    Scalars,
+    Scale,
+    Scaling,
+    Side,
+    promise_of,
+)
 from tilewright.shapes import check_shapes
 
 Rung = tuple[Kernel, tuple[tuple[str, int], ...]]
@@ -35,7 +49,7 @@ class Request(NamedTuple):
     out_dtype: str | None
     activation: str | None
     precision: str | None
-    """As `Arithmetic` has it: None for float32's promise."""
+    """As `Arithmetic` has it: None for float32's promise, 'fast' for fast_accumulate."""
     rung: Rung | None
     engine: str | Engine | None
     batch_invariant: bool = False
@@ -50,6 +64,7 @@ class Request(NamedTuple):
         config: str | Mapping[str, int] | None,
         engine: str | Engine | None,
         batch_invariant: bool = False,
+        fast_accumulate: bool = False,
     ) -> "Request":
         """What a caller asks for, checked.
 
@@ -58,10 +73,16 @@ class Request(NamedTuple):
                 config, or batch_invariant is no bool.
         """
         check_batch_invariant(batch_invariant)
-        if out_dtype is precision is kernel is config is None:
+        if out_dtype is precision is kernel is config is None and not fast_accumulate:
             return cls(None, activation, None, None, engine, batch_invariant)
-        rung = _rung(kernel, config)
-        return cls(dtype_name(out_dtype), activation, promise_of(precision), rung, engine, batch_invariant)
+        promise = promise_of(precision)
+        if fast_accumulate:
+            if promise is not None:
+                raise ProblemError(
+                    f"fast_accumulate is for float8 factors and precision for float32, got precision={precision!r} too"
+                )
+            promise = FAST
+        return cls(dtype_name(out_dtype), activation, promise, _rung(kernel, config), engine, batch_invariant)
 
 
 class Call(NamedTuple):
@@ -80,6 +101,8 @@ class Call(NamedTuple):
     scalars: Scalars
     prepared: Prepared | None = None
     """What keeps copies of b."""
+    scale_a: Operand | None = None
+    scale_b: Operand | None = None
 
     @classmethod
     def read(
@@ -104,8 +127,11 @@ class Call(NamedTuple):
         c = None if arrays["c"] is None else read("c")
         out = None if arrays["out"] is None else read("out")
         bias = None if arrays["bias"] is None else read("bias")
+        scale_a = scale_b = None
+        if "scale_a" in arrays:
+            scale_a, scale_b = (None if arrays[name] is None else read(name) for name in ("scale_a", "scale_b"))
         engine = _host_engine(request) if first.device == HOST else gpu_engine(request.engine, first.device)
-        call = cls(request, library, engine, stream, first, second, c, out, bias, scalars, prepared)
+        call = cls(request, library, engine, stream, first, second, c, out, bias, scalars, prepared, scale_a, scale_b)
         call.check()
         return call
 
@@ -118,8 +144,24 @@ class Call(NamedTuple):
     def arithmetic(self) -> Arithmetic:
         """Element types and precision of the product."""
         given = self.request.out_dtype
-        result = given or (self.out.dtype if self.out else self.a.dtype)
-        return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant)
+        usual = "float32" if self.a.dtype in FLOAT8 else self.a.dtype
+        result = given or (self.out.dtype if self.out else usual)
+        return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant, self.b.dtype)
+
+    @property
+    def scales(self) -> list[Operand]:
+        """Those that there are."""
+        return [operand for operand in (self.scale_a, self.scale_b) if operand is not None]
+
+    @property
+    def scaling(self) -> Scaling:
+        """How the scales lie.
+
+        Raises:
+            ArrayError: they do not fit the factors.
+        """
+        of_a, of_b = self.a.shape, self.b.shape
+        return Scaling(_scale(self.scale_a, of_a[0], of_a[-1]), _scale(self.scale_b, of_b[-1], of_a[-1]))
 
     @property
     def side(self) -> Side | None:
@@ -148,6 +190,7 @@ class Call(NamedTuple):
             self.scalars.alpha == 0,
             type(self.library),
             self.prepared is not None,
+            self.scaling if self.scale_a or self.scale_b else UNSCALED,
         )
 
     def check(self) -> None:
@@ -160,13 +203,14 @@ class Call(NamedTuple):
                 + ("a must lie on that GPU" if name == "cuda" else f"pass engine={name!r}")
             )
         more = [operand for operand in (c, out, bias) if operand is not None] if c or out or bias else []
-        for operand in (b, *more):
+        scales = self.scales if self.scale_a or self.scale_b else []
+        for operand in (b, *more, *scales):
             if operand.device != a.device:
                 raise ArrayError(
                     f"{operand.argument} must lie where a does: got {place_name(operand.device)}, "
                     f"and {place_name(a.device)} for a"
                 )
-        if a.dtype != b.dtype:
+        if a.dtype != b.dtype and not (a.dtype in FLOAT8 and b.dtype in FLOAT8):
             raise DtypeError(f"b must have the element type of a: got {b.dtype}, and {a.dtype} for a")
         result = self.arithmetic.result
         if self.request.activation is not None:
@@ -179,6 +223,10 @@ class Call(NamedTuple):
         shape = check_shapes(a.shape, b.shape, **{operand.argument: operand.shape for operand in more})
         if self.scalars.beta and c is None:
             raise missing_c(self.scalars.beta)
+        for operand in scales:
+            _check_scale(operand, a, b)
+        if scales and (scaling := self.scaling).of_blocks and None in scaling:
+            raise ArrayError("scale_a and scale_b must both be given where one differs along k")
         if out is None:
             return
         if self.library.immutable:
@@ -189,7 +237,7 @@ class Call(NamedTuple):
             raise ArrayError(
                 f"out must have memory for every element, got strides of {out.strides} bytes for shape {shape}"
             )
-        for operand in (a, b, *more):
+        for operand in (a, b, *more, *scales):
             if operand is not out and out.overlaps(operand) and not (operand is c and out.is_same(operand)):
                 raise ArrayError(
                     f"out must not overlap {operand.argument} in memory" + ", unless it is c" * (operand is c)
@@ -200,6 +248,49 @@ def check_batch_invariant(given: Any) -> None:
     """Raise ProblemError unless it is a bool."""
     if not isinstance(given, bool):
         raise ProblemError(f"batch_invariant must be True or False, got {given!r}")
+
+
+def _scale(operand: Operand | None, sides: int, k: int) -> Scale | None:
+    """How the scales of a factor with this many rows of a, or columns of b, lie; None for none.
+
+    Raises:
+        ArrayError: their shape does not fit, or their strides are no whole numbers of elements.
+    """
+    if operand is None:
+        return None
+    shape, strides = operand.view
+    if math.prod(shape) == 1:
+        return Scale("tensor")
+    of_a, deep = operand.argument == "scale_a", -(-k // SCALED_BLOCK)
+    wide = -(-sides // SCALED_BLOCK)
+    line, blocks = ((sides, 1), (wide, deep)) if of_a else ((1, sides), (deep, wide))
+    if strides is None or len(shape) > 2:
+        raise ArrayError(f"{operand.argument} must be a matrix of whole elements, got shape {shape}")
+    if shape == (sides,):
+        return Scale("line", strides[0])
+    step, step_k = (strides if of_a else strides[::-1]) if len(shape) == 2 else (0, 0)
+    if shape == line:
+        return Scale("line", step)
+    if of_a and shape == (sides, deep):
+        return Scale("1x128", step, step_k)
+    if shape == blocks:
+        return Scale("128x128", step, step_k)
+    by_row = f", {sides} x {deep}" if of_a else ""
+    raise ArrayError(
+        f"{operand.argument} must have 1 element, {line[0]} x {line[1]}{by_row} or {blocks[0]} x {blocks[1]}, "
+        f"got shape {shape}"
+    )
+
+
+def _check_scale(operand: Operand, a: Operand, b: Operand) -> None:
+    """Raise where a scale does not fit the factors, whose shapes fit each other."""
+    name = operand.argument
+    if a.dtype not in FLOAT8:
+        raise DtypeError(f"{name} is for factors of {' and '.join(FLOAT8)}, got {a.dtype}")
+    if operand.dtype != "float32":
+        raise DtypeError(f"{name} must have element type float32, got {operand.dtype}")
+    if math.prod(operand.shape) != 1 and (len(a.shape) != 2 or len(b.shape) != 2):
+        raise ArrayError(f"{name} must have 1 element where a and b are no matrices, got shape {operand.shape}")
 
 
 def missing_c(beta: float) -> ArrayError:
@@ -280,6 +371,8 @@ def difference(expected: tuple[Any, ...], got: tuple[Any, ...]) -> str:
         return f"alpha is {'0' if got[6] else 'not 0'}, the plan's is {'0' if expected[6] else 'not 0'}"
     if expected[8] != got[8]:
         return f"b is {'' if got[8] else 'not '}prepared, the plan's is{' not' if got[8] else ''}"
+    if expected[9] != got[9]:
+        return f"there are {got[9]}; the plan's are {expected[9]}"
     return "the arrays are of another library"
 
 

@@ -31,6 +31,9 @@ def matmul(
     bias: Any = None,
     activation: str | None = None,
     precision: str | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    fast_accumulate: bool = False,
     kernel: str | int | Kernel | None = None,
     config: str | Mapping[str, int] | None = None,
     engine: str | Engine | None = None,
@@ -38,7 +41,7 @@ def matmul(
     memory_limit: int | None = None,
     batch_invariant: bool = False,
 ) -> Any:
-    """activation(alpha * a @ b + beta * c + bias).
+    """activation(alpha * scale_a * scale_b * a @ b + beta * c + bias).
 
     Takes arrays of NumPy, PyTorch, CuPy and JAX, and of any other library that speaks DLPack or
     __cuda_array_interface__; all arrays of a call must be of one library and lie on one device. Shapes are those of
@@ -60,12 +63,14 @@ def matmul(
     no layout describes (reversed, strided in both dimensions, a batch without one distance) is copied once.
 
     Args:
-        a: ... x m x k elements, or a vector of k; float32, float16 or bfloat16.
-        b: ... x k x n elements, or a vector of k; of the same type. Or what `prepare` made of such an array.
+        a: ... x m x k elements, or a vector of k; float32, float16, bfloat16, float8_e4m3fn or float8_e5m2.
+        b: ... x k x n elements, or a vector of k; of the same type, or both of float8. Or what `prepare` made of
+            such an array.
         out: array of the result's shape and type, to write the result to. It may be the same array as c, but share no
             element with a, b or bias, nor some with c. Not for JAX, whose arrays cannot be written.
-        out_dtype: element type of the result, as text or the library's own: 'float32', 'float16' or 'bfloat16'. None
-            for that of out, or else of a and b. Sums are float32 in any case.
+        out_dtype: element type of the result, as text or the library's own: 'float32', 'float16' or 'bfloat16', of
+            float8 factors 'float8_e4m3fn' too, whose largest number larger results become. None for that of out, or
+            else of a and b, or float32 where these are of float8. Sums are float32 in any case.
         c: array of the result's shape and type; needed where beta is not 0, and not read where it is.
         alpha, beta: scalars. With alpha = 0, a and b are not read.
         bias: of the result's type: n elements, which are added to every row, or m x 1 elements, to every column.
@@ -75,6 +80,11 @@ def matmul(
             each element of at most 2^-21 of (|a| @ |b|) and a rounding to float32, or about float32's own where that is
             more: in long sums, and where a few products are most of a sum. 'bf16x3': of about 2^-16 of it. 'tf32': of
             about 2^-10 of it, as factors rounded to TF32 have. A promise may be kept by more than it asks for.
+        scale_a, scale_b: float32 numbers that float8 factors are multiplied by, as in torch._scaled_mm: arrays of 1
+            element, or of two matrices m x 1 elements, one of each row of a, and 1 x n, one of each column of b. Or
+            both of blocks of 128 of k: of a m x k/128, or m/128 x k/128, of b k/128 x n/128 elements, rounded up.
+        fast_accumulate: whether tensor cores add up all products of float8 factors, and keep 13 bits of sums. Else
+            threads add them up in float32 every 128 of k.
         kernel: its name, its number among the rungs, either with ':PRESET' (as in 'shared_tiled:fastcuda_v2'), or a
             Kernel. None takes the best one known for the problem.
         config: parameters of that kernel that differ from its defaults, {"BM": 64} or "BM=64,BN=64".
@@ -97,9 +107,10 @@ def matmul(
         ArrayError: an array does not fit the others, lies on another device, or is an `out` that cannot be written or
             overlaps an input.
         ArrayError: PyTorch records the call, and it names a kernel, a config or an engine, or an out for a gradient, or
-            b is prepared.
+            b is prepared, or there are scales.
         DtypeError: an element type that is not supported, arrays of different ones, a kernel that does not take it, a
-            precision of factors that are not float32, or one that the kernel does not keep.
+            precision of factors that are not float32, or one that the kernel does not keep; scales or fast_accumulate
+            with factors that are not of float8.
         ProblemError: alpha or beta is not a number, the activation or the precision is unknown, the kernel does not
             take the problem, or batch_invariant is asked of a kernel or GPU that cannot promise it.
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
@@ -111,28 +122,38 @@ def matmul(
     options: Hashable | None = None
     if batch_invariant or not (out_dtype is activation is precision is kernel is config is None):
         options = (out_dtype, activation, precision, kernel, config, batch_invariant)
+    if fast_accumulate:
+        options = ("fast_accumulate", options)
     prepared = None
     if type(b) is Prepared:
         prepared, b = b, b.array
         options = (prepared.key, options)
+    scaled = scale_a is not None or scale_b is not None
     if devices is not None or memory_limit is not None:
+        if scaled or fast_accumulate:
+            raise ArrayError("devices and memory_limit are for products without scales and fast_accumulate")
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
         request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
         call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared, "devices and memory_limit")
         settings = {"alpha": alpha, "beta": beta, "activation": activation, "precision": precision}
         return _beyond(call, arrays, {**settings, "kernel": kernel, "config": config}, devices, memory_limit)
     if engine is None and on_gpu.fast is not None:
-        result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options)
+        scales = (scale_a, scale_b) if scaled else ()
+        result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, options, *scales)
         if result is not on_gpu.miss:
             return result
     arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
     if (recorded := library_of("a", a).recorder(arrays)) is not None:
         if prepared is not None:
             raise _prepared_and_recorded()
+        if scaled or fast_accumulate:
+            raise _scaled_and_recorded()
         settings = {"alpha": alpha, "beta": beta, "out_dtype": out_dtype, "activation": activation}
         settings |= {"precision": precision, "batch_invariant": batch_invariant}
         return recorded(**arrays, **settings, kernel=kernel, config=config, engine=engine)
-    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
+    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant, fast_accumulate)
+    if scaled:
+        arrays |= {"scale_a": scale_a, "scale_b": scale_b}
     return multiply(request, arrays, Scalars.checked(alpha, beta), options, prepared)
 
 
@@ -151,8 +172,8 @@ def prepare(b: Any, *, engine: str | Engine | None = None) -> Prepared:
     call `plan` once before.
 
     Args:
-        b: ... x k x n elements, a matrix or a batch, on a GPU, of PyTorch, CuPy or another library but JAX; float32,
-            float16 or bfloat16. Its rows or columns are neighbours in memory.
+        b: ... x k x n elements, a matrix or a batch, on a GPU, of PyTorch, CuPy or another library but JAX; of an
+            element type that `matmul` takes. Its rows or columns are neighbours in memory.
         engine: 'cuda', 'emulator' or an Engine, as `matmul` takes it; for the emulator, b lies on the host.
 
     Raises:
@@ -195,6 +216,9 @@ def plan(
     bias: Any = None,
     activation: str | None = None,
     precision: str | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    fast_accumulate: bool = False,
     kernel: str | int | Kernel | None = None,
     config: str | Mapping[str, int] | None = None,
     engine: str | Engine | None = None,
@@ -205,9 +229,9 @@ def plan(
     Takes the arguments of `matmul`, and raises what it raises. No element of an array is read or written, and the plan
     keeps no array. Of a prepared b on a GPU the copy is made that the product needs, if no product has needed it yet.
     """
-    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
+    request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant, fast_accumulate)
     prepared, b = _prepared(b)
-    arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
+    arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
     call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared)
     bound = bound_of(call) if call.engine else None
     if bound is not None and call.a.device != HOST:
@@ -278,6 +302,13 @@ def _prepared_and_recorded() -> ArrayError:
     )
 
 
+def _scaled_and_recorded() -> ArrayError:
+    return ArrayError(
+        "scale_a, scale_b and fast_accumulate are for products that are not recorded for a gradient, traced, or run by "
+        "XLA: leave them out, or pass arrays that are not recorded"
+    )
+
+
 def _read_unrecorded(
     request: Request, arrays: Mapping[str, Any], scalars: Scalars, prepared: Prepared | None, what: str = "a plan"
 ) -> Call:
@@ -312,6 +343,9 @@ def _recorded(*operands: Any, **arguments: Any) -> Any:
     """matmul, as torch.compile traces it."""
     if any(type(one) is Prepared for one in (*operands, arguments.get("b"))):
         raise _prepared_and_recorded()
+    scales = [arguments.pop(name, None) for name in ("scale_a", "scale_b")]
+    if any(scale is not None for scale in scales) or arguments.pop("fast_accumulate", False):
+        raise _scaled_and_recorded()
     from tilewright.torch.op import matmul as recorded  # noqa: PLC0415 - imports PyTorch, which a caller here has
 
     return recorded(*operands, **arguments)
@@ -337,7 +371,17 @@ class ProductPlan:
         """What the compiled launcher knows this plan by, so that it answers arrays of this kind alone."""
 
     def __call__(
-        self, a: Any, b: Any, *, out: Any = None, c: Any = None, alpha: float = 1.0, beta: float = 0.0, bias: Any = None
+        self,
+        a: Any,
+        b: Any,
+        *,
+        out: Any = None,
+        c: Any = None,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        bias: Any = None,
+        scale_a: Any = None,
+        scale_b: Any = None,
     ) -> Any:
         """The product of other arrays of the same kind; returns what `matmul` returns.
 
@@ -348,10 +392,11 @@ class ProductPlan:
         key = self._key if prepared is None else (self._key, prepared.key)
         launches = self._request.engine is None and alpha != 0  # alpha = 0 is a kind of its own
         if launches and on_gpu.fast is not None:
-            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key)
+            scales = () if scale_a is scale_b is None else (scale_a, scale_b)
+            result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key, *scales)
             if result is not on_gpu.miss:
                 return result
-        arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
+        arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
         call = _read_unrecorded(self._request, arrays, Scalars.checked(alpha, beta), prepared)
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")

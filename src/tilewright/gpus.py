@@ -13,6 +13,9 @@ from tilewright.errors import GpuNotFoundError, nearest
 STATIC_SHARED_LIMIT = 48 * 1024
 """Bytes of statically declared shared memory that a block may have, on every GPU."""
 
+FLOAT8_CAPABILITY = (8, 9)
+"""The oldest compute capability with tensor cores for float8 factors."""
+
 CLUSTER_LIMIT = 8
 """Blocks that a cluster may have, on every GPU that has clusters."""
 
@@ -107,6 +110,11 @@ class Multiprocessor:
     tf32_products: int = 0
     """The same of TF32 factors."""
 
+    @property
+    def float8_products(self) -> int:
+        """The same of float8 factors, on GPUs that have such tensor cores: from compute capability 8.9 on."""
+        return 2 * self.half_products
+
 
 MULTIPROCESSORS: dict[tuple[int, int], Multiprocessor] = {
     (7, 0): Multiprocessor(2048, 32, 96 * 1024, 64, reserved_shared_bytes=0, shared_granularity=256, half_products=512),
@@ -157,13 +165,15 @@ class Gpu:
         return 2 * self.multiprocessors * self.multiprocessor.lanes * self.clock_mhz / 1e6
 
     def peak_tflops(self, arithmetic: str) -> float:
-        """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16', 'bfloat16' or 'bf16x6', where each
-        product is made of six of bfloat16.
+        """Peak in an arithmetic: 'float32', or in tensor cores 'tf32', 'float16', 'bfloat16', a float8 type (of which
+        'fast' is too), or 'bf16x6', where each product is made of six of bfloat16.
 
         Where the tensor cores do not have it, the FP32 lanes do it.
         """
         sm = self.multiprocessor
         products = {"float32": 0, "tf32": sm.tf32_products}.get(arithmetic, sm.half_products)
+        if arithmetic.startswith("float8") or arithmetic == "fast":
+            products = sm.float8_products if self.capability >= FLOAT8_CAPABILITY else 0
         if made_of := re.fullmatch(r"(?:bf|fp)16x(\d)", arithmetic):
             products //= int(made_of[1])
         return self.tflops * max(products, sm.lanes) / sm.lanes

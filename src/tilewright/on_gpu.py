@@ -54,6 +54,7 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
     others = _of_other_sizes(planner(call, bound), maker) if other_sizes and _has_others(call, bound) else None
     kept = bound.kept(call)
     a, b, c, out, bias = arrays["a"], arrays["b"], arrays["c"], arrays["out"], arrays["bias"]
+    scales = {name: arrays[name] for name in ("scale_a", "scale_b")} if call.scale_a or call.scale_b else {}
     try:
         known.remember(
             a,
@@ -72,10 +73,11 @@ def remember(call: Call, bound: Bound, arrays: Mapping[str, Any], options: Hasha
             kept=kept,
             lent=lends(bound.plan),
             plan=others,
+            **scales,
         )
     except TypeError:  # options that are no key
         return None
-    result = known.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options)
+    result = known.call(a, b, c, out, bias, call.scalars.alpha, call.scalars.beta, options, *scales.values())
     return None if result is miss else result
 
 
@@ -100,7 +102,13 @@ def lends(plan: Plan) -> bool:
 
 def _has_others(call: Call, bound: Bound) -> bool:
     """Whether a plan for other sizes can be made without the arrays."""
-    return call.prepared is None and call.scalars.alpha != 0 and not bound.form.batch
+    return (
+        call.prepared is None
+        and call.scalars.alpha != 0
+        and not bound.form.batch
+        and not call.scale_a
+        and not call.scale_b
+    )
 
 
 def _of_other_sizes(plan: Callable[..., Plan], maker: Maker | None) -> Callable[..., Planned | None]:
@@ -139,6 +147,9 @@ def _multiply(call: Call, bound: Bound) -> Any:
         library.copy(target, c)
         c = target
     bias = library.row_major(call.bias, call.bias.shape) if call.bias and _has_gaps(call.bias) else call.bias
+    scales = {}
+    if call.scale_a or call.scale_b:
+        scales = bound.scales(call.scale_a, call.scale_b)
     first, second = (b, a) if form.swapped else (a, b)
     lent = lent_memory(bound.plan, bound.engine, library, call.a, call.stream)
     pointers = Pointers(
@@ -148,7 +159,8 @@ def _multiply(call: Call, bound: Bound) -> Any:
         c.pointer if c else target.pointer,
         bias.pointer if bias else 0,
         bound.kept(call),
-        lent[0] if lent else 0,
+        **scales,
+        scratch=lent[0] if lent else 0,
     )
     bound.engine.start(bound.plan, pointers, call.scalars, call.stream)
     if out is not None:
@@ -185,6 +197,9 @@ def _in_place(call: Call, form: Formulation, operand: Operand | None) -> Operand
     return call.library.row_major(operand, shape)
 
 
-def _has_gaps(bias: Operand) -> bool:
-    view = bias.view
-    return view.strides is None or any(stride not in (0, 1) for stride in view.strides)
+def _has_gaps(values: Operand) -> bool:
+    """Whether the elements of a bias, or of scales, are not neighbours; one alone is."""
+    _, strides = values.view
+    return strides is None or any(
+        stride != 1 and count > 1 for stride, count in zip(strides, values.shape, strict=True)
+    )

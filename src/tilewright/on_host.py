@@ -15,7 +15,7 @@ from tilewright.bound import bound_of
 from tilewright.calls import Call
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Pointers
-from tilewright.problem import ITEM_BYTES, Scalars, Side
+from tilewright.problem import FLOAT8, ITEM_BYTES, SCALED_BLOCK, Scalars, Side
 from tilewright.shapes import result_shape
 from tilewright.streamed import Matrices, Progress
 from tilewright.tiles import SMALL_BYTES
@@ -46,8 +46,8 @@ def multiply(call: Call, engines: Sequence[Engine] = (), memory_limit: int | Non
         _, shape = result_shape(call.a.shape, call.b.shape)
         target = call.library.new(call.a, shape, call.arithmetic.result)
     if call.engine is None:
-        by_numpy(call.operands, call.side, call.request.activation, call.scalars, target)
-    elif call.prepared is not None or _is_small_batch(call, target, memory_limit):
+        by_numpy(call.operands, call.side, call.request.activation, call.scalars, target, (call.scale_a, call.scale_b))
+    elif call.prepared is not None or call.a.dtype in FLOAT8 or _is_small_batch(call, target, memory_limit):
         _through_engine(call, call.engine, target)
     else:
         _in_tiles(call, engines or [call.engine], memory_limit, target)
@@ -156,6 +156,7 @@ def by_numpy(
     activation: str | None,
     scalars: Scalars,
     target: Operand,
+    scales: Sequence[Operand | None] = (),
 ) -> None:
     """Multiply with NumPy's BLAS in float32, and write the result, rounded to its type, to target.
 
@@ -165,6 +166,7 @@ def by_numpy(
         activation: as in `Epilogue`.
         scalars: alpha and beta.
         target: where the result goes; its array is on the host.
+        scales: of a and b, None where there is none.
     """
     a, b, c, _, bias = (None if operand is None else operand.host for operand in operands)
     assert a is not None and b is not None and target.host is not None
@@ -174,12 +176,28 @@ def by_numpy(
         np.matmul(a, b, out=out)
         return
     if scalars.alpha:
-        sums = np.asarray(np.matmul(*(factor.astype(np.float32, copy=False) for factor in (a, b))))
+        factors = [factor.astype(np.float32, copy=False) for factor in (a, b)]
+        for index, scale in enumerate(scales):
+            if scale is not None and scale.host is not None:
+                factors[index] = factors[index] * _spread(scale.host, factors[index].shape, index)
+        sums = np.asarray(np.matmul(*factors))
     else:
         sums = np.zeros(out.shape, np.float32)
     if bias is not None:
         bias = bias.reshape(_column(a, b, bias.size)) if side == "column" else bias.reshape(-1)
     streamed.finish(sums, c, bias, activation, scalars, out)
+
+
+def _spread(scale: NDArray[Any], shape: tuple[int, ...], index: int) -> NDArray[Any]:
+    """Scales of a (index 0) or b (1), which has this shape, as broadcast to its elements."""
+    if scale.size == 1:
+        return scale.reshape(())
+    if scale.ndim == 1:
+        return scale[:, np.newaxis] if index == 0 else scale
+    for axis, length in enumerate(shape):
+        if scale.shape[axis] not in (1, length):
+            scale = np.repeat(scale, SCALED_BLOCK, axis)[(slice(None),) * axis + (slice(length),)]
+    return scale
 
 
 def _column(a: NDArray[Any], b: NDArray[Any], m: int) -> tuple[int, ...]:
@@ -197,12 +215,18 @@ def _through_engine(call: Call, engine: Engine, target: Operand) -> None:
     c = uploaded(engine, call.c, batch) if call.c is not None and call.reads_c else None
     memory = engine.empty(1, math.prod(target.shape), target.dtype)
     out = c or engine_operand("out", memory, target.shape, HOST)
-    bias = call.bias and uploaded(engine, call.bias, ())
-    there = call._replace(a=a, b=b, bias=bias, c=c, out=out)
+    bias, scale_a, scale_b = (one and uploaded(engine, one, ()) for one in (call.bias, call.scale_a, call.scale_b))
+    there = call._replace(a=a, b=b, bias=bias, c=c, out=out, scale_a=scale_a, scale_b=scale_b)
     bound = bound_of(there)
     first, second = (b, a) if bound.form.swapped else (a, b)
     pointers = Pointers(
-        first.pointer, second.pointer, out.pointer, out.pointer, bias.pointer if bias else 0, bound.kept(there)
+        first.pointer,
+        second.pointer,
+        out.pointer,
+        out.pointer,
+        bias.pointer if bias else 0,
+        bound.kept(there),
+        **bound.scales(scale_a, scale_b),
     )
     engine.start(bound.plan, pointers, call.scalars)
     result = np.empty((1, math.prod(target.shape)), target.dtype)

@@ -11,19 +11,30 @@ from typing import Any, Literal, NamedTuple
 
 from tilewright.errors import DtypeError, ProblemError, nearest
 
-ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}
 """Element types of matrices, and the size of an element."""
 
 DTYPES = tuple(ITEM_BYTES)
 
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+"""Those of 8 bits: of A and B, which may have either; of the two only the first is a result's."""
+
+RESULTS = tuple(dtype for dtype in DTYPES if dtype not in FLOAT8)
+"""Those of results of any factors; factors of `FLOAT8` may have results of float8_e4m3fn too."""
+
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 """Functions that an epilogue may apply to each element, as PyTorch defines them."""
+
+LARGEST_FLOAT8 = 448.0
+"""The largest number of float8_e4m3fn, which has no infinity: results that are larger become it."""
 
 PRECISIONS = ("float32", "ieee", "fp16x3", "bf16x3", "tf32")
 """What a product of float32 factors may promise: see `Arithmetic`."""
 
 BATCH_INVARIANT = "batch_invariant"
 """What the text of an `Arithmetic` has where it is so."""
+FAST = "fast"
+"""What a product of `FLOAT8` factors may promise: see `Arithmetic`."""
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
 """Orders of A and of B: N for row-major, T for column-major (stored transposed)."""
@@ -34,13 +45,14 @@ _LARGEST_STRIDE = 2**62
 
 Order = Literal["row", "column"]
 Side = Literal["row", "column"]
+ScaleKind = Literal["tensor", "line", "1x128", "128x128"]
 
 
 @dataclass(frozen=True)
 class Arithmetic:
     """What a product is computed in; sums are taken in float32.
 
-    factors: element type of A and B.
+    factors: element type of A, and of B where no other is given.
     result: element type of D, C and the bias.
     precision: what a product of float32 factors promises. None, or 'float32', which becomes None: what float32 does, on
         every input, by tensor cores where that is faster. 'ieee': float32 multiply-adds on CUDA cores alone. 'fp16x3':
@@ -48,12 +60,16 @@ class Arithmetic:
         rounding to float32, or about float32's own where that is more: in long sums, and where a few products are most
         of a sum. 'bf16x3': three products of two bfloat16 terms, an error of about 2^-16 of it. 'tf32': factors rounded
         to TF32's 10 bits of mantissa, an error of about 2^-10 of it.
+        Of float8 factors: None for sums that threads add up in float32 every 128 of k; 'fast' for sums of tensor cores
+        alone, which keep 13 bits of mantissa and drift toward zero.
         `Kernel.keeps` says what keeps a promise.
     batch_invariant: whether the bits of a row of D depend on that row of A, on B and on n alone: not on m, on the other
         rows, on where the row is, or on how many products there are. `Kernel.sum_order` says which kernels do that.
+    of_b: element type of B, where both are of `FLOAT8`; None for that of A.
 
     Raises:
-        DtypeError: a type is none of `DTYPES`, or a precision is asked for of factors that are not float32.
+        DtypeError: a type is none of `DTYPES`, a precision is asked for of factors that it is not for, or A and B have
+            types that do not go together.
         ProblemError: the precision is none of `PRECISIONS`; the message gives the nearest.
     """
 
@@ -61,12 +77,31 @@ class Arithmetic:
     result: str = "float32"
     precision: str | None = None
     batch_invariant: bool = False
+    of_b: str | None = None
 
     def __post_init__(self) -> None:
-        for name, dtype in (("dtype", self.factors), ("out_dtype", self.result)):
+        second = self.of_b or self.factors
+        for name, dtype in (("dtype", self.factors), ("out_dtype", self.result), ("dtype of b", second)):
             if dtype not in ITEM_BYTES:
                 raise DtypeError(f"{name} must be one of {', '.join(DTYPES)}, got {dtype!r}")
+        if second != self.factors and not (self.factors in FLOAT8 and second in FLOAT8):
+            raise DtypeError(
+                f"b must have the element type of a, or both be of float8: got {second}, and {self.factors} for a"
+            )
+        if self.result in FLOAT8 and (self.factors not in FLOAT8 or self.result != FLOAT8[0]):
+            raise DtypeError(
+                f"out_dtype must be one of {', '.join(RESULTS)}, or {FLOAT8[0]} of float8 factors, "
+                f"got {self.result} with factors of {self.factors}"
+            )
+        if self.batch_invariant and self.factors in FLOAT8:
+            raise DtypeError(f"batch_invariant is for factors of {', '.join(RESULTS)}, got {self.factors}")
+        if self.of_b == self.factors:
+            object.__setattr__(self, "of_b", None)
         if self.precision is None:
+            return
+        if self.precision == FAST:
+            if self.factors not in FLOAT8:
+                raise DtypeError(f"fast_accumulate is for float8 factors, got factors of {self.factors}")
             return
         object.__setattr__(self, "precision", promise_of(self.precision))
         if self.precision is not None and self.factors != "float32":
@@ -74,9 +109,20 @@ class Arithmetic:
                 f"precision is for float32 factors, got precision={self.precision!r} with factors of {self.factors}"
             )
 
+    @property
+    def second(self) -> str:
+        """Element type of B."""
+        return self.of_b or self.factors
+
+    @property
+    def exchanged(self) -> "Arithmetic":
+        """The same with A and B in each other's places."""
+        return replace(self, factors=self.of_b, of_b=self.factors) if self.of_b else self
+
     def __str__(self) -> str:
         asked = (self.precision, BATCH_INVARIANT if self.batch_invariant else None)
-        factors = ":".join(filter(None, (self.factors, *asked)))
+        pair = f"{self.factors}*{self.of_b}" if self.of_b else self.factors
+        factors = ":".join(filter(None, (pair, *asked)))
         return factors if self.result == "float32" else f"{factors}->{self.result}"
 
 
@@ -153,6 +199,96 @@ class Layout(NamedTuple):
         return (self.ld | (self.batch_stride or 0)) * item_bytes % width == 0
 
 
+SCALED_BLOCK = 128
+"""Of k, in a block with a scale of its own, and its other side where that is no single row or column."""
+
+
+SCALINGS = ("tensor", "lines", "blocks")
+"""What scales may be of: a whole factor; rows of A and columns of B; each row of A and 128 of k, and 128 x 128 of B."""
+
+
+class Scale(NamedTuple):
+    """How the scales of a factor lie, float32 numbers that come with a launch.
+
+    kind: 'tensor' for one number; 'line' for one of each row of A, or of each column of B; '1x128' for one of each row
+        and 128 of k; '128x128' for one of 128 rows, or columns, and 128 of k.
+    step, step_k: elements from one row's (column's, or block's) to the next, and from one 128 of k to the next.
+    """
+
+    kind: ScaleKind
+    step: int = 0
+    step_k: int = 0
+
+    @property
+    def sides(self) -> int:
+        """Rows (or columns) that share a scale, where there are several."""
+        return SCALED_BLOCK if self.kind == "128x128" else 1
+
+    @property
+    def of_blocks(self) -> bool:
+        """Whether it differs along k."""
+        return self.kind in ("1x128", "128x128")
+
+    def extent(self, sides: int, k: int) -> int:
+        """Elements from the first to the last, both included, of this many rows (or columns)."""
+        return (-(-sides // self.sides) - 1) * self.step + (-(-k // SCALED_BLOCK) - 1) * self.step_k + 1
+
+
+class Scaling(NamedTuple):
+    """What products are multiplied by besides alpha: scales of A and of B; None for none."""
+
+    a: Scale | None = None
+    b: Scale | None = None
+
+    @classmethod
+    def dense(cls, kind: str | None, n: int, k: int) -> "Scaling":
+        """Scales of both factors without gaps, row-major.
+
+        Args:
+            kind: one of `SCALINGS`, or None for none.
+            n, k: sizes of the product.
+
+        Raises:
+            ProblemError: there is no such kind; the message gives the nearest.
+        """
+        if kind is None:
+            return UNSCALED
+        if kind not in SCALINGS:
+            known = ", ".join(SCALINGS)
+            raise ProblemError(f"scales must be one of {known}, got {kind!r}{nearest(kind, SCALINGS, listed=True)}")
+        if kind == "tensor":
+            return cls(Scale("tensor"), Scale("tensor"))
+        if kind == "lines":
+            return cls(Scale("line", 1), Scale("line", 1))
+        deep, wide = -(-k // SCALED_BLOCK), -(-n // SCALED_BLOCK)
+        return cls(Scale("1x128", deep, 1), Scale("128x128", 1, wide))
+
+    @property
+    def kind(self) -> str | None:
+        """Which of `SCALINGS` it comes to."""
+        if self == UNSCALED:
+            return None
+        return "blocks" if self.of_blocks else "lines" if any(one and one.kind == "line" for one in self) else "tensor"
+
+    @property
+    def exchanged(self) -> "Scaling":
+        """The same with A and B in each other's places."""
+        return Scaling(self.b, self.a)
+
+    def __str__(self) -> str:
+        words = {None: "none", "tensor": "one", "line": "one of each row or column"}
+        of_a, of_b = (words.get(one and one.kind, f"one of each {one and one.kind}") for one in self)
+        return f"scales of A: {of_a}, of B: {of_b}"
+
+    @property
+    def of_blocks(self) -> bool:
+        """Whether one of them differs along k."""
+        return any(one is not None and one.of_blocks for one in self)
+
+
+UNSCALED = Scaling()
+
+
 @dataclass(frozen=True)
 class Epilogue:
     """What happens to sums on their way out, besides alpha and beta * C.
@@ -216,10 +352,11 @@ class Problem:
         epilogue: bias and activation.
         grouped: whether the products of the batch have rows of one A, of one C and of one D, m in all; B has a matrix
             for each. Which rows are whose is in the engine's memory: see `Pointers.offsets`.
+        scaling: scales of float8 factors.
 
     Raises:
         ProblemError: a size, leading dimension or stride is negative, too small or near 2**31, or C or D column-major.
-        DtypeError: an element type is none of `DTYPES`.
+        DtypeError: an element type is none of `DTYPES`, or there are scales of factors that are not of `FLOAT8`.
     """
 
     m: int
@@ -233,6 +370,7 @@ class Problem:
     c: Layout | None = None
     epilogue: Epilogue = Epilogue()
     grouped: bool = False
+    scaling: Scaling = UNSCALED
     layout: str = field(init=False, repr=False, compare=False)
     """Orders of A and B, as one of `LAYOUTS`."""
 
@@ -256,6 +394,8 @@ class Problem:
             object.__setattr__(self, "c", c)
         if self.d.order != "row" or c.order != "row":
             raise ProblemError("c and d must be row-major: multiply the transposed factors in the other order")
+        if self.scaling != UNSCALED and self.arithmetic.factors not in FLOAT8:
+            raise DtypeError(f"scales are for float8 factors, got factors of {self.arithmetic.factors}")
         object.__setattr__(self, "layout", _ORDERS[self.a.order] + _ORDERS[self.b.order])
 
     @classmethod
@@ -280,8 +420,13 @@ class Problem:
 
     @property
     def dtype(self) -> str:
-        """Element type of A and B."""
+        """Element type of A, and of B where no other is given."""
         return self.arithmetic.factors
+
+    @property
+    def dtype_b(self) -> str:
+        """Element type of B."""
+        return self.arithmetic.second
 
     @property
     def result(self) -> str:

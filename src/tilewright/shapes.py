@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tilewright.errors import ArrayError
-from tilewright.problem import Arithmetic, Epilogue, Layout, Order, Problem, Side
+from tilewright.problem import UNSCALED, Arithmetic, Epilogue, Layout, Order, Problem, Scaling, Side
 
 _LARGEST_LD = 2**31 - 2**12
 _PLAIN = Epilogue()
@@ -131,6 +131,7 @@ def formulate(
     activation: str | None,
     *,
     row_major: bool = False,
+    scaling: Scaling = UNSCALED,
 ) -> Formulation:
     """The Problem that a product of arrays is.
 
@@ -141,6 +142,7 @@ def formulate(
         bias: the side of the result that it belongs to.
         arithmetic, activation: as in a Problem.
         row_major: whether only row-major operands will do; others are copied.
+        scaling: as in a Problem; that of lines is of one product.
 
     Raises:
         ArrayError: the arrays do not fit each other.
@@ -152,6 +154,9 @@ def formulate(
     orders: tuple[Order, ...] = ("row",) if row_major else ("row", "column")
     of_a, copies_a = _matrices(_as_matrices(a, rows_missing=True) if of_rows else a, m, k, batch, orders)
     of_b, copies_b = _matrices(_as_matrices(b, cols_missing=True) if of_cols else b, k, n, batch, orders)
+
+    if scaling != UNSCALED and scaling.of_blocks:  # kernels take a scale of each row of A, and none of each column of B
+        orders = ("row",)
 
     def of_result(view: View, orders: tuple[Order, ...]) -> _Matrices:
         return _matrices(_as_matrices(view, rows_missing=of_rows, cols_missing=of_cols), m, n, batch, orders)
@@ -177,11 +182,13 @@ def formulate(
     swapped = of_d.order == "column"
     if swapped:
         m, n, bias = n, m, _OTHER_SIDE[bias]
+        arithmetic, scaling = arithmetic.exchanged, scaling.exchanged
         layouts = layouts.of_transposed
     elif count > 1 and bias != "column" and (tall := _tall(layouts, m, n, k)):
         layouts, m, count = tall, m * count, 1
     epilogue = Epilogue(bias, activation) if bias or activation is not None else _PLAIN
-    return Formulation(Problem(m, n, k, arithmetic, count, *layouts, epilogue), swapped, copied, batch, shape)
+    problem = Problem(m, n, k, arithmetic, count, *layouts, epilogue, scaling=scaling)
+    return Formulation(problem, swapped, copied, batch, shape)
 
 
 def formulate_groups(a: View, b: View, out: View | None, arithmetic: Arithmetic) -> Formulation:

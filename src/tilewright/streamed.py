@@ -22,7 +22,7 @@ from tilewright.bound import bound_of
 from tilewright.calls import Call
 from tilewright.engines.base import Engine, Matrix
 from tilewright.engines.plan import Pointers
-from tilewright.problem import ITEM_BYTES, Scalars
+from tilewright.problem import FLOAT8, ITEM_BYTES, LARGEST_FLOAT8, Scalars
 from tilewright.tiles import Load, Sizes, Step, Tiling, tiling
 
 SHOWN_S = 2.0
@@ -350,7 +350,10 @@ def finish(
         result = result + np.float32(scalars.beta) * c.astype(np.float32, copy=False)
     if bias is not None:
         result = result + bias.astype(np.float32)
-    np.copyto(out, activations.apply(activation, result), casting="same_kind")
+    result = activations.apply(activation, result)
+    if out.dtype.name in FLOAT8:
+        result = np.clip(result, -LARGEST_FLOAT8, LARGEST_FLOAT8)
+    np.copyto(out, result, casting="same_kind")
 
 
 def _by_columns(array: NDArray[Any]) -> bool:

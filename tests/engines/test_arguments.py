@@ -23,7 +23,7 @@ from tilewright.kernels.spec import (
     scale_run,
 )
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Arithmetic, Layout, Problem
+from tilewright.problem import Arithmetic, Layout, Problem, Scale, Scaling
 
 NAIVE, SPLIT_K = find("naive"), find("split_k")
 INT, LONG, FLOAT, POINTER = ctypes.c_int, ctypes.c_longlong, ctypes.c_float, ctypes.c_void_p
@@ -55,6 +55,9 @@ COPY = struct(
     matrix_stride=LONG,
     **dict.fromkeys(("lines", "length", "matrices", "across", "ld_from", "ld", "along_k"), INT),
 )
+SCALES = struct(
+    a=POINTER, b=POINTER, **dict.fromkeys(("step_a", "step_k_a", "rows", "step_b", "step_k_b", "cols"), INT)
+)
 RUNG = named(M=INT, N=INT, K=INT, alpha=FLOAT, A=POINTER, lda=INT, B=POINTER, ldb=INT, beta=FLOAT, D=POINTER, ldd=INT)
 
 FORMS = {
@@ -63,6 +66,7 @@ FORMS = {
     LIBRARY_ARGUMENTS: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, workspace=WORKSPACE),
     LIBRARY_ARGUMENTS[:-1]: named(sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT),
     ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
+    ("sizes", "scales", "tickets"): named(sizes=SIZES, scales=SCALES, tickets=POINTER),
     find("gemm_mma_bf16x6").arguments: named(
         sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, tickets=POINTER
     ),
@@ -267,3 +271,16 @@ def test_without_products_there_are_no_copies():
         first = dict(zip(kernel.arguments, shape_of(kernel.arguments).offsets, strict=True))["copy_a"]
         assert not any(bytes_[first:])
         assert [slot.source for slot in slots if slot.offset >= first] == ["tickets"]
+
+
+def test_scales_are_where_the_problem_says():
+    of_a, of_b = Scale("1x128", 9, 2), Scale("128x128", 1, 3)
+    problem = Problem(64, 64, 256, Arithmetic("float8_e4m3fn"), b=Layout("column"), scaling=Scaling(of_a, of_b))
+    kernel = find("gemm_fp8_blocks")
+    (job,) = jobs(kernel, kernel.config(), problem, Addresses()).jobs
+    bytes_, slots = pack(kernel, job.problem, job.sources, {})
+    first = dict(zip(kernel.arguments, shape_of(kernel.arguments).offsets, strict=True))["scales"]
+    found = SCALES.from_buffer_copy(bytes_[first:])
+    assert (found.step_a, found.step_k_a, found.rows) == (9, 2, 1)
+    assert (found.step_b, found.step_k_b, found.cols) == (1, 3, 128)
+    assert [slot.source for slot in slots if first <= slot.offset < first + 16] == ["scale_a", "scale_b"]

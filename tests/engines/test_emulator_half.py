@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 from emulator_helpers import launch
 
@@ -102,3 +103,31 @@ def test_pairs_hold_low_and_high():
 def test_the_gpus_compiler_takes_the_same_source():
     for entry in ("half_to_float", "pairs"):
         assert nvrtc.compile_source(SOURCE.read_text(), SOURCE.name, entry, {}, "sm_90a").code
+
+
+FLOAT8_SOURCE = """
+#include "elements.cuh"
+extern "C" __global__ void kernel(const unsigned char* bits, float* of_e4m3, float* of_e5m2, const float* floats,
+                                  unsigned char* rounded, int count) {
+    for (int i = 0; i < 256; ++i) of_e4m3[i] = to_float(float8_e4m3{bits[i]});
+    for (int i = 0; i < 256; ++i) of_e5m2[i] = to_float(float8_e5m2{bits[i]});
+    for (int i = 0; i < count; ++i) rounded[i] = from_float<float8_e4m3>(floats[i]).bits;
+}
+"""
+
+
+def test_float8_is_that_of_ml_dtypes_and_floats_beyond_it_become_its_largest():
+    patterns = np.arange(256, dtype=np.uint8)
+    of_e4m3, of_e5m2 = np.zeros(256, np.float32), np.zeros(256, np.float32)
+    values = hard_floats()
+    numbers = np.sort(patterns.view(ml_dtypes.float8_e4m3fn).astype(np.float32)[:127])
+    ties = (numbers[1:] + numbers[:-1]) / 2
+    values = np.concatenate([values, ties, -ties, np.nextafter(ties, np.float32(0)), np.float32([464, -1e9])])
+    rounded = np.zeros(values.size, np.uint8)
+    launch(FLOAT8_SOURCE, patterns, of_e4m3, of_e5m2, values, rounded, values.size)
+    assert_same(of_e4m3, patterns.view(ml_dtypes.float8_e4m3fn).astype(np.float32))
+    assert_same(of_e5m2, patterns.view(ml_dtypes.float8_e5m2).astype(np.float32))
+    expected = np.nan_to_num(np.clip(values, -448, 448)).astype(ml_dtypes.float8_e4m3fn)
+    numbers = ~np.isnan(values)
+    np.testing.assert_array_equal(rounded[numbers], expected[numbers].view(np.uint8))
+    assert (rounded[~numbers] == 0x7F).all()

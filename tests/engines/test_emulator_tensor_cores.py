@@ -51,7 +51,8 @@ extern "C" __global__ void kernel(const unsigned* a, const unsigned* b, float* c
 }
 """
 HALF, BFLOAT16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
-LEAST = {HALF: (-14, 10), BFLOAT16: (-126, 7), np.dtype(np.float32): (-126, 23)}
+E4M3, E5M2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
+LEAST = {HALF: (-14, 10), BFLOAT16: (-126, 7), np.dtype(np.float32): (-126, 23), E4M3: (-6, 3), E5M2: (-14, 2)}
 """Exponent of subnormals, and bits behind the point."""
 
 
@@ -64,14 +65,13 @@ def multiply(a, b, c, adds=True, source=SOURCE):
     return sums
 
 
-def sum_of(a, b, c, kept=25):
-    """What one sum of 16-bit elements becomes, in float32, of rows a and b and the sum so far."""
-    dtype = a.dtype
-    terms = [_product(_parts(float(x), dtype), _parts(float(y), dtype)) for x, y in zip(a, b, strict=True)]
+def sum_of(a, b, c, kept=25, bits=24):
+    """What one sum of products becomes, with this many bits, of rows a and b and the sum so far."""
+    terms = [_product(_parts(float(x), a.dtype), _parts(float(y), b.dtype)) for x, y in zip(a, b, strict=True)]
     terms.append(_parts(c, np.dtype(np.float32)))
     largest = max([exponent for significand, exponent, _ in terms if significand] + [-126])
     total = sum(_scaled(significand, kept - behind + exponent - largest) for significand, exponent, behind in terms)
-    unit = max(abs(total).bit_length() - 24, -149 - (largest - kept), 0)
+    unit = max(abs(total).bit_length() - bits, -149 - (largest - kept), 0)
     magnitude = abs(total) >> unit
     exponent = largest - kept + unit
     if magnitude.bit_length() + exponent > 128:
@@ -224,6 +224,44 @@ def test_sums_of_tf32_are_those_of_integers(spread):
     cut_a, cut_b = ((one.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for one in (a, b))
     expected = [[sum_of(cut_a[row], cut_b[col], float(c[row, col])) for col in range(COLUMNS)] for row in range(64)]
     np.testing.assert_array_equal(result.view(np.uint32), np.array(expected, np.float32).view(np.uint32))
+
+
+FLOAT8_SOURCE = (
+    SOURCE.replace("const unsigned short*", "const unsigned char*").replace("*(unsigned short*)", "*")
+    .replace("* 16; i", "* 32; i").replace("i / 16, i % 16 / 8) + i % 8 * 2", "i / 32, i % 32 / 16) + i % 16")
+)  # fmt: skip
+"""The same of 64 x 32 and 8 x 32 elements of 8 bits."""
+FLOAT8 = {E4M3: "float8_e4m3", E5M2: "float8_e5m2"}
+
+
+@pytest.mark.parametrize("types", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2)], ids=str)
+@pytest.mark.parametrize("of_sums", [0, 9, -140])
+def test_sums_of_float8_are_those_of_integers(types, of_sums):
+    """32 products at a time, of any bits, subnormals among them; 13 bits are kept behind the point, and of the sum."""
+    random = np.random.default_rng(of_sums % 17)
+    a, b = (
+        random.integers(0, 256, (lines, 32), np.uint8).view(of) for lines, of in zip((64, COLUMNS), types, strict=True)
+    )
+    a, b = (np.where(np.isfinite(one.astype(np.float32)), one, np.zeros_like(one)) for one in (a, b))
+    if of_sums < 0:  # else the products hide what they are added to
+        a[:] = 0
+    c = (random.uniform(-2, 2, (64, COLUMNS)) * 2.0**of_sums).astype(np.float32)
+    result = c.copy()
+    launched = {"ADDS": 1, "ELEMENT": ", ".join(FLOAT8[of] for of in types)}
+    launch(FLOAT8_SOURCE, a.view(np.uint8), b.view(np.uint8), result, block=(128, 1, 1), defines=launched)
+    expected = [[sum_of(a[i], b[j], float(c[i, j]), 13, 14) for j in range(COLUMNS)] for i in range(64)]
+    np.testing.assert_array_equal(result.view(np.uint32), np.array(expected, np.float32).view(np.uint32))
+
+
+def test_a_float8_that_is_no_number_makes_the_sum_none():
+    a, b = np.ones((64, 32), E4M3), np.ones((COLUMNS, 32), E5M2)
+    a[1, 3], b[2, 5], b[3, 6] = np.nan, np.inf, -np.inf
+    a[4, 5] = 0
+    result = np.zeros((64, COLUMNS), np.float32)
+    launched = {"ADDS": 1, "ELEMENT": "float8_e4m3, float8_e5m2"}
+    launch(FLOAT8_SOURCE, a.view(np.uint8), b.view(np.uint8), result, block=(128, 1, 1), defines=launched)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(result, a.astype(np.float32) @ b.astype(np.float32).T)
 
 
 def long_sums(operands):

@@ -34,6 +34,28 @@ def test_a_call_fills_in_pointers_and_scalars(driver, product):
     assert launch.parameters == struct.pack("5Q2f", *addresses, 0.5, 2.0) + b"untouched"
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_scales_are_part_of_the_call(driver, product, swapped):
+    """Each with its own factor; of any number of dimensions, also of none."""
+    a, b = factors()
+    of_a, of_b, other = Array(4, 1, at=0x30000000), Array(at=0x40000000), Array(at=0x50000000)
+    slots = (Slot(0, "pointer", "scale_a"), Slot(8, "pointer", "scale_b"))
+    step = STEP._replace(slots=slots, arguments=bytes(16))
+    assert product.remember(a, b, steps=(step,), scale_a=of_a, scale_b=of_b, swapped=swapped)
+    call = product.launcher.call
+    assert call(a, b, None, None, None, 1.0, 0.0, None, of_a, other) is product.made[0]
+    expected = (0x30000000, 0x50000000)
+    assert driver.launches[0].parameters == struct.pack("2Q", *(expected[::-1] if swapped else expected))
+    assert product.misses(a, b)
+    for scales in ((of_a, None), (None, of_b), (Array(5, 1, at=0x30000000), of_b), (None, None)):
+        assert call(a, b, None, None, None, 1.0, 0.0, None, *scales) is product.miss
+    overlapping = Array(4, 5, at=0x30000000)
+    assert product.remember(a, b, out=overlapping, steps=(step,), scale_a=of_a)
+    assert call(a, b, None, overlapping, None, 1.0, 0.0, None, of_a, None) is product.miss
+    with pytest.raises(TypeError, match="call takes 8 or 10 arguments, got 9"):
+        call(a, b, None, None, None, 1.0, 0.0, None, of_a)
+
+
 def test_other_arrays_of_the_same_kind(driver, product):
     a, b = factors()
     product.remember(a, b)
@@ -218,7 +240,7 @@ def test_a_plan_without_out_says_how_to_make_a_result(product):
 
 
 def test_the_number_of_arguments(product):
-    with pytest.raises(TypeError, match="8 arguments, got 2"):
+    with pytest.raises(TypeError, match="8 or 10 arguments, got 2"):
         product.launcher.call(*factors())
 
 

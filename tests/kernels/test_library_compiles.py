@@ -29,6 +29,9 @@ LAYOUTS = {
     ("skinny", "transposed_columns"): ("TN", "TT"),
 }
 
+ALIKE = ("gemm_fp8_fast", "gemm_fp8_blocks")
+"""Kernels that differ from another in little: they are sampled as presets are."""
+
 SPILLS = {("tma_packed", "sm_120"): 76}
 """Bytes that a default config may spill at most, by architecture; elsewhere none."""
 
@@ -54,8 +57,9 @@ def sample(kernel, preset, turn=0):
     layouts = [one for one in layouts if one in kernel.takes.layouts]
     factors = (kernel.split.dtype,) if kernel.split else kernel.takes.factors
     ways = (ACCESSES, factors, kernel.takes.results, layouts)
-    count = 2 if preset else len(SAMPLED_EPILOGUES)
-    assert preset or count >= max(map(len, ways))
+    few = preset or kernel.name in ALIKE
+    count = 2 if few else len(SAMPLED_EPILOGUES)
+    assert few or count >= max(map(len, ways))
     for number in range(turn * count, (turn + 1) * count):
         guards, *rest = (way[number % len(way)] for way in ways)
         epilogue = SAMPLED_EPILOGUES[(number + number // len(SAMPLED_EPILOGUES)) % len(SAMPLED_EPILOGUES)]
@@ -89,6 +93,7 @@ def test_a_shipped_config_of_grouped_products_does_not_spill(number, preset):
 
 WIDE = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))
 NARROW = Variant(True, False, "bfloat16", "bfloat16", "NN", Epilogue("row", "silu"))
+EIGHT = Variant(True, False, "float8_e5m2", "float16", "NT", Epilogue("row", "gelu"), "float8_e4m3fn")
 WHOLE = Variant(False, False, "float16", "float16", "NT")
 
 
@@ -104,6 +109,7 @@ WHOLE = Variant(False, False, "float16", "float16", "NT")
         ("gemm_sm90", {"BM": 192, "BN": 200, "CONSUMERS": 3, "CLUSTER_N": 2}, WIDE),
         ("gemm_sm90", {"BM": 192, "BN": 192, "CONSUMERS": 3, "CLUSTER": 2, "CLUSTER_N": 2}, NARROW),
         ("gemm_sm90", {"BM": 128, "BN": 192, "CONSUMERS": 1}, WIDE),
+        ("gemm_fp8_fast", {"BM": 256, "BN": 192, "STAGES": 3}, EIGHT),
         ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW),
         ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}, WIDE),
         ("gemm_fp16x3", {"BN": 192, "STAGES": 2}, WHOLE),

@@ -10,7 +10,7 @@ from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, Laun
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import PROMISES, Config, Launch, parse_overrides
 from tilewright.kernels.takes import Addresses, Takes, Variant
-from tilewright.problem import LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem
+from tilewright.problem import FAST, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Layout, Problem
 
 VECTORIZED = find("vectorized")
 
@@ -146,11 +146,11 @@ def test_the_source_does_not_know_what_is_copied():
 
 
 def test_each_promise_is_kept_by_what_keeps_the_stricter_ones():
-    names = ("vectorized", "gemm_bf16x6", "gemm_fp16x3", "gemm_bf16x3", "gemm_tf32")
+    names = ("vectorized", "gemm_bf16x6", "gemm_fp16x3", "gemm_bf16x3", "gemm_tf32", "gemm_fp8_fast")
     kept = {promise: [name for name in names if find(name).keeps(promise)] for promise in PROMISES}
     assert kept == {promise: [*names[:count]] for count, promise in enumerate(PROMISES, 1)}
-    assert [*PROMISES] == ["ieee", None, "fp16x3", "bf16x3", "tf32"]
-    assert set(PROMISES) == {Arithmetic(precision=precision).precision for precision in PRECISIONS}
+    assert [*PROMISES] == ["ieee", None, "fp16x3", "bf16x3", "tf32", FAST]
+    assert set(PROMISES) - {FAST} == {Arithmetic(precision=precision).precision for precision in PRECISIONS}
 
 
 def test_a_kernel_that_is_named_must_keep_the_precision_that_is_asked_for():

@@ -148,5 +148,5 @@ extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
 }
 """)
     kernel = replace(KERNEL, name="across", source=source)
-    with pytest.raises(CompileError, match="lines of TF32 lie along k"):
+    with pytest.raises(CompileError, match="lines of TF32 and of 8 bits lie along k"):
         nvrtc.compile(kernel, CONFIG, Variant(False, False, "float32", "float32", "NT"), "sm_90a")

@@ -5,7 +5,19 @@ from dataclasses import replace
 import pytest
 
 from tilewright.errors import DtypeError, ProblemError
-from tilewright.problem import ACTIVATIONS, DTYPES, LAYOUTS, PRECISIONS, Arithmetic, Epilogue, Problem, orders
+from tilewright.problem import (
+    ACTIVATIONS,
+    DTYPES,
+    FAST,
+    FLOAT8,
+    LAYOUTS,
+    PRECISIONS,
+    RESULTS,
+    Arithmetic,
+    Epilogue,
+    Problem,
+    orders,
+)
 from tilewright.tables.cases import posed, timed_case
 
 
@@ -13,12 +25,11 @@ from tilewright.tables.cases import posed, timed_case
 @pytest.mark.parametrize("bias", [None, "row", "column"])
 def test_a_problems_case_says_all_but_its_sizes(layout, bias):
     a, b = orders(layout)
-    for factors in DTYPES:
-        for result in DTYPES:
-            for activation in (None, *ACTIVATIONS):
-                epilogue = Epilogue(bias, activation)
-                problem = Problem(3, 4, 5, Arithmetic(factors, result), 6, a, b, epilogue=epilogue)
-                assert posed(3, 4, 5, problem.case, 6) == problem
+    mixed = [Arithmetic(one, FLOAT8[0], FAST, of_b=other) for one in FLOAT8 for other in FLOAT8]
+    for arithmetic in (*[Arithmetic(factors, result) for factors in DTYPES for result in RESULTS], *mixed):
+        for activation in (None, *ACTIVATIONS):
+            problem = Problem(3, 4, 5, arithmetic, 6, a, b, epilogue=Epilogue(bias, activation))
+            assert posed(3, 4, 5, problem.case, 6) == problem
 
 
 @pytest.mark.parametrize("case", ["", "NN", "float32", "XY float32", "NN float32 bias gelu", "NN float32 sine"])
@@ -33,7 +44,7 @@ def test_unknown_types_are_refused():
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("result", DTYPES)
+@pytest.mark.parametrize("result", RESULTS)
 def test_a_precision_is_read_back_and_left_out_where_times_are_kept(precision, result):
     problem = Problem(3, 4, 5, Arithmetic("float32", result, precision), epilogue=Epilogue("row", "gelu"))
     assert posed(3, 4, 5, problem.case) == problem

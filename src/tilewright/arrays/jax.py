@@ -9,7 +9,8 @@ import numpy as np
 from tilewright.arrays.library import Library
 from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
 from tilewright.arrays.protocols import DLPACK_HOST, exchanged
-from tilewright.errors import ArrayError
+from tilewright.errors import ArrayError, DtypeError
+from tilewright.problem import FLOAT8
 
 
 class Jax(Library):
@@ -28,8 +29,8 @@ class Jax(Library):
 
     def read(self, argument: str, array: Any, stream: int) -> Operand:
         dtype = supported(argument, str(array.dtype))
-        if dtype == "bfloat16" and array.__dlpack_device__()[0] in DLPACK_HOST:
-            return host_operand(argument, array, np.asarray(array))  # makes no copy; NumPy's DLPack lacks bfloat16
+        if (dtype == "bfloat16" or dtype in FLOAT8) and array.__dlpack_device__()[0] in DLPACK_HOST:
+            return host_operand(argument, array, np.asarray(array))  # makes no copy; NumPy's DLPack lacks these
         return exchanged(argument, array, stream)
 
     def shown(self, argument: str, array: Any) -> Operand:
@@ -39,6 +40,8 @@ class Jax(Library):
             DtypeError: the element type is not supported.
         """
         dtype = supported(argument, str(array.dtype))
+        if dtype in FLOAT8:
+            raise DtypeError(f"{argument} has element type {dtype}, which is for arrays that XLA does not multiply")
         return gpu_operand(argument, array, 0, array.shape, (0,) * array.ndim, dtype, 0)
 
     def new(self, like: Operand, shape: tuple[int, ...], dtype: str) -> Operand:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.arrays.library import LEGACY_STREAM, Library, Maker
 from tilewright.arrays.operand import Operand, gpu_operand, host_operand, supported
 from tilewright.errors import ArrayError
-from tilewright.problem import ITEM_BYTES
+from tilewright.problem import FLOAT8, ITEM_BYTES
 from tilewright.shapes import View
 
 _CONVERT = "{}.to(torch.float32)"
@@ -138,8 +138,9 @@ def numpy_name(dtype: Any) -> str:
 
 
 def _numpy_view(tensor: Any, dtype: str) -> NDArray[Any]:
-    """A NumPy view of a PyTorch tensor on the host; PyTorch gives none of bfloat16."""
-    if dtype != "bfloat16":
+    """A NumPy view of a PyTorch tensor on the host; PyTorch gives none of types that NumPy itself lacks."""
+    if dtype != "bfloat16" and dtype not in FLOAT8:
         return tensor.numpy()  # type: ignore[no-any-return]
-    bits: NDArray[Any] = tensor.view(sys.modules["torch"].int16).numpy()
+    torch = sys.modules["torch"]
+    bits: NDArray[Any] = tensor.view(torch.int16 if ITEM_BYTES[dtype] == 2 else torch.int8).numpy()
     return bits.view(np.dtype(dtype))

@@ -2,7 +2,9 @@
 
 Both compute as the kernels that they are compared with, on the same layouts and element types: float32 without rounding
 factors, or in TF32 next to kernels that round to it; float16 and bfloat16 with results in float32 or in the factors'
-type. Sums are float32. Neither adds a bias or applies an activation.
+type. Sums are float32. Neither adds a bias or applies an activation. Of float8 factors there is cuBLASLt alone, which
+takes lines along k (NT), with sums promoted to float32 or, next to kernels that do not promote either, by its fast
+accumulation; with scales of all or of lines, and none of blocks.
 """
 
 import contextlib
@@ -22,7 +24,7 @@ from tilewright.engines.captured_kernels import captured_kernels
 from tilewright.engines.cuda import CudaEngine
 from tilewright.engines.driver import Allocation
 from tilewright.errors import EngineUnavailableError
-from tilewright.problem import Layout, Problem, Scalars
+from tilewright.problem import FAST, FLOAT8, RESULTS, Layout, Problem, Scalars, Scale
 
 DEFAULT, BEST = "cuBLAS", "cuBLASLt"
 """Names of the two works: cublasGemmEx, and the best algorithm of cuBLASLt's heuristics. TF32 has its name added."""
@@ -40,7 +42,15 @@ AGREEMENT = 5e-5
 """Relative Frobenius distance between two algorithms' results, at most, or twice what the precision allows if that is
 more. An algorithm in TF32 where that is not asked for would be off by about 3e-4."""
 
-_TYPES = {"float32": 0, "float16": 2, "bfloat16": 14}  # CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF of cudaDataType
+_TYPES = {  # of cudaDataType: CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF, CUDA_R_8F_E4M3, CUDA_R_8F_E5M2
+    "float32": 0,
+    "float16": 2,
+    "bfloat16": 14,
+    "float8_e4m3fn": 28,
+    "float8_e5m2": 29,
+}
+_SCALE_MODES = {"tensor": 0, "line": 3}
+"""CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F and _OUTER_VEC_32F of cublasLtMatmulMatrixScale_t."""
 _COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F of cublasComputeType_t: products and sums in float32, never TF32
 _COMPUTE_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT of cublasGemmAlgo_t: cuBLAS chooses
@@ -54,15 +64,19 @@ class _Arithmetic(NamedTuple):
     """What cuBLAS is to compute with."""
 
     factors: int
-    """Type of A and B."""
+    """Type of A."""
     result: int
     """Type of C and D."""
     compute: int
+    of_b: int
+    fast: bool
+    """Whether sums of float8 products stay in tensor cores."""
 
     @classmethod
     def of(cls, problem: Problem, precision: str | None) -> "_Arithmetic":
         compute = _COMPUTE_TF32 if precision == "tf32" else _COMPUTE_32F
-        return cls(_TYPES[problem.dtype], _TYPES[problem.result], compute)
+        factors, result, of_b = (_TYPES[one] for one in (problem.dtype, problem.result, problem.dtype_b))
+        return cls(factors, result, compute, of_b, precision == FAST)
 
 
 def gemm_arguments(
@@ -84,7 +98,7 @@ def gemm_arguments(
     a, b, d = pointers
     return (
         *(_OPERATIONS[problem.b.order], _OPERATIONS[problem.a.order], problem.n, problem.m, problem.k, alpha),
-        *operand(b, kinds.factors, problem.b),
+        *operand(b, kinds.of_b, problem.b),
         *operand(a, kinds.factors, problem.a),
         beta,
         *operand(d, kinds.result, problem.d),
@@ -129,15 +143,18 @@ class CublasBaseline:
         Args:
             problem: the product.
             sets: operands; run i of a work takes set i, counted round.
-            precision: 'tf32' to round factors to it; None to take them as they come.
+            precision: 'tf32' to round factors to it; None to take them as they come. Of float8 factors 'fast', for
+                sums that stay in tensor cores.
 
         Returns:
             works by name; none where the product has no elements or no terms, or cuBLAS has no such types.
         """
-        if problem.is_empty or not problem.k or problem.result not in ("float32", problem.dtype):
+        float8 = problem.dtype in FLOAT8
+        results = RESULTS if float8 else ("float32", problem.dtype)
+        if problem.is_empty or not problem.k or problem.result not in results or problem.scaling.kind == "blocks":
             return {}
         suffix = f" {precision.upper()}" if precision else ""
-        works = {DEFAULT + suffix: self._default(problem, sets, precision, scalars)}
+        works = {} if float8 else {DEFAULT + suffix: self._default(problem, sets, precision, scalars)}
         best = self._best(problem, sets, precision, scalars)
         if best is not None:
             works[BEST + suffix] = best
@@ -168,7 +185,8 @@ class CublasBaseline:
         return work
 
     def _best(self, problem: Problem, sets: OperandSets, precision: str | None, scalars: Scalars) -> Work | None:
-        """The fastest algorithm of cuBLASLt's heuristics that runs and agrees with cublasGemmEx."""
+        """The fastest algorithm of cuBLASLt's heuristics that runs and agrees with cublasGemmEx, if that multiplies
+        such factors."""
         arithmetic = _Arithmetic.of(problem, precision)
         product = _LtProduct(self._lt, self._lt_handle, self._workspace.pointer, problem, sets, arithmetic)
         algorithms = [algorithm for algorithm in product.algorithms if self._runs(product.work(algorithm, scalars))]
@@ -176,6 +194,8 @@ class CublasBaseline:
             return None
         works = [product.work(algorithm, scalars) for algorithm in algorithms]
         times = self._engine.time(works, SAMPLES, rotation=len(sets))
+        if problem.dtype in FLOAT8:
+            return works[min(range(len(works)), key=lambda index: min(times[index]))]
         expected = self._floats(self._default(problem, sets, precision, Scalars()), sets)
         agreement = max(AGREEMENT, 2 * limit(problem, precision))
         for index in sorted(range(len(works)), key=lambda index: min(times[index])):
@@ -232,10 +252,17 @@ class _LtProduct:
             for attribute, factor in ((of_desc.TRANSA, problem.b), (of_desc.TRANSB, problem.a)):
                 value = np.array([_OPERATIONS[factor.order]], np.int32)
                 lt.matmul_desc_set_attribute(self._operation, attribute, value.ctypes.data, value.nbytes)
+            if arithmetic.fast:
+                value = np.ones(1, np.int8)
+                lt.matmul_desc_set_attribute(self._operation, of_desc.FAST_ACCUM, value.ctypes.data, value.nbytes)
+            # cuBLASLt's own A is our B. All sets have the same scales.
+            for name, scale, index in (("A", problem.scaling.b, 5), ("B", problem.scaling.a, 4)):
+                if scale is not None:
+                    self._set_scale(name, scale, sets[0][index].pointer)
             self._layouts = []
             for kind, rows, cols, place in (
                 (arithmetic.factors, problem.m, problem.k, problem.a),
-                (arithmetic.factors, problem.k, problem.n, problem.b),
+                (arithmetic.of_b, problem.k, problem.n, problem.b),
                 (arithmetic.result, problem.m, problem.n, problem.d),
             ):
                 lines, length = place.lines(rows, cols)
@@ -261,6 +288,13 @@ class _LtProduct:
             )
 
         return work
+
+    def _set_scale(self, name: str, scale: Scale, pointer: int) -> None:
+        attributes = self._lt.MatmulDescAttribute
+        address, mode = np.array([pointer], np.int64), np.array([_SCALE_MODES[scale.kind]], np.int32)
+        for what, value in ((f"{name}_SCALE_POINTER", address), (f"{name}_SCALE_MODE", mode)):
+            attribute = getattr(attributes, what)
+            self._lt.matmul_desc_set_attribute(self._operation, attribute, value.ctypes.data, value.nbytes)
 
     def _set_batch(self, layout: int, count: int, stride: int) -> None:
         attributes = self._lt.MatrixLayoutAttribute

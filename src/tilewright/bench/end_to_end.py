@@ -23,7 +23,7 @@ from tilewright.bench.verify import limit
 from tilewright.errors import DtypeError, EngineUnavailableError, LaunchError
 from tilewright.front import matmul, prepare
 from tilewright.kernels.spec import Choice
-from tilewright.problem import Layout, Problem, Scalars
+from tilewright.problem import FAST, FLOAT8, Layout, Problem, Scalars, orders
 
 QUEUE = 16
 """Calls between two waits where the host's time is taken: few, so that a full queue never blocks it."""
@@ -233,7 +233,7 @@ class TorchCalls:
 
     def tensors(self, problem: Problem, scalars: Scalars) -> list[Tensors]:
         """Sets of operands that fill the cache twice, one at least."""
-        factors, result = getattr(self.torch, problem.dtype), getattr(self.torch, problem.result)
+        of_a, of_b, result = (getattr(self.torch, one) for one in (problem.dtype, problem.dtype_b, problem.result))
         count = (problem.batch,) if problem.batch != 1 else ()
 
         def uniform(layout: Layout, rows: int, cols: int, dtype: Any) -> Any:
@@ -243,7 +243,7 @@ class TorchCalls:
         m, n, k = problem.m, problem.n, problem.k
 
         def one() -> Tensors:
-            a, b = uniform(problem.a, m, k, factors), uniform(problem.b, k, n, factors)
+            a, b = uniform(problem.a, m, k, of_a), uniform(problem.b, k, n, of_b)
             c = uniform(Layout(), m, n, result) if scalars.beta else None
             bias = (self.torch.rand(n, device=self.device) * 2 - 1).to(result) if problem.epilogue.bias else None
             return Tensors(a, b, self.torch.empty(*count, m, n, dtype=result, device=self.device), c, bias)
@@ -260,7 +260,9 @@ class TorchCalls:
             asked |= scalars._asdict()
         if problem.result != problem.dtype:
             asked["out_dtype"] = problem.result
-        if problem.arithmetic.precision:
+        if problem.arithmetic.precision == FAST:
+            asked["fast_accumulate"] = True
+        elif problem.arithmetic.precision:
             asked["precision"] = problem.arithmetic.precision
         if problem.arithmetic.batch_invariant:
             asked["batch_invariant"] = True
@@ -280,6 +282,8 @@ class TorchCalls:
         Raises:
             DtypeError: it has no product of these element types.
         """
+        if problem.dtype in FLOAT8:
+            return self._own_of_float8(problem, scalars)
         torch, (alpha, beta) = self.torch, scalars
         multiply, add = (torch.mm, torch.addmm) if problem.batch == 1 else (torch.bmm, torch.baddbmm)
         types: dict[str, Any] = {}
@@ -307,6 +311,26 @@ class TorchCalls:
             if problem.epilogue.activation:
                 after.append(new if out is None else in_place)
             return partial(_chain, product, after) if after else product
+
+        return bind
+
+    def _own_of_float8(self, problem: Problem, scalars: Scalars) -> Bind:
+        """_scaled_mm, with scales of 1.
+
+        Raises:
+            DtypeError: it has no such product.
+        """
+        epilogue, (a, b) = problem.epilogue, orders("NT")
+        if (problem.a.order, problem.b.order) != (a.order, b.order) or problem.batch != 1 or scalars != Scalars():
+            raise DtypeError(f"PyTorch multiplies float8 along k alone (NT), got {problem.shape} {problem.case}")
+        if epilogue.bias or epilogue.activation or problem.scaling.kind:
+            raise DtypeError(f"calls of float8 products are timed without an epilogue and scales, got {problem.case}")
+        torch, one_each = self.torch, self.torch.ones((), device=self.device)
+        types = {"out_dtype": getattr(torch, problem.result), "use_fast_accum": problem.arithmetic.precision == FAST}
+
+        def bind(one: Tensors, out: Any) -> Call:
+            keywords = types if out is None else {**types, "out": out}
+            return partial(torch._scaled_mm, one.a, one.b, one_each, one_each, **keywords)
 
         return bind
 

@@ -32,10 +32,15 @@ class OperandSet(NamedTuple):
     c: Matrix
     """C and D: updated in place."""
     bias: Matrix | None = None
+    scale_a: Matrix | None = None
+    scale_b: Matrix | None = None
 
     @property
     def pointers(self) -> Pointers:
-        return Pointers(self.a.pointer, self.b.pointer, self.c.pointer, bias=self.bias.pointer if self.bias else 0)
+        rest = {
+            name: matrix.pointer if (matrix := getattr(self, name)) else 0 for name in ("bias", "scale_a", "scale_b")
+        }
+        return Pointers(self.a.pointer, self.b.pointer, self.c.pointer, **rest)
 
 
 class BaselineLibrary(Protocol):
@@ -172,7 +177,7 @@ def verify(
     """Run a kernel once; its plan, and its relative error. kept: see `Engine.plan`."""
     (one,) = operand_sets(engine, operands, count=1)
     problem, scalars = operands.problem, operands.scalars
-    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, kept=kept)
+    plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, scales=one[-2:], kept=kept)
     return plan, operands.error(engine.download(one.c))
 
 
@@ -196,8 +201,12 @@ def operand_sets(engine: Engine, operands: Operands, count: int | None = None) -
     problem = operands.problem
     a, b = _copies(engine, operands.a, count, problem.a.order), _copies(engine, operands.b, count, problem.b.order)
     c = _copies(engine, operands.c, count)
-    biases = [None] * count if operands.bias is None else _copies(engine, operands.bias[np.newaxis], count)
-    return [OperandSet(*matrices) for matrices in zip(a, b, c, biases, strict=True)]
+    bias = None if operands.bias is None else operands.bias[np.newaxis]
+    rest = [
+        [None] * count if array is None else _copies(engine, array, count)
+        for array in (bias, operands.scale_a, operands.scale_b)
+    ]
+    return [OperandSet(*matrices) for matrices in zip(a, b, c, *rest, strict=True)]
 
 
 def _copies(engine: Engine, array: NDArray[Any], count: int, order: Order = "row") -> list[Matrix]:
@@ -234,6 +243,7 @@ def _record(
         alpha=scalars.alpha,
         beta=scalars.beta,
         dtype=problem.dtype,
+        dtype_b=problem.arithmetic.of_b,
         promise=problem.arithmetic.precision,
         batch_invariant=problem.arithmetic.batch_invariant,
         engine=engine.name,
@@ -250,5 +260,6 @@ def _record(
         out_dtype=problem.result,
         bias=problem.epilogue.bias,
         activation=problem.epilogue.activation,
+        scaling=problem.scaling.kind,
         gpu_state=state,
     )

@@ -9,7 +9,7 @@ from tilewright.bench.measure import OperandSet
 from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.verify import Operands
 from tilewright.engines.base import Work
-from tilewright.problem import Arithmetic, Problem, Scalars
+from tilewright.problem import UNSCALED, Arithmetic, Problem, Scalars
 
 
 class NumpyBaseline:
@@ -26,7 +26,7 @@ class NumpyBaseline:
     ) -> Mapping[str, Work]:
         """One way: numpy.matmul, on random operands of the problem's sizes and layouts, whatever the sets and precision
         are."""
-        operands = Operands.draw(replace(problem, arithmetic=Arithmetic()), scalars)
+        operands = Operands.draw(replace(problem, arithmetic=Arithmetic(), scaling=UNSCALED), scalars)
         a, b, c = operands.a, operands.b, operands.c
         product = np.empty_like(c)
 

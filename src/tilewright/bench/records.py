@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from tilewright.errors import RecordsError
 from tilewright.files import Kind, faults, json_kind, save_json
 from tilewright.kernels.spec import TERM_PRECISIONS
-from tilewright.problem import Arithmetic, Epilogue, Problem, Side, orders
+from tilewright.problem import Arithmetic, Epilogue, Problem, Scaling, Side, orders
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -166,6 +166,8 @@ class Record(Facts):
     alpha: float = 1.0
     beta: float = 0.0
     dtype: str
+    dtype_b: str | None = None
+    """Element type of B, where it is another than A's."""
     promise: str | None = None
     """The precision that was asked for, as `Arithmetic.precision` has it."""
     batch_invariant: bool = False
@@ -190,6 +192,8 @@ class Record(Facts):
     batch: int = 1
     out_dtype: str = "float32"
     """Element type of D, C and the bias."""
+    scaling: str | None = None
+    """Which scales float8 factors have, one of `problem.SCALINGS`; None where they have none."""
     bias: Side | None = None
     """As in `problem.Epilogue`. The baseline has no bias, and no activation."""
     activation: str | None = None
@@ -221,9 +225,10 @@ class Record(Facts):
             ProblemError, DtypeError: there is no such problem.
         """
         a, b = orders(self.layout)
-        arithmetic = Arithmetic(self.dtype, self.out_dtype, self.promise, self.batch_invariant)
+        arithmetic = Arithmetic(self.dtype, self.out_dtype, self.promise, self.batch_invariant, self.dtype_b)
         epilogue = Epilogue(self.bias, self.activation)
-        return Problem(self.m, self.n, self.k, arithmetic, self.batch, a, b, epilogue=epilogue)
+        scaling = Scaling.dense(self.scaling, self.n, self.k)
+        return Problem(self.m, self.n, self.k, arithmetic, self.batch, a, b, epilogue=epilogue, scaling=scaling)
 
     @property
     def shape(self) -> str:

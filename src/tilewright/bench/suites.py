@@ -8,7 +8,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from tilewright.errors import SuiteNotFoundError, nearest
-from tilewright.problem import Arithmetic, Epilogue, Problem, orders
+from tilewright.problem import Arithmetic, Epilogue, Problem, Scaling, orders
 
 
 class Shape(NamedTuple):
@@ -39,6 +39,7 @@ def problems(
     layouts: Sequence[str | None] = (None,),
     batch: int | None = None,
     epilogue: Epilogue = Epilogue(),
+    scales: str | None = None,
 ) -> list[Problem]:
     """Problems by their sizes, 'MxNxK', and those of suites by their names.
 
@@ -47,6 +48,7 @@ def problems(
         arithmetic, epilogue: of all of them.
         layouts: orders of A and B, as in 'NT', one after the other for each problem; None for each suite's own, and
             'NN' for sizes.
+        scales: which scales factors have, one of `problem.SCALINGS`; None for none.
         batch: products; None for each suite's own, and 1 for sizes.
 
     Raises:
@@ -62,5 +64,6 @@ def problems(
     for shape, layout in itertools.product(chosen, layouts):
         a, b = orders(layout or shape.layout)
         count = shape.batch if batch is None else batch
-        found.append(Problem(shape.m, shape.n, shape.k, arithmetic, count, a, b, epilogue=epilogue))
+        scaling = Scaling.dense(scales, shape.n, shape.k)
+        found.append(Problem(shape.m, shape.n, shape.k, arithmetic, count, a, b, epilogue=epilogue, scaling=scaling))
     return list(dict.fromkeys(found))  # a column of A that is a row too is the same in both orders

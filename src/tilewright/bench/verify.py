@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright import activations
 from tilewright.analysis.accuracy import LEFT
 from tilewright.errors import ProblemError
-from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, SCALED_BLOCK, Layout, Problem, Scalars
 
 _ACTIVATION_UNITS = 8
 """Units of 2**-23 of a sum that computing an activation of it may err by."""
@@ -21,9 +21,12 @@ _ACTIVATION_UNITS = 8
 _STEEPEST = 1.13
 """Largest slope of an activation, and so how many times larger it may make an error: that of gelu, at 1.41."""
 
-_ROUNDING = {"float32": 0.0, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_ROUNDING = {"float32": 0.0, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4}
 """By how much of itself a number errs at most when it is rounded to a result's type; of float32 the sums' limit has
 it."""
+
+_FLOAT8_UNIT = 2.0**-13
+"""Of the last place that tensor cores keep of sums of float8 products."""
 
 _CHUNK = 1 << 20
 """Elements that are compared at a time."""
@@ -36,7 +39,8 @@ class Operands:
     a is m x k and b k x n, column-major where the problem says so. c is m x n: what D holds before the run, random
     where beta is not 0 and NaN where it is, so that an element that is left unwritten, or read though beta = 0, shows.
     In a batch, each has one more dimension, the first; a factor that serves the whole batch does not. bias has the
-    elements of a row or a column, None where the problem has no bias.
+    elements of a row or a column, None where the problem has no bias. scale_a and scale_b are between 0.5 and 2, of
+    the kinds of `Scaling.dense`; None where it has none.
     """
 
     problem: Problem
@@ -45,6 +49,8 @@ class Operands:
     c: NDArray[Any]
     scalars: Scalars = Scalars()
     bias: NDArray[Any] | None = None
+    scale_a: NDArray[np.float32] | None = None
+    scale_b: NDArray[np.float32] | None = None
 
     @classmethod
     def draw(cls, problem: Problem, scalars: Scalars = Scalars(), seed: int = 0) -> "Operands":
@@ -54,24 +60,33 @@ class Operands:
         def uniform(shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
             return (random.random(shape, dtype=np.float32) * 2 - 1).astype(dtype, copy=False)
 
-        def factor(layout: Layout, rows: int, cols: int) -> NDArray[Any]:
+        def factor(layout: Layout, rows: int, cols: int, dtype: str) -> NDArray[Any]:
             count = (problem.batch,) if problem.batch != 1 and layout.batch_stride else ()
-            lines = uniform((*count, *layout.lines(rows, cols)), problem.dtype)
+            lines = uniform((*count, *layout.lines(rows, cols)), dtype)
             return lines if layout.order == "row" else lines.swapaxes(-1, -2)
 
         m, n, k = problem.m, problem.n, problem.k
-        a, b = factor(problem.a, m, k), factor(problem.b, k, n)
+        a, b = factor(problem.a, m, k, problem.dtype), factor(problem.b, k, n, problem.dtype_b)
         of_c = (m, n) if problem.batch == 1 else (problem.batch, m, n)
         c = uniform(of_c, problem.result) if scalars.beta else np.full(of_c, np.nan, dtype=problem.result)
         side = problem.epilogue.bias
         bias = uniform((n if side == "row" else m,), problem.result) if side else None
-        return cls(problem, a, b, c, scalars, bias)
+        scales = []
+        for scale, sides in ((problem.scaling.a, m), (problem.scaling.b, n)):
+            count = 0 if scale is None else 1 if scale.kind == "tensor" else -(-sides // scale.sides)
+            deep = -(-k // SCALED_BLOCK) if scale is not None and scale.of_blocks else 1
+            scales.append(random.uniform(0.5, 2, (count, deep)).astype(np.float32) if count else None)
+        return cls(problem, a, b, c, scalars, bias, scales[0], None if scales[1] is None else scales[1].T.copy())
 
     @cached_property
     def sums(self) -> NDArray[np.float64]:
         """alpha * a @ b + beta * c + bias in float64, of the rounded operands."""
         alpha, beta = self.scalars
-        sums: NDArray[np.float64] = np.matmul(self.a.astype(np.float64), self.b.astype(np.float64))
+        factors = [self.a.astype(np.float64), self.b.astype(np.float64)]
+        for index, scale in enumerate((self.scale_a, self.scale_b)):
+            if scale is not None:
+                factors[index] *= spread(scale, factors[index].shape)
+        sums: NDArray[np.float64] = np.matmul(*factors)
         if alpha != 1:
             sums *= alpha
         if beta:
@@ -104,6 +119,14 @@ class Operands:
     @cached_property
     def _norm(self) -> float:
         return math.sqrt(_square(self.sums))
+
+
+def spread(scale: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Scales of a factor of this shape, as broadcast to its elements: a block's one for each 128 of them."""
+    for axis, length in enumerate(shape[-2:]):
+        if scale.shape[axis] not in (1, length):
+            scale = np.repeat(scale, SCALED_BLOCK, axis).take(range(length), axis)
+    return scale
 
 
 def _square(elements: NDArray[np.float64]) -> float:
@@ -147,6 +170,10 @@ def limit(problem: Problem, precision: str | None = None) -> float:
       TF32, and so is what it leaves of itself. So the square of that is left of each factor, and as much is the product
       of both second terms, which is not made: 3.8e-6 together. Twice that is allowed.
     - fp16x3: the same with three bits more in each term, so 2**-6 of that.
+    - float8: an addition of 32 products keeps 13 bits behind the point of the largest, and cuts off the rest: a unit of
+      2**-13 of a sum of 128 of k, in the root mean square. Where threads add up such sums, errors are independent, and
+      a long sum errs as a short one does. Where they do not, by a unit for each three additions, as above. Twice the
+      one and half more of the other are allowed.
     - An activation multiplies errors by its slope, and adds a few units of its own. Rounding the result to 16 bits
       adds half a unit in the last place of each element.
 
@@ -157,7 +184,9 @@ def limit(problem: Problem, precision: str | None = None) -> float:
     """
     unit = 2.0**-23
     allowed = unit * (0.5 * math.sqrt(problem.k) + 4)
-    if precision not in (None, "ieee") or problem.dtype != "float32":
+    if problem.dtype in FLOAT8:
+        allowed += _FLOAT8_UNIT * (2 + (problem.k / 64 if precision == FAST else 0))
+    elif precision not in (None, "ieee") or problem.dtype != "float32":
         allowed += unit * problem.k / 16
     allowed += 2 * LEFT.get(precision or "", 0.0)
     if problem.epilogue.activation:

@@ -24,11 +24,13 @@ from tilewright.cli.terminal import (
     Orders,
     Precision,
     Recording,
+    Scales,
     Shapes,
     Suites,
     finite_scalars,
     json_output,
     notes,
+    promised,
     results,
 )
 from tilewright.engines.base import Engine
@@ -38,7 +40,7 @@ from tilewright.files import check_outputs
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, Arithmetic, Epilogue, Problem, promise_of
+from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -73,6 +75,7 @@ def run_bench(
     ] = None,
     precision: Precision = None,
     batch_invariant: BatchInvariant = False,
+    scales: Scales = None,
     layout: Orders = None,
     batch: Batch = None,
     alpha: Annotated[float, typer.Option(help="D = activation(alpha * A @ B + beta * C + bias).")] = 1.0,
@@ -117,6 +120,8 @@ def run_bench(
 
     Transposed weights:                       [bold]tilewright bench best --suite llm --layout NT[/]
 
+    float8 as cuBLASLt takes it:              [bold]tilewright bench best --dtype float8_e4m3fn --layout NT[/]
+
     Less than float32's exactness, faster:    [bold]tilewright bench best --suite squares --precision fp16x3[/]
 
     The same bits for every M, next to all:   [bold]tilewright bench best --suite decode --batch-invariant[/]
@@ -126,9 +131,9 @@ def run_bench(
     The exit status is 0 only if every result was right.
     """
     check_outputs([json_output(json_path, Run.kind())])
-    promise = promise_of(precision)
-    if promise and dtype is None:
-        dtype = "float32"
+    promise = promised(precision)
+    if (promise or scales) and dtype is None:
+        dtype = FLOAT8[0] if scales or promise == FAST else "float32"
     takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
     if promise:
         takers = [kernel for kernel in takers if kernel.keeps(promise)]
@@ -145,6 +150,7 @@ def run_bench(
         layouts=layout or [None],
         batch=batch,
         epilogue=Epilogue("row" if bias else None, activation),
+        scales=scales,
     )
     problems = asked(shape or [], suite or [])
     where = resolve_engine(engine)
@@ -202,15 +208,19 @@ def _by_arithmetic(
     out_dtype: str | None,
 ) -> list[_Task]:
     """What to run on problems of the same arithmetic each: of the given types, or the first that a kernel takes."""
-    tasks: dict[Arithmetic, list[Choice | str]] = {}
+    tasks: dict[tuple[Arithmetic, Takes], list[Choice | str]] = {}
     promised = problems[0].arithmetic
     for choice in choices:
         takes = Takes() if isinstance(choice, str) else choice.kernel.takes
         first = next(known for known in DTYPES if known in takes.factors)
         arithmetic = takes.arithmetic(dtype or first)
         typed = replace(promised, factors=arithmetic.factors, result=out_dtype or arithmetic.result)
-        tasks.setdefault(typed, []).append(choice)
-    return [(chosen, [replace(one, arithmetic=arithmetic) for one in problems]) for arithmetic, chosen in tasks.items()]
+        scaled = takes if takes.block_scales else Takes()
+        tasks.setdefault((typed, scaled), []).append(choice)
+    return [
+        (chosen, [scaled.scaled(replace(one, arithmetic=arithmetic)) for one in problems])
+        for (arithmetic, scaled), chosen in tasks.items()
+    ]
 
 
 def _taken(tasks: list[_Task], batch_invariant: bool) -> list[_Task]:

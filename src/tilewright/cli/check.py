@@ -149,7 +149,8 @@ def run_check(
     for kernel, setting in chosen:
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
         problems = named_problems or suites.problems(own, [], layouts=layout or [None])
-        typed = [replace(problem, arithmetic=kernel.takes.arithmetic(dtype or "")) for problem in problems]
+        takes = kernel.takes
+        typed = [takes.scaled(replace(problem, arithmetic=takes.arithmetic(dtype or ""))) for problem in problems]
         if kernels:
             for problem in typed:
                 kernel.check(problem)
@@ -237,11 +238,10 @@ def _answer(
 
 def _check(job: _Job, problem: Problem, scalars: Scalars) -> _Outcome:
     kernel, config, operands = job.kernel, job.config, Operands.draw(problem, scalars)
-    if job.rows and not problem.is_empty:
-        differ = check_rows(kernel, config, problem, operands.a, operands.b, operands.c, scalars)
-    else:
-        differ = []
-    checked = check(kernel, config, problem, operands.a, operands.b, operands.c, scalars, operands.bias)
+    of = operands
+    by_rows = job.rows and not problem.is_empty
+    differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []
+    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, (of.scale_a, of.scale_b))
     checked = replace(checked, findings=[*checked.findings, *differ])
     error = operands.error(checked.result)
     return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))

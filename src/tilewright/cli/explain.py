@@ -84,6 +84,7 @@ def run_explain(
     where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
     a, b = orders(layout)
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
+    problem = chosen.takes.scaled(problem)
     chosen.check(problem)
     scalars = finite_scalars(alpha, beta)
     values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)

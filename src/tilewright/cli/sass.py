@@ -69,6 +69,7 @@ def run_sass(
     capability = _capability(target)
     a, b = orders(layout)
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
+    problem = chosen.takes.scaled(problem)
     chosen.check(problem)
     chosen.check_capability(capability, problem.dtype)
     _check_arch(target, chosen)

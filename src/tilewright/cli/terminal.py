@@ -18,7 +18,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES
 from tilewright.errors import ProblemError
 from tilewright.files import Kind, Output, as_json, save_json
-from tilewright.problem import DTYPES, LAYOUTS, PRECISIONS, Scalars
+from tilewright.problem import DTYPES, FAST, LAYOUTS, PRECISIONS, SCALINGS, Scalars, promise_of
 from tilewright.report.fitted import wrapped
 
 STDOUT = Path("-")
@@ -58,8 +58,17 @@ Precision = Annotated[
     str | None,
     typer.Option(
         "--precision",
-        metavar="|".join(PRECISIONS),
-        help="What products of float32 factors promise: only kernels that keep it are taken. If left out, float32.",
+        metavar="|".join((*PRECISIONS, FAST)),
+        help="What products of float32 factors promise: only kernels that keep it are taken. If left out, float32. "
+        f"{FAST}: of float8 factors, sums of 13 bits.",
+    ),
+]
+Scales = Annotated[
+    str | None,
+    typer.Option(
+        "--scales",
+        metavar="|".join(SCALINGS),
+        help="Scales of float8 factors: one of each, of rows of A and columns of B, or of blocks of 128 of k.",
     ),
 ]
 BatchInvariant = Annotated[
@@ -70,6 +79,15 @@ BatchInvariant = Annotated[
     ),
 ]
 EngineName = Annotated[str, typer.Option(metavar="|".join(CHOICES), help="Where to run. auto: a GPU if there is one.")]
+
+
+def promised(precision: str | None) -> str | None:
+    """What `--precision` asks for, as `Arithmetic` has it.
+
+    Raises:
+        ProblemError: there is no such precision.
+    """
+    return FAST if precision == FAST else promise_of(precision)
 
 
 def say(text: str, markup: bool = True, indent: int = 0, to: Console | None = None) -> None:

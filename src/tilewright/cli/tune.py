@@ -22,6 +22,7 @@ from tilewright.cli.terminal import (
     OutDtype,
     Precision,
     Recording,
+    Scales,
     Shapes,
     Suites,
     json_output,
@@ -62,6 +63,7 @@ def run_tune(
     out_dtype: OutDtype = "float32",
     precision: Precision = None,
     batch_invariant: BatchInvariant = False,
+    scales: Scales = None,
     layout: Orders = None,
     batch: Batch = None,
     budget: Annotated[
@@ -112,7 +114,9 @@ def run_tune(
     if not (shape or suite):
         shape = [EMULATOR_SHAPE if where.capability is None else GPU_SHAPE]
     arithmetic = Arithmetic(dtype, out_dtype, precision, batch_invariant)
-    problems = suites.problems(shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch)
+    problems = suites.problems(
+        shape or [], suite or [], arithmetic, layouts=layout or [None], batch=batch, scales=scales
+    )
     problems = _with_products(problems)
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
     settings = Settings(samples=samples, exhaustive=exhaustive)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tilewright.engines.plan import Slot
 from tilewright.kernels.spec import UNDIVIDED, Division, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import Layout, Problem
+from tilewright.problem import UNSCALED, Layout, Problem
 
 MAP_BYTES = 128
 """Size of a tensor map, as CUtensorMap."""
@@ -39,6 +39,7 @@ _PARAMETERS = {
     "output": "p:D p:C p:bias q:batch_stride_d q:batch_stride_c i:ldd i:ldc f:alpha f:beta",
     "workspace": "p:workspace p:tickets",
     "sums": "p:workspace",
+    "scales": "p:scale_a p:scale_b i:step_a i:step_k_a i:scaled_rows i:step_b i:step_k_b i:scaled_cols",
     "tickets": "p:tickets",
     "offsets": "p:offsets",
     **{
@@ -47,8 +48,8 @@ _PARAMETERS = {
         for x in "ab"
     },
 }
-_OFTEN_NULL = frozenset(f"{name}_{x}" for name in ("from", "to", "scales", "range") for x in "ab")
-"""Addresses that launches without copies have no memory for."""
+_OFTEN_NULL = frozenset(f"{name}_{x}" for name in ("from", "to", "scales", "range", "scale") for x in "ab")
+"""Addresses that launches without copies, or of factors without scales, have no memory for."""
 
 CopyNumbers = tuple[int, int, int, int, int, int, int, int]
 """What a launch is told of a copy that it makes of A or B, besides addresses, in the order of the members."""
@@ -157,6 +158,13 @@ def _output(p: Problem, *_: object) -> tuple[int, ...]:
     return d.batch_stride or 0, c.batch_stride or 0, ldd, ldd if c is d else _ld(c, p.m, p.n)
 
 
+def _scales(p: Problem, *_: object) -> tuple[int, ...]:
+    if p.scaling == UNSCALED:
+        return 0, 0, 0, 0, 0, 0
+    of_each = [(one.step, one.step_k, one.sides) if one else (0, 0, 0) for one in p.scaling]
+    return *of_each[0], *of_each[1]
+
+
 _VALUES: dict[str, _Values] = {
     "M": lambda p, *_: (p.m,),
     "N": lambda p, *_: (p.n,),
@@ -171,6 +179,7 @@ _VALUES: dict[str, _Values] = {
     "B_map": lambda p, division, copies, maps: (maps.get("B", b""),),
     "D_map": lambda p, division, copies, maps: (maps.get("D", b""),),
     "output": _output,
+    "scales": _scales,
     "copy_a": lambda p, division, copies, maps: copies[0] if copies else _NO_COPY,
     "copy_b": lambda p, division, copies, maps: copies[1] if copies else _NO_COPY,
 }

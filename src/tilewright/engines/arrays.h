@@ -23,7 +23,7 @@ struct DLTensor {
 };
 
 // The arrays of a call, in the order of its arguments.
-enum Argument { A, B, C, OUT, BIAS, ARGUMENTS };
+enum Argument { A, B, C, OUT, BIAS, SCALE_A, SCALE_B, ARGUMENTS };
 
 constexpr int MISSED = 0, LAUNCHED = 1, FAILED = -1;  // of FAILED, an exception of Python says why
 

@@ -68,7 +68,7 @@ struct Arrays {
     bool writes_operand() const {
         const DLTensor* out = get(OUT);
         if (out == nullptr) return false;
-        for (int i : {A, B, C, BIAS}) {
+        for (int i : {A, B, C, BIAS, SCALE_A, SCALE_B}) {
             const DLTensor* operand = get(i);
             if (operand == nullptr || (i == C && is_same(*out, *operand))) continue;
             if (may_overlap(*out, *operand)) return true;
@@ -94,7 +94,7 @@ public:
                 if (i == A && library->recording.is_watched()) return false;
                 if (!library->recording.is_plain(object)) return false;
             }
-            if (!read(*library, object, arrays.tensors[i])) return false;
+            if (!read(*library, object, arrays.tensors[i], i)) return false;
             if (arrays.tensors[i].device.id != arrays.tensors[A].device.id) return false;
         }
         return true;
@@ -108,7 +108,7 @@ public:
             if (tensors[i] == nullptr) continue;
             arrays.given[i] = true;
             arrays.tensors[i] = *tensors[i];
-            if (!is_usable(arrays.tensors[i]) || arrays.tensors[i].device.id != arrays.tensors[A].device.id) return false;
+            if (!is_usable(arrays.tensors[i], i) || arrays.tensors[i].device.id != arrays.tensors[A].device.id) return false;
         }
         return true;
     }
@@ -116,18 +116,20 @@ public:
     bool read_result(Arrays& arrays, PyObject* result) {
         const Library* library = libraries_.of(Py_TYPE(result));
         return library != nullptr && library->api == arrays.library->api &&
-               read(*library, result, arrays.tensors[OUT]) && arrays.has_result();
+               read(*library, result, arrays.tensors[OUT], OUT) && arrays.has_result();
     }
 
 private:
     Libraries libraries_;
 
-    bool read(const Library& library, PyObject* object, DLTensor& tensor) const {
-        return library.api->read(object, &tensor) == 0 && is_usable(tensor);
+    bool read(const Library& library, PyObject* object, DLTensor& tensor, int argument) const {
+        return library.api->read(object, &tensor) == 0 && is_usable(tensor, argument);
     }
 
-    bool is_usable(const DLTensor& tensor) const {
-        if (tensor.device.type != device_type || tensor.ndim < 1 || tensor.ndim > MOST_DIMENSIONS) return false;
+    bool is_usable(const DLTensor& tensor, int argument) const {
+        const int least = argument == SCALE_A || argument == SCALE_B ? 0 : 1;  // dimensions
+        if (tensor.device.type != device_type || tensor.ndim < least || tensor.ndim > MOST_DIMENSIONS) return false;
+        if (tensor.ndim == 0) return tensor.data != nullptr;
         return tensor.strides != nullptr && (tensor.data != nullptr || !has_elements(tensor));
     }
 };

@@ -214,6 +214,8 @@ class CudaEngine:
                 "tickets": memory.tickets if needs.tickets else 0,
                 "relayout": memory.relayout,
                 "kept": pointers.kept,
+                "scale_a": pointers.scale_a,
+                "scale_b": pointers.scale_b,
             }
             for step in plan.steps:
                 launch(step, addresses, scalars, int(on.handle))

@@ -38,15 +38,15 @@ bool add_matrix(const DLTensor& tensor, int64_t rows, int64_t cols, int64_t& wor
 }
 
 // The kind of a call, and its sizes. False where it is of no kind: not all are matrices with more than one row and column, and
-// a bias with an element for each column.
+// a bias with an element for each column; or there are scales.
 bool find_kind(const Arrays& arrays, const Key& key, KindKey& kind, Sizes& sizes) {
     auto& [m, n, k, lda, ldb, ldc, ldd] = sizes;
     const DLTensor* const tensors = arrays.tensors;
-    if (tensors[A].ndim != 2 || tensors[B].ndim != 2) return false;
+    if (tensors[A].ndim != 2 || tensors[B].ndim != 2 || arrays.get(SCALE_A) || arrays.get(SCALE_B)) return false;
     m = tensors[A].shape[0], k = tensors[A].shape[1], n = tensors[B].shape[1];
     if (std::min({m, n, k}) < 2 || std::max({m, n, k}) > LARGEST) return false;
     kind[0] = key.words[0];
-    kind[1 + C] = kind[1 + OUT] = kind[1 + BIAS] = ldc = ldd = 0;
+    kind[1 + C] = kind[1 + OUT] = kind[1 + BIAS] = kind[1 + SCALE_A] = kind[1 + SCALE_B] = ldc = ldd = 0;
     if (const DLTensor* bias = arrays.get(BIAS)) {
         if (bias->ndim != 1 || bias->shape[0] != n || bias->strides[0] != 1) return false;
         kind[1 + BIAS] = word_of(*bias);

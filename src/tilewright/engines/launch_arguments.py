@@ -7,6 +7,7 @@ from cuda.bindings.driver import CUtensorMapDataType, CUtensorMapL2promotion, CU
 
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.kernels.spec import TensorBox
+from tilewright.problem import FLOAT8
 
 MAP_WORDS = struct.Struct("=5Q6I")
 """Extents of a row, of a matrix and of the batch; bytes from row to row and from matrix to matrix; a box's columns,
@@ -16,6 +17,7 @@ _DATA_TYPES = {
     "float32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
     "float16": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
     "bfloat16": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+    **dict.fromkeys(FLOAT8, CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8),
     "tf32": CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
 }
 

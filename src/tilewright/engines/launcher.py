@@ -31,7 +31,18 @@ class Launcher(Protocol):
     """
 
     def call(
-        self, a: Any, b: Any, c: Any, out: Any, bias: Any, alpha: float, beta: float, options: Hashable | None
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        out: Any,
+        bias: Any,
+        alpha: float,
+        beta: float,
+        options: Hashable | None,
+        scale_a: Any = None,
+        scale_b: Any = None,
+        /,
     ) -> Any:
         """Launch the plan of these arrays on the stream that is current in their library.
 
@@ -64,6 +75,8 @@ class Launcher(Protocol):
         kept: int = 0,
         lent: bool = False,
         plan: Callable[..., Planned | None] | None = None,
+        scale_a: Any = None,
+        scale_b: Any = None,
     ) -> bool:
         """Keep a plan for calls with arrays like these: their types, shapes, strides, device, addresses modulo 16.
 
@@ -86,7 +99,8 @@ class Launcher(Protocol):
             plan: plans calls that differ from this one in sizes alone, where all arrays are matrices with several rows
                 and columns, but for a bias: called as plan(m, n, k, lda, ldb, ldc, ldd), with 0 for a c or an out that
                 there is not. `call` asks it where it finds no plan, and keeps what it returns; it misses where that is
-                None, or an error. It is not asked in a capture.
+                None, or an error. It is not asked in a capture, nor of calls with scales.
+            scale_a, scale_b: scales of a and b, None for none: the plan's are exchanged where it is swapped.
 
         Returns:
             whether the plan was kept; False where `call` would not find it, as for arrays of other libraries.

@@ -5,6 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -33,10 +34,13 @@ public:
     }
 
     PyObject* call(PyObject* const* arguments, Py_ssize_t count) {
-        if (count != 8) return PyErr_Format(PyExc_TypeError, "call takes 8 arguments, got %zd", count);
+        if (count != 8 && count != 10) return PyErr_Format(PyExc_TypeError, "call takes 8 or 10 arguments, got %zd", count);
+        PyObject* objects[ARGUMENTS] = {};
+        std::copy(arguments, arguments + SCALE_A, objects);
+        for (int i : {SCALE_A, SCALE_B}) objects[i] = count == 10 ? arguments[8 + i - SCALE_A] : Py_None;
         Arrays arrays;
         double scalars[2];
-        if (!read_scalar(arguments[5], scalars[0]) || !read_scalar(arguments[6], scalars[1]) || !reader_.read(arguments, arrays)) {
+        if (!read_scalar(arguments[5], scalars[0]) || !read_scalar(arguments[6], scalars[1]) || !reader_.read(objects, arrays)) {
             return missed();
         }
         Key key;
@@ -70,15 +74,17 @@ public:
     PyObject* remember(PyObject* positional, PyObject* named) {
         static const char* names[] = {"a",      "b",       "c",      "out", "bias",   "options", "steps",
                                       "needs", "context", "memory", "new", "scaled", "swapped", "kept",
-                                      "lent", "plan", nullptr};
+                                      "lent", "plan", "scale_a", "scale_b", nullptr};
         PyObject* objects[ARGUMENTS];
+        objects[SCALE_A] = objects[SCALE_B] = Py_None;
         PyObject *options, *steps, *needs, *memory, *result, *planner = Py_None;
         unsigned long long context, kept = 0;
         int scaled, swapped = 0, lent = 0;
-        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pKpO", const_cast<char**>(names),
+        if (!PyArg_ParseTupleAndKeywords(positional, named, "OOOOOOO!O!KOOp|pKpOOO", const_cast<char**>(names),
                                          &objects[A], &objects[B], &objects[C], &objects[OUT], &objects[BIAS], &options,
                                          &PyTuple_Type, &steps, &PyTuple_Type, &needs, &context, &memory, &result,
-                                         &scaled, &swapped, &kept, &lent, &planner)) {
+                                         &scaled, &swapped, &kept, &lent, &planner, &objects[SCALE_A],
+                                         &objects[SCALE_B])) {
             return nullptr;
         }
         auto common = std::make_shared<Common>();
@@ -161,6 +167,9 @@ private:
         values.addresses[FROM_B] = address(arrays.tensors[swapped ? A : B]);
         values.addresses[FROM_KEPT] = plan->kept;
         if (arrays.get(C)) values.addresses[FROM_C] = address(arrays.tensors[C]);
+        const DLTensor *of_a = arrays.get(swapped ? SCALE_B : SCALE_A), *of_b = arrays.get(swapped ? SCALE_A : SCALE_B);
+        if (of_a) values.addresses[FROM_SCALE_A] = address(*of_a);
+        if (of_b) values.addresses[FROM_SCALE_B] = address(*of_b);
         // A grouped product has its offsets in the bias's place.
         if (arrays.get(BIAS)) values.addresses[FROM_BIAS] = values.addresses[FROM_OFFSETS] = address(arrays.tensors[BIAS]);
         if (!arrays.get(OUT)) {

@@ -23,7 +23,8 @@ class Slot(NamedTuple):
     """'pointer': 8 bytes of address. 'map': a tensor map of 128 bytes, of which the template says all but the address:
     on a GPU as `launch_arguments.describe` does, for the driver to make it of. 'scalar': a float."""
     source: str
-    """A, B, C, D, bias, offsets, workspace, tickets, relayout or kept, whose address it is; or alpha or beta."""
+    """A, B, C, D, bias, offsets, scale_a, scale_b, workspace, tickets, relayout or kept, whose address it is; or alpha
+    or beta."""
     shift: int = 0
     """Bytes that are added to the address."""
 
@@ -103,6 +104,9 @@ class Pointers(NamedTuple):
     bias: int = 0
     kept: int = 0
     """Of the copy that the plan wants kept (`Plan.kept`)."""
+    scale_a: int = 0
+    scale_b: int = 0
+    """Of the scales of the problem's A and B, where it has some."""
     scratch: int = 0
     """Of `Needs.scratch_bytes` that are the call's alone until its launches have ended; 0: the engine has them."""
     offsets: int = 0

@@ -9,7 +9,7 @@ from tilewright.engines.plan import Kept, Needs, Step
 from tilewright.kernels.library import relayout
 from tilewright.kernels.spec import RANGE_WORDS, SCALED_K, Config, Kernel, Split, scale_count
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, lines_aligned
-from tilewright.problem import ITEM_BYTES, Arithmetic, Layout, Order, Problem
+from tilewright.problem import ITEM_BYTES, UNSCALED, Arithmetic, Layout, Order, Problem
 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
@@ -19,6 +19,8 @@ QUAD = 4
 _ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range")] for x in "ab"}
 """The names that `arguments` has for addresses of a copy, by a or b."""
 _OPERANDS = {"A": Source("A"), "B": Source("B")}
+_SCALES = ("scale_a", "scale_b")
+"""The names that `arguments` has for addresses of their scales."""
 _SEEN = {"A": Source("tickets"), "B": Source("tickets", 4 * RANGE_WORDS)}
 """Where launches add what they see of the elements that they split."""
 
@@ -124,17 +126,19 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
     kernel.check(problem, addresses)
     kernel.check_order(problem, config)
     wanted = _wanted(kernel, config, problem, addresses)
-    if not wanted and kernel.split is None:
-        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), {}),), 0, ())
-    split = kernel.split or _whole(problem.dtype)
-    layouts = {"A": problem.a, "B": problem.b}
     sources: dict[str, Source] = {}
+    if problem.scaling != UNSCALED:
+        sources |= {name: Source(name) for name, scale in zip(_SCALES, problem.scaling, strict=True) if scale}
+    if not wanted and kernel.split is None:
+        return Jobs((Job(kernel, config, problem, kernel.variant(problem, config, addresses), sources),), 0, ())
+    types = {"A": problem.dtype, "B": problem.dtype_b}
+    layouts = {"A": problem.a, "B": problem.b}
     made: list[Copy] = []
     remaining: list[Copy] = []
     end = 0
     for name, order in wanted.items():
         memory, shift = ("kept", 0) if name == kept else ("relayout", end)
-        copy = _copy(problem, name, order, memory, shift, split)
+        copy = _copy(problem, name, order, memory, shift, kernel.split or _whole(types[name]))
         layouts[name] = Layout(order, copy.ld, copy.matrix if copy.matrices > 1 else 0)
         sources[name] = Source(memory, shift)
         if name == kept:
@@ -142,7 +146,12 @@ def jobs(kernel: Kernel, config: Config, problem: Problem, addresses: Addresses,
         else:
             made.append(copy)
             end = copy.end
-    inner = problem.of_factors(_arithmetic(split.dtype, problem.result), layouts["A"], layouts["B"])
+    of = problem.arithmetic
+    if kernel.split:
+        arithmetic = _arithmetic(kernel.split.dtype, of.result)
+    else:
+        arithmetic = _arithmetic(of.factors, of.result, of_b=of.of_b)
+    inner = problem.of_factors(arithmetic, layouts["A"], layouts["B"])
     a, b, d, c = addresses
     after = Addresses(0 if "A" in wanted else a, 0 if "B" in wanted else b, d, c)
     keeping = copying(problem, remaining) if remaining else None
@@ -191,8 +200,10 @@ def copying(problem: Problem, copies: Sequence[Copy]) -> Job:
         _add_addresses(sources, copy, x)
     if split.terms > 1 and first.memory == "kept":
         sources |= {"range_a": first.seen, "range_b": second.seen}
-    variant = Variant(edges=True, aligned=False, factors=problem.dtype, result=split.dtype)
-    config = _config(split.terms, split.scaled)
+    factors = first.dtype
+    result = split.dtype if split.terms > 1 else factors
+    variant = Variant(edges=True, aligned=False, factors=factors, result=result)
+    config = _config(split.terms, split.scaled, ITEM_BYTES[factors])
     blocks = sum(relayout.squares(config, copy.lines, copy.length, copy.matrices) for copy in copies)
     return Job(_KERNEL, config, problem, variant, sources, (first, second), blocks)
 
@@ -216,9 +227,11 @@ _arithmetic = lru_cache(Arithmetic)
 
 
 @lru_cache
-def _config(terms: int, scaled: bool) -> Config:
-    """That `relayout` splits by."""
-    return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K} if scaled else {"TERMS": terms})
+def _config(terms: int, scaled: bool, item_bytes: int) -> Config:
+    """That `relayout` splits by, or copies elements of this size."""
+    if scaled:
+        return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K})
+    return _KERNEL.config({"TERMS": terms, "SIDE": 64} if item_bytes == 1 else {"TERMS": terms})
 
 
 def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:
@@ -260,7 +273,7 @@ def _wanted(kernel: Kernel, config: Config, problem: Problem, addresses: Address
     for name, rows, cols, layout, address, order in (
         ("A", problem.m, problem.k, problem.a, addresses.a, orders[0]),
         ("B", problem.k, problem.n, problem.b, addresses.b, orders[1]),
-    ):
+    ):  # both have elements of one size
         if order not in (None, layout.order) or not lines_aligned(layout, rows, cols, problem.dtype, address):
             wanted[name] = order or layout.order
     return wanted

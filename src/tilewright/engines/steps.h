@@ -138,9 +138,9 @@ private:
 
 // Where the value of a slot comes from: an address, or a scalar.
 enum Source { FROM_A, FROM_B, FROM_C, FROM_D, FROM_BIAS, FROM_OFFSETS, FROM_WORKSPACE, FROM_TICKETS, FROM_RELAYOUT,
-              FROM_KEPT, ADDRESSES };
+              FROM_KEPT, FROM_SCALE_A, FROM_SCALE_B, ADDRESSES };
 const char* const ADDRESS_NAMES[ADDRESSES] = {"A", "B", "C", "D", "bias", "offsets", "workspace", "tickets", "relayout",
-                                              "kept"};
+                                              "kept", "scale_a", "scale_b"};
 const char* const SCALAR_NAMES[] = {"alpha", "beta"};
 
 struct Values {

@@ -54,7 +54,7 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
         dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32"
         if box_a is not None:
             found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
-        found["B"] = _layout(problem, dtype, problem.b, problem.k, problem.n, box_b, terms, rounds)
+        found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, terms, rounds)
     if kernel.stored_box is not None and aligned:
         box = kernel.stored_box(config)
         box.check(ITEM_BYTES[problem.result])

@@ -33,6 +33,7 @@ from tilewright.kernels.ladder import (
 from tilewright.kernels.library import (
     gemm_bf16x3,
     gemm_bf16x6,
+    gemm_fp8,
     gemm_fp16x3,
     gemm_mma,
     gemm_sm90,
@@ -87,6 +88,9 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_bf16x3.KERNEL,
     gemm_fp16x3.KERNEL,
     gemm_tf32.KERNEL,
+    gemm_fp8.KERNEL,
+    gemm_fp8.FAST,
+    gemm_fp8.BLOCKS,
     thin_bf16x6.KERNEL,
     gemm_mma.BF16X6,
     gemm_mma.BF16X3,

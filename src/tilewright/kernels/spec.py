@@ -21,7 +21,7 @@ from tilewright.errors import (
 from tilewright.gpus import CLUSTER_LIMIT
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
-from tilewright.problem import PRECISIONS, Order, Problem, Scalars
+from tilewright.problem import FAST, PRECISIONS, Order, Problem, Scalars
 
 BFLOAT16 = "BFLOAT16"
 """Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
@@ -41,13 +41,20 @@ LIBRARY_ARGUMENTS = ("sizes", "A", "B", "output", "workspace")
 TMA_ARGUMENTS = ("sizes", "A_map", "B_map", "output", "workspace")
 """The same with tensor maps for A and B: `const __grid_constant__ TensorMap`, blank where k = 0."""
 
-_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+_TYPES = {
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float8_e4m3fn": "float8_e4m3",
+    "float8_e5m2": "float8_e5m2",
+}
 _KEPT_BY: dict[str | None, tuple[str | None, ...]] = {
     "ieee": (None,),
     None: (None, "bf16x6"),
     "fp16x3": (None, "bf16x6", "fp16x3"),
     "bf16x3": (None, "bf16x6", "fp16x3", "bf16x3"),
     "tf32": (None, "bf16x6", "fp16x3", "bf16x3", "tf32"),
+    FAST: (None, "bf16x6", "fp16x3", "bf16x3", "tf32", FAST),
 }
 """By what a product promises, the precisions of the kernels that keep it: each promise is kept by what keeps the one
 before."""
@@ -415,6 +422,8 @@ class Kernel:
     def broken(self, promise: str | None) -> DtypeError:
         """That it does not keep a promise, as an error."""
         makes = "products of" if self.multiplies_terms else "products of factors rounded to"
+        if self.precision == FAST:
+            makes = "sums that are"
         return DtypeError(f"{self.name} makes {makes} {self.precision}, got precision {promise or PRECISIONS[0]!r}")
 
     def refusal(self, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
@@ -521,7 +530,8 @@ class Kernel:
         edges = not self.foreign and not divided
         aligned = self.vectorized and all_aligned(problem, addresses)
         arithmetic = problem.arithmetic
-        return Variant(edges, aligned, arithmetic.factors, arithmetic.result, problem.layout, problem.epilogue)
+        factors, result, of_b = arithmetic.factors, arithmetic.result, arithmetic.of_b
+        return Variant(edges, aligned, factors, result, problem.layout, problem.epilogue, of_b)
 
     def layout_read(self, config: Config, layout: str) -> str:
         """The orders in which it reads factors that memory has in these, as in 'NT': those of its copies, if any."""
@@ -544,6 +554,7 @@ class Kernel:
             return macros
         macros |= {f"TRANSPOSED_{name}": int(order == "T") for name, order in zip("AB", variant.layout, strict=True)}
         macros |= {"FACTOR": _TYPES[variant.factors], "RESULT": _TYPES[variant.result]}
+        macros["FACTOR_B"] = _TYPES[variant.of_b or variant.factors]
         macros["BIAS"] = _BIASES[variant.epilogue.bias]
         macros["ACTIVATION"] = variant.epilogue.activation or "identity"
         return macros

@@ -1,11 +1,11 @@
 """What a kernel takes: asked by engines, selector, tuner, bench and command line, and answered with a sentence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tilewright.errors import ConfigError, DtypeError, ProblemError, TilewrightError
 from tilewright.gpus import COMPUTE_CAPABILITIES
-from tilewright.problem import ITEM_BYTES, LAYOUTS, Arithmetic, Epilogue, Layout, Problem
+from tilewright.problem import ITEM_BYTES, LAYOUTS, RESULTS, UNSCALED, Arithmetic, Epilogue, Layout, Problem, Scaling
 
 VECTOR_BYTES = 16
 """Width of the widest load a thread makes (float4), and so the alignment that it needs."""
@@ -28,9 +28,10 @@ class Variant(NamedTuple):
 
     edges: some tile reaches past the end of A, B or D, so loads and stores are bounds-checked.
     aligned: every row (or column) of A, B, C and D starts at a multiple of 16 bytes, so whole float4s can be moved.
-    factors, result: element types of A and B, and of C and D.
+    factors, result: element types of A, and of B where no other is given, and of C and D.
     layout: orders of A and B, as in 'NT'.
     epilogue: bias and activation.
+    of_b: element type of B, where it is another.
     """
 
     edges: bool
@@ -39,6 +40,7 @@ class Variant(NamedTuple):
     result: str = "float32"
     layout: str = "NN"
     epilogue: Epilogue = Epilogue()
+    of_b: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Takes:
     gaps: whether rows (or columns) of A, B and C may lie further apart than they are long.
     least_capability: compute capability of the oldest GPU.
     grouped: whether it takes grouped products (`Problem.grouped`), and no others.
+    block_scales: whether it takes scales of blocks, and no others; a kernel for float8 without takes the others.
     architectures: the only ones it compiles for, as in 'sm_90a'; empty for all from least_capability on.
     """
 
@@ -66,6 +69,7 @@ class Takes:
     aligned: bool = False
     gaps: bool = True
     grouped: bool = False
+    block_scales: bool = False
     least_capability: tuple[int, int] = (7, 5)
     architectures: tuple[str, ...] = ()
 
@@ -76,6 +80,12 @@ class Takes:
         """
         factors = factors or self.factors[0]
         return Arithmetic(factors, "float32" if "float32" in self.results else factors)
+
+    def scaled(self, problem: Problem) -> Problem:
+        """The problem; with scales of blocks where the kernel is for these alone, and the problem has none."""
+        if not self.block_scales or problem.scaling != UNSCALED:
+            return problem
+        return replace(problem, scaling=Scaling.dense("blocks", problem.n, problem.k))
 
     def refusal(self, name: str, problem: Problem, addresses: Addresses = Addresses()) -> TilewrightError | None:
         """Why the kernel of this name does not take a problem with operands at these addresses; None where it does."""
@@ -93,6 +103,11 @@ class Takes:
             return ProblemError(f"{name} computes one product at a time, got a batch of {problem.batch}")
         if not self.epilogue and problem.epilogue != _PLAIN:
             return ProblemError(f"{name} has no bias and no activation, got {problem.epilogue}")
+        if (problem.scaling != UNSCALED and problem.scaling.of_blocks) != self.block_scales:
+            takes = "is for scales of blocks" if self.block_scales else "takes no scales of blocks"
+            return ProblemError(f"{name} {takes}, got {problem.scaling}")
+        if self.block_scales and problem.scaling.b is not None and problem.scaling.b.kind in ("line", "1x128"):
+            return ProblemError(f"{name} takes scales of B of 128x128 or of all, got {problem.scaling}")
         if self.aligned and not factors_aligned(problem, addresses):
             return ProblemError(
                 f"{name} needs rows of A and B that start at multiples of {VECTOR_BYTES} bytes, got addresses of "
@@ -125,7 +140,7 @@ class Takes:
 
 
 EVERYTHING = Takes(
-    results=tuple(ITEM_BYTES), layouts=LAYOUTS, batches=True, epilogue=True, separate_c=True, least_capability=(8, 0)
+    results=RESULTS, layouts=LAYOUTS, batches=True, epilogue=True, separate_c=True, least_capability=(8, 0)
 )
 """What the library's kernels for float32 take."""
 

@@ -12,7 +12,7 @@ from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import DTYPES, Problem
+from tilewright.problem import FLOAT8, RESULTS, Problem
 from tilewright.select import orders
 from tilewright.select.measured import FAR, LENGTH, Measured, Weighed, identity, nearest_measured, shipped_factors
 
@@ -222,8 +222,9 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
     takers = [one for one in KERNELS if precision in (None, one.precision) and asked.takes[one]]
     factors = shipped_factors(asked.problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
-    # win over them, unless none of them makes such products.
-    names = factors.keys() or {name for dtype in DTYPES for name in shipped_factors(dtype)}
+    # win over them, unless none of them makes such products. Kernels for float8 take no other type.
+    others = () if asked.problem.dtype in FLOAT8 else RESULTS
+    names = factors.keys() or {name for dtype in others for name in shipped_factors(dtype)}
     precisions = {kernel.precision for kernel in takers if kernel.name in names}
     found: list[_Expected] = []
     for kernel in takers:

@@ -26,6 +26,7 @@ def posed(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
         raise ProblemError(f"a case must read LAYOUT TYPE [EPILOGUE], as in 'NT float32 bias+gelu', got {case!r}")
     typed, arrow, result = others[0].partition("->")
     factors, *asked = typed.split(":")
+    factors, _, of_b = factors.partition("*")
     batch_invariant = asked[-1:] == [BATCH_INVARIANT]
     precision = ":".join(asked[: len(asked) - batch_invariant])
     bias, activation = None, None
@@ -34,7 +35,7 @@ def posed(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
             bias = _BIASES[part]
         else:
             activation = part
-    arithmetic = Arithmetic(factors, result if arrow else "float32", precision or None, batch_invariant)
+    arithmetic = Arithmetic(factors, result if arrow else "float32", precision or None, batch_invariant, of_b or None)
     a, b = orders(layout)
     return Problem(m, n, k, arithmetic, batch, a, b, epilogue=Epilogue(bias, activation))
 

@@ -8,7 +8,7 @@ import torch
 
 from tilewright.arrays.torch import numpy_name
 from tilewright.errors import TilewrightError
-from tilewright.problem import DTYPES, Arithmetic, Problem, Side
+from tilewright.problem import RESULTS, Arithmetic, Problem, Side
 from tilewright.select.gain import Gain, expected_gain
 from tilewright.shapes import View, formulate
 from tilewright.torch.library import options_of, precision_of
@@ -146,7 +146,7 @@ def decide(product: Product, expected: Expect, options: Options) -> Decision:
     shape = (*a.shape[:-1], *b.shape[-1:])
     name = numpy_name(a.dtype)
     tensors = [one for one in (a, b, addend, out) if one is not None]
-    if name not in DTYPES or any(one.dtype != a.dtype or one.device != a.device for one in tensors):
+    if name not in RESULTS or any(one.dtype != a.dtype or one.device != a.device for one in tensors):
         return Decision(f"element type {name}, or several")
     side: Side | None = None
     c, expands = None, False

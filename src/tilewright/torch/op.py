@@ -21,7 +21,7 @@ from tilewright import front
 from tilewright.arrays.torch import numpy_name
 from tilewright.calls import Request, check_batch_invariant, dtype_name, missing_c
 from tilewright.errors import ArrayError, DtypeError
-from tilewright.problem import DTYPES, Arithmetic, Epilogue, Scalars, promise_of
+from tilewright.problem import RESULTS, Arithmetic, Epilogue, Scalars, promise_of
 from tilewright.shapes import check_shapes
 from tilewright.torch import batching, gradients, sharding
 from tilewright.torch.library import LIBRARY, NAME, Arguments, launched, matmul_op, options_of
@@ -98,9 +98,9 @@ def _shape_of(*arguments: Any) -> Any:
     a, b, bias, c, _, beta, activation, out_dtype, precision, _ = Arguments(*arguments)
     result = a.dtype if out_dtype is None else out_dtype
     for name, array, dtype in (("a", a, a.dtype), ("b", b, a.dtype), ("bias", bias, result), ("c", c, result)):
-        if array is not None and (array.dtype != dtype or numpy_name(dtype) not in DTYPES):
+        if array is not None and (array.dtype != dtype or numpy_name(dtype) not in RESULTS):
             raise DtypeError(
-                f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(DTYPES)}: "
+                f"{name} must have element type {numpy_name(dtype)}, one of {', '.join(RESULTS)}: "
                 f"got {numpy_name(array.dtype)}"
             )
     Arithmetic(numpy_name(a.dtype), numpy_name(result), precision)  # these refuse what is unknown

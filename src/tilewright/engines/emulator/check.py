@@ -1,5 +1,6 @@
 """Checks kernels: runs them under a checker, and again with their threads in other orders."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,6 +60,7 @@ def check(
     c: NDArray[Any],
     scalars: Scalars = Scalars(),
     bias: NDArray[Any] | None = None,
+    scales: Sequence[NDArray[np.float32] | None] = (None, None),
 ) -> Checked:
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
@@ -71,12 +73,13 @@ def check(
         a, b, c: of 2 dimensions, or of 3 where there is a batch and the matrix does not serve all of it. C is updated
             in place.
         bias: where the problem has one.
+        scales: of a and b, where it has some.
 
     Raises:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    session = _Session(kernel, config, problem, (a, b, c), bias, scalars)
+    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales)
     result, error = session.run(watched=True)
     findings = [finding for checker in session.checkers for finding in checker.findings()]
     if error and not findings:
@@ -107,6 +110,7 @@ class _Session:
         operands: tuple[NDArray[Any], ...],
         bias: NDArray[Any] | None,
         scalars: Scalars,
+        scales: Sequence[NDArray[np.float32] | None],
     ) -> None:
         self._kernel, self._config = kernel, config
         self._scalars = scalars
@@ -118,6 +122,7 @@ class _Session:
         self._problem = replace(problem, a=a, b=b, d=d, c=None)
         self._factors = padded(operands[0], a.ld, a.order), padded(operands[1], b.ld, b.order)
         self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
+        self._scales = [None if one is None else self._engine.upload(one) for one in scales]
         self._watched = False
         self._schedule = 0
         self._padded_at: dict[int, int] = {}
@@ -131,7 +136,8 @@ class _Session:
         self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, self._bias) if matrix}
         error = ""
         try:
-            run(self._engine, self._kernel, self._config, self._problem, a, b, c, self._scalars, bias=self._bias)
+            what = self._engine, self._kernel, self._config, self._problem
+            run(*what, a, b, c, self._scalars, bias=self._bias, scales=self._scales)
         except LaunchError as failure:
             error = str(failure)
         return self._engine.download(c), error

@@ -104,7 +104,7 @@ class _Counter:
     def _run(self, problem: Problem, operands: Operands, watch: Watch) -> None:
         self._watch = watch
         pointers = Pointers(operands.a.pointer, operands.b.pointer, operands.c.pointer)
-        sources, known = _of_terms(self._executable.kernel, problem)
+        sources, known = _known(self._executable.kernel, problem)
         step = self.engine.step(self._executable, problem, sources)
         self.engine.launch(step, pointers, operands.scalars, known.ctypes.data)
 
@@ -112,13 +112,18 @@ class _Counter:
         return self._watch if facts.executable is self._executable else UNWATCHED
 
 
-def _of_terms(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray[np.uint32]]:
-    """What a kernel reads of terms that are there already, in which memory: zeros, as of factors that terms hold."""
+def _known(kernel: Kernel, problem: Problem) -> tuple[dict[str, Source], NDArray[np.uint32]]:
+    """What a kernel reads of terms that are there already, and of scales, in which memory: zeros, as of factors that
+    terms hold."""
     sources: dict[str, Source] = {}
     words = 1
     for x, sides in (("a", problem.m), ("b", problem.n)) if kernel.splits else ():
         sources[f"range_{x}"] = sources[f"scales_{x}"] = Source("relayout", 4 * words)
         words += max(RANGE_WORDS, problem.batch * scale_count(sides, problem.k))
+    for x, scale, sides in (("a", problem.scaling.a, problem.m), ("b", problem.scaling.b, problem.n)):
+        if scale is not None:
+            sources[f"scale_{x}"] = Source("relayout", 4 * words)
+            words += scale.extent(sides, problem.k)
     return sources, np.zeros(words, np.uint32)
 
 

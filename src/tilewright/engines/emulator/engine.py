@@ -246,6 +246,8 @@ class EmulatorEngine:
             "offsets": pointers.offsets,
             "relayout": relayout,
             "kept": pointers.kept,
+            "scale_a": pointers.scale_a,
+            "scale_b": pointers.scale_b,
             "workspace": memory.ctypes.data if workspace.bytes else 0,
             "tickets": tickets.ctypes.data if tickets.size else 0,
         }
@@ -368,7 +370,7 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
     copied = {copy.name for copy in launch.copies}
     for name, layout, rows, cols, dtype, written in (
         ("A", problem.a, m, k, problem.dtype, True),
-        ("B", problem.b, k, n, problem.dtype, True),
+        ("B", problem.b, k, n, problem.dtype_b, True),
         ("C", problem.addend, m, n, problem.result, scalars.beta != 0),
         ("D", problem.d, m, n, problem.result, False),
     ):
@@ -386,6 +388,10 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
     if problem.epilogue.bias:
         length = n if problem.epilogue.bias == "row" else m
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
+    for name, scale, sides in (("scale_a", problem.scaling.a, m), ("scale_b", problem.scaling.b, n)):
+        if scale and name in launch.sources:
+            count = scale.extent(sides, k)
+            found.append(Array(name, Matrix(addresses[name], 1, count, count, "float32"), True))
     return found
 
 

@@ -1,7 +1,8 @@
-// Elements of a matrix in memory, of type float, __half or __nv_bfloat16, and the floats that are computed with.
+// Elements of a matrix in memory, of type float, __half, __nv_bfloat16 or of 8 bits, and the floats that are computed with.
 #pragma once
 
-#include <half.cuh>  // in brackets: the emulator has one of its own
+#include <float8.cuh>  // in brackets: the emulator has its own of these
+#include <half.cuh>
 
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(__half x) { return __half2float(x); }
@@ -22,10 +23,18 @@ template <>
 __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
     return __float2bfloat16_rn(x);
 }
+template <>
+__device__ __forceinline__ float8_e4m3 from_float<float8_e4m3>(float x) {
+    return to_e4m3(x);
+}
 
 // What BYTES bytes are loaded and stored as.
 template <int BYTES>
 struct Bits;
+template <>
+struct Bits<1> {
+    using type = unsigned char;
+};
 template <>
 struct Bits<2> {
     using type = unsigned short;

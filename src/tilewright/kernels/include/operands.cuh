@@ -3,7 +3,7 @@
 //   D[i] = activation(alpha * A[i] @ B[i] + beta * C[i] + bias)      A[i] is m x k, B[i] k x n, D[i] m x n;  0 <= i < batch
 //
 // The engine sets the macros that a problem decides:
-//   FACTOR, RESULT            element type of A and B, and of C, D and the bias: float, __half or __nv_bfloat16
+//   FACTOR, FACTOR_B, RESULT  element type of A, of B (another of 8 bits, else FACTOR), and of C, D and the bias (elements.cuh)
 //   TRANSPOSED_A, _B          0: the matrix is row-major. 1: column-major, so memory holds rows of its transpose
 //   EDGES                     1: some tile reaches past a matrix. Accesses are bounds-checked; elements outside count as 0
 //   ALIGNED                   1: every row of A, B, C and D in memory starts at a multiple of 16 bytes
@@ -39,6 +39,14 @@ struct Output {
     long long batch_stride_d, batch_stride_c;
     int ldd, ldc;
     float alpha, beta;
+};
+
+// Scales of A and B, by which products are multiplied: one for `rows` rows of A, or `cols` columns of B, and each 128 of k. Those of
+// all rows, of all columns or of all k are one where the step to the next is 0. Null where there are none.
+struct Scales {
+    const float *a, *b;
+    int step_a, step_k_a, rows;  // from one to the next, in elements
+    int step_b, step_k_b, cols;
 };
 
 struct Workspace {

@@ -9,7 +9,7 @@
 template <int ROWS, int COLS, int COUNT>
 struct StageTiles {
     static constexpr int DEPTH = LINE_BYTES / sizeof(FACTOR);  // of k
-    // Where k is 0, nothing says in which order TF32 lies.
+    // Where k is 0, nothing says in which order TF32 or float8 lies.
     static constexpr Major MAJOR_A = TRANSPOSED_A && MAY_CROSS_K<FACTOR> ? Major::across_k : Major::along_k;
     static constexpr Major MAJOR_B = TRANSPOSED_B || !MAY_CROSS_K<FACTOR> ? Major::along_k : Major::across_k;
 

@@ -1,5 +1,5 @@
 // A tile of a factor in shared memory, as TMA loads it and wgmma reads it: SIDE rows of A or columns of B, and a line of k, which
-// is 64 of 16-bit elements and 32 of TF32.
+// is 64 of 16-bit elements, 32 of TF32 and 128 of float8.
 //
 //   Along k: SIDE lines of 128 bytes, each a line of k of one row (or column).
 //   Across k, of 16 bits: blocks of 64 lines, each 64 rows (or columns) at one k. Where SIDE is no multiple of 64, the last block is

@@ -27,4 +27,18 @@ struct TermScales {
         a += scale_run(m);
         b += scale_run(n);
     }
+
+    // What a thread's sums of 64 rows are multiplied by: the part's own, and of 64 columns each. Of no use where SCALED is 0.
+    template <int COUNT>
+    struct Part {
+        float of_columns[(COUNT + 31) / 32];
+        __device__ __forceinline__ float of(int sum) const { return of_columns[sum / 32]; }
+    };
+    template <int COUNT>
+    __device__ __forceinline__ Part<COUNT> of_part(int part) const {
+        Part<COUNT> found = {};
+#pragma unroll
+        for (int j = 0; SCALED && j < COUNT / 32; ++j) found.of_columns[j] = a[part] * b[j];
+        return found;
+    }
 };

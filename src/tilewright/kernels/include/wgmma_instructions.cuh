@@ -1,7 +1,7 @@
 // How wgmma.cuh reaches the instructions: each names every one of its registers.
 #pragma once
 
-#include "half.cuh"
+#include "float8.cuh"
 
 // The compiler moves no access of the sums, or of A in registers, from one side of this to the other.
 __device__ __forceinline__ void pin(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
@@ -11,6 +11,30 @@ __device__ __forceinline__ void pin(T (&sums)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) pin(sums[i]);
 }
+
+// How instructions whose lines lie along k name their k, and the types of the sums, of A and of B.
+template <typename T, typename U>
+struct AlongK;
+template <>
+struct AlongK<float, float> {
+    static constexpr char NAMES[] = "8.f32.tf32.tf32";
+};
+template <>
+struct AlongK<float8_e4m3, float8_e4m3> {
+    static constexpr char NAMES[] = "32.f32.e4m3.e4m3";
+};
+template <>
+struct AlongK<float8_e4m3, float8_e5m2> {
+    static constexpr char NAMES[] = "32.f32.e4m3.e5m2";
+};
+template <>
+struct AlongK<float8_e5m2, float8_e4m3> {
+    static constexpr char NAMES[] = "32.f32.e5m2.e4m3";
+};
+template <>
+struct AlongK<float8_e5m2, float8_e5m2> {
+    static constexpr char NAMES[] = "32.f32.e5m2.e5m2";
+};
 
 // The instructions for N columns of B.
 template <int N>
@@ -64,12 +88,13 @@ struct WgmmaColumns;
                  : "l"(a), "l"(b), "r"(adds), "n"(ACROSS_OF_A), "n"(ACROSS_OF_B)                                      \
                  : "memory")
 
-#define WGMMA_OF_TF32(N, LIST, A, B, ADDS)                                                                            \
+// Of types whose lines lie along k alone. TYPES: operand that names them.
+#define WGMMA_ALONG_K(N, LIST, A, B, ADDS, TYPES)                                                                     \
     asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\n"                                            \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {"                                          \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k%" #TYPES " {"                                              \
                  LIST(WGMMA_NAMES, WGMMA_COMMA_IN_TEXT) "}, %" #A ", %" #B ", adds, 1, 1;\n}"                         \
                  : LIST(WGMMA_SUMS, WGMMA_COMMA)                                                                      \
-                 : "l"(a), "l"(b), "r"(adds)                                                                          \
+                 : "l"(a), "l"(b), "r"(adds), "C"(AlongK<T, U>::NAMES)                                                \
                  : "memory")
 
 // Of bfloat16, A in registers: operands A0 to A3.
@@ -86,11 +111,11 @@ struct WgmmaColumns;
 #define WGMMA_COLUMNS(N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST)                                                  \
     template <>                                                                                                       \
     struct WgmmaColumns<N> {                                                                                          \
-        template <typename T, int ACROSS_OF_A, int ACROSS_OF_B>                                                       \
+        template <typename T, typename U, int ACROSS_OF_A, int ACROSS_OF_B>                                                       \
         static __device__ __forceinline__ void start(float (&sums)[N / 2], unsigned long long a,                      \
                                                      unsigned long long b, int adds) {                                \
-            if constexpr (sizeof(T) == 4) {                                                                           \
-                WGMMA_OF_TF32(N, LIST, A, B, ADDS);                                                                   \
+            if constexpr (sizeof(T) != 2) {                                                                           \
+                WGMMA_ALONG_K(N, LIST, A, B, ADDS, ACROSS_A);                                                         \
             } else if constexpr (IS_BFLOAT16<T>) {                                                                    \
                 WGMMA_OF_TYPE("bf16", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B);                                       \
             } else {                                                                                                  \

@@ -1,6 +1,6 @@
 // gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
-// matrices of 16-bit elements each (split_factors.cuh, stage_products.cuh), or of float32 factors that TMA rounds to TF32 as it
-// loads them. A and B are read as they lie, in either order, TF32 along k: tensor map and descriptor say which.
+// matrices of 16 bits each (split_factors.cuh, stage_products.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors
+// with scales. A and B are read as they lie: tensor map and descriptor say in which order, of 16 bits either, of others along k.
 //
 // A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the
 // order of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
@@ -26,6 +26,7 @@
 #include "cluster_sums.cuh"
 #include "consumers.cuh"
 #include "epilogue/warpgroup.cuh"
+#include "factor_scales.cuh"
 #include "stage_barriers.cuh"
 #include "stage_products.cuh"
 #include "stage_tiles.cuh"
@@ -58,7 +59,7 @@ struct Shared {
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
               const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
-              SplitCounters* counters) {
+              Scales scales_of_factors, SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
 
@@ -116,9 +117,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->consumers.wait_turn(number, warpgroup);
         float sums[Multiplying::ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
-        TermScales scales = {
-            scale_at(split_a.scales, tile.matrix * sizes.step_a, all_steps, first_step, sizes.m, tile.row + first),
-            scale_at(split_b.scales, tile.matrix * sizes.step_b, all_steps, first_step, sizes.n, tile.col)};
+        auto scales = step_scales<Multiplying::ROWS / 64>(split_a, split_b, scales_of_factors, sizes, tile.matrix, all_steps,
+                                                          first_step, tile.row + first, tile.col);
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, scales);
@@ -136,12 +136,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
 #pragma unroll
             for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
                 shared->terms.look(sums[i], sizes.m - row - 64 * i, sizes.n - col);
+                if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row + 64 * i, col, sums[i]);
                 store_warpgroup(result, row + 64 * i, col, sums[i], biases);
             }
         } else {
             float totals[COLS / 2];
             Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], totals);
             shared->terms.look(totals, sizes.m - row, sizes.n - col);
+            if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row, col, totals);
             store_warpgroup(result, row, col, totals, biases);
         }
     }

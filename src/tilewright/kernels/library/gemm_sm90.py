@@ -1,4 +1,4 @@
-"""gemm_sm90: products of 16-bit factors by Hopper's warpgroups, with operands in either order; of terms; of TF32."""
+"""gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,7 @@ from tilewright.kernels import warpgroups
 from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import ITEM_BYTES, Problem
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Problem
 
 _CONSUMERS = 2
 """By default."""
@@ -78,11 +78,10 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     return min(problem.batch * down * across, clusters(multiprocessors, sharing)) * sharing
 
 
-def _sums(config: Config, split: Split | None) -> int:
-    """Registers of a thread for its sums, and for those that tensor cores begin anew."""
+def _sums(config: Config, anew: bool) -> int:
+    """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do."""
     sums = config.BM // _together(config) * config.BN // warpgroups.THREADS
-    anew = warpgroups.ROWS * config.BN // warpgroups.THREADS
-    return sums + (anew if split else 0)
+    return sums + (warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0)
 
 
 def _adds(config: Config, split: Split | None) -> Sums:
@@ -93,7 +92,9 @@ def _adds(config: Config, split: Split | None) -> Sums:
 def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | None:
     """One chain of instructions over all of k, for whatever tile. Whether terms hold the factors is decided for all of
     them together, and blocks that share k are as many as there is room for."""
-    return None if split or config.SPLITS > 1 else f"wgmma {_INSTRUCTION_BYTES // item_bytes}"
+    if split or config.SPLITS > 1 or item_bytes == 1:  # float8 has a kernel for each way of its sums, and of its scales
+        return None
+    return f"wgmma {_INSTRUCTION_BYTES // item_bytes}"
 
 
 def of_type(
@@ -102,26 +103,35 @@ def of_type(
     *,
     factors: tuple[str, ...] = ("float32",),
     split: Split | None = None,
+    fast: bool = True,
+    blocks: bool = False,
     bn: int = 256,
     stages: int = 4,
     promote: int = 64,
 ) -> Kernel:
-    """A kernel of this source: for 16-bit factors, or for float32 factors, rounded to TF32 or split so.
+    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
+    fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
+    blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
     """
     terms = 1 if split is None else split.terms
+    results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
     item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
-    along_k = item_bytes > warpgroups.ITEM_BYTES  # as wgmma takes TF32
-    more = "" if split is None else " and BN/2 together"
+    along_k = item_bytes != warpgroups.ITEM_BYTES  # as wgmma takes TF32 and float8
+    line = warpgroups.LINE_BYTES // item_bytes
+    anew = split is not None or not fast
+    sums_of_float8 = FAST if factors == FLOAT8 and fast else None
+    more = " and BN/2 together" if anew else ""
     promoting: tuple[Parameter, ...] = ()
     consuming: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
     roles: tuple[Constraint, ...] = ()
     limits = str(_SUMS[_CONSUMERS])
-    constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
+    of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
+    constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
     if split is None:
-        constants["PROMOTE"] = warpgroups.LINE  # of no effect
+        constants["PROMOTE"] = 0 if fast else line
         consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
         roles = (
             Constraint(
@@ -130,6 +140,12 @@ def of_type(
             ),
         )
         limits += f" (with CONSUMERS=3 {_SUMS[3]})"
+        if blocks:
+            in_steps = (
+                Constraint(
+                    lambda c: SCALED_BLOCK % c.BN == 0, f"BN must divide {SCALED_BLOCK}, the columns of a scale of B"
+                ),
+            )
     else:
         constants["CONSUMERS"] = _CONSUMERS
         promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
@@ -165,7 +181,7 @@ def of_type(
                 "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
             ),
             Constraint(
-                lambda c: _sums(c, split) <= _SUMS.get(_consumers(c), 0),
+                lambda c: _sums(c, anew) <= _SUMS.get(_consumers(c), 0),
                 f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
             ),
             Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
@@ -192,7 +208,7 @@ def of_type(
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN", terms)),
         ),
         constants=lambda config: constants,
-        tile=lambda config: Tile(config.BM, config.BN, warpgroups.LINE_BYTES // item_bytes),
+        tile=lambda config: Tile(config.BM, config.BN, line),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
             warpgroups.PERSISTENT,
@@ -206,9 +222,16 @@ def of_type(
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
         vectorized=True,
-        takes=replace(EVERYTHING, factors=factors, least_capability=(9, 0), architectures=("sm_90a",)),
-        precision=name.removeprefix("gemm_") if factors == ("float32",) else None,
-        arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "tickets"),
+        takes=replace(
+            EVERYTHING,
+            factors=factors,
+            results=results,
+            block_scales=blocks,
+            least_capability=(9, 0),
+            architectures=("sm_90a",),
+        ),
+        precision=name.removeprefix("gemm_") if factors == ("float32",) else sums_of_float8,
+        arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
         tensor_maps=lambda config, layout: _boxes(config, layout, item_bytes),
         relayouts=lambda config: ("row", "column") if along_k else (None, None),

@@ -5,7 +5,7 @@ from pathlib import Path
 from tilewright.kernels import fragments, tiling
 from tilewright.kernels.spec import Kernel
 from tilewright.kernels.takes import Takes
-from tilewright.problem import DTYPES, LAYOUTS
+from tilewright.problem import LAYOUTS, RESULTS
 
 _FEWER_SUMS = {"WM": 32, "WN": 32, "MIN_BLOCKS": 1}
 """Half the sums a thread, and as many warps: where the default has registers spill in some orders."""
@@ -24,7 +24,7 @@ KERNEL = Kernel(
     vectorized=True,
     takes=Takes(
         factors=("float16", "bfloat16"),
-        results=DTYPES,
+        results=RESULTS,
         layouts=LAYOUTS,
         batches=True,
         epilogue=True,

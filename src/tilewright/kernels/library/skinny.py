@@ -12,7 +12,7 @@ from tilewright.kernels import tiling
 from tilewright.kernels.families import Fragment, Streaming
 from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import ITEM_BYTES, Problem
+from tilewright.problem import RESULTS, Problem
 
 _WARP = 32
 _REGISTERS = 65536
@@ -125,7 +125,7 @@ KERNEL = Kernel(
     ),
     vectorized=True,
     overlaps=True,
-    takes=replace(EVERYTHING, factors=tuple(ITEM_BYTES), least_capability=(7, 5)),
+    takes=replace(EVERYTHING, factors=RESULTS, least_capability=(7, 5)),
     arguments=LIBRARY_ARGUMENTS,
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,

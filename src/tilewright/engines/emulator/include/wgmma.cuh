@@ -2,6 +2,7 @@
 // Until then the sums are NaN. A that is in registers must be there unchanged.
 #pragma once
 
+#include "float8.cuh"
 #include "half.cuh"
 #include "matrix_descriptor.cuh"
 
@@ -15,13 +16,14 @@ __forceinline__ void fence_sums(Sums&, Registers&) {
     simt_fence_sums(simt_thread());
 }
 
-template <Major A, Major B, typename T, int COUNT>
+template <Major A, Major B, typename T, typename U = T, int COUNT>
 __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, MatrixDescriptor b, bool adds = true,
                                     SIMT_PLACE) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
-    static_assert(MAY_CROSS_K<T> || (A == Major::along_k && B == Major::along_k), "lines of TF32 lie along k");
-    const simt::WgmmaFactor of_a = {a.bits, A == Major::across_k}, of_b = {b.bits, B == Major::across_k};
-    const simt::WgmmaArguments arguments = {sums, nullptr, 2 * COUNT, of_a, of_b, FACTOR_TYPE<T>, adds};
+    static_assert(MAY_CROSS_K<T> || (A == Major::along_k && B == Major::along_k), "lines of TF32 and of 8 bits lie along k");
+    const simt::WgmmaFactor of_a = {a.bits, A == Major::across_k, FACTOR_TYPE<T>};
+    const simt::WgmmaFactor of_b = {b.bits, B == Major::across_k, FACTOR_TYPE<U>};
+    const simt::WgmmaArguments arguments = {sums, nullptr, 2 * COUNT, of_a, of_b, adds};
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 
@@ -29,7 +31,8 @@ template <int COUNT>
 __forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b, bool adds = true,
                                     SIMT_PLACE) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
-    const simt::WgmmaArguments arguments = {sums, a, 2 * COUNT, {}, {b.bits, false}, simt::FactorType::bfloat16, adds};
+    constexpr auto TYPE = simt::FactorType::bfloat16;
+    const simt::WgmmaArguments arguments = {sums, a, 2 * COUNT, {0, false, TYPE}, {b.bits, false, TYPE}, adds};
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 

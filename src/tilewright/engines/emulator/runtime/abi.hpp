@@ -110,7 +110,7 @@ struct alignas(64) TensorMap {
 static_assert(sizeof(TensorMap) == 128, "as large as a GPU's");
 
 // What tensor cores take factors for.
-enum class FactorType { half, bfloat16, tf32 };
+enum class FactorType { half, bfloat16, tf32, e4m3, e5m2 };
 
 // What a lane gives to multiply_fragments: of `rows` fragments of A, `columns` of B and their products.
 struct Fragments {
@@ -120,10 +120,11 @@ struct Fragments {
     FactorType type;  // 16 bits
 };
 
-// A factor of a warpgroup's product: its matrix descriptor, and whether its lines lie across k.
+// A factor of a warpgroup's product: its matrix descriptor, whether its lines lie across k, and its elements.
 struct WgmmaFactor {
     unsigned long long descriptor;
     bool across_k;
+    FactorType type;
 };
 
 // What a thread gives to multiply_async.
@@ -132,7 +133,6 @@ struct WgmmaArguments {
     const unsigned* a_registers;  // null: A is in shared memory
     unsigned columns;
     WgmmaFactor a, b;
-    FactorType type;
     bool adds;
 };
 

@@ -256,9 +256,9 @@ class BlockRunner {
     const unsigned char* at_shared(std::uint32_t address, std::size_t bytes) const;
     bool warpgroup_meets(GpuThread* self, const Call& call);
     void release_warpgroup(const GpuThread* self);
-    void check_descriptor(const Call& call, const WgmmaFactor& factor, FactorType type, char name, unsigned sides);
+    void check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides);
     void announce(const Warpgroup& group, const WgmmaProduct& product);
-    void load_factor(const WgmmaFactor& factor, unsigned sides, FactorType type, TensorFactor& to) const;
+    void load_factor(const WgmmaFactor& factor, unsigned sides, TensorFactor& to) const;
     void load_factor(const RegisterFactor& factor, const WgmmaProduct& product, TensorFactor& to);
     RegisterFactor register_factor(Warpgroup& group, const Call& call);
     void finish(Warpgroup& group, const WgmmaProduct& product);

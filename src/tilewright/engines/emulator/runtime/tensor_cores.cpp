@@ -9,26 +9,36 @@ namespace {
 
 constexpr int ALWAYS = -126;                    // the largest exponent is at least this
 constexpr std::int16_t OF_ZERO = -10000;        // with it, a product's exponent is less than any other
-constexpr std::int64_t LOST = (1ll << 29) - 1;  // bits of a double that are behind a float's 24
 constexpr unsigned LANES = 8;
 
 // With exponents of terms in this range, floats hold every product exactly, and the factor 2^(KEPT - exponent) that aligns
 // terms.
 constexpr int LEAST = -102, LARGEST = 126;
 
+// Bits of a double that are behind a sum's.
+constexpr std::int64_t lost(int mantissa_bits) { return (1ll << (52 - mantissa_bits)) - 1; }
+
 // What is added at once: products of PRODUCTS k, of the DEPTH that an instruction adds, each kept with KEPT bits behind the
-// point.
+// point; and the bits that the sum does not keep.
 struct Hopper {
     static constexpr unsigned PRODUCTS = 16, DEPTH = depth_of(FactorType::half);
     static constexpr int KEPT = 25;
+    static constexpr std::int64_t LOST = lost(23);
 };
 struct HopperTf32 {
     static constexpr unsigned PRODUCTS = 8, DEPTH = depth_of(FactorType::tf32);
     static constexpr int KEPT = 25;
+    static constexpr std::int64_t LOST = lost(23);
+};
+struct HopperFloat8 {
+    static constexpr unsigned PRODUCTS = 32, DEPTH = depth_of(FactorType::e4m3);
+    static constexpr int KEPT = 13;
+    static constexpr std::int64_t LOST = lost(13);
 };
 struct Ampere {
     static constexpr unsigned PRODUCTS = 8, DEPTH = depth_of(FactorType::half);
     static constexpr int KEPT = 24;
+    static constexpr std::int64_t LOST = lost(23);
 };
 
 template <typename To, typename From>
@@ -57,7 +67,7 @@ float sum_of_any(const TensorFactor& a, unsigned row, const TensorFactor& b, uns
     if (std::isinf(sum)) return float(sum);
     sum = std::trunc(std::ldexp(double(c), KEPT - largest));
     for (const double product : products) sum += std::trunc(std::ldexp(product, KEPT - largest));
-    sum = std::ldexp(bits_as<double>(bits_as<std::int64_t>(sum) & ~LOST), largest - KEPT);
+    sum = std::ldexp(bits_as<double>(bits_as<std::int64_t>(sum) & ~Addition::LOST), largest - KEPT);
     if (std::fabs(sum) < 0x1p-126) sum = std::trunc(sum * 0x1p149) * 0x1p-149;
     return float(sum) + 0.0f;
 }
@@ -98,7 +108,7 @@ void add_to_lanes(const TensorFactor& a, unsigned row, const TensorFactor& b, un
     }
     const Int last = __builtin_convertvector(c * scale, Int);
     const Double sum = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
-    const Double cut = bits_as<Double>(bits_as<Long>(sum) & ~LOST);
+    const Double cut = bits_as<Double>(bits_as<Long>(sum) & ~Addition::LOST);
     const Double unit = bits_as<Double>((__builtin_convertvector(largest, Long) + (1023 - KEPT)) << 52);
     const Float result = __builtin_convertvector(cut * unit, Float);
     std::memcpy(sums, &result, sizeof result);
@@ -111,6 +121,15 @@ void decode_values(const std::uint16_t* bits, unsigned count, bool bfloat16, flo
         const auto subnormal = bits_as<std::uint32_t>(float(std::int32_t(magnitude)) * 0x1p-24f);
         const std::uint32_t normal = (magnitude << 13) + (magnitude < 0x7c00 ? 112u << 23 : 224u << 23);
         values[i] = bits_as<float>((magnitude < 0x400 ? subnormal : normal) | sign);
+    }
+}
+
+// Of 8 bits: as the upper half of a half, or with a half's exponent larger by 15 - 7.
+void decode_float8(const std::uint16_t* bits, unsigned count, bool e5m2, float* values) {
+    for (unsigned i = 0; i < count; ++i) {
+        const std::uint16_t magnitude = bits[i] & 0x7f, half = (e5m2 ? magnitude << 8 : magnitude << 7) | (bits[i] & 0x80) << 8;
+        decode_values(&half, 1, false, &values[i]);
+        if (!e5m2) values[i] = magnitude == 0x7f ? bits_as<float>(0x7fffffffu) : values[i] * 0x1p8f;
     }
 }
 
@@ -142,26 +161,37 @@ void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigne
 }  // namespace
 
 void TensorFactor::decode(unsigned sides, FactorType type) {
+    struct Format {
+        int mantissa_bits, bias, magnitude;
+    };
+    constexpr Format FORMATS[] = {{10, 15, 0x7fff}, {7, 127, 0x7fff}, {23, 127, 0x7fffffff}, {3, 7, 0x7f}, {2, 15, 0x7f}};
+    const auto [mantissa_bits, bias, mask] = FORMATS[int(type)];
     const bool tf32 = type == FactorType::tf32, bfloat16 = type == FactorType::bfloat16;
-    const int mantissa_bits = tf32 ? 23 : bfloat16 ? 7 : 10, bias = type == FactorType::half ? 15 : 127;
     least = largest = 0;
+    finite = true;
     for (unsigned k = 0; k < depth_of(type); ++k) {
-        tf32 ? cut_values(sides, values[k]) : decode_values(bits[k], sides, bfloat16, values[k]);
+        if (tf32) {
+            cut_values(sides, values[k]);
+        } else if (bytes_of(type) == 1) {
+            decode_float8(bits[k], sides, type == FactorType::e5m2, values[k]);
+        } else {
+            decode_values(bits[k], sides, bfloat16, values[k]);
+        }
         for (unsigned i = 0; i < sides; ++i) {
-            const int magnitude = tf32 ? bits_as<std::int32_t>(values[k][i]) & 0x7fffffff : bits[k][i] & 0x7fff;
+            const int magnitude = (tf32 ? bits_as<std::int32_t>(values[k][i]) : bits[k][i]) & mask;
             const auto exponent = std::int16_t(std::max(magnitude >> mantissa_bits, 1) - bias);
             exponents[k][i] = magnitude == 0 ? OF_ZERO : exponent;
             least = std::min<std::int16_t>(least, magnitude == 0 ? 0 : exponent);
             largest = std::max<std::int16_t>(largest, magnitude == 0 ? 0 : exponent);
+            finite &= std::isfinite(values[k][i]);
         }
     }
-    finite = largest <= bias;
 }
 
 void add_products(TensorCores by, FactorType type, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns,
                   float* sums) {
-    const bool tf32 = type == FactorType::tf32;
-    const auto add = by == TensorCores::ampere ? add_all<Ampere> : tf32 ? add_all<HopperTf32> : add_all<Hopper>;
+    constexpr decltype(&add_all<Hopper>) BY_BYTES[] = {nullptr, add_all<HopperFloat8>, add_all<Hopper>, nullptr, add_all<HopperTf32>};
+    const auto add = by == TensorCores::ampere ? add_all<Ampere> : BY_BYTES[bytes_of(type)];
     add(a, row, b, columns, sums);
 }
 

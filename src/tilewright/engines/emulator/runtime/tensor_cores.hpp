@@ -1,4 +1,4 @@
-// Sums of products of 16-bit or TF32 elements as tensor cores make them.
+// Sums of products of elements of 8 or 16 bits or of TF32 as tensor cores make them.
 //
 // On Hopper sixteen products and the sum so far are added at once, as fixed-point numbers: all 17 terms are aligned to the
 // largest exponent and truncated to 25 bits behind the point; their exact sum is truncated to float32. Products are not
@@ -10,6 +10,9 @@
 //                            1 2 3     23 24 25
 //
 // Of TF32, eight products are added at once. Its elements have 32 bits, of which the last 13 are not looked at.
+//
+// Of float8, 32 products are added at once, and all terms are kept with 13 bits behind the point, the sum so far among them: it is
+// a float32 of which the last 10 bits are 0.
 //
 // On Ampere and Ada eight products of 16-bit elements are added at once, and 24 bits are kept.
 //
@@ -26,10 +29,11 @@
 
 namespace simt {
 
-constexpr unsigned TENSOR_DEPTH = 16, TENSOR_SIDES = 256;
+constexpr unsigned TENSOR_DEPTH = 32, TENSOR_SIDES = 256;
 
-// Of k, in one instruction: 32 bytes.
-constexpr unsigned depth_of(FactorType type) { return type == FactorType::tf32 ? 8 : TENSOR_DEPTH; }
+// Of an element; and k of one instruction, 32 bytes.
+constexpr unsigned bytes_of(FactorType type) { return type == FactorType::tf32 ? 4 : type >= FactorType::e4m3 ? 1 : 2; }
+constexpr unsigned depth_of(FactorType type) { return 32 / bytes_of(type); }
 
 // Rows of A, or columns of B: element k of each is in line k.
 struct alignas(64) TensorFactor {

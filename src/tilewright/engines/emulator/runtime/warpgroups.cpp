@@ -17,21 +17,19 @@ std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintpt
 
 constexpr unsigned PIECE_BYTES = 16;  // that lie together, and which swizzles move as a whole
 
-unsigned bytes_of(FactorType type) { return type == FactorType::tf32 ? 4 : 2; }
-
 // Calls `visit` for the first element of each run of neighbours, of this many bytes, among those that an instruction reads.
 template <typename Visit>
-void each_run(const WgmmaFactor& factor, FactorType type, unsigned sides, unsigned bytes, const Visit& visit) {
-    const MatrixLayout layout(factor, bytes_of(type));
-    const unsigned run = bytes / bytes_of(type);
+void each_run(const WgmmaFactor& factor, unsigned sides, unsigned bytes, const Visit& visit) {
+    const MatrixLayout layout(factor);
+    const unsigned run = bytes / bytes_of(factor.type);
     const unsigned side_step = factor.across_k ? run : 1, k_step = factor.across_k ? 1 : run;
-    for (unsigned k = 0; k < depth_of(type); k += k_step) {
+    for (unsigned k = 0; k < depth_of(factor.type); k += k_step) {
         for (unsigned side = 0; side < sides; side += side_step) visit(side, k, layout.address(side, k));
     }
 }
 
 bool same(const WgmmaFactor& a, const WgmmaFactor& b) {
-    return a.descriptor == b.descriptor && a.across_k == b.across_k;
+    return a.descriptor == b.descriptor && a.across_k == b.across_k && a.type == b.type;
 }
 
 }  // namespace
@@ -164,8 +162,8 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
         }
     }
     const RegisterFactor a_registers = register_factor(group, call);
-    if (!a_registers.exists()) check_descriptor(call, arguments.a, arguments.type, 'A', ROWS);
-    check_descriptor(call, arguments.b, arguments.type, 'B', arguments.columns);
+    if (!a_registers.exists()) check_descriptor(call, arguments.a, 'A', ROWS);
+    check_descriptor(call, arguments.b, 'B', arguments.columns);
 
     const auto is_same = [&](const Accumulator& one) {
         return one.registers[0] == group.arguments[0].sums && one.columns == arguments.columns;
@@ -189,7 +187,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
     }
     ++found->under_way;
     const auto accumulator = std::size_t(found - group.accumulators.begin());
-    group.open.push_back({call, a_registers, arguments.a, arguments.b, arguments.columns, arguments.type, arguments.adds,
+    group.open.push_back({call, a_registers, arguments.a, arguments.b, arguments.columns, arguments.adds,
                           accumulator});
     if (observed()) announce(group, group.open.back());
     release_warpgroup(self);
@@ -199,7 +197,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
 void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) {
     std::vector<std::uintptr_t> words;
     const auto add = [&](const WgmmaFactor& factor, unsigned sides) {
-        each_run(factor, product.type, sides, 4, [&](unsigned, unsigned, std::uint32_t address) {
+        each_run(factor, sides, 4, [&](unsigned, unsigned, std::uint32_t address) {
             words.push_back(number(at_shared(address, 4)));
         });
     };
@@ -210,11 +208,11 @@ void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) 
 }
 
 // Every element must lie in shared memory.
-void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, FactorType type, char name, unsigned sides) {
-    if (MatrixLayout(factor, bytes_of(type)).has_base_offset()) {
+void BlockRunner::check_descriptor(const Call& call, const WgmmaFactor& factor, char name, unsigned sides) {
+    if (MatrixLayout(factor).has_base_offset()) {
         fail(call, std::string(" with a descriptor of ") + name + " whose base offset, bits 49 to 51, is not 0");
     }
-    each_run(factor, type, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
+    each_run(factor, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
         if (at_shared(address, PIECE_BYTES) != nullptr) return;
         fail(call, std::string(" with a descriptor of ") + name + " by which " + (name == 'A' ? "row " : "column ") +
                        std::to_string(side) + " has its k " + std::to_string(k) + " outside of shared memory");
@@ -242,18 +240,20 @@ void BlockRunner::wait_products(GpuThread* self, const Call& call, unsigned pend
     release_warpgroup(self);
 }
 
-void BlockRunner::load_factor(const WgmmaFactor& factor, unsigned sides, FactorType type, TensorFactor& to) const {
-    each_run(factor, type, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
+void BlockRunner::load_factor(const WgmmaFactor& factor, unsigned sides, TensorFactor& to) const {
+    each_run(factor, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
         const unsigned char* const piece = at_shared(address, PIECE_BYTES);
-        if (type == FactorType::tf32) {
+        if (factor.type == FactorType::tf32) {
             for (unsigned i = 0; i < PIECE_BYTES / 4; ++i) std::memcpy(&to.values[k + i][side], piece + 4 * i, 4);
+        } else if (bytes_of(factor.type) == 1) {
+            for (unsigned i = 0; i < PIECE_BYTES; ++i) to.bits[k + i][side] = piece[i];
         } else if (factor.across_k) {
             std::memcpy(&to.bits[k][side], piece, PIECE_BYTES);
         } else {
             for (unsigned i = 0; i < PIECE_BYTES / 2; ++i) std::memcpy(&to.bits[k + i][side], piece + 2 * i, 2);
         }
     });
-    to.decode(sides, type);
+    to.decode(sides, factor.type);
 }
 
 // Of a factor in registers: two elements along k in each, of rows 8 apart and then k 8 apart.
@@ -268,7 +268,7 @@ void BlockRunner::load_factor(const RegisterFactor& factor, const WgmmaProduct& 
             to.bits[k + 1][row] = std::uint16_t(factor.words[t][i] >> 16);
         }
     }
-    to.decode(ROWS, product.type);
+    to.decode(ROWS, product.a.type);
 }
 
 void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
@@ -277,13 +277,13 @@ void BlockRunner::finish(Warpgroup& group, const WgmmaProduct& product) {
     if (product.a_registers.exists()) {
         load_factor(product.a_registers, product, of_a_);
     } else {
-        load_factor(product.a, ROWS, product.type, of_a_);
+        load_factor(product.a, ROWS, of_a_);
     }
-    load_factor(product.b, columns, product.type, of_b_);
+    load_factor(product.b, columns, of_b_);
     for (unsigned row = 0; row < ROWS; ++row) {
         float* const sums = &to.sums[std::size_t(row) * columns];
         if (!product.adds) std::fill_n(sums, columns, 0.0f);
-        add_products(TensorCores::hopper, product.type, of_a_, row, of_b_, columns, sums);
+        add_products(TensorCores::hopper, product.b.type, of_a_, row, of_b_, columns, sums);
     }
     if (--to.under_way == 0) {
         to.store();

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "abi.hpp"
+#include "tensor_cores.hpp"
 
 namespace simt {
 
@@ -32,13 +33,13 @@ unsigned registers_of_thread(std::size_t threads);
 // A matrix descriptor, decoded, and what it says of where elements lie.
 class MatrixLayout {
   public:
-    MatrixLayout(const WgmmaFactor& factor, unsigned element_bytes)
+    explicit MatrixLayout(const WgmmaFactor& factor)
         : start_((factor.descriptor & 0x3fff) << 4),
           leading_((factor.descriptor >> 16 & 0x3fff) << 4),
           stride_((factor.descriptor >> 32 & 0x3fff) << 4),
           base_offset_(factor.descriptor >> 49 & 7),
           swizzle_(SWIZZLES[factor.descriptor >> 62]),
-          element_bytes_(element_bytes),
+          element_bytes_(bytes_of(factor.type)),
           across_k_(factor.across_k) {}
 
     bool has_base_offset() const { return base_offset_ != 0; }
@@ -109,7 +110,6 @@ struct WgmmaProduct {
     RegisterFactor a_registers;
     WgmmaFactor a, b;
     unsigned columns;
-    FactorType type;
     bool adds;
     std::size_t accumulator;
 };

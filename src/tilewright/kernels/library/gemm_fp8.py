@@ -1,0 +1,45 @@
+"""gemm_fp8, gemm_fp8_fast, gemm_fp8_blocks: gemm_sm90 for float8 factors, e4m3 and e5m2, mixed too, with scales.
+
+Tensor cores keep 13 bits of mantissa of sums of float8 products. So of gemm_fp8 threads add what they made to float32
+sums every 128 of k, gemm_fp8_blocks times the scales of these blocks; of gemm_fp8_fast tensor cores add up all
+products. wgmma takes float8 along k alone: other factors
+are transposed by `relayout` first, byte by byte.
+"""
+
+from dataclasses import replace
+
+from tilewright.kernels.library import gemm_sm90
+from tilewright.problem import FLOAT8
+
+KERNEL = replace(
+    gemm_sm90.of_type(
+        "gemm_fp8",
+        "float8 factors on Hopper's tensor cores by warpgroups, sums promoted to float32",
+        factors=FLOAT8,
+        fast=False,
+        bn=128,
+        stages=6,
+    ),
+    presets={
+        "large": {"BM": 256, "STAGES": 4, "CLUSTER": 2},
+        "narrow": {"BN": 64, "STAGES": 8},
+        "split": {"BN": 64, "SPLITS": 4},
+    },
+)
+
+FAST = gemm_sm90.of_type(
+    "gemm_fp8_fast", "float8 factors on Hopper's tensor cores by warpgroups, sums of 13 bits", factors=FLOAT8
+)
+
+BLOCKS = replace(
+    gemm_sm90.of_type(
+        "gemm_fp8_blocks",
+        "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on Hopper's tensor cores",
+        factors=FLOAT8,
+        fast=False,
+        blocks=True,
+        bn=128,
+        stages=6,
+    ),
+    presets={"large": {"BM": 256, "STAGES": 4, "CLUSTER": 2}},
+)
