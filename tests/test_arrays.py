@@ -627,10 +627,10 @@ def calls_of(function):
 
 
 WARM = {
-    "plain": ({}, 106),
-    "out": ({"out": True}, 148),
-    "epilogue": ({"c": True, "beta": 2.0, "bias": True, "activation": "relu"}, 151),
-    "named": ({"kernel": "split_k", "out": True}, 154),
+    "plain": ({}, 110),
+    "out": ({"out": True}, 152),
+    "epilogue": ({"c": True, "beta": 2.0, "bias": True, "activation": "relu"}, 155),
+    "named": ({"kernel": "split_k", "out": True}, 158),
 }
 """Arguments of a call, and how many calls the package may make where the compiled launcher is not there: those that it
 makes, and a few for other versions of Python."""

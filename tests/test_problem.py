@@ -345,9 +345,9 @@ def test_scales_are_of_a_whole_factor_of_lines_or_of_blocks():
 
 
 def test_types_of_factors_may_be_mixed_of_float8_alone():
-    mixed = Arithmetic("float8_e4m3fn", "bfloat16", "fast", "float8_e5m2")
+    mixed = Arithmetic("float8_e4m3fn", "bfloat16", "fast", of_b="float8_e5m2")
     assert str(mixed) == "float8_e4m3fn*float8_e5m2:fast->bfloat16"
-    assert mixed.exchanged == Arithmetic("float8_e5m2", "bfloat16", "fast", "float8_e4m3fn")
+    assert mixed.exchanged == Arithmetic("float8_e5m2", "bfloat16", "fast", of_b="float8_e4m3fn")
     assert Arithmetic("float16", of_b="float16") == Arithmetic("float16")
     with pytest.raises(DtypeError, match="b must have the element type of a, or both be of float8: got float16"):
         Arithmetic("float32", of_b="float16")

@@ -1,5 +1,8 @@
 """NVRTC compiles the library's kernels in every order, and for each architecture, and no register spills."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tilewright import kernels
@@ -145,3 +148,10 @@ def test_every_architecture_is_compiled_for(number, kernel, arch):
         report = nvrtc.compile(kernel, config, variant, arch).report
         assert report.spill_bytes <= SPILLS.get((kernel.name, arch), 0), f"{variant}: {report}"
         assert report.registers * kernel.threads(config) <= 65536
+
+
+def test_no_lambda_of_a_kernel_has_parameters_of_any_type():
+    """NVRTC 13.0 takes none in a kernel, though later ones do."""
+    sources = list(Path(kernels.__file__).parent.rglob("*.cu*"))
+    assert len(sources) > 100
+    assert not [path.name for path in sources if re.search(r"\]\([^)]*\bauto\b", path.read_text())]
