@@ -128,7 +128,7 @@ def compile_runtime() -> Runtime:
         EngineUnavailableError: there is no working C++ compiler.
     """
     compiler = find_compiler()
-    base = _base_options(compiler)
+    base = (*_base_options(compiler), "-O2")
     texts = cache.texts_key(_RUNTIME, ".cpp", ".hpp"), cache.texts_key(_INCLUDE[0], ".h")
     name = "tilewright-runtime-" + cache.key(compiler, base, texts)
     library = cache.find(name, SUFFIX)
