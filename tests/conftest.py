@@ -4,6 +4,11 @@ import contextlib
 import os
 import signal
 
+# Before NumPy is loaded. Matrices are small here, and pytest-xdist uses the cores: more threads of NumPy and PyTorch
+# would spin between products.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 
 from tilewright.bench.records import Baseline, Error, Record, Times

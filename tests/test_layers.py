@@ -3,6 +3,7 @@
 import ast
 import importlib
 import pkgutil
+from functools import lru_cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -94,7 +95,10 @@ def module_of(parts):
     return ("__init__",)
 
 
-IMPORTS = [one for path in ROOT.rglob("*.py") for one in imports_of(path)]
+@lru_cache
+def imports():
+    """All imports of the package's modules."""
+    return [one for path in ROOT.rglob("*.py") for one in imports_of(path)]
 
 
 def test_every_part_has_a_layer():
@@ -103,15 +107,15 @@ def test_every_part_has_a_layer():
 
 
 def test_imports_run_downward():
-    assert len(IMPORTS) > 500
-    upward = {one for one in IMPORTS if LAYERS.index(one.of[0]) < LAYERS.index(one.by[0])}
+    assert len(imports()) > 500
+    upward = {one for one in imports() if LAYERS.index(one.of[0]) < LAYERS.index(one.by[0])}
     assert {one for one in upward if not one.in_function} == set()
     assert {(one.by[0], one.of[0]) for one in upward} == WHERE_CALLS_ARE_RECORDED
 
 
 def test_no_modules_import_each_other():
     needs = {}
-    for one in IMPORTS:
+    for one in imports():
         if not one.in_function and one.of != one.by:
             needs.setdefault(one.by, set()).add(one.of)
     TopologicalSorter(needs).prepare()  # raises CycleError, which names them

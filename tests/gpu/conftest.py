@@ -12,11 +12,13 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes 
 
 def pytest_collection_modifyitems(config, items):
     here = Path(__file__).parent
-    with_gpu = [item for item in items if here in item.path.parents]
+    with_gpu, others = [], []
+    for item in items:
+        (with_gpu if item.path.is_relative_to(here) else others).append(item)
     for item in with_gpu:
         item.add_marker(pytest.mark.gpu)
     if cuda_unavailable():
-        items[:] = [item for item in items if item not in with_gpu]
+        items[:] = others
         config.hook.pytest_deselected(items=with_gpu)
 
 

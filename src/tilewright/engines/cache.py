@@ -23,6 +23,8 @@ FOLDER_VARIABLE = "TILEWRIGHT_CACHE"
 _SCRATCH = "tilewright-build-"
 """How the names of temporary folders begin."""
 
+_State = tuple[int, ...]
+
 _ABANDONED_S = 24 * 3600.0
 """Temporary files and folders that are older belong to processes that were killed: no compiler takes so long."""
 
@@ -33,6 +35,32 @@ def key(*parts: object) -> str:
     for part in parts:
         digest.update(repr(part).encode() + b"\0")
     return digest.hexdigest()[:32]
+
+
+def texts_key(place: Path, *suffixes: str) -> str:
+    """A name for the files in a folder and below that end so: their names and contents. Files are read again only
+    where the system says that they have changed."""
+    return _key_of(tuple(_states(str(place), "", suffixes or ("",))))
+
+
+def _states(place: str, within: str, suffixes: tuple[str, ...]) -> Iterator[tuple[str, str, _State]]:
+    """Path, name within the folder, and state of each of these files, in the order of names."""
+    with os.scandir(place) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir():
+                yield from _states(entry.path, f"{within}{entry.name}/", suffixes)
+            elif entry.name.endswith(suffixes):
+                yield entry.path, within + entry.name, _state(entry.stat())
+
+
+@lru_cache(maxsize=64)
+def _key_of(files: tuple[tuple[str, str, _State], ...]) -> str:
+    return key(*((name, Path(path).read_bytes()) for path, name, _ in files))
+
+
+def _state(of: os.stat_result) -> _State:
+    """What changes with a file's content."""
+    return of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns
 
 
 def folder() -> Path:
@@ -50,7 +78,7 @@ def find(name: str, suffix: str) -> Path | None:
             continue
         for path in candidates:
             with contextlib.suppress(OSError):
-                if path.name == _file_name(name, path.read_bytes(), suffix):
+                if _is_whole(path, name, suffix, _state(path.stat())):
                     return path
     return None
 
@@ -101,6 +129,11 @@ def _sweep(place: Path) -> None:
 def _shelf(place: Path, name: str) -> Path:
     """The folder, one of many, that holds an entry: looking into one with thousands of files takes milliseconds."""
     return place / name[-2:]
+
+
+@lru_cache(maxsize=1024)
+def _is_whole(path: Path, name: str, suffix: str, _of: _State) -> bool:
+    return path.name == _file_name(name, path.read_bytes(), suffix)
 
 
 def _file_name(name: str, data: bytes, suffix: str) -> str:

@@ -138,7 +138,7 @@ def compile_source(
     # Profilers show source lines then; the code stays the same.
     options = _options(name, defines, arch, folder, lineinfo=True)
     own = included(source, folder) if folder else []
-    key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, _shared_headers())
+    key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, cache.texts_key(INCLUDE))
     code_path, log_path = cache.find(key, ".cubin"), cache.find(key, ".log")
     cached = code_path is not None and log_path is not None
     if code_path and log_path:
@@ -225,12 +225,6 @@ def _check(status: nvrtc.nvrtcResult) -> None:
 def _clean(log: str) -> str:
     """A log without the zero bytes that NVRTC puts between its parts."""
     return log.replace("\0", "").strip()
-
-
-def _shared_headers() -> list[tuple[str, bytes]]:
-    """Names and contents of the headers that a source may include: part of what the result depends on."""
-    files = sorted(path for path in INCLUDE.rglob("*") if path.is_file())
-    return [(path.relative_to(INCLUDE).as_posix(), path.read_bytes()) for path in files]
 
 
 @lru_cache

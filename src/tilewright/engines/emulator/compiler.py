@@ -1,7 +1,8 @@
 """Compiles CUDA C++ with this machine's C++ compiler, into shared objects that the emulator's runtime can run."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -127,10 +128,9 @@ def compile_runtime() -> Runtime:
         EngineUnavailableError: there is no working C++ compiler.
     """
     compiler = find_compiler()
-    base = _base_options(compiler)
-    name = "tilewright-runtime-" + cache.key(
-        compiler, base, _texts(_RUNTIME, ".cpp", ".hpp"), _texts(_INCLUDE[0], ".h")
-    )
+    base = (*_base_options(compiler), "-O2")
+    texts = cache.texts_key(_RUNTIME, ".cpp", ".hpp"), cache.texts_key(_INCLUDE[0], ".h")
+    name = "tilewright-runtime-" + cache.key(compiler, base, texts)
     library = cache.find(name, SUFFIX)
     if library is None:
         with scratch() as output:
@@ -176,7 +176,7 @@ def compile_kernel(
     options = [*base, *build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if not build.traced and (level := _optimization()) != "3":
         options.append(f"-O{level}")
-    headers = [included(text, folder), *(_texts(place, *_HEADERS) for place in _INCLUDE)]
+    headers = [included(text, folder), *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
     name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
@@ -199,13 +199,24 @@ def compile_kernel(
                 assembly = output.with_suffix(".s")
                 compiler.run([*options, "-S", "-x", "c++", str(unit_file), "-o", str(assembly)])
                 assembly.write_text(_spaced(assembly.read_text(encoding="utf-8"), build.spacing), encoding="utf-8")
-                compiler.run([*base, "-c", str(assembly), "-o", unlinked])
+                _link(compiler, [*base, str(assembly), str(runtime.library)], output)
             else:
                 compiler.run([*options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])
-            compiler.run([*base, "-shared", unlinked, str(runtime.library), "-Wl,-z,defs", "-o", str(output)])
+                _link(compiler, [*base, unlinked, str(runtime.library)], output)
         except CompileError as error:
             raise CompileError(f"{file} does not compile: {error}") from None
         return cache.store(name, SUFFIX, output.read_bytes())
+
+
+def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
+    """Make a shared object of a kernel: without C++'s library where it needs none, since the linker would spend half of
+    its time on that."""
+    shared = [*arguments, "-shared", "-Wl,-z,defs", "-o", str(output)]
+    if not compiler.is_clang:
+        with contextlib.suppress(CompileError):
+            compiler.run([*shared, "-fno-use-linker-plugin", "-nodefaultlibs", "-lm", "-lgcc", "-lc"])
+            return
+    compiler.run(shared)
 
 
 @lru_cache
@@ -243,8 +254,3 @@ def _spaced(assembly: str, spacing: int) -> str:
         elif directive == ".zero" and thread_local:
             lines[i] = f"\t.zero\t{int(operand) + spacing}"
     return "\n".join(lines) + "\n"
-
-
-def _texts(folder: Path, *suffixes: str) -> list[tuple[str, str]]:
-    files = sorted(path for path in folder.rglob("*") if path.suffix in suffixes)
-    return [(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8", errors="replace")) for path in files]
