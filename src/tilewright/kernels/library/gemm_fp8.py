@@ -2,8 +2,7 @@
 
 Tensor cores keep 13 bits of mantissa of sums of float8 products. So of gemm_fp8 threads add what they made to float32
 sums every 128 of k, gemm_fp8_blocks times the scales of these blocks; of gemm_fp8_fast tensor cores add up all
-products. wgmma takes float8 along k alone: other factors
-are transposed by `relayout` first, byte by byte.
+products. wgmma takes float8 along k alone: other factors are transposed by `relayout` first, byte by byte.
 """
 
 from dataclasses import replace
