@@ -8,6 +8,7 @@ from tilewright.bench import out_of_core
 from tilewright.bench.distributed import measuring
 from tilewright.bench.distributed.records import SCHEMES, Failure, Scaling, ScalingRun
 from tilewright.bench.records import Times
+from tilewright.report import scaling as page
 
 
 def scaling(**changes):
@@ -56,3 +57,13 @@ def test_a_product_out_of_core_is_measured():
     record = out_of_core.measure(out_of_core.SMALL[0], 1, "emulator")
     assert record.scheme == "out_of_core" and record.memory_limit == 20_000
     assert record.moved_bytes > 4 * (96 * 64 + 64 * 80 + 96 * 80)
+
+
+def test_a_page_shows_what_was_measured():
+    facts = {"gpu": {"name": "NVIDIA H100"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
+    shown = page.measured([ScalingRun(environment=facts, records=[scaling(), scaling(product_us=None, peers_us={})])])
+    first, *_, full, bare = shown.splitlines()
+    assert first == "On GPUs of the kind NVIDIA H100, 2026-11-25, revision abc1234:"
+    assert full.endswith("| 10 | 9 | 0.90 | PyTorch fused 12; NCCL, then product 15 | 1.20 |")
+    assert bare.endswith("| 10 |  |  |  |  |")
+    assert page.measured([]) == ""

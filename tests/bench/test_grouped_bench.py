@@ -4,6 +4,7 @@ import pytest
 
 from tilewright.bench import grouped
 from tilewright.bench.grouped import LAYERS, LOOP, OURS, THEIRS, GroupedRun, Layer, main, measure, sizes_of
+from tilewright.report import grouped as page
 
 torch = pytest.importorskip("torch")
 
@@ -62,3 +63,10 @@ def test_without_a_gpu_it_says_so(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert main(["--out", str(tmp_path / "grouped.json")]) == 1
     assert "the comparison needs a GPU" in capsys.readouterr().err
+
+
+def test_a_page_shows_what_was_measured(monkeypatch):
+    facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
+    shown = page.markdown(GroupedRun(environment=facts, grouped=[run(monkeypatch)]))
+    assert "(NVIDIA H200, 2026-11-25, revision abc1234)" in shown
+    assert shown.splitlines()[-1].startswith("| small, 24 x 32 | 5 | 40 | ")

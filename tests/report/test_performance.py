@@ -9,6 +9,7 @@ from tilewright.errors import RecordsError
 from tilewright.report import (
     clients,
     first_calls,
+    grouped,
     performance,
     precisions,
     prepared,
@@ -30,7 +31,14 @@ def records(make_record):
     return [make(1, 4096, 500.0), make(2, 4096, 6000.0), make(1, 128, 10.0), make(2, 128, 20.0, k=64)]
 
 
-OTHER_RECORDS = (clients.RECORDS, precisions.RECORDS, prepared.RECORDS, first_calls.RECORDS, profiles.PROFILES)
+OTHER_RECORDS = (
+    clients.RECORDS,
+    precisions.RECORDS,
+    prepared.RECORDS,
+    first_calls.RECORDS,
+    profiles.PROFILES,
+    grouped.RECORDS,
+)
 ENVIRONMENT = {"date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
 
 

@@ -21,6 +21,7 @@ from tilewright.report import (
     calls,
     clients,
     first_calls,
+    grouped,
     precisions,
     prepared,
     profiles,
@@ -36,11 +37,25 @@ from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
 LATER_RUNGS = tuple(
-    Path(f"results/h200/{name}.json") for name in ("rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_split")
+    Path(f"results/h200/{name}.json")
+    for name in ("rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_turns", "rungs_split")
 )
 BEST = Path("results/h200/best.json")
 ORDERS = Path("results/h200/orders.json")
-CASES = tuple(Path(f"results/h200/{name}.json") for name in ("orders", "batched", "decode", "epilogues", "best_bf16"))
+CASES = tuple(
+    Path(f"results/h200/{name}.json")
+    for name in (
+        "orders",
+        "batched",
+        "decode",
+        "epilogues",
+        "best_bf16",
+        "batched_bf16",
+        "epilogues_bf16",
+        "batch_invariant",
+        "best_tf32",
+    )
+)
 """Further runs of `tilewright bench best`, of which there may be some."""
 END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", "end_to_end_llm", "end_to_end_bf16"))
 """Runs with --end-to-end, of which there may be some."""
@@ -94,6 +109,7 @@ def main() -> int:
             **term_products.sections(term_products.load()),
             **precisions.sections(),
             "prepared": prepared.section(),
+            "grouped": grouped.section(),
             "clients": clients.section(),
         }
         for page in PAGES:

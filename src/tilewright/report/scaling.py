@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.analysis.scaling import DEVICES, SCHEMES, Links, Share, scaling
+from tilewright.bench.distributed.records import Scaling, ScalingRun
 from tilewright.errors import TilewrightError
 from tilewright.gpus import gpu_named
 from tilewright.problem import Arithmetic, Problem
@@ -19,6 +20,9 @@ GPU, LINKS = "H200", Links(394.0, 50.0, 8)
 """What the page is of: the link was measured between two H200s; the network is one of 400 Gbit/s for each GPU."""
 
 SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
+
+MEASURED = tuple(Path(f"results/h100/{name}.json") for name in ("distributed", "parallel_block", "out_of_core"))
+"""Runs of `python -m tilewright.bench.distributed` and `.out_of_core`, of which there may be some."""
 
 PAYS = 0.8
 """A scheme pays as long as each GPU is at least this fast, over one alone."""
@@ -62,7 +66,48 @@ def sections() -> dict[str, str]:
         heads = ["m x n x k", "scheme", "GPUs", "compute us", "memory us", "link us", "network us", "total us", "binds"]
         found[dtype] = table([*heads, "speedup", "each GPU"], rows, "llrrrrrrlrr")
         found[f"{dtype} pays"] = table(["m x n x k", "scheme", "pays up to", "then binds"], stops, "llrl")
-    return found
+    return found | {"measured": measured([ScalingRun.load(path) for path in MEASURED if path.exists()])}
+
+
+def measured(runs: Sequence[ScalingRun]) -> str:
+    """What runs measured, a row for each piece of work; empty where there is none.
+
+    Args:
+        runs: on GPUs of one kind.
+    """
+    if not runs:
+        return ""
+    facts = runs[0].environment
+    rows = [_measured_row(one) for run in runs for one in run.records]
+    heads = (
+        "scheme",
+        "GPUs",
+        "m x n x k",
+        "in",
+        "us",
+        "product alone us",
+        "speed over it",
+        "others",
+        "best of them over ours",
+    )
+    where = ", ".join((facts["gpu"]["name"], facts["date"][:10], f"revision {facts['revision']}"))
+    return f"On GPUs of the kind {where}:\n\n" + table(heads, rows, "lrllrrrlr")
+
+
+def _measured_row(one: Scaling) -> tuple[str, ...]:
+    """Product alone: what a GPU multiplies, without moving; of split, the whole on one GPU."""
+    alone, peer = one.product_us, one.of_best_peer
+    return (
+        one.scheme,
+        str(one.devices),
+        one.what,
+        one.dtype,
+        f"{one.time_us.median:,.0f}",
+        f"{alone.median:,.0f}" if alone else "",
+        f"{one.of_product:.2f}" if one.of_product else "",
+        "; ".join(f"{name} {us.median:,.0f}" for name, us in one.peers_us.items()),
+        f"{peer:.2f}" if peer else "",
+    )
 
 
 def _shares(dtype: str, m: int, n: int, k: int) -> list[Share]:
