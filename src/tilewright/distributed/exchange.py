@@ -128,6 +128,7 @@ class Exchange:
         self._signals = 0
         self._last: Any = None
         self._failed: list[str] = []
+        self._ok = torch.ones((), dtype=torch.bool, device=device)
         self.side = torch.cuda.Stream(device)
         """Copies run here."""
 
@@ -178,14 +179,22 @@ class Exchange:
 
     def ended(self, call: "Call", waited: set[int]) -> None:
         """All of a call has been started; waited: ranks whose signals it waits for."""
+        with torch.cuda.stream(call.stream):
+            torch._assert_async(self._ok)
         self._last = call.stream.record_event()
         expected, timeout = self._signals, _timeout(self._group, self._device)
+        counters = self._memory[:_COUNTER_BYTES].view(torch.int32)[: self.size]
 
         def late() -> list[int]:
-            counters = self._memory[:_COUNTER_BYTES].view(torch.int32)[: self.size].tolist()
-            return [rank for rank in sorted(waited) if (counters[rank] - expected) & 2**31]
+            came = counters.tolist()
+            return [rank for rank in sorted(waited) if (came[rank] - expected) & 2**31]
 
-        watch(Watched(self._last, timeout, self._device, late, self._failed))
+        def release() -> None:
+            self._ok.zero_()
+            last = (self._signals + 2**31) % 2**32 - 2**31  # of all calls that have been started
+            counters.copy_(torch.tensor([last] * self.size, dtype=torch.int32))
+
+        watch(Watched(self._last, timeout, self._device, late, release, self._failed))
 
 
 class Call:

@@ -1,8 +1,9 @@
 """Watches calls of several ranks: where one has not ended within its group's timeout, this GPU's work fails, as no rank
 that waits for another may wait for ever.
 
-A stream that waits for a rank that is gone cannot be asked to stop. So the GPU is made to fail: whatever the process
-asks of it then raises an error. PyTorch's watchdog of NCCL ends the process instead.
+A stream that waits for a rank that is gone ends its wait only when what it waits for is there. So the watch writes
+that itself, and before it that the call has failed; at its end the call looks at that, and fails: whatever the process
+asks of this GPU then raises an error. PyTorch's watchdog of NCCL ends the process instead.
 """
 
 import contextlib
@@ -30,6 +31,8 @@ class Watched(NamedTuple):
     device: Any
     late: Callable[[], list[int]]
     """Which ranks it waits for; reads the GPU's memory."""
+    release: Callable[[], None]
+    """Ends its waits, and has it fail, in the current stream, without code that a GPU would have to load."""
     failed: list[str]
     """Told what went wrong."""
 
@@ -52,9 +55,8 @@ def watch(call: Watched) -> None:
 
 
 def prepare(device: Any) -> None:
-    """Load the code that makes a GPU fail, since it may be unable to load any while a stream waits."""
+    """Load the code by which a call fails, since a GPU may be unable to load any while a stream waits."""
     torch._assert_async(torch.ones((), dtype=torch.bool, device=device))
-    torch.zeros((), dtype=torch.bool, device=device)
     torch.cuda.synchronize(device)
 
 
@@ -89,7 +91,7 @@ def _ended(call: Watched) -> bool:
 
 
 def _fail(call: Watched) -> None:
-    """Say who did not come, and make the GPU fail."""
+    """Say who did not come, and have the call fail."""
     with contextlib.suppress(RuntimeError), torch.cuda.stream(torch.cuda.Stream(call.device)):
         ranks = call.late()
         words = (
@@ -98,5 +100,6 @@ def _fail(call: Watched) -> None:
         )
         call.failed.append(words)
         LOG.error(words)
-        torch._assert_async(torch.zeros((), dtype=torch.bool, device=call.device))
+        call.release()
+        torch.cuda.current_stream(call.device).synchronize()
         torch.cuda.synchronize(call.device)
