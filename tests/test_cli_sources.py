@@ -48,7 +48,8 @@ def test_check_finds_a_missing_barrier(run, tmp_path):
     found = run("check", "hasty.cu", status=1)
     assert "hasty.cu:start faulty TILE=16 fault" in found
     assert re.search(
-        r"race 256x256x128, beta 0.5 .* of (tile_a|tile_b) at hasty.cu:\d+; .* nothing orders the two", found
+        r"race 256x256x128, beta 0.5 .* of (tile_a|tile_b) at hasty.cu:\d+; .* wrote it at hasty.cu:\d+, and nothing",
+        found,
     )
 
 
