@@ -132,19 +132,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
 
         if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, sizes, tile.matrix);
-        if constexpr (SPLITS == 1) {
+        auto& parts = reinterpret_cast<float (&)[Multiplying::ROWS / 64][COLS / 2]>(sums);  // 64 rows each
+        if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], parts[0]);
 #pragma unroll
-            for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
-                shared->terms.look(sums[i], sizes.m - row - 64 * i, sizes.n - col);
-                if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row + 64 * i, col, sums[i]);
-                store_warpgroup(result, row + 64 * i, col, sums[i], biases);
-            }
-        } else {
-            float totals[COLS / 2];
-            Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], totals);
-            shared->terms.look(totals, sizes.m - row, sizes.n - col);
-            if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row, col, totals);
-            store_warpgroup(result, row, col, totals, biases);
+        for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
+            shared->terms.look(parts[i], sizes.m - row - 64 * i, sizes.n - col);
+            if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row + 64 * i, col, parts[i]);
+            store_warpgroup(result, row + 64 * i, col, parts[i], biases);
         }
     }
     if (Grid::BLOCKS > 1) cluster_sync();

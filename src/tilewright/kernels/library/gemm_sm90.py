@@ -97,6 +97,24 @@ def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | No
     return f"wgmma {_INSTRUCTION_BYTES // item_bytes}"
 
 
+TILES = (
+    Constraint(
+        lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= _BOX,
+        "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
+    ),
+    Constraint(
+        lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= _BOX,
+        "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
+    ),
+    Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
+    Constraint(
+        lambda c: c.CLUSTER in (1, 2, 4) and c.CLUSTER_N in (1, 2, 4) and c.CLUSTER * c.CLUSTER_N <= _SHARING,
+        f"CLUSTER and CLUSTER_N must be 1, 2 or 4, together {_SHARING}: larger ones leave multiprocessors idle",
+    ),
+)
+"""What tiles, stages and clusters must be, whoever computes them."""
+
+
 def of_type(
     name: str,
     idea: str,
@@ -172,22 +190,10 @@ def of_type(
             *promoting,
         ),
         constraints=(
-            Constraint(
-                lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= _BOX,
-                "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
-            ),
-            Constraint(
-                lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= _BOX,
-                "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
-            ),
+            *TILES,
             Constraint(
                 lambda c: _sums(c, anew) <= _SUMS.get(_consumers(c), 0),
                 f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
-            ),
-            Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-            Constraint(
-                lambda c: c.CLUSTER in (1, 2, 4) and c.CLUSTER_N in (1, 2, 4) and c.CLUSTER * c.CLUSTER_N <= _SHARING,
-                f"CLUSTER and CLUSTER_N must be 1, 2 or 4, together {_SHARING}: larger ones leave multiprocessors idle",
             ),
             Constraint(
                 lambda c: c.SPLITS == 1 or (c.SPLITS in (2, 4, 8) and c.PINGPONG == 0 and c.CLUSTER * c.CLUSTER_N == 1),

@@ -15,10 +15,6 @@ _CONSUMERS = 2
 """Warpgroups that multiply."""
 _SUMS = 192
 """Of a thread, that its registers have room for."""
-_SHARING = 4
-"""The most blocks that load tiles for each other."""
-_BOX = 256
-"""The most rows of a tensor box."""
 _LIKE = gemm_sm90.KERNEL
 assert isinstance(_LIKE.cost, Warpgroups)
 _COST = _LIKE.cost
@@ -50,22 +46,10 @@ KERNEL = Kernel(
     source=Path(__file__).with_suffix(".cu"),
     parameters=tuple(one for one in _LIKE.parameters if one.name not in _OTHERS),
     constraints=(
-        Constraint(
-            lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= _BOX,
-            "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
-        ),
-        Constraint(
-            lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= _BOX,
-            "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
-        ),
+        *gemm_sm90.TILES,
         Constraint(
             lambda c: c.BM // _together(c) * c.BN // warpgroups.THREADS <= _SUMS,
             f"BM*BN/128 over the consumers of a tile must be at most {_SUMS}, a thread's registers for sums",
-        ),
-        Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
-        Constraint(
-            lambda c: c.CLUSTER in (1, 2, 4) and c.CLUSTER_N in (1, 2, 4) and c.CLUSTER * c.CLUSTER_N <= _SHARING,
-            f"CLUSTER and CLUSTER_N must be 1, 2 or 4, together {_SHARING}: larger ones leave multiprocessors idle",
         ),
         warpgroups.shared_memory_fits(lambda c: _LIKE.shared_bytes(c, "NN")),
     ),
