@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import tilewright
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.kernels import find, resolve
-from tilewright.kernels.sources import START, from_source, is_source
+from tilewright.kernels.source_lines import is_source
+from tilewright.kernels.sources import START, from_source
 from tilewright.kernels.spec import Tile
 from tilewright.problem import Arithmetic, Layout, Problem
 

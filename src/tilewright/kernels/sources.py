@@ -20,23 +20,19 @@ where it has no leading dimension of them.
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
-from tilewright.kernels.expressions import Expression
-from tilewright.kernels.signature import Argument, Signature, signatures, without_comments
+from tilewright.errors import ConfigError, DtypeError, nearest
+from tilewright.kernels.signature import Argument, Signature
+from tilewright.kernels.source_lines import chosen, expressions, extents_of, read, template_arguments, words_of
 from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Takes
 from tilewright.problem import LAYOUTS, Problem
 
-SUFFIX = ".cu"
-
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""
-_LINE = re.compile(r"^[ \t]*//[ \t]*tilewright:(.*)$", re.MULTILINE)
-_WORD = re.compile(r"(\w+)=((?:\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*>|[^\s(<])+)")
 _KNOWN = ("block", "grid", "shared", "args", "layout", "tile", "entry")
 _SIZES = ("M", "N", "K")
 _LONG = 2**16 * 3**2 * 5 * 7
@@ -68,11 +64,6 @@ def _sizes_along(axis: str) -> dict[str, int]:
     return dict.fromkeys(_SIZES, 1) | {axis: _LONG}
 
 
-def is_source(text: str) -> bool:
-    """Whether a kernel's name is that of a file, as in 'my_gemm.cu' or 'my_gemm.cu:entry'."""
-    return text.partition(f"{SUFFIX}:")[0].removesuffix(SUFFIX) != text
-
-
 def from_source(place: str) -> Kernel:
     """The kernel of a source file.
 
@@ -84,12 +75,7 @@ def from_source(place: str) -> Kernel:
         ConfigError: the file does not say how the kernel is launched, or what a parameter is.
         DtypeError: A, B and C have element types that there are no products of.
     """
-    path, _, entry = place.partition(f"{SUFFIX}:")
-    file = Path(path + SUFFIX if entry else place)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise KernelNotFoundError(f"no kernel can be read from {file}: {error}") from None
+    file, text, entry = read(place)
     return _made(file, text, entry)
 
 
@@ -97,8 +83,8 @@ def from_source(place: str) -> Kernel:
 def _made(file: Path, text: str, entry: str) -> Kernel:
     """Made once for each text: engines know a compiled kernel by this object."""
     name, _, given = entry.partition("<")
-    signature = _chosen(file, text, name)
-    words = _words(file, text, signature.name)
+    signature = chosen(file, text, name)
+    words = words_of(file, text, signature.name)
     parameters = _parameters(words, signature.template)
     roles = _roles(file, signature, words.get("args"))
     takes = _takes(file, signature, roles, words.get("layout", "NN"))
@@ -110,12 +96,12 @@ def _made(file: Path, text: str, entry: str) -> Kernel:
                 f"{file.name} does not say how {signature.name} is launched: write above it\n"
                 f"// tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))"
             )
-    block, grid = _extents("block", words["block"], known), _extents("grid", words["grid"], sizes)
-    shared = _expressions("shared", words.get("shared", "0"), known)[0]
-    tile = _expressions("tile", words["tile"], known) if "tile" in words else []
+    block, grid = extents_of("block", words["block"], known), extents_of("grid", words["grid"], sizes)
+    shared = expressions("shared", words.get("shared", "0"), known)[0]
+    tile = expressions("tile", words["tile"], known) if "tile" in words else []
     if len(tile) not in (0, 3):
         raise ConfigError(f"tile must have three numbers, got {words['tile']}")
-    template = _template(signature, given or words.get("entry", "").partition("<")[2], known)
+    template = template_arguments(signature, given or words.get("entry", "").partition("<")[2], known)
 
     def extents(problem: Problem, config: Config) -> tuple[int, int, int]:
         return grid({"M": problem.m, "N": problem.n, "K": problem.k, **config})
@@ -143,54 +129,6 @@ def _made(file: Path, text: str, entry: str) -> Kernel:
     )
 
 
-def _template(signature: Signature, given: str, known: Mapping[str, object]) -> str:
-    """The arguments of a template as C++ has them, '' of what is none: those given, else parameters of its names."""
-    if not signature.template:
-        return ""
-    if given:
-        return f"<{given}"
-    for name in signature.template:
-        if name not in known:
-            raise ConfigError(
-                f"nothing says what {name} of {signature.name} is: write above it what its template's arguments are, "
-                f"as in\n// tilewright: {name}=16 or // tilewright: entry={signature.name}<16,float>"
-            )
-    return f"<{','.join(signature.template)}>"
-
-
-def _chosen(file: Path, text: str, name: str) -> Signature:
-    """The kernel of this name, or the only one."""
-    if "<<<" in without_comments(text):
-        raise ConfigError(f"{file.name} launches kernels (<<<): leave in it what runs on the GPU alone")
-    found = {signature.name: signature for signature in signatures(text)}
-    if not found:
-        raise KernelNotFoundError(f"{file.name} defines no __global__ function")
-    if not name:
-        if len(found) > 1:
-            raise KernelNotFoundError(
-                f"{file.name} has several kernels: name one, as in {file.name}:{next(iter(found))}; "
-                f"there are {', '.join(found)}"
-            )
-        return next(iter(found.values()))
-    if name not in found:
-        raise KernelNotFoundError(f"{file.name} has no kernel {name!r}{nearest(name, found)}")
-    return found[name]
-
-
-def _words(file: Path, text: str, name: str) -> dict[str, str]:
-    """What the comment lines say: of all kernels, and those with entry=name of this one."""
-    found: dict[str, str] = {}
-    for line in _LINE.finditer(text):
-        rest = _WORD.sub("", line[1]).strip()
-        if rest:
-            number = text.count("\n", 0, line.start()) + 1
-            raise ConfigError(f"{file.name}:{number}: a tilewright line must read NAME=VALUE ..., got {rest!r}")
-        words = dict(_WORD.findall(line[1]))
-        if words.get("entry", name).partition("<")[0] == name:
-            found |= words
-    return found
-
-
 def _parameters(words: Mapping[str, str], template: Sequence[str]) -> list[Parameter]:
     """The parameters that comment lines name; those of a template are no macros."""
     found = []
@@ -208,26 +146,6 @@ def _parameters(words: Mapping[str, str], template: Sequence[str]) -> list[Param
         values_to_try = tuple(sorted({default_value, *others}))
         found.append(Parameter(name, default_value, values_to_try, "of the source", 0, name not in template))
     return found
-
-
-def _expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expression]:
-    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
-    found = [Expression(part, word) for part in re.split(r",(?![^()]*\))", inner)]
-    for expression in found:
-        expression.check_names(known)
-    return found
-
-
-def _extents(word: str, text: str, known: Mapping[str, object]) -> Callable[[Mapping[str, int]], tuple[int, int, int]]:
-    found = _expressions(word, text, known)
-    if len(found) > 3:
-        raise ConfigError(f"{word} must have one to three numbers, got {text}")
-
-    def extents(values: Mapping[str, int]) -> tuple[int, int, int]:
-        x, y, z = [*(of(values) for of in found), 1, 1][:3]
-        return x, y, z
-
-    return extents
 
 
 def _roles(file: Path, signature: Signature, args: str | None) -> dict[str, Argument]:
