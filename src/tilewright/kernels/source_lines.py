@@ -11,7 +11,7 @@ from tilewright.kernels.signature import Signature, signatures, without_comments
 SUFFIX = ".cu"
 
 _LINE = re.compile(r"^[ \t]*//[ \t]*tilewright:(.*)$", re.MULTILINE)
-_WORD = re.compile(r"(\w+)=((?:\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*>|[^\s(<])+)")
+_WORD = re.compile(r"(\w+)=((?:\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*>|\[[^\[\]]*\]|[^\s(<\[])+)")
 
 
 def read(place: str) -> tuple[Path, str, str]:
@@ -68,14 +68,25 @@ def words_of(file: Path, text: str, name: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for line in _LINE.finditer(text):
-        rest = _WORD.sub("", line[1]).strip()
-        if rest:
-            number = text.count("\n", 0, line.start()) + 1
-            raise ConfigError(f"{file.name}:{number}: a tilewright line must read NAME=VALUE ..., got {rest!r}")
-        words = dict(_WORD.findall(line[1]))
+        words = split_words(line[1], f"{file.name}:{text.count(chr(10), 0, line.start()) + 1}: a tilewright line")
         if words.get("entry", name).partition("<")[0] == name:
             found |= words
     return found
+
+
+def split_words(text: str, subject: str) -> dict[str, str]:
+    """Words NAME=VALUE by their names; a value has spaces only inside of brackets.
+
+    Args:
+        text: the words.
+        subject: how a message begins.
+
+    Raises:
+        ConfigError: the text has something else.
+    """
+    if rest := _WORD.sub("", text).strip():
+        raise ConfigError(f"{subject} must read NAME=VALUE ..., got {rest!r}")
+    return dict(_WORD.findall(text))
 
 
 def template_arguments(signature: Signature, given: str, known: Mapping[str, object]) -> str:

@@ -159,7 +159,9 @@ def _roles(file: Path, signature: Signature, args: str | None) -> dict[str, Argu
             what = f"args has {role!r}" if args else f"nothing says what {argument.name!r} is"
             raise ConfigError(
                 f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}. Write above it which "
-                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K"
+                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\n"
+                f"Or, of a kernel that is no matrix product, what each of them is, as in\n"
+                f"// tilewright: x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512"
             )
         name = _ROLES[role]
         is_float, is_pointer = role in ("alpha", "beta"), role in ("A", "B", "C")
