@@ -6,16 +6,21 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
+from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
+from tilewright.cli import launches
+from tilewright.cli.launches import Args, Block, Grid, Shared
 from tilewright.cli.terminal import Order, finite_scalars, json_output, notes, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.errors import ProblemError
 from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
+from tilewright.kernels.launches import Launch
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Problem, orders
 from tilewright.report import explain_tables as tables
@@ -25,14 +30,20 @@ from tilewright.report.measured import find_measured
 
 KIND = json_kind("an explanation", "kernel", "shape", "gpu", "occupancy")
 SCALING_KIND = json_kind("a prediction of several GPUs", "kernel", "shape", "gpu", "scaling")
+LAUNCH_KIND = json_kind("an explanation of a launch", "kernel", "arguments", "gpu", "occupancy")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
 """What is explained where this machine has no GPU."""
 
 
 def run_explain(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Name, rung number, or NAME:PRESET.")],
-    shape: Annotated[str, typer.Option(metavar="MxNxK", help="Sizes of A (M x K) and B (K x N).")] = SHAPE,
+    kernel: Annotated[
+        str,
+        typer.Argument(metavar="KERNEL", help="Name, rung number, NAME:PRESET, or a source file, as in softmax.cu."),
+    ],
+    shape: Annotated[
+        str, typer.Option(metavar="MxNxK", help=f"Sizes of A (M x K) and B (K x N). If left out, {SHAPE}.")
+    ] = "",
     config: Annotated[
         str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
     ] = "",
@@ -61,6 +72,10 @@ def run_explain(
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write all of it here; - prints it.")
     ] = None,
+    args: Args = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = "",
     figure_path: Annotated[
         Path | None,
         typer.Option("--figure", metavar="PATH.svg", help="Draw here which lane touches what, in all memories."),
@@ -74,16 +89,31 @@ def run_explain(
 
     What its lanes do, as a picture:       [bold]tilewright explain warptiled --figure warptiled.svg[/]
 
+    What any kernel of yours does:         [bold]tilewright explain softmax.cu --args "rows=4096"[/]
+
     What 8 GPUs make of it, and 1 to 64:   [bold]tilewright explain gemm_sm90 --devices 8 --link 450[/]
 
     The counters are those of NVIDIA's profiler, counted on the emulator from every access that the kernel makes.
     """
+    of_products: dict[str, object] = {
+        "--shape": shape,
+        "--dtype": dtype,
+        "--layout": layout != "NN",
+        "--alpha": alpha != 1,
+    }
+    of_products |= {"--beta": beta, "--devices": devices, "--ncu": with_ncu, "--figure": figure_path}
+    words = launches.Words(args, grid, block, shared, macros=config)
+    others = launches.launches([kernel], words, of_products)
+    if others:
+        check_outputs([json_output(json_path, LAUNCH_KIND)])
+        _explain_launch(next(iter(others.values())), _gpu(gpu), json_path)
+        return
     kind = KIND if devices is None else SCALING_KIND
     check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
     chosen, preset = resolve(kernel)
-    where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
+    where = _gpu(gpu)
     a, b = orders(layout)
-    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
+    problem = Problem.parse(shape or SHAPE, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
     problem = chosen.takes.scaled(problem)
     chosen.check(problem)
     scalars = finite_scalars(alpha, beta)
@@ -143,6 +173,30 @@ def _show(explained: Explanation, out: Console) -> None:
         )
     for note in explained.notes:
         notes.print(f"[dim]note:[/] {note}", soft_wrap=True)
+
+
+def _explain_launch(launch: Launch, gpu: Gpu, json_path: Path | None) -> None:
+    """Explain a kernel that is no matrix product."""
+    one = explain_launch(launch, gpu)
+    shown = results(json_path)
+    say(f"{tables.launch_heading(one)}\n[dim]{launches.arguments(launch)}[/]", to=shown)
+    shown.print()
+    shown.print(launch_verdict(one), style="bold green", highlight=False)
+    shown.print()
+    for table in (tables.traffic_table(one), tables.lines_table(one), tables.launch_roofline_table(one)):
+        shown.print(table)
+    shown.print(tables.launch_roofline_words(one), highlight=False)
+    shown.print()
+    shown.print(tables.occupancy_table(one))
+    shown.print(tables.occupancy_words(one), highlight=False)
+    for note in one.notes:
+        notes.print(f"[dim]note:[/] {escape(note)}", soft_wrap=True)
+    if json_path:
+        write_json(json_path, launches.launch_facts(launch) | launch_json(one), f"the explanation to {json_path}")
+
+
+def _gpu(name: str | None) -> Gpu:
+    return gpu_named(name) if name else _present_gpu() or gpu_named(GPU)
 
 
 def _present_gpu() -> Gpu | None:
