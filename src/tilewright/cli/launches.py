@@ -13,8 +13,9 @@ from tilewright.bench.references import Compared, Reference
 from tilewright.cli.terminal import say
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator.checker import Finding
-from tilewright.engines.emulator.launches import CheckedLaunch, check_launch
-from tilewright.errors import ConfigError, TilewrightError
+from tilewright.engines.emulator.compiler import CHECKED
+from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_launch
+from tilewright.errors import CompileError, ConfigError, TilewrightError
 from tilewright.kernels.launches import Buffer, Launch, is_launch, read_launch
 from tilewright.kernels.source_lines import is_source
 from tilewright.report.fitted import Column, FittedTable
@@ -119,11 +120,18 @@ def check_apart(launch: Launch, deadline: float, tolerance: float | None) -> Lau
 
 
 def _answer(connection: Connection, launch: Launch) -> None:
-    connection.send("")
+    """Check a launch in another process: sends that it begins, once its kernel is compiled, and what came of it."""
+    answer: CheckedLaunch | TilewrightError
     try:
-        connection.send(check_launch(launch))
+        compile_launch(launch, CHECKED)
+        connection.send("")
+        answer = check_launch(launch)
+    except CompileError as error:
+        connection.send("")
+        answer = error
     except TilewrightError as error:
-        connection.send(error)
+        answer = error
+    connection.send(answer)
 
 
 def show(outcome: LaunchOutcome, shown: Console) -> None:
