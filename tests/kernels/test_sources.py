@@ -92,6 +92,22 @@ def test_without_leading_dimensions_matrices_have_no_gaps(tmp_path):
         kernel.check(Problem(8, 8, 8, b=Layout("row", 12)))
 
 
+def test_from_python(tmp_path):
+    text = START.read_text().replace("// tilewright:", "// not so:")
+    words = {"block": ("TILE", "TILE"), "grid": ("ceil(N/TILE)", "ceil(M/TILE)"), "TILE": 8}
+    kernel = tilewright.Kernel.from_source(text, **words)
+    assert kernel.config().TILE == 8
+    assert tilewright.Kernel.from_source(text, **words) is kernel
+    product(kernel)
+    place = written(tmp_path, START.read_text())
+    assert tilewright.Kernel.from_source(tmp_path / "own.cu") is find(place)
+    assert tilewright.Kernel.from_source(place, "start", TILE=4).config().TILE == 4
+    with pytest.raises(ConfigError, match="does not say how start is launched"):
+        tilewright.Kernel.from_source(text, block=8)
+    with pytest.raises(ConfigError, match="tiel=8 is nothing that a tilewright line takes"):
+        tilewright.Kernel.from_source(text, **words, tiel=8)
+
+
 def test_layouts(tmp_path):
     text = source(
         "const float* A, const float* B, float* C, int M, int N, int K",

@@ -18,15 +18,26 @@ A kernel computes C = A @ B, or with alpha and beta C = alpha * A @ B + beta * C
 where it has no leading dimension of them.
 """
 
+import hashlib
 import math
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tilewright.errors import ConfigError, DtypeError, nearest
 from tilewright.kernels.signature import Argument, Signature
-from tilewright.kernels.source_lines import chosen, expressions, extents_of, read, template_arguments, words_of
+from tilewright.kernels.source_lines import (
+    SUFFIX,
+    chosen,
+    expressions,
+    extents_of,
+    read,
+    split_words,
+    template_arguments,
+    words_of,
+)
 from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Takes
 from tilewright.problem import LAYOUTS, Problem
@@ -64,27 +75,52 @@ def _sizes_along(axis: str) -> dict[str, int]:
     return dict.fromkeys(_SIZES, 1) | {axis: _LONG}
 
 
-def from_source(place: str) -> Kernel:
-    """The kernel of a source file.
+def from_source(place: str | Path, entry: str = "", **words: str | int | tuple[str | int, ...]) -> Kernel:
+    """The kernel of a source file, or of a source's text.
 
     Args:
-        place: the file's path; behind a colon which of its kernels, where there are several.
+        place: the file's path, behind a colon which of its kernels, where there are several; or the text itself.
+        entry: the same as behind a colon.
+        words: as in a `// tilewright:` line, whose words they replace.
 
     Raises:
         KernelNotFoundError: there is no such file, or it has no such kernel.
         ConfigError: the file does not say how the kernel is launched, or what a parameter is.
         DtypeError: A, B and C have element types that there are no products of.
     """
-    file, text, entry = read(place)
-    return _made(file, text, entry)
+    if isinstance(place, str) and "__global__" in place:
+        file, text, named = _written(place), place, ""
+    else:
+        file, text, named = read(str(place))
+    said = {
+        word: f"({','.join(map(str, value))})" if isinstance(value, tuple) else f"{value}"
+        for word, value in words.items()
+    }
+    for word, value in said.items():
+        split_words(f"{word}={value}", word)
+    return _made(file, text, entry or named, tuple(said.items()))
 
 
 @lru_cache
-def _made(file: Path, text: str, entry: str) -> Kernel:
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Where texts are kept for as long as this process lives: compilers and profilers want files."""
+    return tempfile.TemporaryDirectory(prefix="tilewright-sources-")
+
+
+def _written(text: str) -> Path:
+    """A file of a text, the same for the same text."""
+    file = Path(_folder().name, hashlib.sha256(text.encode()).hexdigest()[:16], f"kernel{SUFFIX}")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@lru_cache
+def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str], ...]) -> Kernel:
     """Made once for each text: engines know a compiled kernel by this object."""
     name, _, given = entry.partition("<")
     signature = chosen(file, text, name)
-    words = words_of(file, text, signature.name)
+    words = words_of(file, text, signature.name) | dict(given_words)
     parameters = _parameters(words, signature.template)
     roles = _roles(file, signature, words.get("args"))
     takes = _takes(file, signature, roles, words.get("layout", "NN"))
