@@ -190,6 +190,44 @@ def test_which_names_are_files(text, expected):
     assert is_source(text) is expected
 
 
+COLUMN_MAJOR = """// tilewright: block=(16,4) grid=(ceil(M/16),ceil(N/4)) C=column layout=LAYOUT
+__global__ void own(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
+                    float* C, int ldc) {
+    const int row = blockIdx.x * 16 + threadIdx.x, col = blockIdx.y * 4 + threadIdx.y;
+    if (row >= M || col >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[OF_A] * B[OF_B];
+    C[col * ldc + row] = alpha * sum + (beta == 0 ? 0 : beta * C[col * ldc + row]);
+}
+"""
+
+
+@pytest.mark.parametrize("own", ["TT", "NT", "TN", "NN"])
+def test_a_column_major_c_is_the_product_of_the_transposes(tmp_path, own):
+    of_a, of_b = ("k * lda + row", "row * lda + k")[own[0] == "N"], ("col * ldb + k", "k * ldb + col")[own[1] == "N"]
+    text = COLUMN_MAJOR.replace("LAYOUT", own).replace("OF_A", of_a).replace("OF_B", of_b)
+    kernel = find(written(tmp_path, text))
+    takes = {"TT": "NN", "NT": "NT", "TN": "TN", "NN": "TT"}[own]
+    assert kernel.takes.layouts == (takes,)
+    assert kernel.tile(kernel.config()) == Tile(4, 16, 32)
+    m, n, k = 33, 21, 40
+    a = draw(m, k) if takes[0] == "N" else draw(k, m).T
+    b = draw(k, n) if takes[1] == "N" else draw(n, k).T
+    found = tilewright.matmul(a, b, kernel=kernel, engine="emulator", c=np.ones((m, n), "f4"), alpha=2.0, beta=3.0)
+    np.testing.assert_allclose(found, 2 * (a @ b) + 3, rtol=1e-4, atol=1e-4)
+
+
+def test_findings_of_a_column_major_kernel_have_its_own_names(tmp_path):
+    from tilewright.engines.emulator.check import check  # noqa: PLC0415
+
+    text = COLUMN_MAJOR.replace("LAYOUT", "TT").replace("OF_A", "k * lda + row + M").replace("OF_B", "col * ldb + k")
+    kernel, problem = find(written(tmp_path, text)), Problem(8, 16, 4)
+    found = check(kernel, kernel.config(), problem, draw(8, 4), draw(4, 16), np.zeros((8, 16), "f4"))
+    assert any("reads A[" in str(finding) for finding in found.findings), found.findings
+    with pytest.raises(ConfigError, match="C must be row or column, got 'col'"):
+        from_source(written(tmp_path, text.replace("C=column", "C=col"), "other.cu"))
+
+
 def test_scalars_that_a_kernel_has_no_parameter_for_are_refused(tmp_path):
     place = written(tmp_path, source("const float* A, const float* B, float* C, int M, int N, int K"))
     with pytest.raises(ProblemError, match=r"own has no alpha, so that it is 1, got 2\.0"):

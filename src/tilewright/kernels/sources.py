@@ -9,13 +9,17 @@
 | grid=(x,y,z) | blocks, which may follow from M, N and K too |
 | shared=bytes | dynamic shared memory of a block, 0 if left out |
 | args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta |
-| layout=NT | orders of A and B, N row-major and T column-major, NN if left out; C is row-major |
+| layout=NT | orders of A and B, N row-major and T column-major, NN if left out |
+| C=column | C is column-major; row-major if left out. Such a kernel computes the row-major D = B^T A^T: see below |
 | tile=(m,n,k) | rows and columns of C that a block computes, and steps along k; if left out, by the grid, and 32 |
 | NAME=default:values | a parameter: a macro of the source, with values to try |
 | entry=name<A,B> | a template's arguments, if not parameters of the same names; or whose line this is |
 
 A kernel computes C = A @ B, or with alpha and beta C = alpha * A @ B + beta * C, of matrices that lie without gaps
 where it has no leading dimension of them.
+
+Problems have row-major results. A column-major C is a row-major C^T = B^T A^T in the same memory: what the source calls
+A is the problem's B, transposed, its M the problem's N, its lda the problem's ldb, and the other way round.
 """
 
 import hashlib
@@ -44,7 +48,7 @@ from tilewright.problem import LAYOUTS, Problem
 
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""
-_KNOWN = ("block", "grid", "shared", "args", "layout", "tile", "entry")
+_KNOWN = ("block", "grid", "shared", "args", "layout", "C", "tile", "entry")
 _SIZES = ("M", "N", "K")
 _LONG = 2**16 * 3**2 * 5 * 7
 """A size that most tiles divide."""
@@ -63,6 +67,8 @@ _ROLES = {
     "lda": "lda", "ldb": "ldb", "ldc": "ldd", "alpha": "alpha", "beta": "beta",
 }  # fmt: skip
 """What parameters may be, and what `engines.arguments` calls them."""
+_EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
+"""What a problem calls that of a source whose C is column-major."""
 _DIMENSIONS = ("lda", "ldb", "ldc")
 _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
 _AROUND_NAMES = re.compile(
@@ -122,8 +128,9 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
     signature = chosen(file, text, name)
     words = words_of(file, text, signature.name) | dict(given_words)
     parameters = _parameters(words, signature.template)
-    roles = _roles(file, signature, words.get("args"))
-    takes = _takes(file, signature, roles, words.get("layout", "NN"))
+    exchanged = _is_column_major(words.get("C", "row"))
+    roles = _roles(file, signature, words.get("args"), exchanged)
+    takes = _takes(file, signature, roles, words.get("layout", "NN"), exchanged)
     known = {parameter.name: parameter for parameter in parameters}
     sizes = dict.fromkeys(_SIZES) | known
     for word in ("block", "grid"):
@@ -140,13 +147,16 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
     template = template_arguments(signature, given or words.get("entry", "").partition("<")[2], known)
 
     def extents(problem: Problem, config: Config) -> tuple[int, int, int]:
-        return grid({"M": problem.m, "N": problem.n, "K": problem.k, **config})
+        m, n = (problem.n, problem.m) if exchanged else (problem.m, problem.n)
+        return grid({"M": m, "N": n, "K": problem.k, **config})
 
     def tile_of(config: Config) -> Tile:
         if tile:
-            return Tile(*(of(config) for of in tile))
-        m, n = (math.prod(grid({**_sizes_along(axis), **config})) for axis in "MN")
-        return Tile(-(-_LONG // max(m, 1)), -(-_LONG // max(n, 1)), _STEP)
+            m, n, k = (of(config) for of in tile)
+        else:
+            m, n = (-(-_LONG // max(math.prod(grid({**_sizes_along(axis), **config})), 1)) for axis in "MN")
+            k = _STEP
+        return Tile(n, m, k) if exchanged else Tile(m, n, k)
 
     return Kernel(
         rung=0,
@@ -162,6 +172,7 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
         extents=extents,
         entry=lambda config: signature.name + re.sub(r"\w+", lambda word: str(config.get(word[0], word[0])), template),
         foreign=True,
+        exchanged=exchanged,
     )
 
 
@@ -184,7 +195,13 @@ def _parameters(words: Mapping[str, str], template: Sequence[str]) -> list[Param
     return found
 
 
-def _roles(file: Path, signature: Signature, args: str | None) -> dict[str, Argument]:
+def _is_column_major(order: str) -> bool:
+    if order not in ("row", "column"):
+        raise ConfigError(f"C must be row or column, got {order!r}{nearest(order, ('row', 'column'), listed=True)}")
+    return order == "column"
+
+
+def _roles(file: Path, signature: Signature, args: str | None, exchanged: bool) -> dict[str, Argument]:
     """The parameters by what `engines.arguments` calls them."""
     given = args.split(",") if args else [_role(argument) for argument in signature.arguments]
     if len(given) != len(signature.arguments):
@@ -199,7 +216,7 @@ def _roles(file: Path, signature: Signature, args: str | None) -> dict[str, Argu
                 f"Or, of a kernel that is no matrix product, what each of them is, as in\n"
                 f"// tilewright: x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512"
             )
-        name = _ROLES[role]
+        name = _ROLES[_EXCHANGED.get(role, role) if exchanged else role]
         is_float, is_pointer = role in ("alpha", "beta"), role in ("A", "B", "C")
         if argument.pointer != is_pointer or (is_float and argument.type != "float"):
             wanted = "a pointer" if is_pointer else "a float" if is_float else "an integer"
@@ -224,9 +241,11 @@ def _role(argument: Argument) -> str:
     return _USUAL.get(_AROUND_NAMES.sub("", argument.name).lower(), "")
 
 
-def _takes(file: Path, signature: Signature, roles: Mapping[str, Argument], layout: str) -> Takes:
+def _takes(file: Path, signature: Signature, roles: Mapping[str, Argument], layout: str, exchanged: bool) -> Takes:
     if layout not in LAYOUTS:
         raise ConfigError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    if exchanged:  # the transposes of B and A
+        layout = layout[::-1].translate(str.maketrans("NT", "TN"))
     kinds: list[str] = []
     for name in ("A_data", "B_data", "D_data"):
         argument = roles[name]

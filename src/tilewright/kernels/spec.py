@@ -339,6 +339,9 @@ class Kernel:
     """The entry point, with its template arguments if it has some; None: the file's stem."""
     foreign: bool = False
     """Whether its source knows nothing of this package: its macros are its parameters alone."""
+    exchanged: bool = False
+    """Whether what its source calls A is a problem's B, transposed, and the other way round: of a source whose C is
+    column-major."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
