@@ -1,5 +1,6 @@
 """The command line: `tilewright explain`."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
+from tilewright.analysis.foreign_code import held, is_code, read_code
 from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
@@ -16,21 +18,24 @@ from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Grid, Shared
 from tilewright.cli.terminal import Order, finite_scalars, json_output, notes, results, say, write_json
 from tilewright.engines.registry import present_gpu
-from tilewright.errors import ProblemError
+from tilewright.errors import ConfigError, ProblemError
 from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.launches import Launch
+from tilewright.kernels.source_lines import extents_of
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Problem, orders
 from tilewright.report import explain_tables as tables
 from tilewright.report import scaling as scaling_tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
+from tilewright.report.sass_tables import summary
 
 KIND = json_kind("an explanation", "kernel", "shape", "gpu", "occupancy")
 SCALING_KIND = json_kind("a prediction of several GPUs", "kernel", "shape", "gpu", "scaling")
 LAUNCH_KIND = json_kind("an explanation of a launch", "kernel", "arguments", "gpu", "occupancy")
+CODE_KIND = json_kind("an explanation of machine code", "kernel", "arch", "gpu", "occupancy")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
 """What is explained where this machine has no GPU."""
@@ -102,6 +107,11 @@ def run_explain(
         "--alpha": alpha != 1,
     }
     of_products |= {"--beta": beta, "--devices": devices, "--ncu": with_ncu, "--figure": figure_path}
+    if is_code(kernel):
+        if given := [name for name, value in {**of_products, "--args": args, "--grid": grid}.items() if value]:
+            raise ConfigError(f"{given[0]} is for sources: of {kernel}, which is compiled, only occupancy is explained")
+        _explain_code(kernel, _gpu(gpu), block, shared or "0", json_path)
+        return
     words = launches.Words(args, grid, block, shared, macros=config)
     others = launches.launches([kernel], words, of_products)
     if others:
@@ -193,6 +203,31 @@ def _explain_launch(launch: Launch, gpu: Gpu, json_path: Path | None) -> None:
         notes.print(f"[dim]note:[/] {escape(note)}", soft_wrap=True)
     if json_path:
         write_json(json_path, launches.launch_facts(launch) | launch_json(one), f"the explanation to {json_path}")
+
+
+def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path | None) -> None:
+    """What is known of a kernel of which there is no source here."""
+    check_outputs([json_output(json_path, CODE_KIND)])
+    found, shown = read_code(place), results(json_path)
+    extents = extents_of("block", block, {})({}) if block else found.block
+    if extents is None:
+        raise ConfigError(f"{place} does not say how many threads a block has: give --block")
+    (dynamic,) = extents_of("shared", shared, {})({})[:1]
+    one = held(found, gpu, math.prod(extents), dynamic)
+    say(f"[bold]{found.name}[/] for {found.arch}, on one {gpu.name}: blocks of {one.threads} threads", to=shown)
+    say(summary(found.code, dynamic), markup=False, to=shown)
+    shown.print()
+    shown.print(tables.occupancy_table(one))
+    shown.print(tables.warps_words(one.occupancy), highlight=False)
+    if not found.arch.startswith("sm_{}{}".format(*gpu.capability)):
+        has = "{}.{}".format(*gpu.capability)
+        notes.print(f"[dim]note:[/] the code is for {found.arch}, and {gpu.name} has compute capability {has}")
+    notes.print("[dim]note:[/] what it asks of memory is counted where there is a source", soft_wrap=True)
+    if json_path:
+        facts = {"kernel": found.name, "arch": found.arch, "gpu": gpu.name, "threads": one.threads}
+        facts |= {"registers": one.report.registers, "spill_bytes": one.report.spill_bytes}
+        facts |= {"shared_memory": one.shared_bytes, "occupancy": asdict(one.occupancy)}
+        write_json(json_path, facts, f"the explanation to {json_path}")
 
 
 def _gpu(name: str | None) -> Gpu:

@@ -20,6 +20,7 @@ from cuda.core._utils.cuda_utils import CUDAError
 from tilewright.engines import cache
 from tilewright.engines.base import CompileReport
 from tilewright.engines.included import included
+from tilewright.engines.ptxas import parse_report
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels import spec
 from tilewright.kernels.spec import Config, Kernel
@@ -174,19 +175,6 @@ def _symbol(log: str, entry: str) -> str | None:
         if symbol == entry or symbol.startswith(f"_Z{len(base)}{base}"):
             return str(symbol)
     return None
-
-
-def parse_report(log: str, entry: str) -> CompileReport:
-    """What `ptxas -v` printed of one kernel."""
-    _, _, rest = log.partition(f"Compiling entry function '{entry}'")
-    section, _, _ = rest.partition("Compiling entry function")
-    registers = re.search(r"Used (\d+) registers", section)
-    shared = re.search(r"(\d+) bytes smem", section)
-    return CompileReport(
-        registers=int(registers[1]) if registers else None,
-        spill_bytes=sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", section))),
-        shared_bytes=int(shared[1]) if shared else 0,
-    )
 
 
 def _options(

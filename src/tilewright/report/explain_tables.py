@@ -34,13 +34,11 @@ _LEVELS = {MEMORY: "DRAM, the least possible", "L2": "L2, as requested", "shared
 _ROOFLINE, _ROOFLINE_HEADS = "Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", "")
 
 
-class Launched(Protocol):
-    """What tables of any launch are made of: an `Explanation`, or a `LaunchExplanation`."""
+class Held(Protocol):
+    """What an occupancy is made of."""
 
     @property
     def gpu(self) -> Gpu: ...
-    @property
-    def traffic(self) -> Traffic: ...
     @property
     def report(self) -> CompileReport: ...
     @property
@@ -49,6 +47,13 @@ class Launched(Protocol):
     def threads(self) -> int: ...
     @property
     def occupancy(self) -> Occupancy: ...
+
+
+class Launched(Held, Protocol):
+    """What tables of any launch are made of: an `Explanation`, or a `LaunchExplanation`."""
+
+    @property
+    def traffic(self) -> Traffic: ...
     @property
     def waves(self) -> Waves: ...
 
@@ -91,7 +96,7 @@ def lines_table(explanation: Launched) -> FittedTable:
     return table
 
 
-def occupancy_table(explanation: Launched) -> FittedTable:
+def occupancy_table(explanation: Held) -> FittedTable:
     """What a block needs, and how many blocks each resource of a multiprocessor allows."""
     one, held, sm = explanation, explanation.occupancy, explanation.gpu.multiprocessor
     spills = f", {one.report.spill_bytes} bytes spilled" if one.report.spill_bytes else ""
@@ -115,12 +120,16 @@ def occupancy_table(explanation: Launched) -> FittedTable:
 
 def occupancy_words(explanation: Launched) -> str:
     """Occupancy, waves and tail."""
-    held, waves = explanation.occupancy, explanation.waves
-    words = f"{held.warps} of {held.most_warps} warps, {100 * held.fraction:.0f}%"
+    waves, words = explanation.waves, warps_words(explanation.occupancy)
     if not waves.at_a_time:
         return words
     words += f"; {waves.number:.2f} waves of {waves.at_a_time:,} blocks"
     return words + (f", the last one {100 * waves.tail:.0f}% full" if waves.tail < 1 else "")
+
+
+def warps_words(held: Occupancy) -> str:
+    """Warps that a multiprocessor holds, of how many it could."""
+    return f"{held.warps} of {held.most_warps} warps, {100 * held.fraction:.0f}%"
 
 
 def roofline_table(explanation: Explanation) -> FittedTable:
