@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.analysis.launch_explanation import explain_launch, launch_verdict
+from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.bench.references import Reference
 from tilewright.cli import explain as explain_command
 from tilewright.cli import main
 from tilewright.engines.emulator.launches import check_launch
-from tilewright.errors import ConfigError
+from tilewright.errors import ConfigError, LaunchError
 from tilewright.gpus import gpu_named
 from tilewright.kernels.launches import is_launch, read_launch
 
@@ -141,12 +141,12 @@ def test_wrong_usage_is_said(options, words):
 def test_explain_shows_what_tiles_and_a_pad_are_for(tmp_path, monkeypatch):
     pytest.importorskip("cuda.core")
     monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
-    facts = {}
-    for name in ("naive", "tiled", "padded"):
-        path = tmp_path / f"{name}.json"
-        found = run("explain", place_of(f"transpose:{name}"), "--args", "rows=128 cols=128", "--json", path)
-        assert f"transpose.cu:{name} on one H200: 16 blocks of 256 threads" in found
-        facts[name] = json.loads(path.read_text())
+    path, sizes, h200 = tmp_path / "naive.json", "rows=128 cols=128", gpu_named("H200")
+    found = run("explain", place_of("transpose:naive"), "--args", sizes, "--json", path)
+    assert "transpose.cu:naive on one H200: 16 blocks of 256 threads" in found
+    facts = {"naive": json.loads(path.read_text())}
+    for name in ("tiled", "padded"):
+        facts[name] = launch_json(explain_launch(read_launch(place_of(f"transpose:{name}"), sizes), h200))
     naive, tiled, padded = facts.values()
     # Each of 4096 / 8 warps' requests stores 32 elements: in 32 sectors, or in 4.
     assert [one["global_store"]["requests"] for one in facts.values()] == [512] * 3
@@ -157,6 +157,18 @@ def test_explain_shows_what_tiles_and_a_pad_are_for(tmp_path, monkeypatch):
     assert (naive["binds"], tiled["binds"]) == ("L2", "shared memory")
     assert padded["occupancy"]["limits"]["shared memory"] > 0
     assert "A store of a warp touches 32.0 sectors" in naive["verdict"]
+
+
+def test_a_kernel_that_crashes_ends_no_explanation(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.core")
+    monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
+    (tmp_path / "crash.cu").write_text(
+        "// tilewright: grid=1 block=1 x=int32[1] y=out:int32[1]\n"
+        "__global__ void crash(const int* x, int* y) { *y = 5 / (*x - *x); }"
+    )
+    result = CliRunner().invoke(main.app, ["explain", str(tmp_path / "crash.cu")])
+    assert isinstance(result.exception, LaunchError)
+    assert "the kernel ends its process: ended by SIG" in str(result.exception)
 
 
 def test_large_launches_are_estimated():

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
 from tilewright.analysis.foreign_code import held, is_code, read_code
-from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
+from tilewright.analysis.launch_explanation import launch_json, launch_verdict
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
 from tilewright.cli import launches
@@ -187,7 +187,7 @@ def _show(explained: Explanation, out: Console) -> None:
 
 def _explain_launch(launch: Launch, gpu: Gpu, json_path: Path | None) -> None:
     """Explain a kernel that is no matrix product."""
-    one = explain_launch(launch, gpu)
+    one = launches.explain_apart(launch, gpu)
     shown = results(json_path)
     say(f"{tables.launch_heading(one)}\n[dim]{launches.arguments(launch)}[/]", to=shown)
     shown.print()

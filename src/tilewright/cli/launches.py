@@ -9,16 +9,21 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from tilewright.analysis.launch_explanation import LaunchExplanation, explain_launch
 from tilewright.bench.references import Compared, Reference
 from tilewright.cli.terminal import say
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_launch
-from tilewright.errors import CompileError, ConfigError, TilewrightError
+from tilewright.errors import CompileError, ConfigError, LaunchError, TilewrightError
+from tilewright.gpus import Gpu
 from tilewright.kernels.launches import Buffer, Launch, is_launch, read_launch
 from tilewright.kernels.source_lines import is_source
 from tilewright.report.fitted import Column, FittedTable
+
+_LONGEST_S = 3600.0
+"""That an explanation may take."""
 
 LOST = {"hung": "the kernel does not end", "crashed": "the kernel ends its process"}
 
@@ -132,6 +137,31 @@ def _answer(connection: Connection, launch: Launch) -> None:
     except TilewrightError as error:
         answer = error
     connection.send(answer)
+
+
+def explain_apart(launch: Launch, gpu: Gpu) -> LaunchExplanation:
+    """Explain a launch in a process of its own, since its kernel may end that.
+
+    Raises:
+        LaunchError: it did.
+        Others: as `explain_launch`.
+    """
+    with Apart(_explain, launch, gpu, name="explain") as process:
+        try:
+            answer = process.receive(_LONGEST_S)
+        except LostError as lost:
+            raise LaunchError(f"{LOST[lost.fate]}: {lost}. tilewright check may name the fault") from None
+    if isinstance(answer, TilewrightError):
+        raise answer
+    assert isinstance(answer, LaunchExplanation)
+    return answer
+
+
+def _explain(connection: Connection, launch: Launch, gpu: Gpu) -> None:
+    try:
+        connection.send(explain_launch(launch, gpu))
+    except TilewrightError as error:
+        connection.send(error)
 
 
 def show(outcome: LaunchOutcome, shown: Console) -> None:
