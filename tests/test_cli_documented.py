@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tilewright.kernels.sources import START
 from tilewright.tables import store
 
 ROOT = Path(__file__).parents[1]
+OWN_KERNELS = ROOT / "tests/own_kernels"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
 RUNGS = sorted(ROOT.glob("docs/worklog/[0-9]*.md"))
 # Pages of rungs print the same commands: all of one are run, of the others those that mark an exercise with a config.
@@ -48,7 +50,8 @@ def small(arguments):
     command, *words = arguments
     sizes = {"--shape": SHAPE, "--suite": "small", "--batch": BATCH}
     words = [sizes.get(before, word) for before, word in zip(["", *words], words, strict=False)]
-    if command in ("bench", "check", "explain", "sass", "tune") and not {"--shape", "--suite"} & set(words):
+    sized = {"--shape", "--suite", "softmax.cu"} & set(words)
+    if command in ("bench", "check", "explain", "sass", "tune") and not sized:
         words += ["--shape", SHAPE]
     if command in ("bench", "tune"):
         words += ["--engine", "emulator"]
@@ -82,6 +85,8 @@ def test_the_commands_are_found():
 def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
     if arguments[0] != "new":  # which the pages have before
         (folder / "my_gemm.cu").write_text(START.read_text())
+    for name in ("softmax.cu", "references.py"):
+        shutil.copy(OWN_KERNELS / name, folder)
     monkeypatch.setattr(sys, "argv", ["tilewright", *small(arguments)])
     status = 0
     try:

@@ -18,7 +18,7 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "start.cu").write_text(START.read_text())
 
     def command(*arguments, status=0):
-        result = CliRunner().invoke(main.app, [*map(str, arguments)], env={"COLUMNS": "200"})
+        result = CliRunner().invoke(main.app, [*map(str, arguments)], env={"COLUMNS": "300"})
         assert result.exit_code == status, (result.output, result.exception)
         return " ".join(result.output.split())
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import tilewright
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.kernels import find, resolve
-from tilewright.kernels.sources import START, from_source, is_source
+from tilewright.kernels.source_lines import is_source
+from tilewright.kernels.sources import START, from_source
 from tilewright.kernels.spec import Tile
 from tilewright.problem import Arithmetic, Layout, Problem
 
@@ -91,6 +92,22 @@ def test_without_leading_dimensions_matrices_have_no_gaps(tmp_path):
         kernel.check(Problem(8, 8, 8, b=Layout("row", 12)))
 
 
+def test_from_python(tmp_path):
+    text = START.read_text().replace("// tilewright:", "// not so:")
+    words = {"block": ("TILE", "TILE"), "grid": ("ceil(N/TILE)", "ceil(M/TILE)"), "TILE": 8}
+    kernel = tilewright.Kernel.from_source(text, **words)
+    assert kernel.config().TILE == 8
+    assert tilewright.Kernel.from_source(text, **words) is kernel
+    product(kernel)
+    place = written(tmp_path, START.read_text())
+    assert tilewright.Kernel.from_source(tmp_path / "own.cu") is find(place)
+    assert tilewright.Kernel.from_source(place, "start", TILE=4).config().TILE == 4
+    with pytest.raises(ConfigError, match="does not say how start is launched"):
+        tilewright.Kernel.from_source(text, block=8)
+    with pytest.raises(ConfigError, match="tiel=8 is nothing that a tilewright line takes"):
+        tilewright.Kernel.from_source(text, **words, tiel=8)
+
+
 def test_layouts(tmp_path):
     text = source(
         "const float* A, const float* B, float* C, int M, int N, int K",
@@ -171,6 +188,44 @@ def test_the_same_file_is_the_same_kernel_until_it_changes(tmp_path):
 @pytest.mark.parametrize(("text", "expected"), [("a.cu", True), ("a.cu:b", True), ("naive", False), ("a.cub", False)])
 def test_which_names_are_files(text, expected):
     assert is_source(text) is expected
+
+
+COLUMN_MAJOR = """// tilewright: block=(16,4) grid=(ceil(M/16),ceil(N/4)) C=column layout=LAYOUT
+__global__ void own(int M, int N, int K, float alpha, const float* A, int lda, const float* B, int ldb, float beta,
+                    float* C, int ldc) {
+    const int row = blockIdx.x * 16 + threadIdx.x, col = blockIdx.y * 4 + threadIdx.y;
+    if (row >= M || col >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[OF_A] * B[OF_B];
+    C[col * ldc + row] = alpha * sum + (beta == 0 ? 0 : beta * C[col * ldc + row]);
+}
+"""
+
+
+@pytest.mark.parametrize("own", ["TT", "NT", "TN", "NN"])
+def test_a_column_major_c_is_the_product_of_the_transposes(tmp_path, own):
+    of_a, of_b = ("k * lda + row", "row * lda + k")[own[0] == "N"], ("col * ldb + k", "k * ldb + col")[own[1] == "N"]
+    text = COLUMN_MAJOR.replace("LAYOUT", own).replace("OF_A", of_a).replace("OF_B", of_b)
+    kernel = find(written(tmp_path, text))
+    takes = {"TT": "NN", "NT": "NT", "TN": "TN", "NN": "TT"}[own]
+    assert kernel.takes.layouts == (takes,)
+    assert kernel.tile(kernel.config()) == Tile(4, 16, 32)
+    m, n, k = 33, 21, 40
+    a = draw(m, k) if takes[0] == "N" else draw(k, m).T
+    b = draw(k, n) if takes[1] == "N" else draw(n, k).T
+    found = tilewright.matmul(a, b, kernel=kernel, engine="emulator", c=np.ones((m, n), "f4"), alpha=2.0, beta=3.0)
+    np.testing.assert_allclose(found, 2 * (a @ b) + 3, rtol=1e-4, atol=1e-4)
+
+
+def test_findings_of_a_column_major_kernel_have_its_own_names(tmp_path):
+    from tilewright.engines.emulator.check import check  # noqa: PLC0415
+
+    text = COLUMN_MAJOR.replace("LAYOUT", "TT").replace("OF_A", "k * lda + row + M").replace("OF_B", "col * ldb + k")
+    kernel, problem = find(written(tmp_path, text)), Problem(8, 16, 4)
+    found = check(kernel, kernel.config(), problem, draw(8, 4), draw(4, 16), np.zeros((8, 16), "f4"))
+    assert any("reads A[" in str(finding) for finding in found.findings), found.findings
+    with pytest.raises(ConfigError, match="C must be row or column, got 'col'"):
+        from_source(written(tmp_path, text.replace("C=column", "C=col"), "other.cu"))
 
 
 def test_scalars_that_a_kernel_has_no_parameter_for_are_refused(tmp_path):

@@ -116,39 +116,41 @@ class BlockCounts:
         result[:] = _UNWRITTEN
         memory = self._memory.count(problem, Operands(a, b, c, self.scalars), blocks)
         self.fragments = self.fragments or memory.fragments > 0
-        counts = self._of_memory(memory)
+        counts = counts_of(memory, self.widths)
         if self._operations is not None:
             operations = self._operations.count(problem, Operands(a, b, c, self.scalars), blocks)
             counts.update({(None, OPERATIONS, name): value for name, value in operations._asdict().items()})
         return counts, result
 
-    def _of_memory(self, memory: MemoryCounts) -> Counts:
-        counts: Counts = Counter({(None, TILES, "bytes"): memory.tile_bytes})
-        for site, inner, line in _placed(memory.sites):
-            pipe = "async_copy" if site.pipe == "copy" else site.pipe
-            written = site.merged[_UNMERGED]
-            tally = site.merged[self._width(site, inner)]
-            for name, value in (
-                ("requests", tally.requests),
-                ("sectors", site.sectors),
-                ("wavefronts", tally.wavefronts),
-                ("bank_conflicts", tally.wavefronts - tally.least_wavefronts),
-                ("accesses", site.accesses),
-                ("bytes", site.accesses * site.bytes),
-                ("reading", site.reading),
-                ("written_requests", written.requests),
-                ("written_wavefronts", written.wavefronts),
-            ):
-                counts[line, pipe, name] += value
-        return counts
 
-    def _width(self, site: Site, line: SourceLine | None) -> int:
-        """To how many bytes the compiler merged the accesses of a place."""
-        if self.widths is None or site.pipe not in ("shared_load", "shared_store"):
-            return _UNMERGED
-        widths = self.widths.get(line) or self.widths[None]
-        width = widths.load if site.pipe == "shared_load" else widths.store
-        return max(width, _UNMERGED)
+def counts_of(memory: MemoryCounts, widths: Mapping[SourceLine | None, Widths] | None) -> Counts:
+    """What blocks did to memory, by line; shared accesses as wide as the compiler made them, where that is known."""
+    counts: Counts = Counter({(None, TILES, "bytes"): memory.tile_bytes})
+    for site, inner, line in _placed(memory.sites):
+        pipe = "async_copy" if site.pipe == "copy" else site.pipe
+        written = site.merged[_UNMERGED]
+        tally = site.merged[_width(widths, site, inner)]
+        for name, value in (
+            ("requests", tally.requests),
+            ("sectors", site.sectors),
+            ("wavefronts", tally.wavefronts),
+            ("bank_conflicts", tally.wavefronts - tally.least_wavefronts),
+            ("accesses", site.accesses),
+            ("bytes", site.accesses * site.bytes),
+            ("reading", site.reading),
+            ("written_requests", written.requests),
+            ("written_wavefronts", written.wavefronts),
+        ):
+            counts[line, pipe, name] += value
+    return counts
+
+
+def _width(widths: Mapping[SourceLine | None, Widths] | None, site: Site, line: SourceLine | None) -> int:
+    """To how many bytes the compiler merged the accesses of a place."""
+    if widths is None or site.pipe not in ("shared_load", "shared_store"):
+        return _UNMERGED
+    of_line = widths.get(line) or widths[None]
+    return max(of_line.load if site.pipe == "shared_load" else of_line.store, _UNMERGED)
 
 
 def _placed(sites: Sequence[Site]) -> Iterator[tuple[Site, SourceLine | None, SourceLine | None]]:

@@ -228,15 +228,17 @@ def verdict(explanation: Explanation) -> str:
         share = conflicts / max(one.traffic.shared_wavefronts, 1)
         because = f", {100 * share:.0f}% of them bank conflicts," if share >= 0.05 else ""
         sentences.append(
-            f"Shared memory binds: its wavefronts{because} take {_time(line.levels[2].time_us)}, the arithmetic "
-            f"{_time(line.arithmetic_us)}."
+            f"Shared memory binds: its wavefronts{because} take {time_words(line.levels[2].time_us)}, the arithmetic "
+            f"{time_words(line.arithmetic_us)}."
         )
     else:
-        arithmetic = f"compared with {_time(line.arithmetic_us)} of arithmetic"
+        arithmetic = f"compared with {time_words(line.arithmetic_us)} of arithmetic"
         if slowest == MEMORY:
-            sentences.append(f"DRAM binds: it takes {_time(line.memory_us)} to move the least possible, {arithmetic}.")
+            sentences.append(
+                f"DRAM binds: it takes {time_words(line.memory_us)} to move the least possible, {arithmetic}."
+            )
         else:
-            least_l2, time = f"{reuse:,.0f} times the bytes that must be moved", _time(line.levels[1].time_us)
+            least_l2, time = f"{reuse:,.0f} times the bytes that must be moved", time_words(line.levels[1].time_us)
             if 2 * one.bytes.tiles > one.bytes.requested:
                 sentences.append(
                     f"The L2 cache binds: tensor maps move most of {least_l2}, which takes {time} at "
@@ -261,20 +263,21 @@ def _arithmetic_binds(explanation: Explanation) -> str:
     if explanation.on_tensor_cores:
         nearest = max(line.levels, key=lambda level: level.time_us)
         return (
-            f"Tensor cores bind: they take {_time(line.arithmetic_us)} at their peak. Of the levels of memory "
-            f"{'DRAM' if nearest.name == MEMORY else nearest.name} takes longest, {_time(nearest.time_us)}."
+            f"Tensor cores bind: they take {time_words(line.arithmetic_us)} at their peak. Of the levels of memory "
+            f"{'DRAM' if nearest.name == MEMORY else nearest.name} takes longest, {time_words(nearest.time_us)}."
         )
-    sentence = f"Arithmetic binds: it takes {_time(line.arithmetic_us)} at full speed"
+    sentence = f"Arithmetic binds: it takes {time_words(line.arithmetic_us)} at full speed"
     if explanation.issue is None:
         return f"{sentence}, longer than any level of memory."
-    share, time = explanation.issue.multiply_share, _time(explanation.issue.time_us)
+    share, time = explanation.issue.multiply_share, time_words(explanation.issue.time_us)
     return (
         f"{sentence}, and {time} as it is issued: {100 * share:.0f}% of the main loop's instructions are "
         "multiply-adds. All levels of memory are faster."
     )
 
 
-def _time(microseconds: float) -> str:
+def time_words(microseconds: float) -> str:
+    """A time as sentences have it."""
     return f"{microseconds / 1e3:.2f} ms" if microseconds >= 1e3 else f"{microseconds:.3g} us"
 
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tilewright.analysis import sass
 from tilewright.analysis.control_flow import main_loop
@@ -10,6 +11,9 @@ from tilewright.engines import disassembler
 from tilewright.engines.base import CompileReport
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
+
+if TYPE_CHECKING:
+    from tilewright.engines.nvrtc import Cubin
 
 _REMARK = re.compile(r"(\(C\d+\) .*wgmma.*)")
 
@@ -36,7 +40,15 @@ def machine_code(kernel: Kernel, config: Config, variant: Variant, arch: str) ->
     """
     from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
-    cubin = nvrtc.compile(kernel, config, variant, arch)
+    return code_of(nvrtc.compile(kernel, config, variant, arch))
+
+
+def code_of(cubin: "Cubin") -> MachineCode:
+    """What a compiled kernel is made of.
+
+    Raises:
+        EngineUnavailableError: nvdisasm is not installed.
+    """
     code = sass.parse(disassembler.disassemble(cubin.code), cubin.entry)
     return MachineCode(tuple(code), main_loop(code), cubin.report, remarks(cubin.log))
 

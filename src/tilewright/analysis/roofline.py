@@ -110,17 +110,22 @@ def roofline(problem: Problem, moves: Bytes, gpu: Gpu, arithmetic: str = "float3
         gpu: where.
         arithmetic: what products are made in: an element type, or 'tf32'.
     """
+    return least_times(problem.flops, moves, gpu, arithmetic)
+
+
+def least_times(flops: int, moves: Bytes, gpu: Gpu, arithmetic: str = "float32") -> Roofline:
+    """The same of this many floating-point operations, whatever they are for."""
     peak = gpu.peak_tflops(arithmetic)
     l2 = 1e6 * gpu.l2_bytes_per_clock * gpu.clock_mhz
     shared = 1e6 * WAVEFRONT_BYTES * gpu.multiprocessors * gpu.clock_mhz
     dram = 1e9 * gpu.dram_gbs
     tiles = 1e6 * TILE_BYTES_PER_CLOCK * gpu.multiprocessors * gpu.clock_mhz
     levels = tuple(
-        Level(name, size, time, problem.flops / size if size else 0.0)
+        Level(name, size, time, flops / size if size else 0.0)
         for name, size, time in (
             (MEMORY, moves.least, 1e6 * moves.least / dram),
             (L2, moves.requested, 1e6 * (moves.requested - moves.tiles) / l2 + 1e6 * moves.tiles / tiles),
             (SHARED, moves.shared, 1e6 * moves.shared / shared),
         )
     )
-    return Roofline(peak, problem.flops / peak / 1e6, levels, 1e12 * peak / dram)
+    return Roofline(peak, flops / peak / 1e6, levels, 1e12 * peak / dram)

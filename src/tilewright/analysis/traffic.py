@@ -176,10 +176,19 @@ def count(
         total, run, exact = counting.kinds()
     if counting.fragments:
         notes.append("matrix fragments counted as 16 bytes a lane: which lane holds what is the GPU's own affair")
-    return _traffic(total, counting.computes, run, not whole, exact and not unshared, notes)
+    return traffic_of(total, counting.computes, run, not whole, exact and not unshared, notes)
 
 
-def _traffic(total: Counts, computes: bool, run: int, extrapolated: bool, exact: bool, notes: Sequence[str]) -> Traffic:
+def traffic_of(
+    total: Counts, computes: bool, run: int, extrapolated: bool, exact: bool, notes: Sequence[str]
+) -> Traffic:
+    """The traffic of a launch from its counts.
+
+    Args:
+        total: of the launch.
+        computes: whether operations were counted.
+        run, extrapolated, exact, notes: see `Traffic`.
+    """
     by_line: dict[tuple[SourceLine | None, str], dict[str, int]] = {}
     by_pipe: dict[str, Counter[str]] = {pipe: Counter() for pipe in PIPES}
     for (line, pipe, name), value in total.items():

@@ -16,6 +16,8 @@ from rich.text import Text
 
 from tilewright.bench import suites
 from tilewright.bench.verify import Operands, check_memory, limit
+from tilewright.cli import launches
+from tilewright.cli.launches import LOST, Args, Block, Grid, RefersTo, Shared
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     BatchInvariant,
@@ -41,8 +43,6 @@ from tilewright.problem import DTYPES, Problem, Scalars
 from tilewright.report.fitted import Column, FittedTable
 
 KIND = json_kind("findings of a check", "checked")
-
-_LOST = {"hung": "the kernel does not end", "crashed": "the kernel ends its process"}
 
 DEFAULT_ALPHA = 1.5
 DEFAULT_BETAS = (0.0, 0.5)
@@ -107,6 +107,15 @@ def run_check(
     deadline: Annotated[
         float, typer.Option(min=1e-3, help="Seconds that a source file's kernel may take for one problem.")
     ] = 60.0,
+    args: Args = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = "",
+    reference: RefersTo = "",
+    tolerance: Annotated[
+        float | None,
+        typer.Option(min=0, help="Relative error against --reference up to which floats are right: 1e-5 of float32."),
+    ] = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write what was found here; - prints it.")
     ] = None,
@@ -120,6 +129,9 @@ def run_check(
     A kernel of your own:  [bold]tilewright check my_gemm.cu[/]. Its parameters say by their names what they are, and a
     line above it how it is launched: // tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))
 
+    One that is no matrix product:  [bold]tilewright check scale.cu --args "x=float32\\[1000] y=out:float32\\[1000]
+    n=1000" --grid "ceil(n/256)" --block 256[/]
+
     Needs no GPU: the emulator looks at every access of memory. Checked are races in shared and global memory, in the
     order that barriers give and not the one that threads happened to run in; asynchronous copies that nobody waited
     for; tiles that change while a warpgroup's products read them; stores that the copy engine or the tensor cores may
@@ -131,12 +143,19 @@ def run_check(
     The exit status is 0 only if nothing was found.
     """
     check_outputs([json_output(json_path, KIND)])
-    overrides = parse_overrides(config)
-    named = [resolve(name) for name in kernels] if kernels else [(kernel, {}) for kernel in KERNELS]
-    if not kernels and dtype is not None:
+    words = launches.Words(args, grid, block, shared, reference, config)
+    of_products = {"--shape": shape, "--suite": suite, "--dtype": dtype, "--layout": layout, "--alpha": alpha}
+    of_products |= {"--beta": beta, "--batch-invariant": batch_invariant}
+    others = launches.launches(kernels or [], words, of_products)
+    if others:
+        kernels = [name for name in kernels or [] if name.strip() not in others]
+    named_some = bool(kernels or others)
+    overrides = {} if others and not kernels else parse_overrides(config)
+    named = [resolve(name) for name in kernels or []] if named_some else [(kernel, {}) for kernel in KERNELS]
+    if not named_some and dtype is not None:
         named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
-    if batch_invariant and not kernels:
+    if batch_invariant and not named_some:
         chosen = [(kernel, setting) for kernel, setting in chosen if kernel.sum_order(setting) is not None]
     for kernel, _ in chosen:
         if dtype is not None and dtype not in kernel.takes.factors:
@@ -161,10 +180,15 @@ def run_check(
     started, shown = time.monotonic(), results(json_path)
     faulty, facts = 0, []
     load_runtime()  # compiled before several want it
+    for launch in others.values():
+        outcome = launches.check_apart(launch, deadline, tolerance)
+        launches.show(outcome, shown)
+        faulty += not outcome.clean
+        facts.append(launches.facts(outcome))
     for job, outcomes in _run(jobs, deadline):
         faulty += not _show(job.kernel, job.config, outcomes, shown)
         facts.append(_facts(job, outcomes))
-    shown.print(_summary(len(jobs), faulty, time.monotonic() - started), highlight=False)
+    shown.print(_summary(len(jobs) + len(others), faulty, time.monotonic() - started), highlight=False)
     if json_path:
         write_json(json_path, {"checked": facts}, f"what was found to {json_path}")
     raise typer.Exit(1 if faulty else 0)
@@ -215,7 +239,7 @@ def _apart(job: _Job, deadline: float) -> Iterator[_Outcome]:
             try:
                 answer = process.receive(deadline)
             except LostError as lost:
-                finding = Finding(lost.fate, None, message=f"{_LOST[lost.fate]}: {lost}")
+                finding = Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")
                 yield _Outcome(problem, scalars, Checked([finding], np.empty((0, 0))), 0.0, True)
                 return  # the other problems would most likely do the same
             if isinstance(answer, TilewrightError):

@@ -1,38 +1,54 @@
 """The command line: `tilewright explain`."""
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
+from tilewright.analysis.foreign_code import held, is_code, read_code
+from tilewright.analysis.launch_explanation import launch_json, launch_verdict
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
+from tilewright.cli import launches
+from tilewright.cli.launches import Args, Block, Grid, Shared
 from tilewright.cli.terminal import Order, finite_scalars, json_output, notes, results, say, write_json
 from tilewright.engines.registry import present_gpu
-from tilewright.errors import ProblemError
+from tilewright.errors import ConfigError, ProblemError
 from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
+from tilewright.kernels.launches import Launch
+from tilewright.kernels.source_lines import extents_of
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Problem, orders
 from tilewright.report import explain_tables as tables
 from tilewright.report import scaling as scaling_tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
+from tilewright.report.sass_tables import summary
 
 KIND = json_kind("an explanation", "kernel", "shape", "gpu", "occupancy")
 SCALING_KIND = json_kind("a prediction of several GPUs", "kernel", "shape", "gpu", "scaling")
+LAUNCH_KIND = json_kind("an explanation of a launch", "kernel", "arguments", "gpu", "occupancy")
+CODE_KIND = json_kind("an explanation of machine code", "kernel", "arch", "gpu", "occupancy")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
 """What is explained where this machine has no GPU."""
 
 
 def run_explain(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Name, rung number, or NAME:PRESET.")],
-    shape: Annotated[str, typer.Option(metavar="MxNxK", help="Sizes of A (M x K) and B (K x N).")] = SHAPE,
+    kernel: Annotated[
+        str,
+        typer.Argument(metavar="KERNEL", help="Name, rung number, NAME:PRESET, or a source file, as in softmax.cu."),
+    ],
+    shape: Annotated[
+        str, typer.Option(metavar="MxNxK", help=f"Sizes of A (M x K) and B (K x N). If left out, {SHAPE}.")
+    ] = "",
     config: Annotated[
         str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
     ] = "",
@@ -61,6 +77,10 @@ def run_explain(
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write all of it here; - prints it.")
     ] = None,
+    args: Args = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = "",
     figure_path: Annotated[
         Path | None,
         typer.Option("--figure", metavar="PATH.svg", help="Draw here which lane touches what, in all memories."),
@@ -74,16 +94,36 @@ def run_explain(
 
     What its lanes do, as a picture:       [bold]tilewright explain warptiled --figure warptiled.svg[/]
 
+    What any kernel of yours does:         [bold]tilewright explain softmax.cu --args "rows=4096"[/]
+
     What 8 GPUs make of it, and 1 to 64:   [bold]tilewright explain gemm_sm90 --devices 8 --link 450[/]
 
     The counters are those of NVIDIA's profiler, counted on the emulator from every access that the kernel makes.
     """
+    of_products: dict[str, object] = {
+        "--shape": shape,
+        "--dtype": dtype,
+        "--layout": layout != "NN",
+        "--alpha": alpha != 1,
+    }
+    of_products |= {"--beta": beta, "--devices": devices, "--ncu": with_ncu, "--figure": figure_path}
+    if is_code(kernel):
+        if given := [name for name, value in {**of_products, "--args": args, "--grid": grid}.items() if value]:
+            raise ConfigError(f"{given[0]} is for sources: of {kernel}, which is compiled, only occupancy is explained")
+        _explain_code(kernel, _gpu(gpu), block, shared or "0", json_path)
+        return
+    words = launches.Words(args, grid, block, shared, macros=config)
+    others = launches.launches([kernel], words, of_products)
+    if others:
+        check_outputs([json_output(json_path, LAUNCH_KIND)])
+        _explain_launch(next(iter(others.values())), _gpu(gpu), json_path)
+        return
     kind = KIND if devices is None else SCALING_KIND
     check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
     chosen, preset = resolve(kernel)
-    where = gpu_named(gpu) if gpu else _present_gpu() or gpu_named(GPU)
+    where = _gpu(gpu)
     a, b = orders(layout)
-    problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
+    problem = Problem.parse(shape or SHAPE, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
     problem = chosen.takes.scaled(problem)
     chosen.check(problem)
     scalars = finite_scalars(alpha, beta)
@@ -143,6 +183,55 @@ def _show(explained: Explanation, out: Console) -> None:
         )
     for note in explained.notes:
         notes.print(f"[dim]note:[/] {note}", soft_wrap=True)
+
+
+def _explain_launch(launch: Launch, gpu: Gpu, json_path: Path | None) -> None:
+    """Explain a kernel that is no matrix product."""
+    one = launches.explain_apart(launch, gpu)
+    shown = results(json_path)
+    say(f"{tables.launch_heading(one)}\n[dim]{launches.arguments(launch)}[/]", to=shown)
+    shown.print()
+    shown.print(launch_verdict(one), style="bold green", highlight=False)
+    shown.print()
+    for table in (tables.traffic_table(one), tables.lines_table(one), tables.launch_roofline_table(one)):
+        shown.print(table)
+    shown.print(tables.launch_roofline_words(one), highlight=False)
+    shown.print()
+    shown.print(tables.occupancy_table(one))
+    shown.print(tables.occupancy_words(one), highlight=False)
+    for note in one.notes:
+        notes.print(f"[dim]note:[/] {escape(note)}", soft_wrap=True)
+    if json_path:
+        write_json(json_path, launches.launch_facts(launch) | launch_json(one), f"the explanation to {json_path}")
+
+
+def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path | None) -> None:
+    """What is known of a kernel of which there is no source here."""
+    check_outputs([json_output(json_path, CODE_KIND)])
+    found, shown = read_code(place), results(json_path)
+    extents = extents_of("block", block, {})({}) if block else found.block
+    if extents is None:
+        raise ConfigError(f"{place} does not say how many threads a block has: give --block")
+    (dynamic,) = extents_of("shared", shared, {})({})[:1]
+    one = held(found, gpu, math.prod(extents), dynamic)
+    say(f"[bold]{found.name}[/] for {found.arch}, on one {gpu.name}: blocks of {one.threads} threads", to=shown)
+    say(summary(found.code, dynamic), markup=False, to=shown)
+    shown.print()
+    shown.print(tables.occupancy_table(one))
+    shown.print(tables.warps_words(one.occupancy), highlight=False)
+    if not found.arch.startswith("sm_{}{}".format(*gpu.capability)):
+        has = "{}.{}".format(*gpu.capability)
+        notes.print(f"[dim]note:[/] the code is for {found.arch}, and {gpu.name} has compute capability {has}")
+    notes.print("[dim]note:[/] what it asks of memory is counted where there is a source", soft_wrap=True)
+    if json_path:
+        facts = {"kernel": found.name, "arch": found.arch, "gpu": gpu.name, "threads": one.threads}
+        facts |= {"registers": one.report.registers, "spill_bytes": one.report.spill_bytes}
+        facts |= {"shared_memory": one.shared_bytes, "occupancy": asdict(one.occupancy)}
+        write_json(json_path, facts, f"the explanation to {json_path}")
+
+
+def _gpu(name: str | None) -> Gpu:
+    return gpu_named(name) if name else _present_gpu() or gpu_named(GPU)
 
 
 def _present_gpu() -> Gpu | None:

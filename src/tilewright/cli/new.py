@@ -9,7 +9,8 @@ import typer
 from tilewright.cli.terminal import out
 from tilewright.errors import KernelNotFoundError, PathError
 from tilewright.files import write_whole
-from tilewright.kernels.sources import START, SUFFIX
+from tilewright.kernels.source_lines import SUFFIX
+from tilewright.kernels.sources import START
 
 
 def run_new(

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
+from tilewright.analysis.foreign_code import ForeignCode, is_code, read_code
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
 from tilewright.analysis.machine_code import MachineCode, machine_code
 from tilewright.analysis.register_banks import bank_reads
@@ -28,7 +30,9 @@ ARCH = "sm_90a"
 
 
 def run_sass(
-    kernel: Annotated[str, typer.Argument(metavar="KERNEL", help="Name, rung number, or NAME:PRESET.")],
+    kernel: Annotated[
+        str, typer.Argument(metavar="KERNEL", help="Name, rung number, NAME:PRESET, or a .cu, .ptx or .cubin.")
+    ],
     config: Annotated[
         str, typer.Option(metavar="NAME=INTEGER,...", help="Parameters other than the defaults, as in BM=64,BN=64.")
     ] = "",
@@ -57,6 +61,8 @@ def run_sass(
 
     With guards for edges, for an RTX 4090:     [bold]tilewright sass 10 --shape 1000x1001x1002 --arch sm_89[/]
 
+    What Triton made, or another compiler:      [bold]tilewright sass kernel.cubin[/]
+
     The code itself, its main loop marked:      [bold]tilewright sass warptiled --listing[/]
 
     Needs no GPU, but NVIDIA's disassembler: [bold]pip install 'nvidia-cuda-nvdisasm==13.*'[/]. --ptx without --json
@@ -64,6 +70,11 @@ def run_sass(
     """
     check_outputs([json_output(json_path, KIND)])
     out = results(json_path)
+    if is_code(kernel):
+        if config or dtype or layout != "NN" or show_ptx:
+            raise ConfigError(f"{kernel} is compiled: it takes --arch, --listing and --json")
+        _show_foreign(read_code(kernel, arch), out, show_listing, json_path)
+        return
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
     capability = _capability(target)
@@ -85,12 +96,25 @@ def run_sass(
         return
     shared = chosen.shared_bytes(values, variant.layout)
     say(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(chosen, variant)}", to=out)
+    _show(code, shared, out, show_listing)
+
+
+def _show(code: MachineCode, shared: int, out: Console, show_listing: bool) -> None:
     say(summary(code, shared), markup=False, to=out)
     out.print(mix_table(code))
     out.print(widths_table(code))
     if show_listing:
         for line in listing(code):
             out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _show_foreign(found: ForeignCode, out: Console, show_listing: bool, json_path: Path | None) -> None:
+    """Show a kernel of which there is no source here."""
+    say(f"[bold]{found.name}[/] for {found.arch}", to=out)
+    _show(found.code, 0, out, show_listing)
+    if json_path:
+        facts = {"kernel": found.name, "arch": found.arch, "block": found.block, **_code_facts(found.code, 0)}
+        write_json(json_path, facts, f"the counts to {json_path}")
 
 
 def _present_arch() -> str | None:
@@ -130,7 +154,18 @@ def _guards(kernel: Kernel, variant: Variant) -> str:
 
 def _facts(kernel: Kernel, config: Config, variant: Variant, arch: str, code: MachineCode) -> dict[str, Any]:
     """What the JSON file holds. Counts are by purpose and opcode, widths by kind and bytes."""
+    return {
+        "kernel": kernel.name,
+        "config": dict(config),
+        "arch": arch,
+        "dtype": variant.factors,
+        "edges": variant.edges,
+        "aligned": variant.aligned,
+        **_code_facts(code, kernel.shared_bytes(config, variant.layout)),
+    }
 
+
+def _code_facts(code: MachineCode, dynamic_shared_bytes: int) -> dict[str, Any]:
     def parts(instructions: tuple[Any, ...]) -> dict[str, Any]:
         return {
             "instructions": len(instructions),
@@ -146,15 +181,9 @@ def _facts(kernel: Kernel, config: Config, variant: Variant, arch: str, code: Ma
         loop["register_banks"] = bank_reads(code.main_loop)._asdict()
         loop["warpgroup_products"] = warpgroup_products(code.main_loop)._asdict()
     return {
-        "kernel": kernel.name,
-        "config": dict(config),
-        "arch": arch,
-        "dtype": variant.factors,
-        "edges": variant.edges,
-        "aligned": variant.aligned,
         "registers": code.report.registers,
         "spill_bytes": code.report.spill_bytes,
-        "shared_bytes": (code.report.shared_bytes or 0) + kernel.shared_bytes(config, variant.layout),
+        "shared_bytes": (code.report.shared_bytes or 0) + dynamic_shared_bytes,
         "remarks": list(code.remarks),
         "whole": parts(code.instructions),
         "access_widths_by_line": [

@@ -20,6 +20,7 @@ from cuda.core._utils.cuda_utils import CUDAError
 from tilewright.engines import cache
 from tilewright.engines.base import CompileReport
 from tilewright.engines.included import included
+from tilewright.engines.ptxas import parse_report
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels import spec
 from tilewright.kernels.spec import Config, Kernel
@@ -88,8 +89,21 @@ def _unit(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[s
     text, defines = kernel.source.read_text(), kernel.defines(config, variant)
     if not kernel.foreign:
         return text, defines, None
-    macros = "".join(f"#define {name} {value}\n" for name, value in defines.items())
-    return f'{macros}#line 1 "{kernel.source.name}"\n{text}', {}, kernel.source.parent
+    return _with_macros(kernel.source, defines), {}, kernel.source.parent
+
+
+_OF_MATH_H = "#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n"
+"""Macros that nvcc has before a source begins, and NVRTC has not."""
+
+
+def _with_macros(file: Path, macros: Mapping[str, int | str]) -> str:
+    defined = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    return f'{_OF_MATH_H}{defined}#line 1 "{file.name}"\n{file.read_text()}'
+
+
+def compile_foreign(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> Cubin:
+    """Compile a kernel of anybody's source with these macros, as `compile_source` does."""
+    return compile_source(_with_macros(file, macros), str(file), entry, {}, arch, file.parent)
 
 
 def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
@@ -161,19 +175,6 @@ def _symbol(log: str, entry: str) -> str | None:
         if symbol == entry or symbol.startswith(f"_Z{len(base)}{base}"):
             return str(symbol)
     return None
-
-
-def parse_report(log: str, entry: str) -> CompileReport:
-    """What `ptxas -v` printed of one kernel."""
-    _, _, rest = log.partition(f"Compiling entry function '{entry}'")
-    section, _, _ = rest.partition("Compiling entry function")
-    registers = re.search(r"Used (\d+) registers", section)
-    shared = re.search(r"(\d+) bytes smem", section)
-    return CompileReport(
-        registers=int(registers[1]) if registers else None,
-        spill_bytes=sum(map(int, re.findall(r"(\d+) bytes spill (?:stores|loads)", section))),
-        shared_bytes=int(shared[1]) if shared else 0,
-    )
 
 
 def _options(

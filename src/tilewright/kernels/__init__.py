@@ -45,7 +45,8 @@ from tilewright.kernels.library import (
     tma_packed,
     tma_transposed,
 )
-from tilewright.kernels.sources import SUFFIX, from_source, is_source
+from tilewright.kernels.source_lines import SUFFIX, is_source
+from tilewright.kernels.sources import from_source
 from tilewright.kernels.spec import Kernel
 
 LADDER: tuple[Kernel, ...] = (

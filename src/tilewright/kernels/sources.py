@@ -9,35 +9,46 @@
 | grid=(x,y,z) | blocks, which may follow from M, N and K too |
 | shared=bytes | dynamic shared memory of a block, 0 if left out |
 | args=A,B,C,M,N,K | what the parameters are, where names do not say: also lda, ldb, ldc, alpha, beta |
-| layout=NT | orders of A and B, N row-major and T column-major, NN if left out; C is row-major |
+| layout=NT | orders of A and B, N row-major and T column-major, NN if left out |
+| C=column | C is column-major; row-major if left out. Such a kernel computes the row-major D = B^T A^T: see below |
 | tile=(m,n,k) | rows and columns of C that a block computes, and steps along k; if left out, by the grid, and 32 |
 | NAME=default:values | a parameter: a macro of the source, with values to try |
 | entry=name<A,B> | a template's arguments, if not parameters of the same names; or whose line this is |
 
 A kernel computes C = A @ B, or with alpha and beta C = alpha * A @ B + beta * C, of matrices that lie without gaps
 where it has no leading dimension of them.
+
+Problems have row-major results. A column-major C is a row-major C^T = B^T A^T in the same memory: what the source calls
+A is the problem's B, transposed, its M the problem's N, its lda the problem's ldb, and the other way round.
 """
 
+import hashlib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
-from tilewright.kernels.expressions import Expression
-from tilewright.kernels.signature import Argument, Signature, signatures, without_comments
+from tilewright.errors import ConfigError, DtypeError, nearest
+from tilewright.kernels.signature import Argument, Signature
+from tilewright.kernels.source_lines import (
+    SUFFIX,
+    chosen,
+    expressions,
+    extents_of,
+    read,
+    split_words,
+    template_arguments,
+    words_of,
+)
 from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
 from tilewright.kernels.takes import Takes
 from tilewright.problem import LAYOUTS, Problem
 
-SUFFIX = ".cu"
-
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""
-_LINE = re.compile(r"^[ \t]*//[ \t]*tilewright:(.*)$", re.MULTILINE)
-_WORD = re.compile(r"(\w+)=((?:\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*>|[^\s(<])+)")
-_KNOWN = ("block", "grid", "shared", "args", "layout", "tile", "entry")
+_KNOWN = ("block", "grid", "shared", "args", "layout", "C", "tile", "entry")
 _SIZES = ("M", "N", "K")
 _LONG = 2**16 * 3**2 * 5 * 7
 """A size that most tiles divide."""
@@ -56,6 +67,8 @@ _ROLES = {
     "lda": "lda", "ldb": "ldb", "ldc": "ldd", "alpha": "alpha", "beta": "beta",
 }  # fmt: skip
 """What parameters may be, and what `engines.arguments` calls them."""
+_EXCHANGED = {"A": "B", "B": "A", "M": "N", "N": "M", "lda": "ldb", "ldb": "lda"}
+"""What a problem calls that of a source whose C is column-major."""
 _DIMENSIONS = ("lda", "ldb", "ldc")
 _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "result": "C", "ldd": "ldc"}
 _AROUND_NAMES = re.compile(
@@ -68,40 +81,56 @@ def _sizes_along(axis: str) -> dict[str, int]:
     return dict.fromkeys(_SIZES, 1) | {axis: _LONG}
 
 
-def is_source(text: str) -> bool:
-    """Whether a kernel's name is that of a file, as in 'my_gemm.cu' or 'my_gemm.cu:entry'."""
-    return text.partition(f"{SUFFIX}:")[0].removesuffix(SUFFIX) != text
-
-
-def from_source(place: str) -> Kernel:
-    """The kernel of a source file.
+def from_source(place: str | Path, entry: str = "", **words: str | int | tuple[str | int, ...]) -> Kernel:
+    """The kernel of a source file, or of a source's text.
 
     Args:
-        place: the file's path; behind a colon which of its kernels, where there are several.
+        place: the file's path, behind a colon which of its kernels, where there are several; or the text itself.
+        entry: the same as behind a colon.
+        words: as in a `// tilewright:` line, whose words they replace.
 
     Raises:
         KernelNotFoundError: there is no such file, or it has no such kernel.
         ConfigError: the file does not say how the kernel is launched, or what a parameter is.
         DtypeError: A, B and C have element types that there are no products of.
     """
-    path, _, entry = place.partition(f"{SUFFIX}:")
-    file = Path(path + SUFFIX if entry else place)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise KernelNotFoundError(f"no kernel can be read from {file}: {error}") from None
-    return _made(file, text, entry)
+    if isinstance(place, str) and "__global__" in place:
+        file, text, named = _written(place), place, ""
+    else:
+        file, text, named = read(str(place))
+    said = {
+        word: f"({','.join(map(str, value))})" if isinstance(value, tuple) else f"{value}"
+        for word, value in words.items()
+    }
+    for word, value in said.items():
+        split_words(f"{word}={value}", word)
+    return _made(file, text, entry or named, tuple(said.items()))
 
 
 @lru_cache
-def _made(file: Path, text: str, entry: str) -> Kernel:
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Where texts are kept for as long as this process lives: compilers and profilers want files."""
+    return tempfile.TemporaryDirectory(prefix="tilewright-sources-")
+
+
+def _written(text: str) -> Path:
+    """A file of a text, the same for the same text."""
+    file = Path(_folder().name, hashlib.sha256(text.encode()).hexdigest()[:16], f"kernel{SUFFIX}")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@lru_cache
+def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str], ...]) -> Kernel:
     """Made once for each text: engines know a compiled kernel by this object."""
     name, _, given = entry.partition("<")
-    signature = _chosen(file, text, name)
-    words = _words(file, text, signature.name)
+    signature = chosen(file, text, name)
+    words = words_of(file, text, signature.name) | dict(given_words)
     parameters = _parameters(words, signature.template)
-    roles = _roles(file, signature, words.get("args"))
-    takes = _takes(file, signature, roles, words.get("layout", "NN"))
+    exchanged = _is_column_major(words.get("C", "row"))
+    roles = _roles(file, signature, words.get("args"), exchanged)
+    takes = _takes(file, signature, roles, words.get("layout", "NN"), exchanged)
     known = {parameter.name: parameter for parameter in parameters}
     sizes = dict.fromkeys(_SIZES) | known
     for word in ("block", "grid"):
@@ -110,21 +139,24 @@ def _made(file: Path, text: str, entry: str) -> Kernel:
                 f"{file.name} does not say how {signature.name} is launched: write above it\n"
                 f"// tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))"
             )
-    block, grid = _extents("block", words["block"], known), _extents("grid", words["grid"], sizes)
-    shared = _expressions("shared", words.get("shared", "0"), known)[0]
-    tile = _expressions("tile", words["tile"], known) if "tile" in words else []
+    block, grid = extents_of("block", words["block"], known), extents_of("grid", words["grid"], sizes)
+    shared = expressions("shared", words.get("shared", "0"), known)[0]
+    tile = expressions("tile", words["tile"], known) if "tile" in words else []
     if len(tile) not in (0, 3):
         raise ConfigError(f"tile must have three numbers, got {words['tile']}")
-    template = _template(signature, given or words.get("entry", "").partition("<")[2], known)
+    template = template_arguments(signature, given or words.get("entry", "").partition("<")[2], known)
 
     def extents(problem: Problem, config: Config) -> tuple[int, int, int]:
-        return grid({"M": problem.m, "N": problem.n, "K": problem.k, **config})
+        m, n = (problem.n, problem.m) if exchanged else (problem.m, problem.n)
+        return grid({"M": m, "N": n, "K": problem.k, **config})
 
     def tile_of(config: Config) -> Tile:
         if tile:
-            return Tile(*(of(config) for of in tile))
-        m, n = (math.prod(grid({**_sizes_along(axis), **config})) for axis in "MN")
-        return Tile(-(-_LONG // max(m, 1)), -(-_LONG // max(n, 1)), _STEP)
+            m, n, k = (of(config) for of in tile)
+        else:
+            m, n = (-(-_LONG // max(math.prod(grid({**_sizes_along(axis), **config})), 1)) for axis in "MN")
+            k = _STEP
+        return Tile(n, m, k) if exchanged else Tile(m, n, k)
 
     return Kernel(
         rung=0,
@@ -140,55 +172,8 @@ def _made(file: Path, text: str, entry: str) -> Kernel:
         extents=extents,
         entry=lambda config: signature.name + re.sub(r"\w+", lambda word: str(config.get(word[0], word[0])), template),
         foreign=True,
+        exchanged=exchanged,
     )
-
-
-def _template(signature: Signature, given: str, known: Mapping[str, object]) -> str:
-    """The arguments of a template as C++ has them, '' of what is none: those given, else parameters of its names."""
-    if not signature.template:
-        return ""
-    if given:
-        return f"<{given}"
-    for name in signature.template:
-        if name not in known:
-            raise ConfigError(
-                f"nothing says what {name} of {signature.name} is: write above it what its template's arguments are, "
-                f"as in\n// tilewright: {name}=16 or // tilewright: entry={signature.name}<16,float>"
-            )
-    return f"<{','.join(signature.template)}>"
-
-
-def _chosen(file: Path, text: str, name: str) -> Signature:
-    """The kernel of this name, or the only one."""
-    if "<<<" in without_comments(text):
-        raise ConfigError(f"{file.name} launches kernels (<<<): leave in it what runs on the GPU alone")
-    found = {signature.name: signature for signature in signatures(text)}
-    if not found:
-        raise KernelNotFoundError(f"{file.name} defines no __global__ function")
-    if not name:
-        if len(found) > 1:
-            raise KernelNotFoundError(
-                f"{file.name} has several kernels: name one, as in {file.name}:{next(iter(found))}; "
-                f"there are {', '.join(found)}"
-            )
-        return next(iter(found.values()))
-    if name not in found:
-        raise KernelNotFoundError(f"{file.name} has no kernel {name!r}{nearest(name, found)}")
-    return found[name]
-
-
-def _words(file: Path, text: str, name: str) -> dict[str, str]:
-    """What the comment lines say: of all kernels, and those with entry=name of this one."""
-    found: dict[str, str] = {}
-    for line in _LINE.finditer(text):
-        rest = _WORD.sub("", line[1]).strip()
-        if rest:
-            number = text.count("\n", 0, line.start()) + 1
-            raise ConfigError(f"{file.name}:{number}: a tilewright line must read NAME=VALUE ..., got {rest!r}")
-        words = dict(_WORD.findall(line[1]))
-        if words.get("entry", name).partition("<")[0] == name:
-            found |= words
-    return found
 
 
 def _parameters(words: Mapping[str, str], template: Sequence[str]) -> list[Parameter]:
@@ -210,27 +195,13 @@ def _parameters(words: Mapping[str, str], template: Sequence[str]) -> list[Param
     return found
 
 
-def _expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expression]:
-    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
-    found = [Expression(part, word) for part in re.split(r",(?![^()]*\))", inner)]
-    for expression in found:
-        expression.check_names(known)
-    return found
+def _is_column_major(order: str) -> bool:
+    if order not in ("row", "column"):
+        raise ConfigError(f"C must be row or column, got {order!r}{nearest(order, ('row', 'column'), listed=True)}")
+    return order == "column"
 
 
-def _extents(word: str, text: str, known: Mapping[str, object]) -> Callable[[Mapping[str, int]], tuple[int, int, int]]:
-    found = _expressions(word, text, known)
-    if len(found) > 3:
-        raise ConfigError(f"{word} must have one to three numbers, got {text}")
-
-    def extents(values: Mapping[str, int]) -> tuple[int, int, int]:
-        x, y, z = [*(of(values) for of in found), 1, 1][:3]
-        return x, y, z
-
-    return extents
-
-
-def _roles(file: Path, signature: Signature, args: str | None) -> dict[str, Argument]:
+def _roles(file: Path, signature: Signature, args: str | None, exchanged: bool) -> dict[str, Argument]:
     """The parameters by what `engines.arguments` calls them."""
     given = args.split(",") if args else [_role(argument) for argument in signature.arguments]
     if len(given) != len(signature.arguments):
@@ -241,9 +212,11 @@ def _roles(file: Path, signature: Signature, args: str | None) -> dict[str, Argu
             what = f"args has {role!r}" if args else f"nothing says what {argument.name!r} is"
             raise ConfigError(
                 f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}. Write above it which "
-                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K"
+                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\n"
+                f"Or, of a kernel that is no matrix product, what each of them is, as in\n"
+                f"// tilewright: x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512"
             )
-        name = _ROLES[role]
+        name = _ROLES[_EXCHANGED.get(role, role) if exchanged else role]
         is_float, is_pointer = role in ("alpha", "beta"), role in ("A", "B", "C")
         if argument.pointer != is_pointer or (is_float and argument.type != "float"):
             wanted = "a pointer" if is_pointer else "a float" if is_float else "an integer"
@@ -268,9 +241,11 @@ def _role(argument: Argument) -> str:
     return _USUAL.get(_AROUND_NAMES.sub("", argument.name).lower(), "")
 
 
-def _takes(file: Path, signature: Signature, roles: Mapping[str, Argument], layout: str) -> Takes:
+def _takes(file: Path, signature: Signature, roles: Mapping[str, Argument], layout: str, exchanged: bool) -> Takes:
     if layout not in LAYOUTS:
         raise ConfigError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    if exchanged:  # the transposes of B and A
+        layout = layout[::-1].translate(str.maketrans("NT", "TN"))
     kinds: list[str] = []
     for name in ("A_data", "B_data", "D_data"):
         argument = roles[name]

@@ -339,10 +339,36 @@ class Kernel:
     """The entry point, with its template arguments if it has some; None: the file's stem."""
     foreign: bool = False
     """Whether its source knows nothing of this package: its macros are its parameters alone."""
+    exchanged: bool = False
+    """Whether what its source calls A is a problem's B, transposed, and the other way round: of a source whose C is
+    column-major."""
     presets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Named configs, as overrides of the defaults: the variants that the sources describe."""
     tuned: Mapping[tuple[int, int], Mapping[str, int]] = field(default_factory=dict)
     """Overrides of the defaults that were measured to be better, by compute capability."""
+
+    @staticmethod
+    def from_source(source: "str | Path", entry: str = "", **words: "str | int | tuple[str | int, ...]") -> "Kernel":
+        """A matrix product from CUDA C++, for `matmul(kernel=...)` and `plan(kernel=...)`.
+
+            Kernel.from_source("my_gemm.cu")
+            Kernel.from_source(text, block=("TILE", "TILE"), grid=("ceil(N/TILE)", "ceil(M/TILE)"), TILE=16)
+
+        Args:
+            source: a file's path, which ends in .cu; or the text, which has a `__global__` function.
+            entry: which of its kernels, where there are several; of a template, with its arguments.
+            words: what a `// tilewright:` line says, whose words they replace: block, grid, shared, args, layout, tile,
+                and the source's own parameters in capitals (docs/tools.md). Numbers, texts such as "ceil(N/32)", or
+                tuples of these.
+
+        Raises:
+            KernelNotFoundError: there is no such file or kernel.
+            ConfigError: nothing says how the kernel is launched, or what a parameter is; or a word is not understood.
+            DtypeError: A, B and C have element types that there are no products of.
+        """
+        from tilewright.kernels.sources import from_source  # noqa: PLC0415 which is made of this module
+
+        return from_source(source, entry, **words)
 
     def __repr__(self) -> str:
         return f"<Kernel {numbered(self.rung, self.name)}>"

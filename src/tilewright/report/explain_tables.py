@@ -1,12 +1,17 @@
 """Terminal output of `tilewright explain`: the counters, occupancy and roofline of a launch."""
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from tilewright.analysis.accuracy import error_in_order
-from tilewright.analysis.explanation import Explanation
-from tilewright.analysis.roofline import ARITHMETIC, MEMORY
-from tilewright.analysis.traffic import Group
+from tilewright.analysis.explanation import Explanation, Waves
+from tilewright.analysis.launch_explanation import LaunchExplanation
+from tilewright.analysis.occupancy import Occupancy
+from tilewright.analysis.roofline import ARITHMETIC, MEMORY, Roofline
+from tilewright.analysis.traffic import Group, Traffic
 from tilewright.bench.profiles import Profile
+from tilewright.engines.base import CompileReport
+from tilewright.gpus import Gpu
 from tilewright.report.fitted import Column, FittedTable
 
 _NAMES = {
@@ -26,6 +31,33 @@ _LINES = 8
 _LEVELS = {MEMORY: "DRAM, the least possible", "L2": "L2, as requested", "shared memory": "shared memory"}
 
 
+_ROOFLINE, _ROOFLINE_HEADS = "Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", "")
+
+
+class Held(Protocol):
+    """What an occupancy is made of."""
+
+    @property
+    def gpu(self) -> Gpu: ...
+    @property
+    def report(self) -> CompileReport: ...
+    @property
+    def shared_bytes(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def occupancy(self) -> Occupancy: ...
+
+
+class Launched(Held, Protocol):
+    """What tables of any launch are made of: an `Explanation`, or a `LaunchExplanation`."""
+
+    @property
+    def traffic(self) -> Traffic: ...
+    @property
+    def waves(self) -> Waves: ...
+
+
 def heading(explanation: Explanation) -> str:
     """Kernel, config, problem and GPU, in a line or two."""
     one, problem = explanation, explanation.problem
@@ -42,7 +74,7 @@ def heading(explanation: Explanation) -> str:
     )
 
 
-def traffic_table(explanation: Explanation) -> FittedTable:
+def traffic_table(explanation: Launched) -> FittedTable:
     """One row a kind of accesses: requests, and what they cost."""
     table = _table(
         "What the threads ask of memory", ("", "requests", "sectors", "wavefronts", "a request", "conflicts")
@@ -52,7 +84,7 @@ def traffic_table(explanation: Explanation) -> FittedTable:
     return table
 
 
-def lines_table(explanation: Explanation) -> FittedTable:
+def lines_table(explanation: Launched) -> FittedTable:
     """The costliest lines of the source."""
     heads = ("", "", "requests", "sectors", "wavefronts", "conflicts")
     table = _table("The lines that cost most", heads, names=2)
@@ -64,7 +96,7 @@ def lines_table(explanation: Explanation) -> FittedTable:
     return table
 
 
-def occupancy_table(explanation: Explanation) -> FittedTable:
+def occupancy_table(explanation: Held) -> FittedTable:
     """What a block needs, and how many blocks each resource of a multiprocessor allows."""
     one, held, sm = explanation, explanation.occupancy, explanation.gpu.multiprocessor
     spills = f", {one.report.spill_bytes} bytes spilled" if one.report.spill_bytes else ""
@@ -86,36 +118,78 @@ def occupancy_table(explanation: Explanation) -> FittedTable:
     return table
 
 
-def occupancy_words(explanation: Explanation) -> str:
+def occupancy_words(explanation: Launched) -> str:
     """Occupancy, waves and tail."""
-    held, waves = explanation.occupancy, explanation.waves
-    words = f"{held.warps} of {held.most_warps} warps, {100 * held.fraction:.0f}%"
+    waves, words = explanation.waves, warps_words(explanation.occupancy)
     if not waves.at_a_time:
         return words
     words += f"; {waves.number:.2f} waves of {waves.at_a_time:,} blocks"
     return words + (f", the last one {100 * waves.tail:.0f}% full" if waves.tail < 1 else "")
 
 
+def warps_words(held: Occupancy) -> str:
+    """Warps that a multiprocessor holds, of how many it could."""
+    return f"{held.warps} of {held.most_warps} warps, {100 * held.fraction:.0f}%"
+
+
 def roofline_table(explanation: Explanation) -> FittedTable:
     """The least time of the arithmetic and of each level of memory."""
     one, line = explanation, explanation.roofline
-    table = _table("Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", ""))
-    flops = f"{one.problem.flops / 1e9:,.3g} GFLOP"
-    slowest = "binds" if one.binds == ARITHMETIC else ""
+    table = _table(_ROOFLINE, _ROOFLINE_HEADS)
     units = "tensor cores" if one.on_tensor_cores else "arithmetic"
-    table.add_row(f"{units}, {line.peak_tflops:.1f} TFLOP/s", flops, "", _time(line.arithmetic_us), slowest)
+    _add_arithmetic(table, units, one.problem.flops, line, one.binds)
     if one.issue:
         share = f"issue slots, {100 * one.issue.multiply_share:.0f}% multiply-adds"
         table.add_row(share, f"{_count(one.issue.instructions)}", "", _time(one.issue.time_us), "")
+    _add_levels(table, line, one.binds)
+    return table
+
+
+def launch_roofline_table(explanation: LaunchExplanation) -> FittedTable:
+    """The same of any kernel, by the operations that were counted."""
+    one = explanation
+    table = _table(_ROOFLINE, _ROOFLINE_HEADS)
+    if one.flops is not None:
+        _add_arithmetic(table, "float32", one.flops, one.roofline, one.binds)
+    _add_levels(table, one.roofline, one.binds)
+    return table
+
+
+def launch_heading(explanation: LaunchExplanation) -> str:
+    """Kernel, GPU and geometry."""
+    one = explanation
+    blocks = f"{one.launch.blocks:,} block{'s' * (one.launch.blocks != 1)} of {one.threads} threads"
+    return f"[bold]{one.launch.name}[/] on one {one.gpu.name}: {blocks}"
+
+
+def launch_roofline_words(explanation: LaunchExplanation) -> str:
+    """Traffic against the least possible, and operations."""
+    one, words = explanation, []
+    if one.bytes.least:
+        words.append(f"Requests touch {one.bytes.requested / one.bytes.least:,.1f} times the least possible bytes.")
+    if counted := one.traffic.operations:
+        words.append(
+            f"Counted in float32: {_count(counted.ffma)} multiply-adds, {_count(counted.fmul)} multiplications, "
+            f"{_count(counted.fadd)} additions."
+        )
+    return " ".join(words)
+
+
+def _add_arithmetic(table: FittedTable, units: str, flops: int, line: Roofline, binds: str) -> None:
+    amount = f"{flops / 1e9:,.3g} GFLOP"
+    slowest = "binds" if binds == ARITHMETIC else ""
+    table.add_row(f"{units}, {line.peak_tflops:.1f} TFLOP/s", amount, "", _time(line.arithmetic_us), slowest)
+
+
+def _add_levels(table: FittedTable, line: Roofline, binds: str) -> None:
     for level in line.levels:
         table.add_row(
             _LEVELS[level.name],
             f"{_bytes(level.bytes)}",
-            f"{level.flops_per_byte:,.1f}" if level.bytes else "",
+            f"{level.flops_per_byte:,.1f}" if level.flops_per_byte else "",
             _time(level.time_us),
-            "binds" if one.binds == level.name else "",
+            "binds" if binds == level.name else "",
         )
-    return table
 
 
 def roofline_words(explanation: Explanation) -> str:

@@ -72,9 +72,8 @@ def summary(code: MachineCode, dynamic_shared_bytes: int) -> str:
     """What the compiler reports, and what the main loop does, in sentences."""
     report = code.report
     shared = (report.shared_bytes or 0) + dynamic_shared_bytes
-    lines = [
-        f"{report.registers} registers a thread, {report.spill_bytes} bytes spilled, {shared} bytes of shared memory"
-    ]
+    spilled = "" if report.spill_bytes is None else f"{report.spill_bytes} bytes spilled, "
+    lines = [f"{report.registers} registers a thread, {spilled}{shared} bytes of shared memory"]
     if code.main_loop:
         first, last = code.main_loop[0].address, code.main_loop[-1].address
         name, share = multiply_share(code.main_loop)

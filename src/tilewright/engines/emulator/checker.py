@@ -88,7 +88,7 @@ class Finding:
     """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, early access (of
     a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
     tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
-    its begin), barrier, misuse or order."""
+    its begin), barrier, misuse, order, or of a launch unwritten (elements of an output)."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -175,15 +175,16 @@ class Checker(Observer):
 
 
 def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[CheckedArray]:
-    """What a kernel may use in a launch. Nothing may write to A, B and the bias.
+    """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias.
 
     Args:
         facts: of the launch.
         padded_at: bytes before and behind the array at an address that are nobody else's.
     """
     arrays: dict[int, CheckedArray] = {}
+    as_source = {"A": "B", "B": "A"} if facts.executable.kernel.exchanged else {}
     for name, matrix, written in ((one.name, one.matrix, one.written) for one in facts.arrays):
-        slack = padded_at.get(matrix.pointer, 0)
+        slack, name = padded_at.get(matrix.pointer, 0), as_source.get(name, name)
         arrays.setdefault(matrix.pointer, CheckedArray(name, matrix, name in ("A", "B", "bias"), written, slack))
     return list(arrays.values())
 

@@ -1,7 +1,7 @@
 """Counts what a launch does to memory and how much it computes, on the emulator; see access_counter.cpp."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,6 +93,21 @@ class Operands:
     scalars: Scalars
 
 
+def access_counter() -> Observer:
+    """An observer whose report `memory_counts` reads."""
+    runtime = load_runtime()
+    runtime.simt_make_access_counter.restype = ctypes.c_void_p
+    return Observer(runtime, runtime.simt_make_access_counter())
+
+
+def operation_counts(library: Path) -> Callable[[], Operations]:
+    """What reads how much a kernel of the COUNTED build in this library has computed since it was loaded."""
+    loaded = ctypes.CDLL(str(library))
+    loaded.simt_operation_counts.restype = ctypes.POINTER(_Counts)
+    counts = loaded.simt_operation_counts().contents
+    return lambda: Operations(counts.ffma, counts.fmul, counts.fadd)
+
+
 class _Counter:
     """Runs blocks of a kernel, which make no copies of operands, in a build that lets them be counted."""
 
@@ -145,14 +160,12 @@ class MemoryCounter(_Counter):
         Raises:
             LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
         """
-        runtime = load_runtime()
-        runtime.simt_make_access_counter.restype = ctypes.c_void_p
-        observer = Observer(runtime, runtime.simt_make_access_counter())
+        observer = access_counter()
         self._run(problem, operands, Watch(observer, blocks))
-        return _memory_counts(observer.report(), self._executable.program.library)
+        return memory_counts(observer.report(), self._executable.program.library)
 
 
-_IN_TURN = 1
+IN_TURN = 1
 """A schedule that keeps a launch on one thread of the host, on which operations are counted."""
 
 
@@ -167,9 +180,7 @@ class OperationCounter(_Counter):
         self, kernel: Kernel, config: Config, variant: Variant, multiprocessors: int = MULTIPROCESSORS
     ) -> None:
         super().__init__(COUNTED, kernel, config, variant, multiprocessors)
-        library = ctypes.CDLL(str(self._executable.program.library))
-        library.simt_operation_counts.restype = ctypes.POINTER(_Counts)
-        self._counts = library.simt_operation_counts().contents
+        self._read = operation_counts(self._executable.program.library)
 
     def count(self, problem: Problem, operands: Operands, blocks: Sequence[int] | None) -> Operations:
         """Run the blocks of these numbers, or all; C is overwritten.
@@ -178,14 +189,12 @@ class OperationCounter(_Counter):
             LaunchError: the operands do not fit the kernel's compiled form, or the kernel failed.
         """
         before = self._read()
-        self._run(problem, operands, Watch(blocks=blocks, schedule=_IN_TURN))
+        self._run(problem, operands, Watch(blocks=blocks, schedule=IN_TURN))
         return Operations(*(after - earlier for after, earlier in zip(self._read(), before, strict=True)))
 
-    def _read(self) -> Operations:
-        return Operations(self._counts.ffma, self._counts.fmul, self._counts.fadd)
 
-
-def _memory_counts(report: Any, library: Path) -> MemoryCounts:
+def memory_counts(report: Any, library: Path) -> MemoryCounts:
+    """What an access counter has seen of a kernel in this library."""
     sites = []
     for site in report["sites"]:
         merged = {int(width): Tally(*tally) for width, tally in site.pop("merged").items()}

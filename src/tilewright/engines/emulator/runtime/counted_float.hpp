@@ -67,6 +67,9 @@ class Float {
         return *this = value_ * other.value_;
     }
 
+    Float& operator-=(Float other) { return *this += -other; }
+    Float& operator/=(Float other) { return *this = Float(value_ / other.value_); }
+
     friend Product operator*(Float a, Float b) { return {a.value_, b.value_}; }
     friend Float operator+(Float a, Float b) { return a += b; }
     template <typename P, typename = IfProduct<P>>
@@ -82,6 +85,8 @@ class Float {
     friend Float operator/(Float a, Float b) { return a.value_ / b.value_; }  // many instructions: none of those counted
     friend constexpr bool operator==(Float a, Float b) { return a.value_ == b.value_; }
     friend constexpr bool operator!=(Float a, Float b) { return a.value_ != b.value_; }
+    friend constexpr bool operator<=(Float a, Float b) { return a.value_ <= b.value_; }
+    friend constexpr bool operator>=(Float a, Float b) { return a.value_ >= b.value_; }
     friend constexpr bool operator<(Float a, Float b) { return a.value_ < b.value_; }
     friend constexpr bool operator>(Float a, Float b) { return a.value_ > b.value_; }
 
@@ -103,9 +108,21 @@ Float operator+(const P& a, const P& b) {
 }  // namespace simt
 
 // Of many instructions too, or of none of those counted.
-inline simt::Float expf(simt::Float x) { return expf(x.value()); }
-inline simt::Float exp2f(simt::Float x) { return exp2f(x.value()); }
-inline simt::Float fabsf(simt::Float x) { return fabsf(x.value()); }
+#define SIMT_COUNTED_1(name, of_float) \
+    inline simt::Float name(simt::Float x) { return of_float(x.value()); }
+#define SIMT_COUNTED_2(name, of_floats) \
+    inline simt::Float name(simt::Float x, simt::Float y) { return of_floats(x.value(), y.value()); }
+SIMT_COUNTED_1(expf, expf) SIMT_COUNTED_1(exp2f, exp2f) SIMT_COUNTED_1(expm1f, expm1f) SIMT_COUNTED_1(logf, logf)
+SIMT_COUNTED_1(log2f, log2f) SIMT_COUNTED_1(log10f, log10f) SIMT_COUNTED_1(log1pf, log1pf) SIMT_COUNTED_1(sqrtf, sqrtf)
+SIMT_COUNTED_1(sinf, sinf) SIMT_COUNTED_1(cosf, cosf) SIMT_COUNTED_1(tanf, tanf) SIMT_COUNTED_1(tanhf, tanhf)
+SIMT_COUNTED_1(erff, erff) SIMT_COUNTED_1(fabsf, fabsf) SIMT_COUNTED_1(floorf, floorf) SIMT_COUNTED_1(ceilf, ceilf)
+SIMT_COUNTED_1(roundf, roundf) SIMT_COUNTED_1(rintf, rintf) SIMT_COUNTED_1(truncf, truncf)
+SIMT_COUNTED_1(exp, expf) SIMT_COUNTED_1(log, logf) SIMT_COUNTED_1(sqrt, sqrtf) SIMT_COUNTED_1(fabs, fabsf)
+SIMT_COUNTED_1(tanh, tanhf) SIMT_COUNTED_1(sin, sinf) SIMT_COUNTED_1(cos, cosf)
+SIMT_COUNTED_2(fmaxf, fmaxf) SIMT_COUNTED_2(fminf, fminf) SIMT_COUNTED_2(powf, powf) SIMT_COUNTED_2(fmodf, fmodf)
+SIMT_COUNTED_2(atan2f, atan2f) SIMT_COUNTED_2(pow, powf)
+#undef SIMT_COUNTED_1
+#undef SIMT_COUNTED_2
 
 inline simt::Float fmaf(simt::Float a, simt::Float b, simt::Float c) { return a * b + c; }
 

@@ -1,0 +1,178 @@
+"""Kernels of which there is no source here: PTX and cubins, as Triton and other compilers make them."""
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.analysis import sass
+from tilewright.analysis.control_flow import main_loop
+from tilewright.analysis.machine_code import MachineCode
+from tilewright.analysis.occupancy import Occupancy, occupancy
+from tilewright.engines import disassembler, ptxas
+from tilewright.engines.base import CompileReport
+from tilewright.errors import CompileError, ConfigError, KernelNotFoundError, nearest
+from tilewright.gpus import Gpu
+
+SUFFIXES = (".ptx", ".cubin")
+
+_MAGIC = b"\x7fELF"
+_REGISTERS, _MOST_THREADS, _THREADS = 0x2F, 0x05, 0x10
+"""Attributes of the section .nv.info and of kernels' own: EIATTR_REGCOUNT, EIATTR_MAX_THREADS and EIATTR_REQNTID."""
+_RESERVED = 1024
+"""Bytes of the system's among a kernel's shared memory in a cubin, from sm_90 on."""
+
+
+@dataclass(frozen=True)
+class ForeignCode:
+    """The machine code of a kernel."""
+
+    name: str
+    """As its file calls it."""
+    arch: str
+    """What it was made for, as in 'sm_90a'."""
+    code: MachineCode
+    """Of a cubin, spills are not known: None."""
+    block: tuple[int, int, int] | None
+    """Threads of a block, where the code says so."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Blocks of a kernel on a GPU's multiprocessor."""
+
+    gpu: Gpu
+    report: CompileReport
+    shared_bytes: int
+    """Of a block, static and dynamic."""
+    threads: int
+    """Of a block."""
+    occupancy: Occupancy
+
+
+def held(found: ForeignCode, gpu: Gpu, threads: int, dynamic_shared_bytes: int = 0) -> Held:
+    """How many blocks of this many threads, and bytes of dynamic shared memory, a multiprocessor of a GPU holds."""
+    report = found.code.report
+    shared = (report.shared_bytes or 0) + dynamic_shared_bytes
+    return Held(gpu, report, shared, threads, occupancy(gpu.multiprocessor, threads, report.registers or 0, shared))
+
+
+def is_code(text: str) -> bool:
+    """Whether a kernel's name is that of such a file, as in 'kernel.ptx' or 'kernel.cubin:entry'."""
+    return Path(_parts(text)[0]).suffix in SUFFIXES
+
+
+def _parts(text: str) -> tuple[str, str]:
+    for suffix in SUFFIXES:
+        path, colon, entry = text.partition(f"{suffix}:")
+        if colon:
+            return path + suffix, entry
+    return text, ""
+
+
+def read_code(place: str, arch: str | None = None) -> ForeignCode:
+    """The machine code of a kernel in a file.
+
+    Args:
+        place: a .ptx or .cubin; behind a colon which of its kernels, by its own or its mangled name.
+        arch: what PTX is assembled for; None for what it names itself. That of a cubin is known.
+
+    Raises:
+        KernelNotFoundError: there is no such file, or it has no such kernel.
+        ConfigError: the cubin is for another architecture.
+        CompileError: the PTX does not assemble, or the file is no cubin.
+        EngineUnavailableError: nvdisasm, or for PTX ptxas, is not installed.
+    """
+    path, entry = _parts(place)
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise KernelNotFoundError(f"no kernel can be read from {path}: {error}") from None
+    log = ""
+    if Path(path).suffix == ".ptx":
+        text = content.decode(errors="replace")
+        target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
+        if target is None:
+            raise CompileError(f"{path} is no PTX: it has no .target")
+        content, log = ptxas.assemble(text, arch or target[1])
+    if not content.startswith(_MAGIC):
+        raise CompileError(f"{path} is no cubin, which begins with {_MAGIC!r}")
+    listing = disassembler.disassemble(content)
+    made_for = re.search(r"^\s*\.target\s+(\w+)", listing, re.MULTILINE)
+    found = made_for[1] if made_for else "an unknown architecture"
+    if arch and arch != found:
+        raise ConfigError(f"{path} has code for {found}, got --arch {arch}")
+    sections = _sections(content)
+    name = _chosen(path, [one.removeprefix(".text.") for one in sections if one.startswith(".text.")], entry)
+    attributes = _attributes(sections.get(f".nv.info.{name}", b""))
+    shared = len(sections.get(f".nv.shared.{name}", b""))
+    if shared and _number(found) >= 90:
+        shared -= _RESERVED
+    report = ptxas.parse_report(log, name) if log else CompileReport(_registers(sections, name), None, shared)
+    instructions = tuple(sass.parse(listing, name))
+    block = attributes.get(_THREADS) or attributes.get(_MOST_THREADS)
+    return ForeignCode(
+        name,
+        found,
+        MachineCode(instructions, main_loop(instructions), report),
+        struct.unpack("<3I", block) if block and len(block) == 12 else None,
+    )
+
+
+def _number(arch: str) -> int:
+    digits = re.search(r"\d+", arch)
+    return int(digits[0]) if digits else 0
+
+
+def _chosen(path: str, names: list[str], entry: str) -> str:
+    if not entry and len(names) == 1:
+        return names[0]
+    matching = [name for name in names if entry and (name == entry or name.startswith(f"_Z{len(entry)}{entry}"))]
+    if len(matching) == 1:
+        return matching[0]
+    if entry and not matching:
+        raise KernelNotFoundError(f"{path} has no kernel {entry!r}{nearest(entry, names)}")
+    raise KernelNotFoundError(
+        f"{path} has {len(matching or names)} kernels{' of this name' if entry else ''}: name one, as in "
+        f"{path}:{(names or ['name'])[0]}; there are {', '.join(matching or names)}"
+    )
+
+
+def _sections(content: bytes) -> dict[str, bytes]:
+    """The sections of a 64-bit ELF file by their names; one that takes no room in the file is zeros."""
+    (table,) = struct.unpack_from("<Q", content, 0x28)
+    size, count, names_at = struct.unpack_from("<HHH", content, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", content, table + i * size) for i in range(count)]
+    start = headers[names_at][4]
+    found = {}
+    for name, kind, _, _, offset, length, *_ in headers:
+        text = content[start + name : content.index(b"\0", start + name)].decode()
+        found[text] = bytes(length) if kind == 8 else content[offset : offset + length]
+    return found
+
+
+def _attributes(section: bytes) -> dict[int, bytes]:
+    """The attributes of a section .nv.info: a form, a number, and as many bytes as the form or a length says."""
+    return dict(_each(section))
+
+
+def _each(section: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at + 4 <= len(section):
+        form, number, length = struct.unpack_from("<BBH", section, at)
+        size = length if form == 4 else 0
+        found.append((number, section[at + 4 : at + 4 + size]))
+        at += 4 + size
+    return found
+
+
+def _registers(sections: dict[str, bytes], name: str) -> int | None:
+    """Registers a thread, by the kernel's symbol."""
+    symbols, names = sections.get(".symtab", b""), sections.get(".strtab", b"")
+    for number, value in _each(sections.get(".nv.info", b"")):
+        if number == _REGISTERS and len(value) == 8:
+            symbol, registers = struct.unpack("<2I", value)
+            (start,) = struct.unpack_from("<I", symbols, 24 * symbol)
+            if names[start : names.index(b"\0", start)].decode() == name:
+                return int(registers)
+    return None

@@ -1,0 +1,245 @@
+"""An explanation of any kernel's launch: what it asks of memory, occupancy, the least times of what is counted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tilewright.analysis.block_counts import OPERATIONS, counts_of
+from tilewright.analysis.explanation import Waves, group_json, time_words
+from tilewright.analysis.machine_code import MachineCode, code_of
+from tilewright.analysis.occupancy import Occupancy, occupancy
+from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, Roofline, least_times
+from tilewright.analysis.sass import SourceLine
+from tilewright.analysis.traffic import SECTOR_BYTES, WAVEFRONT_BYTES, Traffic, traffic_of
+from tilewright.analysis.widths import Widths, shared_widths
+from tilewright.engines.base import CompileReport
+from tilewright.engines.emulator.launch_counts import count_memory, count_operations
+from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.gpus import OLDEST, Gpu, limits
+from tilewright.kernels.launches import Launch
+
+_WHOLE_THREADS = 2**18
+"""Launches of up to this many threads are run whole."""
+_SAMPLED_THREADS = 2**16
+"""Of larger ones, blocks of about this many."""
+_LEAST_SAMPLED = 12
+"""Blocks."""
+
+
+@dataclass(frozen=True)
+class LaunchExplanation:
+    """A launch and a GPU, and what follows from them."""
+
+    launch: Launch
+    gpu: Gpu
+    arch: str
+    """What the code was compiled for."""
+    report: CompileReport
+    shared_bytes: int
+    """Of a block, static and dynamic."""
+    occupancy: Occupancy
+    waves: Waves
+    traffic: Traffic
+    bytes: Bytes
+    """The least are those of the buffers, once each, as far as requests touch them."""
+    roofline: Roofline
+    code: MachineCode | None
+    """None without a disassembler."""
+    notes: tuple[str, ...]
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.launch.threads
+
+    @property
+    def flops(self) -> int | None:
+        """Operations of threads in float32, a multiply-add being two; None where they are not counted."""
+        counted = self.traffic.operations
+        return 2 * counted.ffma + counted.fmul + counted.fadd if counted else None
+
+    @property
+    def binds(self) -> str:
+        """What takes longest: arithmetic or a level of memory."""
+        return self.roofline.slowest
+
+
+def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
+    """Explain a launch on a GPU, from the accesses and operations that the kernel makes on the emulator.
+
+    Launches of up to 262,144 threads are run whole; of larger ones blocks in equal distances.
+
+    Args:
+        launch: what is launched; its inputs are random.
+        gpu: where.
+
+    Raises:
+        CompileError: a compiler refuses the source.
+        EngineUnavailableError: NVRTC or a C++ compiler is missing.
+        LaunchError: a GPU would refuse the launch, or the kernel failed.
+    """
+    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+
+    arch = limits(max(gpu.capability, OLDEST)).arch
+    cubin = nvrtc.compile_foreign(launch.file, launch.entry, launch.macros, arch)
+    code, widths, notes = None, None, []
+    try:
+        code = code_of(cubin)
+        widths = shared_widths(code.instructions)
+    except EngineUnavailableError as error:
+        notes.append(f"shared accesses are counted as the source makes them, merged or not: {error}")
+    traffic = _count(launch, widths)
+    shared = launch.shared_bytes + (cubin.report.shared_bytes or 0)
+    held = occupancy(gpu.multiprocessor, launch.threads, cubin.report.registers or 0, shared)
+    moves = _moved(launch, traffic)
+    counted = traffic.operations
+    flops = 2 * counted.ffma + counted.fmul + counted.fadd if counted else 0
+    return LaunchExplanation(
+        launch=launch,
+        gpu=gpu,
+        arch=arch,
+        report=cubin.report,
+        shared_bytes=shared,
+        occupancy=held,
+        waves=Waves(launch.blocks, held.blocks * gpu.multiprocessors),
+        traffic=traffic,
+        bytes=moves,
+        roofline=least_times(flops, moves, gpu),
+        code=code,
+        notes=(*notes, *traffic.notes),
+    )
+
+
+def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) -> Traffic:
+    blocks, notes = _sample(launch), []
+    memory = count_memory(launch, blocks)
+    counts = counts_of(memory, widths)
+    computes = True
+    try:
+        counts.update(
+            {(None, OPERATIONS, name): value for name, value in count_operations(launch, blocks)._asdict().items()}
+        )
+    except CompileError as error:
+        computes = False
+        notes.append(f"operations are not counted: floats that count do not compile here: {_first_fault(error)}")
+    run = launch.blocks if blocks is None else len(blocks)
+    if blocks is not None:
+        counts.update({key: value * launch.blocks // run - value for key, value in counts.items()})
+        notes.append(f"estimated from {run:,} of {launch.blocks:,} blocks")
+    if memory.fragments:
+        notes.append("matrix fragments counted as 16 bytes a lane: which lane holds what is the GPU's own affair")
+    return traffic_of(counts, computes, run, blocks is not None, blocks is None, notes)
+
+
+def _first_fault(error: CompileError) -> str:
+    """The first line of a compiler's message that names an error."""
+    lines = str(error).splitlines()
+    return next((line for line in lines if "error:" in line), lines[0])
+
+
+def _sample(launch: Launch) -> Sequence[int] | None:
+    """Numbers of the blocks to run; None for all."""
+    if launch.blocks * launch.threads <= _WHOLE_THREADS:
+        return None
+    count = min(max(_SAMPLED_THREADS // launch.threads, _LEAST_SAMPLED), launch.blocks)
+    return sorted({index * launch.blocks // count for index in range(count)})
+
+
+def _moved(launch: Launch, traffic: Traffic) -> Bytes:
+    """Bytes of the buffers that are read, and of those that are written, at most what requests touch."""
+    groups = traffic.groups
+    loads = groups["global_load"].sectors + groups["async_copy"].sectors
+    stores, both = groups["global_store"].sectors, groups["global_atomic"].sectors
+    read = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "out")
+    written = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "in")
+    return Bytes(
+        min(read, SECTOR_BYTES * (loads + both)),
+        min(written, SECTOR_BYTES * (stores + both)),
+        SECTOR_BYTES * traffic.global_sectors + traffic.tile_bytes,
+        WAVEFRONT_BYTES * traffic.shared_wavefronts,
+        traffic.tile_bytes,
+    )
+
+
+def launch_verdict(one: LaunchExplanation) -> str:
+    """What binds, in a sentence or two."""
+    line, sentences = one.roofline, []
+    if not one.occupancy.blocks:
+        return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
+    dram, l2, shared = (time_words(level.time_us) for level in line.levels)
+    reuse = one.bytes.requested / max(one.bytes.least, 1)
+    if one.binds == ARITHMETIC:
+        sentences.append(f"Arithmetic binds: it takes {time_words(line.arithmetic_us)} at full speed.")
+    elif one.binds == SHARED:
+        conflicts = sum(group.bank_conflicts for group in one.traffic.groups.values())
+        share = conflicts / max(one.traffic.shared_wavefronts, 1)
+        because = f", {100 * share:.0f}% of them bank conflicts," if share >= 0.05 else ""
+        sentences.append(f"Shared memory binds: its wavefronts{because} take {shared}; DRAM takes {dram} at least.")
+    elif one.binds == MEMORY:
+        sentences.append(f"DRAM binds: it takes {dram} to move each buffer once.")
+    else:
+        sentences.append(
+            f"Requests of global memory bind: they touch {reuse:,.1f} times the bytes of the buffers, which takes {l2} "
+            f"as far as the L1 cache does not help; DRAM takes {dram} at least."
+        )
+    for kind, of in (("global_load", "load"), ("global_store", "store")):
+        group = one.traffic.profiled[kind]
+        if one.binds != ARITHMETIC and group.requests:
+            sentences.append(f"A {of} of a warp touches {group.sectors / group.requests:.1f} sectors.")
+    idle = one.gpu.multiprocessors - one.launch.blocks
+    if idle > 0:
+        blocks = "The only block leaves" if one.launch.blocks == 1 else f"The {one.launch.blocks} blocks leave"
+        sentences.append(f"{blocks} {idle} of {one.gpu.multiprocessors} multiprocessors without work, whatever binds.")
+    return " ".join(sentences)
+
+
+def launch_json(one: LaunchExplanation) -> dict[str, Any]:
+    """What is known of the launch on the GPU, as JSON takes it. Times are microseconds, sizes bytes."""
+    held, line, operations = one.occupancy, one.roofline, one.traffic.operations
+    return {
+        "gpu": one.gpu.name,
+        "arch": one.arch,
+        **{name: group_json(name, group) for name, group in one.traffic.profiled.items()},
+        "ffma": operations.ffma if operations else None,
+        "fmul": operations.fmul if operations else None,
+        "fadd": operations.fadd if operations else None,
+        "flops": one.flops,
+        "bytes": {
+            "least_read": one.bytes.least_read,
+            "least_written": one.bytes.least_written,
+            "requested": one.bytes.requested,
+            "shared": one.bytes.shared,
+        },
+        "registers": one.report.registers,
+        "spill_bytes": one.report.spill_bytes,
+        "shared_memory": one.shared_bytes,
+        "threads": one.threads,
+        "occupancy": {
+            "blocks": held.blocks,
+            "warps": held.warps,
+            "most_warps": held.most_warps,
+            "fraction": held.fraction,
+            "limits": held.limits,
+            "limited_by": list(held.limited_by),
+        },
+        "waves": {"number": one.waves.number, "at_a_time": one.waves.at_a_time, "tail": one.waves.tail},
+        "roofline": {
+            "peak_tflops": line.peak_tflops,
+            "arithmetic_us": line.arithmetic_us,
+            "levels": [asdict(level) for level in line.levels],
+        },
+        "lines": [
+            {
+                "file": of.source.file if of.source else None,
+                "line": of.source.line if of.source else None,
+                "kind": of.pipe,
+                **group_json(of.pipe, of.group),
+            }
+            for of in one.traffic.lines
+        ],
+        "blocks_run": one.traffic.blocks_run,
+        "extrapolated": one.traffic.extrapolated,
+        "binds": one.binds,
+        "verdict": launch_verdict(one),
+        "notes": list(one.notes),
+    }

@@ -1,0 +1,44 @@
+"""Counts what launches of kernels that are no matrix products do to memory, and how much they compute."""
+
+from collections.abc import Sequence
+
+from tilewright.engines.emulator.compiler import TRACED
+from tilewright.engines.emulator.counting import (
+    COUNTED,
+    IN_TURN,
+    MemoryCounts,
+    Operations,
+    access_counter,
+    memory_counts,
+    operation_counts,
+)
+from tilewright.engines.emulator.launches import Placed, compile_launch, draw
+from tilewright.engines.emulator.program import Watch
+from tilewright.kernels.launches import Launch
+
+
+def count_memory(launch: Launch, blocks: Sequence[int] | None = None) -> MemoryCounts:
+    """What a launch's blocks of these numbers, or all, do to memory, on inputs as the check draws them.
+
+    Raises:
+        CompileError: the compiler refuses the source.
+        EngineUnavailableError: there is no C++ compiler.
+        LaunchError: a GPU would refuse the launch, or the kernel failed.
+    """
+    program, counter = compile_launch(launch, TRACED), access_counter()
+    Placed(launch, draw(launch)).run(program, Watch(counter, blocks))
+    return memory_counts(counter.report(), program.library)
+
+
+def count_operations(launch: Launch, blocks: Sequence[int] | None = None) -> Operations:
+    """What they compute in float32.
+
+    Raises:
+        CompileError: the source does not compile with floats that count.
+        EngineUnavailableError, LaunchError: as `count_memory`.
+    """
+    program = compile_launch(launch, COUNTED)
+    read = operation_counts(program.library)
+    before = read()
+    Placed(launch, draw(launch)).run(program, Watch(blocks=blocks, schedule=IN_TURN))
+    return Operations(*(after - earlier for after, earlier in zip(read(), before, strict=True)))

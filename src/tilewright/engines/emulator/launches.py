@@ -1,0 +1,198 @@
+"""Runs launches of kernels that are no matrix products: their buffers in memory, watched, in several orders."""
+
+import ctypes
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.engines.base import Matrix
+from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, padded
+from tilewright.engines.emulator.compiler import CHECKED, Build, compile_kernel
+from tilewright.engines.emulator.program import UNWATCHED, Program, Watch, load
+from tilewright.errors import LaunchError
+from tilewright.kernels.launches import Buffer, Launch
+
+Arrays = Mapping[str, NDArray[Any]]
+"""Buffers' elements, by the names of parameters."""
+
+_POISONS = (0xFF, 0xA5)
+"""Bytes of what nobody has written: an element that holds the first after one run and the second after another one was
+never written."""
+_SCHEDULES = {1: "backwards", 20: "shuffled"}
+"""Orders of threads, see `Watch.schedule`."""
+_LIKE_ROUNDING = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64": 1e-10}
+"""How far elements may be apart, compared with the largest one, when threads add up in another order."""
+
+
+@dataclass(frozen=True)
+class CheckedLaunch:
+    """What came of the check of a launch."""
+
+    findings: list[Finding]
+    inputs: Arrays
+    """What buffers held before the launch; poison in those that are 'out'."""
+    outputs: Arrays
+    """What those that may be written held afterwards."""
+
+
+def draw(launch: Launch, seed: int = 0) -> dict[str, NDArray[Any]]:
+    """What a launch's buffers hold before it begins; the same seed draws the same."""
+    random = np.random.default_rng(seed)
+    return {buffer.name: _drawn(buffer, random) for buffer in launch.buffers}
+
+
+def _drawn(buffer: Buffer, random: np.random.Generator) -> NDArray[Any]:
+    dtype = np.dtype(buffer.dtype)
+    if buffer.role == "out":
+        return _poisoned(buffer, _POISONS[0])
+    if buffer.role == "zeros":
+        return np.zeros(buffer.shape, dtype)
+    drawn = buffer.drawn
+    if dtype.kind in "iu":
+        low, high = (int(drawn.low), int(drawn.high)) if drawn else (0, 99)
+        return random.integers(low, high, buffer.shape, endpoint=True).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 1, buffer.shape, endpoint=True).astype(dtype)
+    if drawn:
+        return random.uniform(drawn.low, drawn.high, buffer.shape).astype(dtype)
+    return random.standard_normal(buffer.shape).astype(dtype)
+
+
+def _poisoned(buffer: Buffer, poison: int) -> NDArray[Any]:
+    return np.full(buffer.bytes, poison, np.uint8).view(buffer.dtype).reshape(buffer.shape)
+
+
+def compile_launch(launch: Launch, build: Build) -> Program:
+    """The launch's kernel, compiled in this build.
+
+    Raises:
+        CompileError: the compiler refuses the source.
+        EngineUnavailableError: there is no C++ compiler.
+    """
+    return load(compile_kernel(launch.file, launch.entry, launch.macros, build), launch.name, build)
+
+
+class Placed:
+    """A launch's buffers in memory, with room around each of them."""
+
+    def __init__(self, launch: Launch, arrays: Arrays) -> None:
+        """Place copies of arrays."""
+        self._launch = launch
+        self.matrices = {buffer.name: _placed(arrays[buffer.name]) for buffer in launch.buffers}
+
+    def run(self, program: Program, watch: Watch = UNWATCHED) -> None:
+        """Launch the kernel.
+
+        Raises:
+            LaunchError: a GPU would refuse the launch, or the kernel failed.
+        """
+        values = []
+        for argument in self._launch.arguments:
+            if isinstance(argument, Buffer):
+                content = ctypes.string_at(ctypes.addressof(ctypes.c_void_p(self.matrices[argument.name].pointer)), 8)
+            else:
+                content = np.array(argument.value, argument.dtype).tobytes()
+            values.append((ctypes.c_ubyte * len(content)).from_buffer_copy(content))
+        program.launch(self._launch.grid, self._launch.block, values, self._launch.shared_bytes, watch)
+
+    def written(self) -> dict[str, NDArray[Any]]:
+        """What the buffers hold that may be written."""
+        return {one.name: self._read(one) for one in self._launch.buffers if one.role != "in"}
+
+    def checked_arrays(self) -> list[CheckedArray]:
+        """The buffers as the checker takes them."""
+        return [
+            CheckedArray(one.name, matrix, one.role == "in", one.role != "out", matrix.owner.slack)
+            for one, matrix in ((one, self.matrices[one.name]) for one in self._launch.buffers)
+        ]
+
+    def _read(self, buffer: Buffer) -> NDArray[Any]:
+        content = ctypes.string_at(self.matrices[buffer.name].pointer, buffer.bytes)
+        return np.frombuffer(content, buffer.dtype).reshape(buffer.shape)
+
+
+def _placed(array: NDArray[Any]) -> Matrix:
+    """Memory of an array: a matrix of its last dimension's rows."""
+    rows = array.reshape(math.prod(array.shape[:-1]), array.shape[-1])
+    return padded(rows, rows.shape[1])
+
+
+def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
+    """Run a launch, and look for what is wrong, as `check` does of matrix products.
+
+    Where nothing is found, it runs again with its threads and blocks backwards and shuffled. Integers must be the same
+    then; of floats a sum may be added up in another order, so these may differ by its rounding. Elements of 'out' that
+    no run writes are a finding too.
+
+    Args:
+        launch: what is checked.
+        seed: of the inputs.
+
+    Raises:
+        CompileError: the compiler refuses the source.
+        EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
+    """
+    program, inputs = compile_launch(launch, CHECKED), draw(launch, seed)
+    placed = Placed(launch, inputs)
+    checker = Checker(program.library, placed.checked_arrays())
+    error = _run(placed, program, Watch(checker))
+    outputs, findings = placed.written(), checker.findings()
+    if error and not findings:
+        findings.append(Finding("launch", None, message=error))
+    if findings:
+        return CheckedLaunch(findings, inputs, outputs)
+    poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
+    for schedule, order in _SCHEDULES.items():
+        other = Placed(launch, {**inputs, **poisoned})
+        error = _run(other, program, Watch(schedule=schedule))
+        again = other.written()
+        if error:
+            findings.append(Finding("order", None, message=error))
+        elif schedule == 1:
+            findings += [one for name in poisoned if (one := _unwritten(name, outputs[name], again[name]))]
+        if findings:
+            break
+        findings += [one for name in outputs if (one := _differing(name, outputs[name], again[name], order))]
+    return CheckedLaunch(findings, inputs, outputs)
+
+
+def _run(placed: Placed, program: Program, watch: Watch) -> str:
+    """Run a launch; why it failed, if it did."""
+    try:
+        placed.run(program, watch)
+    except LaunchError as failure:
+        return str(failure)
+    return ""
+
+
+def _unwritten(name: str, first: NDArray[Any], second: NDArray[Any]) -> Finding | None:
+    poisons = (np.full(first.itemsize, poison, np.uint8).view(f"u{first.itemsize}") for poison in _POISONS)
+    bits = f"u{first.itemsize}"
+    same = [array.view(bits) == poison for array, poison in zip((first, second), poisons, strict=True)]
+    where = np.argwhere(same[0] & same[1])
+    if not len(where):
+        return None
+    return Finding("unwritten", None, message=f"{_some(name, where, first.size)} never written")
+
+
+def _differing(name: str, first: NDArray[Any], other: NDArray[Any], order: str) -> Finding | None:
+    if first.dtype.name in _LIKE_ROUNDING:
+        one, two = first.astype(np.float64), other.astype(np.float64)
+        finite = one[np.isfinite(one)]
+        room = _LIKE_ROUNDING[first.dtype.name] * float(np.max(np.abs(finite), initial=0.0))
+        where = np.argwhere(~np.isclose(one, two, rtol=0, atol=room, equal_nan=True))
+    else:
+        where = np.argwhere(first != other)
+    if not len(where):
+        return None
+    return Finding("order", None, message=f"{_some(name, where, first.size)} others when threads run {order}")
+
+
+def _some(name: str, where: NDArray[np.intp], size: int) -> str:
+    """The first of some elements and how many there are, with a verb."""
+    first = f"{name}[{', '.join(map(str, where[0].tolist()))}]"
+    return f"{first} is" if len(where) == 1 else f"{first} and {len(where) - 1} other elements of {size} are"

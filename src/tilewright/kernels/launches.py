@@ -1,0 +1,316 @@
+"""Launches of kernels that are no matrix products: what each parameter is, in words that a source or a command gives.
+
+    // tilewright: grid=rows block=256 x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512
+    __global__ void softmax(const float* x, float* y, int rows, int cols)
+
+| word | |
+| --- | --- |
+| x=float32[rows,cols] | a buffer that is read: random, normal, or of integers 0 to 99 |
+| x=int32[n]:0..255 | the same, uniform from 0 to 255, both included where they are integers |
+| y=out:float32[n] | a buffer that is written, and that holds nothing before |
+| y=inout:float32[n] | random, may be written |
+| y=zeros:uint32[256] | zeros, may be written |
+| rows=1024 | a parameter that is a number; an integer may follow from others, as in n=rows*cols |
+| TILE=32 | a macro of the source, in capitals, or an argument of its template |
+| grid=, block=, shared=, entry= | as for a matrix product, of integer parameters and macros |
+| reference=file.py:function | the same in NumPy: called with the parameters that it names, it returns what is written |
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
+import numpy as np
+
+from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, nearest
+from tilewright.kernels.expressions import Expression
+from tilewright.kernels.signature import Argument, Signature
+from tilewright.kernels.source_lines import (
+    chosen,
+    expressions,
+    extents_of,
+    read,
+    split_words,
+    template_arguments,
+    words_of,
+)
+
+Role = Literal["in", "out", "inout", "zeros"]
+ROLES: tuple[Role, ...] = ("in", "out", "inout", "zeros")
+
+_NUMBER = r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_BUFFER = re.compile(rf"(?:(\w+):)?(\w+)\[([^\[\]]*)\](?::({_NUMBER})\.\.({_NUMBER}))?")
+_KNOWN = ("grid", "block", "shared", "entry", "reference")
+_AS_IN = "x=float32[1024,512] y=out:float32[1024,512] rows=1024"
+_MOST_BYTES = 2**31
+"""Of all buffers together."""
+
+DTYPES = (
+    "float16", "bfloat16", "float32", "float64", "bool", "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
+"""Element types of buffers."""
+
+_IN_C = {
+    "half": "float16", "__half": "float16", "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
+    "float": "float32", "double": "float64", "bool": "bool", "char": "int8", "signed char": "int8",
+    "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned": "uint32",
+    "unsigned int": "uint32", "uint": "uint32", "long": "int64", "unsigned long": "uint64", "long long": "int64",
+    "unsigned long long": "uint64", "long long int": "int64", "unsigned long long int": "uint64", "size_t": "uint64",
+    "ptrdiff_t": "int64", **{f"{name}_t": name for name in DTYPES if "int" in name},
+}  # fmt: skip
+"""Element types by what C++ calls them."""
+
+
+class Range(NamedTuple):
+    """What elements are drawn from."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory that a pointer is given."""
+
+    name: str
+    """Of the parameter."""
+    role: Role
+    dtype: str
+    """NumPy's name of the element type."""
+    shape: tuple[int, ...]
+    """Elements along each dimension; they lie without gaps, the last dimension's next to each other."""
+    drawn: Range | None = None
+    """None: normal, or integers 0 to 99."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all elements."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        role = "" if self.role == "in" else f"{self.role}:"
+        return f"{role}{self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A parameter that is a number."""
+
+    name: str
+    dtype: str
+    """NumPy's name of its type."""
+    value: float | int
+
+    def __str__(self) -> str:
+        return f"{self.value}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel and all that it is launched with."""
+
+    file: Path
+    """Its source."""
+    kernel: str
+    """Its name in the source."""
+    entry: str
+    """The name with a template's arguments."""
+    arguments: tuple[Buffer | Number, ...]
+    """In the order of its parameters."""
+    macros: Mapping[str, int]
+    """Macros of the source; arguments of a template are not among them."""
+    grid: tuple[int, int, int]
+    """Blocks along x, y and z."""
+    block: tuple[int, int, int]
+    """Threads of a block along x, y and z."""
+    shared_bytes: int
+    """Dynamic shared memory of a block."""
+    reference: str = ""
+    """'path.py:function', or '' where there is none."""
+
+    @property
+    def name(self) -> str:
+        """As messages have it: 'softmax.cu:softmax'."""
+        return f"{self.file}:{self.entry}"
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """The arguments that are memory."""
+        return tuple(one for one in self.arguments if isinstance(one, Buffer))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return math.prod(self.block)
+
+
+def is_launch(place: str) -> bool:
+    """Whether a source's own words say buffers, so that its kernel is taken for no matrix product.
+
+    place: a file, as `read_launch` takes it. False of what cannot be read.
+    """
+    try:
+        file, text, entry = read(place)
+        signature = chosen(file, text, entry.partition("<")[0])
+        return any(_BUFFER.fullmatch(value) for value in words_of(file, text, signature.name).values())
+    except (KernelNotFoundError, ConfigError):
+        return False
+
+
+def read_launch(place: str, args: str = "", **words: str) -> Launch:
+    """The launch that a source's lines and these words say; a word that is given replaces the source's.
+
+    Args:
+        place: the source file; behind a colon which of its kernels, where there are several.
+        args: words of parameters and macros, as in 'x=float32[1024] y=out:float32[1024] n=1024'.
+        words: grid, block, shared, reference; '' for one that is not given.
+
+    Raises:
+        KernelNotFoundError: there is no such file or kernel.
+        ConfigError: a parameter is missing, or a word is not understood; the message has what it got and what it takes.
+        DtypeError: an element type is none, or not that of the pointer.
+    """
+    file, text, entry = read(place)
+    name, _, given = entry.partition("<")
+    signature = chosen(file, text, name)
+    said = words_of(file, text, signature.name) | split_words(args, "--args")
+    said |= {word: value for word, value in words.items() if value}
+    parameters = {one.name: one for one in signature.arguments}
+    macros = _macros(signature, {word: value for word, value in said.items() if word not in (*_KNOWN, *parameters)})
+    for parameter in signature.arguments:
+        if parameter.name not in said:
+            raise ConfigError(
+                f"nothing says what {parameter.name} of {signature.name} is: write above it, or give as --args, its "
+                f"parameters, as in\n// tilewright: {_AS_IN}"
+            )
+    integers = {one.name: said[one.name] for one in signature.arguments if not one.pointer and _is_integer(one)}
+    values = _integers(signature, integers, macros)
+    arguments = tuple(_argument(signature, one, said[one.name], values) for one in signature.arguments)
+    if (size := sum(one.bytes for one in arguments if isinstance(one, Buffer))) > _MOST_BYTES:
+        raise ConfigError(f"buffers of {signature.name} may have {_MOST_BYTES:,} bytes together, got {size:,}")
+    for word in ("grid", "block"):
+        if word not in said:
+            raise ConfigError(
+                f"nothing says how {signature.name} is launched: write above it, or give as --grid and --block,\n"
+                f"// tilewright: grid=ceil(n/256) block=256"
+            )
+    template = template_arguments(signature, given or said.get("entry", "").partition("<")[2], macros)
+    grid, block = (extents_of(word, said[word], values)(values) for word in ("grid", "block"))
+    (shared,) = expressions("shared", said.get("shared", "0"), values)[:1]
+    reference = said.get("reference", "")
+    if reference and not words.get("reference"):  # as the source says it, from where that lies
+        reference = str(file.parent / reference)
+    return Launch(
+        file=file,
+        kernel=signature.name,
+        entry=signature.name + re.sub(r"\w+", lambda word: str(macros.get(word[0], word[0])), template),
+        arguments=arguments,
+        macros={name: value for name, value in macros.items() if name not in signature.template},
+        grid=grid,
+        block=block,
+        shared_bytes=shared(values),
+        reference=reference,
+    )
+
+
+def _macros(signature: Signature, words: Mapping[str, str]) -> dict[str, int]:
+    """The words that are no parameters of the kernel."""
+    known = (*(one.name for one in signature.arguments), *_KNOWN, *signature.template)
+    for name, value in words.items():
+        number = value.partition(":")[0]  # a matrix product's line may have values to try behind it
+        if not (name.isupper() or name in signature.template) or not re.fullmatch(r"\d+", number):
+            raise ConfigError(
+                f"{name}={value} is nothing that {signature.name} takes: there are {', '.join(known)}, and macros of "
+                f"the source in capitals, which are integers{nearest(name, known, listed=True)}"
+            )
+    return {name: int(value.partition(":")[0]) for name, value in words.items()}
+
+
+def _is_integer(argument: Argument) -> bool:
+    return "int" in _IN_C.get(argument.type, "")
+
+
+def _integers(signature: Signature, words: Mapping[str, str], macros: Mapping[str, int]) -> dict[str, int]:
+    """The values of integer parameters, which may follow from each other, and macros."""
+    values = dict(macros)
+    waiting = {name: _whole(signature, name, text) for name, text in words.items()}
+    for name, expression in waiting.items():
+        expression.check_names({**macros, **{other: 0 for other in words if other != name}})
+    while waiting:
+        ready = [name for name, expression in waiting.items() if expression.names <= values.keys()]
+        if not ready:
+            raise ConfigError(
+                f"{' and '.join(waiting)} of {signature.name} follow from each other: give one as a number"
+            )
+        values |= {name: waiting.pop(name)(values) for name in ready}
+    return values
+
+
+def _whole(signature: Signature, name: str, text: str) -> Expression:
+    if _BUFFER.fullmatch(text):
+        raise ConfigError(f"{name} of {signature.name} is an integer, got {text}: it takes a number, as in {name}=1024")
+    return Expression(text, f"{name} of {signature.name}")
+
+
+def _argument(signature: Signature, argument: Argument, text: str, values: Mapping[str, int]) -> Buffer | Number:
+    subject = f"{argument.name} of {signature.name}"
+    if argument.pointer:
+        return _buffer(subject, argument, text, values)
+    dtype = _IN_C.get(argument.type)
+    if dtype is None:
+        raise DtypeError(f"{subject} has the type {argument.type}: parameters may be pointers, {', '.join(_IN_C)}")
+    if _is_integer(argument):
+        value, limits = values[argument.name], np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise ConfigError(
+                f"{subject} is of type {argument.type}, which holds {limits.min} to {limits.max}, got {value}"
+            )
+        return Number(argument.name, dtype, value)
+    try:
+        return Number(argument.name, dtype, float(text))
+    except ValueError:
+        raise ConfigError(f"{subject} is of type {argument.type} and takes a number, got {text}") from None
+
+
+def _buffer(subject: str, argument: Argument, text: str, values: Mapping[str, int]) -> Buffer:
+    found = _BUFFER.fullmatch(text)
+    if found is None:
+        raise ConfigError(
+            f"{subject} is a pointer, got {text}: it takes an element type and a shape, as in "
+            f"{argument.name}=float32[1024,512], or behind one of {', '.join(f'{role}:' for role in ROLES)}"
+        )
+    role, dtype, shape, low, high = found.groups()
+    role = role or "in"
+    if role not in ROLES:
+        raise ConfigError(f"{subject} may be one of {', '.join(ROLES)}, got {role}{nearest(role, ROLES, listed=True)}")
+    if dtype not in DTYPES:
+        raise DtypeError(
+            f"{subject} may have elements {', '.join(DTYPES)}, got {dtype}{nearest(dtype, DTYPES, listed=True)}"
+        )
+    takes = _IN_C.get(argument.type, dtype)
+    if takes != dtype and not (argument.type == "char" and dtype == "uint8"):
+        raise DtypeError(f"{subject} points to {argument.type}, which is {takes}, got {dtype}")
+    extents = (
+        tuple(of(values) for of in expressions(f"the shape of {subject}", f"({shape})", values))
+        if shape.strip()
+        else ()
+    )
+    if not extents or min(extents) < 1:
+        raise ConfigError(f"the shape of {subject} must have extents of 1 and more, got [{shape}]")
+    drawn = Range(float(low), float(high)) if low else None
+    if drawn and drawn.low > drawn.high:
+        raise ConfigError(f"{subject} must be drawn from the smaller to the larger number, got {low}..{high}")
+    if drawn and role in ("out", "zeros"):
+        raise ConfigError(f"{subject} is {role}, of which nothing is drawn, got {low}..{high}")
+    return Buffer(argument.name, cast(Role, role), dtype, extents, drawn)

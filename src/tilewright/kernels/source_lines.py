@@ -1,0 +1,136 @@
+"""Sources that say of themselves how their kernels are launched: files with entries, and `// tilewright:` lines."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tilewright.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.kernels.expressions import Expression
+from tilewright.kernels.signature import Signature, signatures, without_comments
+
+SUFFIX = ".cu"
+
+_LINE = re.compile(r"^[ \t]*//[ \t]*tilewright:(.*)$", re.MULTILINE)
+_WORD = re.compile(r"(\w+)=((?:\([^()]*(?:\([^()]*\)[^()]*)*\)|<[^<>]*>|\[[^\[\]]*\]|[^\s(<\[])+)")
+
+
+def read(place: str) -> tuple[Path, str, str]:
+    """A source file, its text, and which of its kernels is meant, '' where that is not said.
+
+    Args:
+        place: the file's path; behind a colon the kernel.
+
+    Raises:
+        KernelNotFoundError: there is no such file.
+    """
+    path, _, entry = place.partition(f"{SUFFIX}:")
+    file = Path(path + SUFFIX if entry else place)
+    try:
+        return file, file.read_text(encoding="utf-8"), entry
+    except (OSError, UnicodeDecodeError) as error:
+        raise KernelNotFoundError(f"no kernel can be read from {file}: {error}") from None
+
+
+def is_source(text: str) -> bool:
+    """Whether a kernel's name is that of a file, as in 'my_gemm.cu' or 'my_gemm.cu:entry'."""
+    return text.partition(f"{SUFFIX}:")[0].removesuffix(SUFFIX) != text
+
+
+def chosen(file: Path, text: str, name: str) -> Signature:
+    """The kernel of this name, or the only one.
+
+    Raises:
+        KernelNotFoundError: the text has none, or several of which none is named.
+        ConfigError: the text has host code.
+    """
+    if "<<<" in without_comments(text):
+        raise ConfigError(f"{file.name} launches kernels (<<<): leave in it what runs on the GPU alone")
+    found = {signature.name: signature for signature in signatures(text)}
+    if not found:
+        raise KernelNotFoundError(f"{file.name} defines no __global__ function")
+    if not name:
+        if len(found) > 1:
+            raise KernelNotFoundError(
+                f"{file.name} has several kernels: name one, as in {file.name}:{next(iter(found))}; "
+                f"there are {', '.join(found)}"
+            )
+        return next(iter(found.values()))
+    if name not in found:
+        raise KernelNotFoundError(f"{file.name} has no kernel {name!r}{nearest(name, found)}")
+    return found[name]
+
+
+def words_of(file: Path, text: str, name: str) -> dict[str, str]:
+    """What the comment lines say: of all kernels, and those with entry=name of this one.
+
+    Raises:
+        ConfigError: a line does not read NAME=VALUE.
+    """
+    found: dict[str, str] = {}
+    for line in _LINE.finditer(text):
+        words = split_words(line[1], f"{file.name}:{text.count(chr(10), 0, line.start()) + 1}: a tilewright line")
+        if words.get("entry", name).partition("<")[0] == name:
+            found |= words
+    return found
+
+
+def split_words(text: str, subject: str) -> dict[str, str]:
+    """Words NAME=VALUE by their names; a value has spaces only inside of brackets.
+
+    Args:
+        text: the words.
+        subject: how a message begins.
+
+    Raises:
+        ConfigError: the text has something else.
+    """
+    if rest := _WORD.sub("", text).strip():
+        raise ConfigError(f"{subject} must read NAME=VALUE ..., got {rest!r}")
+    return dict(_WORD.findall(text))
+
+
+def template_arguments(signature: Signature, given: str, known: Mapping[str, object]) -> str:
+    """The arguments of a template as C++ has them, '' of what is none: those given, else parameters of its names."""
+    if not signature.template:
+        return ""
+    if given:
+        return f"<{given}"
+    for name in signature.template:
+        if name not in known:
+            raise ConfigError(
+                f"nothing says what {name} of {signature.name} is: write above it what its template's arguments are, "
+                f"as in\n// tilewright: {name}=16 or // tilewright: entry={signature.name}<16,float>"
+            )
+    return f"<{','.join(signature.template)}>"
+
+
+def expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expression]:
+    """One expression, or those between brackets and commas, of known names.
+
+    Raises:
+        ConfigError: one is no number, or has an unknown name.
+    """
+    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
+    found = [Expression(part, word) for part in re.split(r",(?![^()]*\))", inner)]
+    for expression in found:
+        expression.check_names(known)
+    return found
+
+
+def extents_of(
+    word: str, text: str, known: Mapping[str, object]
+) -> Callable[[Mapping[str, int]], tuple[int, int, int]]:
+    """Extents along x, y and z, of one to three expressions.
+
+    Raises:
+        ConfigError: as `expressions`, or there are more.
+    """
+    found = expressions(word, text, known)
+    if len(found) > 3:
+        raise ConfigError(f"{word} must have one to three numbers, got {text}")
+
+    def extents(values: Mapping[str, int]) -> tuple[int, int, int]:
+        x, y, z = [*(of(values) for of in found), 1, 1][:3]
+        return x, y, z
+
+    return extents

@@ -1,0 +1,182 @@
+"""`check` and `explain` of kernels that are no matrix products: those of own_kernels/, right and with a fault."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
+from tilewright.bench.references import Reference
+from tilewright.cli import explain as explain_command
+from tilewright.cli import main
+from tilewright.engines.emulator.launches import check_launch
+from tilewright.errors import ConfigError, LaunchError
+from tilewright.gpus import gpu_named
+from tilewright.kernels.launches import is_launch, read_launch
+
+OWN = Path(__file__).with_name("own_kernels")
+KERNELS = ("reduction", "transpose:naive", "transpose:tiled", "transpose:padded", "softmax", "convolution", "histogram")
+
+
+def place_of(name, folder=OWN):
+    file, _, entry = name.partition(":")
+    return f"{folder / file}.cu" + (f":{entry}" if entry else "")
+
+
+def planted(folder, name, before, after):
+    """A kernel with one change of its source."""
+    file = name.partition(":")[0]
+    text = (OWN / f"{file}.cu").read_text()
+    assert before in text
+    (folder / f"{file}.cu").write_text(text.replace(before, after, 1))
+    shutil.copy(OWN / "references.py", folder)
+    return place_of(name, folder)
+
+
+def wrong_buffers(launch):
+    checked = check_launch(launch)
+    assert checked.findings == []
+    return [one.worst for one in Reference(launch).compare(checked.inputs, checked.outputs) if not one.right]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_right_kernels_pass(name):
+    assert is_launch(place_of(name))
+    assert wrong_buffers(read_launch(place_of(name))) == []
+
+
+BARRIER = "    __syncthreads();\n"
+FAULTS = {
+    "a barrier less": ("reduction", BARRIER, "", "race", r"dynamic shared memory at reduction.cu:\d+.* nothing orders"),
+    "an odd end": ("transpose:naive", "if (col < cols) ", "", "out of bounds", r"writes b\[45, 0\], outside of its 45"),
+    "a pad too far": ("transpose:padded", "tile[threadIdx.x][y];", "tile[threadIdx.x][y + 1];", "uninitialized read",
+                      r"reads byte \d+ of tile at transpose.cu:19"),
+    "a divided barrier": ("softmax", "shared[threadIdx.x + half]);\n        __syncthreads();",
+                          "shared[threadIdx.x + half]), __syncthreads();", "barrier", "__syncthreads"),
+    "no halo": ("convolution", "i < THREADS + 2 * RADIUS; i", "i < THREADS; i", "uninitialized read", "of window"),
+    "no atomic": ("histogram", "atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);",
+                  "counts[threadIdx.x] += own[threadIdx.x];", "race", r"counts\[\d+\] at histogram.cu:\d+"),
+    "elements left out": ("transpose:tiled", "if (col + y < cols &&", "if (col + y + 1 < cols &&", "unwritten",
+                          r"b\[44, 0\] and 69 other elements of 3150 are never written"),
+    "an input written": ("convolution", "result[at] += scale * sum", "((float*)signal)[at] = sum", "write to an input",
+                         r"writes signal\[\d+\] at convolution.cu"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "before", "after", "kind", "words"), FAULTS.values(), ids=FAULTS)
+def test_a_planted_fault_is_named(tmp_path, name, before, after, kind, words):
+    found = check_launch(read_launch(planted(tmp_path, name, before, after))).findings
+    said = [f"{one.kind}: {one}" for one in found]
+    assert any(re.search(f"^{kind}: .*{words}", one) for one in said), said
+
+
+def test_an_order_that_shows_is_found(tmp_path):
+    """The last block to add to a counter decides."""
+    (tmp_path / "last.cu").write_text(
+        "// tilewright: grid=8 block=1 turns=zeros:int32[1] who=out:int32[8]\n"
+        "__global__ void last(int* turns, int* who) { who[blockIdx.x] = atomicAdd(turns, 1); }"
+    )
+    (found,) = check_launch(read_launch(str(tmp_path / "last.cu"))).findings
+    assert (found.kind, str(found)) == (
+        "order",
+        "who[0] and 7 other elements of 8 are others when threads run backwards",
+    )
+
+
+def run(*arguments, status=0):
+    result = CliRunner().invoke(main.app, [*map(str, arguments)], env={"COLUMNS": "200"})
+    assert result.exit_code == status, (result.output, result.exception)
+    return " ".join(result.output.split())
+
+
+def test_check_on_the_command_line(tmp_path):
+    wrong = planted(tmp_path, "histogram", "own[values[i]], 1", "own[values[i]], 2")
+    hangs = planted(tmp_path, "softmax", "float largest = -INFINITY;", "while (x[0] != 1e9f) {}; float largest = 0;")
+    options = ("--json", tmp_path / "found.json", "--deadline", 0.5)
+    found = run("check", place_of("softmax"), wrong, hangs, *options, status=1)
+    assert "softmax nothing found x=float32[5,200] y=out:float32[5,200] rows=5 cols=200 BLOCK=64 grid=5" in found
+    assert re.search(r"wrong result the relative error of counts is 1.0e\+00: counts\[0\] is \d+, the reference", found)
+    assert "hung the kernel does not end: no answer in 0.5 s" in found
+    assert re.search(r"3 kernels checked in [\d.]+ s: 2 faulty", found)
+    right, bad, hung = json.loads((tmp_path / "found.json").read_text())["checked"]
+    assert (right["findings"], right["arguments"]["rows"], right["grid"]) == ([], 5, [5, 1, 1])
+    assert right["arguments"]["y"] == {"role": "out", "dtype": "float32", "shape": [5, 200]}
+    assert [(one["name"], one["right"]) for one in bad["compared"]] == [("counts", False)]
+    assert [one["kind"] for one in hung["findings"]] == ["hung"]
+
+
+def test_all_of_it_as_options(tmp_path):
+    bare = tmp_path / "scale.cu"
+    bare.write_text(
+        "__global__ void scale(const float* x, float* y, int n) {\n"
+        "    const int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i <= n) y[i] = 2 * x[i];\n}\n"
+    )
+    (tmp_path / "scale.py").write_text("def twice(x):\n    return 2 * x\n")
+    words = ("--args", "x=float32[n] y=out:float32[n] n=1000", "--grid", "ceil(n/256)", "--block", 256)
+    found = run("check", bare, *words, "--reference", f"{tmp_path / 'scale.py'}:twice", status=1)
+    assert "reads x[1000], outside of its 1000 elements at scale.cu:3" in found
+    bare.write_text(bare.read_text().replace("<=", "<"))
+    assert "y: error 0.0e+00" in run("check", bare, *words, "--reference", f"{tmp_path / 'scale.py'}:twice")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("naive", "--args", "n=1"), "--args takes one source file, as in softmax.cu, got naive"),
+        ((place_of("softmax"), "--shape", "8"), "--shape is for matrix products: "),
+        ((place_of("softmax"), "--reference", "no.py:f"), "no.py cannot be loaded: FileNotFoundError"),
+        ((place_of("softmax"), "--reference", f"{OWN}/references.py:transpose"), "takes 'a', which is no parameter"),
+        ((place_of("softmax"), "--reference", f"{OWN}/references.py:soft"), "there is no function 'soft' in "),
+    ],
+)
+def test_wrong_usage_is_said(options, words):
+    result = CliRunner().invoke(main.app, ["check", *options])
+    assert isinstance(result.exception, ConfigError)
+    assert words in str(result.exception)
+
+
+def test_explain_shows_what_tiles_and_a_pad_are_for(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.core")
+    monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
+    path, sizes, h200 = tmp_path / "naive.json", "rows=128 cols=128", gpu_named("H200")
+    found = run("explain", place_of("transpose:naive"), "--args", sizes, "--json", path)
+    assert "transpose.cu:naive on one H200: 16 blocks of 256 threads" in found
+    facts = {"naive": json.loads(path.read_text())}
+    for name in ("tiled", "padded"):
+        facts[name] = launch_json(explain_launch(read_launch(place_of(f"transpose:{name}"), sizes), h200))
+    naive, tiled, padded = facts.values()
+    # Each of 4096 / 8 warps' requests stores 32 elements: in 32 sectors, or in 4.
+    assert [one["global_store"]["requests"] for one in facts.values()] == [512] * 3
+    assert [one["global_store"]["sectors"] for one in facts.values()] == [512 * 32, 512 * 4, 512 * 4]
+    assert [one["shared_load"]["bank_conflicts"] for one in facts.values()] == [0, 512 * 31, 0]
+    assert naive["bytes"]["least_read"] == naive["bytes"]["least_written"] == 4 * 128 * 128
+    assert naive["flops"] == 0
+    assert (naive["binds"], tiled["binds"]) == ("L2", "shared memory")
+    assert padded["occupancy"]["limits"]["shared memory"] > 0
+    assert "A store of a warp touches 32.0 sectors" in naive["verdict"]
+
+
+def test_a_kernel_that_crashes_ends_no_explanation(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.core")
+    monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
+    (tmp_path / "crash.cu").write_text(
+        "// tilewright: grid=1 block=1 x=int32[1] y=out:int32[1]\n"
+        "__global__ void crash(const int* x, int* y) { *y = 5 / (*x - *x); }"
+    )
+    result = CliRunner().invoke(main.app, ["explain", str(tmp_path / "crash.cu")])
+    assert isinstance(result.exception, LaunchError)
+    assert "the kernel ends its process: ended by SIG" in str(result.exception)
+
+
+def test_large_launches_are_estimated():
+    pytest.importorskip("cuda.core")
+    launch = read_launch(place_of("convolution"), "n=524288")
+    one = explain_launch(launch, gpu_named("A100"))
+    assert one.traffic.extrapolated
+    assert one.traffic.operations.ffma == pytest.approx(8 * 524288, rel=0.01)
+    assert one.traffic.groups["global_store"].sectors == 524288 // 8
+    assert "estimated from 1,024 of 8,192 blocks" in one.notes
+    assert launch_verdict(one)
