@@ -12,6 +12,7 @@ from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, pad
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import Watch
+from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
@@ -146,7 +147,10 @@ class _Session:
         if not self._watched:
             return Watch(schedule=self._schedule)
         executable = facts.executable
-        checker = Checker(executable.program.library, arrays_of(facts, self._padded_at), executable.kernel.overlaps)
+        kernel = executable.kernel
+        declared = shared_arrays(kernel.source, kernel.defines(executable.config, executable.variant))
+        arrays = arrays_of(facts, self._padded_at)
+        checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
         self.checkers.append(checker)
         return Watch(checker)
 
