@@ -1,5 +1,6 @@
 """What a check runs where nobody says, and the verdict on each: faults that a checker finds, and the result."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -42,16 +43,16 @@ def own_cases(
     scalars: Sequence[Scalars],
     dtype: str = "",
     layouts: Sequence[str] = ("NN",),
-    second: bool = True,
+    others: bool = True,
 ) -> list[Case]:
     """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
     scalars. With the last of them also rows that are aligned though their width is no multiple of 4; k = 0, of our own
-    kernels; and odd sizes with another config.
+    kernels; and odd sizes with other configs.
 
     Args:
         dtype: of the factors; if empty, the first that the kernel takes.
         layouts: orders of A and B.
-        second: whether another config is to be checked too.
+        others: whether other configs are to be checked too.
     """
     divided, odd = telling_shapes(kernel, config)
     one = scalars[-1:]
@@ -70,8 +71,9 @@ def own_cases(
     if kernel.takes.gaps:
         add(odd, one, config, aligned=True)
     if not kernel.foreign:
-        add((*odd[:2], 0), one, config)
-    if second and (other := second_config(kernel, config)):
+        for m, n, _ in (divided, odd):
+            add((m, n, 0), one, config)
+    for other in other_configs(kernel, config) if others else ():
         add(telling_shapes(kernel, other)[1], one, other)
     return [case for i, case in enumerate(found) if case not in found[:i]]
 
@@ -88,13 +90,17 @@ def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
     return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
 
 
-def second_config(kernel: Kernel, config: Config) -> Config | None:
-    """Another config of a kernel: its first preset that differs, else the first other value of a parameter that the
-    constraints allow; None where there is neither."""
-    changed = ({**config, one.name: value} for one in kernel.parameters if one.compiled for value in one.values)
-    candidates = _valid(kernel, (*kernel.presets.values(), *changed))
-    of = kernel.compiled(config)
-    return next((other for other in candidates if kernel.compiled(other) != of), None)
+def other_configs(kernel: Kernel, config: Config) -> list[Config]:
+    """Other configs of a kernel: its first preset that differs, and one of which every parameter differs as far as the
+    constraints allow."""
+    compiled = kernel.compiled(config)
+    presets = (other for other in _valid(kernel, kernel.presets.values()) if kernel.compiled(other) != compiled)
+    changed = config
+    for one in kernel.parameters:
+        values = (value for value in one.values if one.compiled and value != config[one.name])
+        changed = next(_valid(kernel, ({**changed, one.name: value} for value in values)), changed)
+    found = [*itertools.islice(presets, 1), changed]
+    return [other for i, other in enumerate(found) if other != config and other not in found[:i]]
 
 
 def outcomes(kernel: Kernel, cases: Iterable[Case], rows: bool = False) -> Iterator[Outcome]:

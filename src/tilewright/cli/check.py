@@ -97,7 +97,7 @@ def run_check(
 ) -> None:
     """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
 
-    All kernels, each on shapes of its own, k = 0 among them, and with a second config:  [bold]tilewright check[/]
+    All kernels, each on shapes of its own, k = 0 among them, and in several configs:  [bold]tilewright check[/]
 
     One of them where it matters:  [bold]tilewright check split_k:large --shape 200x300x1000[/]
 
