@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from faulty import faulty
+from tilewright.bench import checking
 from tilewright.cli import check, main
 from tilewright.kernels import KERNELS, find
 
@@ -65,7 +66,7 @@ def test_terms_are_checked_as_they_are_made(monkeypatch, tmp_path):
 
 
 def test_a_wrong_result_is_a_fault_too(monkeypatch):
-    monkeypatch.setattr(check, "limit", lambda problem, precision: 0.0)
+    monkeypatch.setattr(checking, "limit", lambda problem, precision: 0.0)
     result = run("naive", "--shape", "8x8x8", "--beta", 1)
     assert result.exit_code == 1
     assert re.search(r"wrong result 8x8x8, beta 1 the relative error against float64 is \d\.\de-\d\d", text(result))
@@ -102,7 +103,7 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--layout", "TT").exit_code == 0
     assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "TT" in one.takes.layouts}
-    assert {problem.layout for job in checked for problem, _ in job.cases} == {"TT"}
+    assert {problem.layout for job in checked for problem, *_ in job.cases} == {"TT"}
     result = run("naive", "--layout", "TN")
     assert "naive takes layouts NN of A and B, got TN" in str(result.exception)
 
@@ -132,3 +133,20 @@ def test_what_cannot_be_judged_is_refused_first():
         result = run("naive", *arguments)
         assert message in str(result.exception)
         assert result.exception.status == 2
+
+
+def test_defaults_are_all_forms_of_a_kernel_and_a_second_config(monkeypatch):
+    checked = []
+    monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
+    assert run("vectorized").exit_code == 0
+    (job,) = checked
+    variants = {
+        (variant.edges, variant.aligned)
+        for variant in (find("vectorized").variant(case.problem, job.config) for case in job.cases)
+    }
+    assert variants == {(False, True), (True, False), (True, True)}
+    assert min(case.problem.k for case in job.cases) == 0
+    assert {case.config for case in job.cases} > {job.config}
+    checked.clear()
+    assert run("vectorized:rtx3060" if "rtx3060" in find("vectorized").presets else "vectorized", "--config", "BK=16")
+    assert {case.config for case in checked[0].cases} == {checked[0].config}

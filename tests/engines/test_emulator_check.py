@@ -137,20 +137,20 @@ def test_results_that_the_copy_engine_stores_are_right():
 
 STORED = {
     "store_without_fence": (
-        r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of byte \d+ of tile at store_without_fence.cu:\d+"
+        r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of tile(\[\d+\])+ at store_without_fence.cu:\d+"
         r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and has not called fence_async_shared since$"
     ),
     "late_fence": (
-        r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of byte \d+ of tile at late_fence.cu:\d+"
+        r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of tile(\[\d+\])+ at late_fence.cu:\d+"
         r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and no barrier is between its "
         r"fence_async_shared and this$"
     ),
     "store_before_the_barrier": (
-        r"^thread \(\d+, 0, 0\) of block \(\d, 0, 0\) writes byte \d+ of tile at .*; "
+        r"^thread \(\d+, 0, 0\) of block \(\d, 0, 0\) writes tile(\[\d+\])+ at .*; "
         r"thread \(0, 0, 0\) of block .* stored it at store_before_the_barrier.cu:\d+, and nothing orders the two$"
     ),
     "reuse_before_it_is_read": (
-        r"^thread \(\d+, 0, 0\) of block \(\d, 0, 0\) writes byte \d+ of tile at .*; thread \(0, 0, 0\) of block .* "
+        r"^thread \(\d+, 0, 0\) of block \(\d, 0, 0\) writes tile(\[\d+\])+ at .*; thread \(0, 0, 0\) of block .* "
         r"started a store of it at reuse_before_it_is_read.cu:\d+, and nobody has waited for it$"
     ),
 }
@@ -327,12 +327,12 @@ NAMED = {
     "a tile that is read before it is full": (
         {"            sync_named<256>(FULL);\n": "", "            arrive_named<256>(FULL);\n": ""},
         "race",
-        r"reads byte 0 of As at right_named.cu:\d+; thread .* wrote it at .*, and nothing orders the two",
+        r"reads As\[0\]\[0\] at right_named.cu:\d+; thread .* wrote it at .*, and nothing orders the two",
     ),
     "a barrier that opens when one half has come": (
         {"sync_named<256>(FULL)": "sync_named<128>(FULL)", "arrive_named<256>(FULL)": "arrive_named<128>(FULL)"},
         "race",
-        r"(reads|writes) byte \d+ of As at .*; thread .* (read|wrote) it at .*, and nothing orders the two",
+        r"(reads|writes) As\[\d+\]\[\d+\] at .*; thread .* (read|wrote) it at .*, and nothing orders the two",
     ),
     "a producer that does not wait": (
         {"            if (k0 > 0) sync_named<256>(EMPTY);\n": "", "if (k0 + 32 < K) arrive_named<256>(EMPTY);": ""},

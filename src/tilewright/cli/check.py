@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from tilewright.bench import suites
-from tilewright.bench.verify import Operands, check_memory, limit
+from tilewright.bench.checking import Case, Outcome, outcomes, own_cases
+from tilewright.bench.verify import check_memory
 from tilewright.cli import launches
 from tilewright.cli.launches import LOST, Args, Block, Grid, RefersTo, Shared
 from tilewright.cli.progress import Steps
@@ -32,14 +33,13 @@ from tilewright.cli.terminal import (
 )
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
-from tilewright.engines.emulator.check import Checked, check, telling_shapes
+from tilewright.engines.emulator.check import Checked, telling_shapes
 from tilewright.engines.emulator.checker import Finding
-from tilewright.engines.emulator.rows import check_rows
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, find, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import DTYPES, Problem, Scalars
+from tilewright.problem import DTYPES, Scalars
 from tilewright.report.fitted import Column, FittedTable
 
 KIND = json_kind("findings of a check", "checked")
@@ -54,25 +54,9 @@ class _Job:
 
     kernel: Kernel
     config: Config
-    cases: list[tuple[Problem, Scalars]]
+    cases: list[Case]
     rows: bool = False
     """Whether rows are to have the same bits whatever m is."""
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What came of one kernel on one problem."""
-
-    problem: Problem
-    scalars: Scalars
-    checked: Checked
-    error: float
-    """Relative, against float64."""
-    right: bool
-
-    @property
-    def clean(self) -> bool:
-        return self.right and not self.checked.findings
 
 
 def run_check(
@@ -122,7 +106,7 @@ def run_check(
 ) -> None:
     """Find races, accesses out of bounds and other faults of kernels, however right their results may be.
 
-    All kernels, each on an aligned and an odd shape of its own:  [bold]tilewright check[/]
+    All kernels, each on shapes of its own, k = 0 among them, and in several configs:  [bold]tilewright check[/]
 
     One of them where it matters:  [bold]tilewright check split_k:large --shape 200x300x1000[/]
 
@@ -166,15 +150,18 @@ def run_check(
         check_memory(problem)
     jobs = []
     for kernel, setting in chosen:
+        takes, of = kernel.takes, scalars[kernel]
         own = [f"{m}x{n}x{k}" for m, n, k in telling_shapes(kernel, setting)]
         problems = named_problems or suites.problems(own, [], layouts=layout or [None])
-        takes = kernel.takes
         typed = [takes.scaled(replace(problem, arithmetic=takes.arithmetic(dtype or ""))) for problem in problems]
         if kernels:
             for problem in typed:
                 kernel.check(problem)
-        taken = [problem for problem in typed if kernel.refusal(problem) is None]
-        cases = [(problem, of) for of in scalars[kernel] for problem in taken]
+        if named_problems:
+            taken = [problem for problem in typed if kernel.refusal(problem) is None]
+            cases = [Case(problem, one, setting) for one in of for problem in taken]
+        else:
+            cases = own_cases(kernel, setting, of, dtype or "", layout or ["NN"], setting == kernel.config())
         jobs.append(_Job(kernel, setting, cases, batch_invariant))
     jobs = [job for job in jobs if job.cases]
     started, shown = time.monotonic(), results(json_path)
@@ -185,9 +172,9 @@ def run_check(
         launches.show(outcome, shown)
         faulty += not outcome.clean
         facts.append(launches.facts(outcome))
-    for job, outcomes in _run(jobs, deadline):
-        faulty += not _show(job.kernel, job.config, outcomes, shown)
-        facts.append(_facts(job, outcomes))
+    for job, found in _run(jobs, deadline):
+        faulty += not _show(job.kernel, job.config, found, shown)
+        facts.append(_facts(job, found))
     shown.print(_summary(len(jobs) + len(others), faulty, time.monotonic() - started), highlight=False)
     if json_path:
         write_json(json_path, {"checked": facts}, f"what was found to {json_path}")
@@ -204,20 +191,21 @@ def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Sc
     return found
 
 
-def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[_Outcome]]]:
+def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome]]]:
     """Check kernels side by side, and give their outcomes in their order."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
     with Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
         steps.begin("checking", total=total)
 
-        def outcomes(job: _Job) -> list[_Outcome]:
+        def run(job: _Job) -> list[Outcome]:
             results = []
-            for outcome in _apart(job, deadline) if job.kernel.foreign else _outcomes(job):
+            one = job.kernel
+            for outcome in _apart(job, deadline) if one.foreign else outcomes(one, job.cases, job.rows):
                 results.append(outcome)
                 steps.update(f"checked {job.kernel.name}", next(done), total)
             return results
 
-        pending = [(job, workers.submit(outcomes, job)) for job in jobs]
+        pending = [(job, workers.submit(run, job)) for job in jobs]
         try:
             for job, results in pending:
                 found = results.result()
@@ -227,67 +215,58 @@ def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[_Outcom
             workers.shutdown(cancel_futures=True)
 
 
-def _outcomes(job: _Job) -> Iterator[_Outcome]:
-    return (_check(job, problem, scalars) for problem, scalars in job.cases)
-
-
-def _apart(job: _Job, deadline: float) -> Iterator[_Outcome]:
+def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
     """The same in a process of its own, since a kernel that is not ours may end it, or never end itself."""
-    with Apart(_answer, job.kernel.name, dict(job.config), job.cases, job.rows, name="check") as process:
+    cases = [case._replace(config=dict(case.config)) for case in job.cases]
+    with Apart(_answer, job.kernel.name, cases, job.rows, name="check") as process:
         process.wait_for_start()
-        for problem, scalars in job.cases:
+        for case in job.cases:
             try:
                 answer = process.receive(deadline)
             except LostError as lost:
                 finding = Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")
-                yield _Outcome(problem, scalars, Checked([finding], np.empty((0, 0))), 0.0, True)
+                yield Outcome(case, Checked([finding], np.empty((0, 0))), 0.0, True)
                 return  # the other problems would most likely do the same
             if isinstance(answer, TilewrightError):
                 raise answer
             yield answer
 
 
-def _answer(
-    connection: Connection, name: str, config: dict[str, int], cases: list[tuple[Problem, Scalars]], rows: bool
-) -> None:
+def _answer(connection: Connection, name: str, cases: list[Case], rows: bool) -> None:
     """Check a kernel, by its name, in another process: sends outcomes, and an error in the place of one."""
     connection.send("")
     try:
-        kernel = find(name)
-        for outcome in _outcomes(_Job(kernel, kernel.config(config), cases, rows)):
+        for outcome in outcomes(find(name), cases, rows):
             connection.send(outcome)
     except TilewrightError as error:
         connection.send(error)
 
 
-def _check(job: _Job, problem: Problem, scalars: Scalars) -> _Outcome:
-    kernel, config, operands = job.kernel, job.config, Operands.draw(problem, scalars)
-    of = operands
-    by_rows = job.rows and not problem.is_empty
-    differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []
-    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, (of.scale_a, of.scale_b))
-    checked = replace(checked, findings=[*checked.findings, *differ])
-    error = operands.error(checked.result)
-    return _Outcome(problem, scalars, checked, error, error <= limit(problem, kernel.precision))
-
-
-def _show(kernel: Kernel, config: Config, outcomes: list[_Outcome], shown: Console) -> bool:
+def _show(kernel: Kernel, config: Config, results: list[Outcome], shown: Console) -> bool:
     """Print what came of one kernel; says whether all is well."""
-    clean = all(outcome.clean for outcome in outcomes)
+    clean = all(outcome.clean for outcome in results)
     verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
     say(f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", indent=5, to=shown)
     if not clean:
         table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "on", "first seen")))
-        for fault, what, seen in _faults(outcomes):
-            first = seen[0].problem
+        for fault, what, seen in _faults(results):
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
-            order = "" if first.layout == "NN" else f", {first.layout}"
-            table.add_row(fault, f"{first.shape}{order}, beta {seen[0].scalars.beta:g}{others}", Text(what))
+            table.add_row(fault, f"{_on(seen[0].case, config)}{others}", Text(what))
         shown.print(table)
     return clean
 
 
-def _facts(job: _Job, outcomes: list[_Outcome]) -> dict[str, Any]:
+def _on(case: Case, config: Config) -> str:
+    """A case in words; its config only where that is not the one that all others have."""
+    problem = case.problem
+    words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
+    if problem.d.ld != problem.n:
+        words.append("aligned rows")
+    words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
+    return ", ".join(words)
+
+
+def _facts(job: _Job, results: list[Outcome]) -> dict[str, Any]:
     """What the JSON file holds of a kernel: of each problem its error and faults, of each fault its kind and words,
     how often it was seen, and lines of the source."""
     return {
@@ -295,10 +274,12 @@ def _facts(job: _Job, outcomes: list[_Outcome]) -> dict[str, Any]:
         "config": dict(job.config),
         "problems": [
             {
-                "shape": one.problem.shape,
-                "case": one.problem.case,
-                "alpha": one.scalars.alpha,
-                "beta": one.scalars.beta,
+                "shape": one.case.problem.shape,
+                "case": one.case.problem.case,
+                "alpha": one.case.scalars.alpha,
+                "beta": one.case.scalars.beta,
+                "config": dict(one.case.config),
+                "aligned_rows": one.case.problem.d.ld != one.case.problem.n,
                 "relative_error": one.error,
                 "right": one.right,
                 "findings": [
@@ -311,15 +292,15 @@ def _facts(job: _Job, outcomes: list[_Outcome]) -> dict[str, Any]:
                     for finding in one.checked.findings
                 ],
             }
-            for one in outcomes
+            for one in results
         ],
     }
 
 
-def _faults(outcomes: list[_Outcome]) -> list[tuple[str, str, list[_Outcome]]]:
-    """Each fault once: its kind, what it is, and the outcomes that it is in."""
-    faults: dict[Any, tuple[str, str, list[_Outcome]]] = {}
-    for outcome in outcomes:
+def _faults(results: list[Outcome]) -> list[tuple[str, str, list[Outcome]]]:
+    """Each fault once: its kind, what it is, and the results that it is in."""
+    faults: dict[Any, tuple[str, str, list[Outcome]]] = {}
+    for outcome in results:
         for one in outcome.checked.findings:
             times = f"; {one.count:,} times in all" if one.count > 1 else ""
             faults.setdefault(one.key, (one.kind, f"{one}{times}", []))[2].append(outcome)

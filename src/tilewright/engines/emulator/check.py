@@ -12,11 +12,12 @@ from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, pad
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import Watch
+from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
-from tilewright.problem import Layout, Order, Problem, Scalars
+from tilewright.problem import Layout, Problem, Scalars
 
 _BACKWARDS = 1
 _SHUFFLED = 20
@@ -65,8 +66,8 @@ def check(
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
     There are gaps between the rows (or columns) of A, B and C, where the kernel takes them, so that an access past the
-    end of one shows: of the problem's layouts, only the orders are used. Where nothing is found, the kernel runs again,
-    its threads and blocks backwards and shuffled, and must give the same bits.
+    end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing is found, the kernel
+    runs again, its threads and blocks backwards and shuffled, and must give the same bits.
 
     Args:
         kernel, config, problem, scalars: what runs.
@@ -116,9 +117,9 @@ class _Session:
         self._scalars = scalars
         self._engine = EmulatorEngine(CHECKED, self._watch)
         self._operands = operands
-        orders = (problem.a.order, problem.b.order, problem.d.order)
         lay = _apart if kernel.takes.gaps else _together
-        a, b, d = (lay(array, order) for array, order in zip(operands, orders, strict=True))
+        lines = problem.a, problem.b, problem.d
+        a, b, d = (lay(array, layout) for array, layout in zip(operands, lines, strict=True))
         self._problem = replace(problem, a=a, b=b, d=d, c=None)
         self._factors = padded(operands[0], a.ld, a.order), padded(operands[1], b.ld, b.order)
         self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
@@ -146,18 +147,21 @@ class _Session:
         if not self._watched:
             return Watch(schedule=self._schedule)
         executable = facts.executable
-        checker = Checker(executable.program.library, arrays_of(facts, self._padded_at), executable.kernel.overlaps)
+        kernel = executable.kernel
+        declared = shared_arrays(kernel.source, kernel.defines(executable.config, executable.variant))
+        arrays = arrays_of(facts, self._padded_at)
+        checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
         self.checkers.append(checker)
         return Watch(checker)
 
 
-def _apart(array: NDArray[Any], order: Order) -> Layout:
+def _apart(array: NDArray[Any], layout: Layout) -> Layout:
     """A layout with gaps between the lines of a matrix, of which the same begin at multiples of 16 bytes as before."""
-    vector, length = VECTOR_BYTES // array.itemsize, _together(array, order).ld
+    vector, length = VECTOR_BYTES // array.itemsize, layout.ld
     gap = vector if length % vector == 0 else 1 if (length + 1) % vector else 2
-    return Layout(order, length + gap, None if array.ndim == 3 else 0)
+    return Layout(layout.order, length + gap, None if array.ndim == 3 else 0)
 
 
-def _together(array: NDArray[Any], order: Order) -> Layout:
+def _together(array: NDArray[Any], layout: Layout) -> Layout:
     """A layout without gaps."""
-    return Layout(order, array.shape[-1 if order == "row" else -2], None if array.ndim == 3 else 0)
+    return Layout(layout.order, array.shape[-1 if layout.order == "row" else -2], None if array.ndim == 3 else 0)

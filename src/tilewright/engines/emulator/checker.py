@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tilewright.engines.base import Matrix, matrix_at, memory_lines
 from tilewright.engines.emulator.engine import LaunchFacts
 from tilewright.engines.emulator.program import Observer, load_runtime
+from tilewright.engines.emulator.shared_arrays import SharedArray, array_of
 from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
 from tilewright.problem import Order
 
@@ -139,18 +140,26 @@ class Checker(Observer):
         library: of the kernel.
         arrays: what it may use.
         overlaps: whether the launch may begin while the one before it runs (`Kernel.overlaps`).
+        shared: arrays in shared memory whose elements are to be named, as `shared_arrays` gives them.
     """
 
-    def __init__(self, library: Path, arrays: Sequence[CheckedArray], overlaps: bool = False) -> None:
+    def __init__(
+        self,
+        library: Path,
+        arrays: Sequence[CheckedArray],
+        overlaps: bool = False,
+        shared: Mapping[str, Sequence[SharedArray]] = MappingProxyType({}),
+    ) -> None:
         runtime = load_runtime()
         make: Any = runtime.simt_make_checker
         make.restype = ctypes.c_void_p
         regions = (_Array * max(len(arrays), 1))(*map(_region, arrays))
         variables = [_Variable(name.encode(), *place) for name, *place in shared_variables(library)]
-        shared = (_Variable * max(len(variables), 1))(*variables)
+        within = (_Variable * max(len(variables), 1))(*variables)
         size = ctypes.c_size_t
-        super().__init__(runtime, make(regions, size(len(arrays)), shared, size(len(variables)), int(overlaps)))
+        super().__init__(runtime, make(regions, size(len(arrays)), within, size(len(variables)), int(overlaps)))
         self._library = library
+        self._shared = shared
 
     def findings(self) -> list[Finding]:
         """What is wrong, in the order in which it was found.
@@ -166,7 +175,7 @@ class Checker(Observer):
                 one["kind"],
                 _party(one["party"], lines),
                 _party(one["other"], lines) if "other" in one else None,
-                _memory(**one["place"]) if "place" in one else "",
+                _memory(**one["place"], declared=self._shared) if "place" in one else "",
                 one["message"],
                 one["count"],
             )
@@ -231,8 +240,17 @@ def _party(facts: dict[str, Any], lines: dict[int, Place]) -> Party:
     return Party(facts["did"], place, tuple(facts["block"]), thread if isinstance(thread, str) else tuple(thread))
 
 
-def _memory(array: str, shared: bool, index: list[int], extents: list[int], count: int) -> str:
-    """Elements of an array, or a byte of a shared variable."""
+def _memory(
+    array: str,
+    shared: bool,
+    index: list[int],
+    extents: list[int],
+    count: int,
+    declared: Mapping[str, Sequence[SharedArray]],
+) -> str:
+    """Elements of an array, or a byte of a shared variable whose declaration is not understood."""
+    if shared and (known := array_of(declared, array, extents[0])):
+        return known.element(array, index[0])
     last = [*index[:-1], index[-1] + count - 1]
     inside = all(0 <= position < extent for position, extent in zip(index + last, extents * 2, strict=True))
     if shared:

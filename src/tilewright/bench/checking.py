@@ -1,0 +1,143 @@
+"""What a check runs where nobody says, and the verdict on each: faults that a checker finds, and the result."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tilewright.bench.verify import Operands, limit
+from tilewright.engines.emulator.check import Checked, check, telling_shapes
+from tilewright.engines.emulator.rows import check_rows
+from tilewright.errors import ConfigError
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import VECTOR_BYTES
+from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
+
+
+class Case(NamedTuple):
+    """One run of a check."""
+
+    problem: Problem
+    scalars: Scalars
+    config: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one case."""
+
+    case: Case
+    checked: Checked
+    error: float
+    """Relative, against float64."""
+    right: bool
+
+    @property
+    def clean(self) -> bool:
+        return self.right and not self.checked.findings
+
+
+def own_cases(
+    kernel: Kernel,
+    config: Config,
+    scalars: Sequence[Scalars],
+    dtype: str = "",
+    layouts: Sequence[str] = ("NN",),
+    others: bool = True,
+) -> list[Case]:
+    """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
+    scalars. With the last of them also rows that are aligned though their width is no multiple of 4; k = 0, of our own
+    kernels; and odd sizes with other configs.
+
+    Args:
+        dtype: of the factors; if empty, the first that the kernel takes.
+        layouts: orders of A and B.
+        others: whether other configs are to be checked too.
+    """
+    divided, odd = telling_shapes(kernel, config)
+    one = scalars[-1:]
+    # With k = 0 it takes any.
+    layouts = [order for order in layouts if kernel.refusal(_problem(kernel, divided, dtype, order, False)) is None]
+    found: list[Case] = []
+
+    def add(shape: tuple[int, int, int], scalars: Sequence[Scalars], config: Config, aligned: bool = False) -> None:
+        for layout in layouts:
+            problem = _problem(kernel, shape, dtype, layout, aligned)
+            if kernel.refusal(problem) is None:
+                found.extend(Case(problem, of, config) for of in scalars)
+
+    add(divided, scalars, config)
+    add(odd, scalars, config)
+    if kernel.takes.gaps:
+        add(odd, one, config, aligned=True)
+    if not kernel.foreign:
+        for m, n, _ in (divided, odd):
+            add((m, n, 0), one, config)
+    for other in other_configs(kernel, config) if others else ():
+        add(telling_shapes(kernel, other)[1], one, other)
+    return [case for i, case in enumerate(found) if case not in found[:i]]
+
+
+def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
+    """Cases beyond a kernel's own, by hand: every preset, smaller and deeper problems, one row or column."""
+    scalars = Scalars(1.5 if "alpha" in kernel.scalars else 1.0, 0.5 if "beta" in kernel.scalars else 0.0)
+    tile = kernel.tile(config)
+    shapes = [(tile.m + 1, tile.n - 1, 9 * tile.k), (tile.m, tile.n, tile.k), (1, 67, 50), (67, 1, 50), (5, 7, 1)]
+    named = [(config, shape) for shape in shapes]
+    for preset in _valid(kernel, kernel.presets.values()):
+        named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
+    problems = [(config, _problem(kernel, shape, dtype, "NN", False)) for config, shape in named]
+    return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
+
+
+def other_configs(kernel: Kernel, config: Config) -> list[Config]:
+    """Other configs of a kernel: its first preset that differs, and one of which every parameter differs as far as the
+    constraints allow."""
+    compiled = kernel.compiled(config)
+    presets = (other for other in _valid(kernel, kernel.presets.values()) if kernel.compiled(other) != compiled)
+    changed = config
+    for one in kernel.parameters:
+        values = (value for value in one.values if one.compiled and value != config[one.name])
+        changed = next(_valid(kernel, ({**changed, one.name: value} for value in values)), changed)
+    found = [*itertools.islice(presets, 1), changed]
+    return [other for i, other in enumerate(found) if other != config and other not in found[:i]]
+
+
+def outcomes(kernel: Kernel, cases: Iterable[Case], rows: bool = False) -> Iterator[Outcome]:
+    """Check a kernel on cases; if asked, also whether a row's bits depend on the other rows."""
+    return (_outcome(kernel, case, rows) for case in cases)
+
+
+def _outcome(kernel: Kernel, case: Case, rows: bool) -> Outcome:
+    problem, scalars = case.problem, case.scalars
+    config, of = kernel.config(case.config), Operands.draw(problem, scalars)
+    by_rows = rows and not problem.is_empty
+    differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []
+    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, (of.scale_a, of.scale_b))
+    checked = replace(checked, findings=[*checked.findings, *differ])
+    error = of.error(checked.result)
+    return Outcome(case, checked, error, error <= limit(problem, kernel.precision))
+
+
+def _problem(kernel: Kernel, shape: tuple[int, int, int], dtype: str, layout: str, aligned: bool) -> Problem:
+    takes = kernel.takes
+    a, b = (Layout("row" if order == "N" else "column") for order in layout)
+    problem = Problem(*shape, takes.arithmetic(dtype), a=a, b=b)
+    if aligned:
+        a, b = _aligned(problem.a, problem.dtype), _aligned(problem.b, problem.dtype_b)
+        problem = replace(problem, a=a, b=b, c=None, d=_aligned(problem.d, problem.result))
+    return takes.scaled(problem)
+
+
+def _aligned(layout: Layout, dtype: str) -> Layout:
+    """The same with lines that begin at multiples of 16 bytes."""
+    vector = VECTOR_BYTES // ITEM_BYTES[dtype]
+    return layout._replace(ld=-(-layout.ld // vector) * vector, batch_stride=None)
+
+
+def _valid(kernel: Kernel, overrides: Iterable[Mapping[str, int]]) -> Iterator[Config]:
+    for one in overrides:
+        try:
+            yield kernel.config(one)
+        except ConfigError:
+            continue

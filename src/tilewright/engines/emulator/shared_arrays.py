@@ -1,0 +1,122 @@
+"""Shapes of `__shared__` arrays from a kernel's source, so that findings name elements and not bytes."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+from tilewright.engines.included import included
+from tilewright.errors import ConfigError
+from tilewright.kernels.expressions import Expression
+from tilewright.kernels.signature import without_comments
+
+_INCLUDE = Path(__file__).parents[2] / "kernels" / "include"
+
+_ITEM_BYTES = {
+    **dict.fromkeys(("bool", "char", "signed char", "unsigned char", "int8_t", "uint8_t"), 1),
+    **dict.fromkeys(("short", "unsigned short", "int16_t", "uint16_t", "half", "__half", "__nv_bfloat16"), 2),
+    **dict.fromkeys(("int", "unsigned", "unsigned int", "int32_t", "uint32_t", "float", "half2", "__half2"), 4),
+    **dict.fromkeys(("double", "long long", "unsigned long long", "size_t", "float2", "int2", "uint2"), 8),
+    **dict.fromkeys(("float4", "int4", "uint4"), 16),
+}
+
+_ANGLES = re.compile(r"^([ \t]*#[ \t]*include[ \t]*)<([^>\n]+)>", re.MULTILINE)
+_ALIGNMENT = r"(?:__align__|alignas)\s*\([^()]*\)"
+_DECLARATION = re.compile(
+    rf"(?<!extern )\b__shared__\s+(?P<type>(?:{_ALIGNMENT}|[\w:\s])+?)"
+    r"(?P<names>\b[A-Za-z_]\w*\s*\[[^;={}]*\])\s*;"
+)
+_ARRAY = re.compile(r"([A-Za-z_]\w*)\s*((?:\[[^\[\]]*\]\s*)+)(?:,|$)")
+_CONSTANT = re.compile(
+    r"\b(?:constexpr|const)\s+(?:static\s+)?(?:int|unsigned|size_t)\s+(?P<name>\w+)\s*=\s*(?P<value>[^;{}]+);"
+    r"|^[ \t]*#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<text>[^\n]+)$",
+    re.MULTILINE,
+)
+
+
+class SharedArray(NamedTuple):
+    """An array of elements in shared memory."""
+
+    item_bytes: int
+    extents: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        return self.item_bytes * prod(self.extents)
+
+    def element(self, name: str, offset: int) -> str:
+        """The element that begins at, or holds, a byte from the array's first on, as in 'As[4][17]'."""
+        number, byte = divmod(offset, self.item_bytes)
+        index: list[int] = []
+        for extent in reversed(self.extents[1:]):
+            number, position = divmod(number, extent)
+            index.insert(0, position)
+        words = name + "".join(f"[{position}]" for position in (number, *index))
+        words = f"byte {byte} of {words}" if byte else words
+        inside = 0 <= offset < self.bytes
+        return words if inside else f"{words}, outside of its {' x '.join(map(str, self.extents))} elements"
+
+
+def shared_arrays(source: Path, macros: Mapping[str, int | str]) -> dict[str, list[SharedArray]]:
+    """The arrays that a source and its headers declare with `__shared__`, by name: several where functions have arrays
+    of one name. What is not understood (a class's elements, an extent that a template gives) is left out.
+
+    Args:
+        source: a `.cu` file.
+        macros: that it is compiled with.
+    """
+    text = source.read_text(encoding="utf-8", errors="replace")
+    # Our own headers, in angle brackets or not, and those next to the source, which come before them.
+    headers = {**dict(included(_ANGLES.sub(r'\1"\2"', text), _INCLUDE)), **dict(included(text, source.parent))}
+    code = [without_comments(one) for one in (text, *headers.values())]
+    constants = _constants(code, macros)
+    found: dict[str, list[SharedArray]] = {}
+    for one in code:
+        for name, array in _declared(one, constants):
+            found.setdefault(name, []).append(array)
+    return found
+
+
+def array_of(arrays: Mapping[str, Iterable[SharedArray]], name: str, extent: int) -> SharedArray | None:
+    """The array of this name and number of bytes; None where there is none, or more than one can be meant."""
+    fitting = {array for array in arrays.get(name, ()) if array.bytes == extent}
+    return fitting.pop() if len(fitting) == 1 else None
+
+
+def _declared(code: str, constants: Mapping[str, str]) -> Iterator[tuple[str, SharedArray]]:
+    for match in _DECLARATION.finditer(code):
+        element = " ".join(re.sub(_ALIGNMENT, " ", match["type"]).split())
+        item_bytes = _ITEM_BYTES.get(constants.get(element, element))
+        for name, extents in _ARRAY.findall(match["names"]):
+            values = [_value(one, constants, frozenset()) for one in re.findall(r"\[([^\[\]]*)\]", extents)]
+            if item_bytes and all(values):
+                yield name, SharedArray(item_bytes, tuple(value for value in values if value))
+
+
+def _constants(code: Iterable[str], macros: Mapping[str, int | str]) -> dict[str, str]:
+    """Texts of constants, by name, but of those that are defined in several ways."""
+    found: dict[str, set[str]] = {}
+    for one in code:
+        for match in _CONSTANT.finditer(one):
+            name, value = (match["name"], match["value"]) if match["name"] else (match["macro"], match["text"])
+            found.setdefault(name, set()).add(value.strip())
+    unique = {name: values.pop() for name, values in found.items() if len(values) == 1}
+    return {**unique, **{name: str(value) for name, value in macros.items()}}
+
+
+def _value(text: str, constants: Mapping[str, str], within: frozenset[str]) -> int | None:
+    """A positive whole number, as C++ works it out; None where that is not understood."""
+    try:
+        expression = Expression(re.sub(r"/+", "//", text), "extent")
+        values = {}
+        for name in expression.names:
+            value = (
+                None if name in within or name not in constants else _value(constants[name], constants, within | {name})
+            )
+            if value is None:
+                return None
+            values[name] = value
+        return expression(values)
+    except ConfigError:
+        return None

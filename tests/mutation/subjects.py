@@ -1,0 +1,74 @@
+"""Files that are mutated, and the kernels that each mutant of one is checked in."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from tilewright.engines.included import included
+from tilewright.kernels import find
+from tilewright.kernels.spec import Kernel
+
+from .operators import Mutant, mutants_of
+
+RUNGS = (
+    "naive", "coalesced", "shared_tiled", "thread_tiled_1d", "thread_tiled_2d", "vectorized", "conflict_free", "padded",
+    "warptiled", "double_buffered", "async_copy", "wmma_tf32", "wmma_f16", "wgmma", "wgmma_tma", "specialised",
+    "persistent", "clusters", "pingpong", "tma_store", "split", "promoted", "interleaved", "split_k", "skinny",
+)  # fmt: skip
+"""Kernels whose sources are mutated, in the order in which they are."""
+
+HEADERS = {
+    "tile_io.cuh": ("vectorized", "thread_tiled_1d"),
+    "epilogue.cuh": ("vectorized", "thread_tiled_1d"),
+    "async_tile_io.cuh": ("async_copy",),
+    "wmma_epilogue.cuh": ("wmma_f16",),
+    "wgmma_epilogue.cuh": ("wgmma",),
+    "block_sums.cuh": ("skinny",),
+    "slices.cuh": ("tma_transposed",),
+    "schedule.cuh": ("split_k", "tma_packed"),
+    "stage_barriers.cuh": ("gemm_sm90",),
+    "stage_products.cuh": ("gemm_sm90",),
+}
+"""Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""
+
+SUBJECTS = (*RUNGS, *HEADERS)
+
+_KERNELS = find("naive").source.parents[1]
+INCLUDE = _KERNELS / "include"
+STAND_INS = _KERNELS.parent / "engines" / "emulator" / "include"
+
+
+class Subject(NamedTuple):
+    """A file that is mutated."""
+
+    name: str
+    """Of the kernel, or of the header."""
+    path: Path
+    kernels: tuple[str, ...]
+    """That are checked with each mutant."""
+
+    @property
+    def mutants(self) -> list[Mutant]:
+        return list(mutants_of(self.path.read_text(), self.path.name))
+
+
+def subject(name: str) -> Subject:
+    """By its name."""
+    if name in HEADERS:
+        return Subject(name, INCLUDE / name, HEADERS[name])
+    return Subject(name, find(name).source, (name,))
+
+
+def mutated(name: str, mutant: Mutant, folder: Path) -> Kernel:
+    """A kernel with a mutant in the place of one of its files, in this folder."""
+    kernel = find(name)
+    folder.mkdir()
+    shutil.copy(kernel.source, folder)
+    for header, _ in included(kernel.source.read_text(), INCLUDE):
+        if not (STAND_INS / header).exists():
+            (folder / header).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(INCLUDE / header, folder / header)
+    path = folder / mutant.file
+    path.write_text(mutant.apply(path.read_text()))
+    return replace(kernel, source=folder / kernel.source.name)
