@@ -101,7 +101,7 @@ def two_activations(kernel, overrides):
 
 @forms
 @given(data=st.data())
-@drawing(10)
+@drawing(8)
 def test_a_drawn_problem_is_right(kernel, overrides, data):
     config = data.draw(st.sampled_from(with_copies(kernel, kernel.config(overrides))))
     depth = kernel.tile(config).k  # of whole steps, which come before the last one
@@ -168,7 +168,7 @@ WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
 
 EVERY_FORM = ("gemm_sm90", "thin_bf16x6")
 
-# Each way with each order of A and each of B, which are loaded by code of their own, but not with each pair of orders.
+# With edges and unaligned, each order of A and each of B, which are loaded by code of their own, but not each pair.
 # Of a kernel's other configs, two ways with one pair each.
 CHECKED = [
     (kernel, overrides, layout, way)
@@ -176,7 +176,7 @@ CHECKED = [
     for form, overrides in enumerate(CONFIGS[kernel.name])
     for number, way in enumerate(WAYS, form)
     for place, layout in enumerate((("NT", "TN"), ("NN", "TT"))[number % 2])
-    if form == 0 or (place == number // 2 % 2 and number - form != form % 3)
+    if (form == 0 and (number or not place)) or (place == number // 2 % 2 and number - form != form % 3)
 ]
 
 
