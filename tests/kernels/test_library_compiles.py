@@ -34,7 +34,7 @@ LAYOUTS = {
     ("skinny", "transposed_columns"): ("TN", "TT"),
 }
 
-ALIKE = ("gemm_bf16x3", "gemm_fp16x3", "gemm_fp8_fast", "gemm_fp8_blocks")
+ALIKE = ("tma_transposed", "gemm_bf16x3", "gemm_fp16x3", "gemm_fp8_fast", "gemm_fp8_blocks")
 """Kernels that differ from another in little: they are sampled as presets are."""
 
 OF_WARPS = {
@@ -63,14 +63,15 @@ def config_of(kernel, preset, arch="sm_90a"):
 
 def sample(kernel, preset, turn=0):
     """Variants of a kernel, each of which takes half a second: of its default config every layout, element type, guard
-    and epilogue, though not each with each; of a preset one, with bounds checks, which take registers. All take turns.
+    and epilogue, though not each with each, but two of a kernel of terms, which take seconds; of a preset one, with
+    bounds checks, which take registers. All take turns.
     """
     layouts = LAYOUTS.get((kernel.name, preset), ORDERS)
     layouts = [one for one in layouts if one in kernel.takes.layouts]
     factors = (kernel.split.dtype,) if kernel.split else kernel.takes.factors
     few = preset or kernel.name in ALIKE
     ways = (ACCESSES[1:] if few else ACCESSES, factors, kernel.takes.results, layouts)
-    count = 1 if few else max(map(len, ways))
+    count = 1 if few else 2 if kernel.split else max(map(len, ways))
     for number in range(turn * count, (turn + 1) * count):
         guards, *rest = (way[number % len(way)] for way in ways)
         epilogue = SAMPLED_EPILOGUES[(number + number // len(SAMPLED_EPILOGUES)) % len(SAMPLED_EPILOGUES)]

@@ -24,8 +24,20 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("gap", "layout"), [(0, "NN"), (0, "TT"), (3, "NT"), (3, "TN")])
-@pytest.mark.parametrize("overrides", FORMS, ids=str)
+@pytest.mark.parametrize(
+    ("overrides", "gap", "layout"),
+    [
+        (FORMS[0], 0, "NN"),
+        (FORMS[0], 0, "TT"),
+        (FORMS[0], 3, "NT"),
+        (FORMS[0], 3, "TN"),
+        (FORMS[1], 0, "NT"),
+        (FORMS[1], 3, "TN"),
+        (FORMS[2], 0, "TT"),
+        (FORMS[2], 3, "NN"),
+    ],
+    ids=str,
+)
 def test_what_terms_cannot_hold_is_computed_in_float32_tile_by_tile(overrides, gap, layout):
     """All blocks of a tile, whichever of them sees it; and no other tile."""
     config = KERNEL.config(overrides)

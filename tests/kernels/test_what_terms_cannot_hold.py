@@ -89,8 +89,15 @@ def test_what_terms_hold_is_theirs(name, overrides):
     assert computed_by(kernel, kernel.config(overrides), case, Operands.draw(case)) == "terms"
 
 
-@pytest.mark.parametrize(("gap", "layout"), [(0, "NN"), (0, "TT"), (3, "NT"), (3, "TN")])
-@pytest.mark.parametrize(("name", "overrides"), [FORMS[0], FORMS[1], FORMS[3], FORMS[5]], ids=str)
+@pytest.mark.parametrize(
+    ("name", "overrides", "gap", "layout"),
+    [
+        (*FORMS[form], gap, layout)
+        for form, orders in {0: "NN TT", 1: "NT TN", 3: "TT NN", 5: "TN NT"}.items()
+        for gap, layout in zip((0, 3), orders.split(), strict=True)
+    ],
+    ids=str,
+)
 def test_every_order(name, overrides, gap, layout):
     """In batches whose rows start anywhere, with what D held."""
     kernel = find(name)
