@@ -61,10 +61,11 @@ class Kind(NamedTuple):
 
 
 def kinds(kernel, overrides, activations=None):
-    """Four kinds of problems for one config of a kernel: two without an epilogue, and two with one where it takes some.
+    """Three kinds of problems for one config of a kernel: one without an epilogue, two with one where it takes some.
 
-    Few, since each is compiled. Every order, element type and alignment is among them, and a bias of either side; which
-    comes with which, and with which activation where two are not given, is drawn for each config anew.
+    Few, since each is compiled. Every order of A and of B, element type and alignment is among them, and a bias of
+    either side; which comes with which, and with which activation where two are not given, is drawn for each config
+    anew.
     """
     takes = kernel.takes
     random = Random(f"{kernel.name} {overrides}")
@@ -73,14 +74,14 @@ def kinds(kernel, overrides, activations=None):
         shuffled = random.sample(values, len(values))
         return random.sample([shuffled[i % len(values)] for i in range(count)], count)
 
-    epilogues = [Epilogue()] * 4
+    epilogues = [Epilogue()] * 3
     if takes.epilogue:
         drawn = random.sample((None, *ACTIVATIONS), 2)
-        epilogues[2:] = map(Epilogue, ("row", "column"), activations or drawn)
+        epilogues[1:] = map(Epilogue, ("row", "column"), activations or drawn)
         random.shuffle(epilogues)
-    types = map(Arithmetic, turns(takes.factors, 4), turns(takes.results, 4))
-    aligned = turns((True,) if takes.aligned else (True, False), 4)
-    return list(map(Kind, turns(takes.layouts, 4), types, aligned, epilogues))
+    types = map(Arithmetic, turns(takes.factors, 3), turns(takes.results, 3))
+    aligned = turns((True,) if takes.aligned else (True, False), 3)
+    return list(map(Kind, turns(takes.layouts, 3), types, aligned, epilogues))
 
 
 @st.composite

@@ -30,7 +30,7 @@ def test_new_writes_a_kernel_that_passes(run, tmp_path):
     written = (tmp_path / "my_gemm.cu").read_text()
     assert "tilewright check my_gemm.cu" in written
     assert "start" not in written
-    for options in ((), ("--beta", 0), ("--config", "TILE=8")):
+    for options in ((), ("--beta", 0, "--config", "TILE=8")):
         assert "my_gemm.cu:my_gemm nothing found TILE=" in run("check", "my_gemm.cu", *options)
 
 

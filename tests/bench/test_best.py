@@ -85,7 +85,7 @@ def test_a_precision_that_cannot_be_kept_is_refused(monkeypatch, capsys, argumen
 
 def test_with_a_precision_and_no_name_it_is_the_kernels_that_keep_it(monkeypatch, tmp_path):
     path = tmp_path / "run.json"
-    arguments = ["bench", "--precision", "fp16x3", "--shape", "8", "--engine", "emulator", "--json", str(path)]
+    arguments = ["bench", "--precision", "fp16x3", "--shape", "9", "--engine", "emulator", "--json", str(path)]
     monkeypatch.setattr(sys, "argv", ["tilewright", *arguments])
     with pytest.raises(SystemExit):
         main.main()

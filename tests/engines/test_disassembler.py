@@ -44,6 +44,15 @@ def test_the_wheel_reads_real_code():
     assert re.search(r'File ".*f\.cu", line 1$', text, re.MULTILINE)
 
 
+def test_code_is_read_once_by_each_program(bare, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(bare / "cache"))
+    path = program(bare / "bin", f"echo one of them; echo >> {bare / 'calls'}")
+    assert [disassemble(b"code"), disassemble(b"code")] == ["one of them\n"] * 2
+    assert (bare / "calls").read_text() == "\n"
+    program(path.parent, "echo the other one")
+    assert disassemble(b"code") == "the other one\n"
+
+
 def test_the_wheel_comes_first(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(program(tmp_path).parent), prepend=os.pathsep)
     assert find().parent != tmp_path

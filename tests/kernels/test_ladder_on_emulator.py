@@ -113,7 +113,8 @@ def test_nothing_between_the_rows_is_touched(kernel):
     memory = np.full((33, 40), 7, problem.result)
     c = ENGINE.upload(memory)
     inside = type(c)(c.pointer, 33, 29, 40, c.dtype, c.owner)
-    run(ENGINE, kernel, kernel.config(), problem, ENGINE.upload(operands.a), ENGINE.upload(operands.b), inside)
+    config = kernel.config(CONFIGS[kernel.name][0])
+    run(ENGINE, kernel, config, problem, ENGINE.upload(operands.a), ENGINE.upload(operands.b), inside)
     result = ENGINE.download(c)
     assert operands.error(result[:, :29]) <= limit(problem, kernel.precision)
     assert (result[:, 29:] == 7).all()
@@ -129,5 +130,5 @@ def test_operands_off_a_16_byte_boundary_are_right(kernel):
         padded[:, 1:] = array
         whole = ENGINE.upload(padded)
         shifted.append(type(whole)(whole.pointer + array.itemsize, *array.shape, ld, whole.dtype, whole.owner))
-    run(ENGINE, kernel, kernel.config(), problem, *shifted)
+    run(ENGINE, kernel, kernel.config(CONFIGS[kernel.name][0]), problem, *shifted)
     assert operands.error(ENGINE.download(shifted[2])) <= limit(problem, kernel.precision)

@@ -101,7 +101,7 @@ def two_activations(kernel, overrides):
 
 @forms
 @given(data=st.data())
-@drawing(10)
+@drawing(8)
 def test_a_drawn_problem_is_right(kernel, overrides, data):
     config = data.draw(st.sampled_from(with_copies(kernel, kernel.config(overrides))))
     depth = kernel.tile(config).k  # of whole steps, which come before the last one
@@ -109,12 +109,12 @@ def test_a_drawn_problem_is_right(kernel, overrides, data):
     check(ENGINE, kernel, config, data.draw(cases(kernel, among, depths=(*DEPTHS, depth + 3, 2 * depth + 8))))
 
 
-# Each kernel with every order; a config with two, which have each order of A and each of B.
+# Each kernel with every order.
 DIVIDED = [
     (kernel, overrides, layout)
     for kernel in KERNELS
     for number, overrides in enumerate(CONFIGS[kernel.name])
-    for layout in (("NT", "TN"), ("NN", "TT"))[number % 2]
+    for layout in (("NT", "TN"), ("NN",), ("TT",))[number % 3]
 ]
 
 
@@ -129,7 +129,7 @@ def test_a_problem_that_tiles_divide_is_right_in_every_order(kernel, overrides, 
 
 @pytest.mark.parametrize("overrides", CONFIGS["gemm_sm90"], ids=str)
 @given(data=st.data())
-@drawing(40)
+@drawing(25)
 def test_rows_of_16_bits_may_start_anywhere(overrides, data):
     """Every offset of D, every remainder of its leading dimension and its columns, in one tile and several."""
     kernel = find("gemm_sm90")
@@ -168,15 +168,15 @@ WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
 
 EVERY_FORM = ("gemm_sm90", "thin_bf16x6")
 
-# Each way with each order of A and each of B, which are loaded by code of their own, but not with each pair of orders.
-# Of a kernel's other configs, each way with one pair.
+# With edges and unaligned, each order of A and each of B, which are loaded by code of their own, but not each pair.
+# Of a kernel's other configs, two ways with one pair each.
 CHECKED = [
     (kernel, overrides, layout, way)
     for kernel in KERNELS
     for form, overrides in enumerate(CONFIGS[kernel.name])
     for number, way in enumerate(WAYS, form)
     for place, layout in enumerate((("NT", "TN"), ("NN", "TT"))[number % 2])
-    if form == 0 or place == number // 2 % 2
+    if (form == 0 and (number or not place)) or (place == number // 2 % 2 and number - form != form % 3)
 ]
 
 

@@ -50,7 +50,7 @@ def one_sign(k):
 
 
 @promoting
-@pytest.mark.parametrize("k", [64, 200, 1024])
+@pytest.mark.parametrize("k", [64, 1024])
 @pytest.mark.parametrize("inputs", ORDINARY)
 def test_promoted_sums_err_no_more_than_those_of_float32(name, overrides, inputs, k):
     a, b = ORDINARY[inputs](np.random.default_rng(k), 64, 64, k)

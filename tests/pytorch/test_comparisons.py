@@ -1,6 +1,9 @@
 """The comparison with PyTorch alone, in small and on the host."""
 
+import contextlib
 import gc
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -65,10 +68,18 @@ def on_the_host(monkeypatch):
     monkeypatch.setattr(routing, "expect", lambda problem, device: Gain(1.1, 1.0))
 
 
-def test_everything_is_compared_with_pytorch_alone(quick, on_the_host):
+@pytest.fixture
+def one_process(monkeypatch):
+    """One for all memories, since PyTorch takes seconds to load."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        monkeypatch.setattr(of_torch, "ProcessPoolExecutor", lambda *_: contextlib.nullcontext(process))
+        yield
+
+
+def test_everything_is_compared_with_pytorch_alone(quick, on_the_host, one_process):
     before = len(asked)
     found = list(of_torch.comparisons(SMALL))
-    assert len(asked) == before, "memory is that of processes of their own"
+    assert len(asked) == before, "memory is that of other processes"
     assert not any(routes.installed for routes in routing._routes.values())
     assert sum(row.calls for row in tilewright.torch.report() if row.where == "tilewright") > 50
     assert {(one.kind, one.what) for one in found} == {
