@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tilewright.engines import tensor_maps
@@ -298,7 +297,7 @@ class EmulatorEngine:
             elements = (count - 1) * matrix.ld + length  # the memory may end with the last line's last one
             memory = (ctypes.c_ubyte * (elements * lines.itemsize)).from_address(matrix.pointer)
             strides = (matrix.ld * lines.itemsize, lines.itemsize)
-            lines[:] = as_strided(np.frombuffer(memoryview(memory), lines.dtype), lines.shape, strides)
+            lines[:] = np.ndarray(lines.shape, lines.dtype, memory, strides=strides)
         return array_of(lines, matrix)
 
     def free_bytes(self) -> int:
