@@ -297,7 +297,7 @@ class EmulatorEngine:
             elements = (count - 1) * matrix.ld + length  # the memory may end with the last line's last one
             memory = (ctypes.c_ubyte * (elements * lines.itemsize)).from_address(matrix.pointer)
             strides = (matrix.ld * lines.itemsize, lines.itemsize)
-            lines[:] = np.ndarray(lines.shape, lines.dtype, memory, strides=strides)
+            lines[:] = np.ndarray(lines.shape, lines.dtype, memoryview(memory).cast("B"), strides=strides)
         return array_of(lines, matrix)
 
     def free_bytes(self) -> int:
