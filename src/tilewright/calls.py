@@ -275,11 +275,9 @@ def _scale(operand: Operand | None, sides: int, k: int) -> Scale | None:
         return Scale("1x128", step, step_k)
     if shape == blocks:
         return Scale("128x128", step, step_k)
-    by_row = f", {sides} x {deep}" if of_a else ""
-    raise ArrayError(
-        f"{operand.argument} must have 1 element, {line[0]} x {line[1]}{by_row} or {blocks[0]} x {blocks[1]}, "
-        f"got shape {shape}"
-    )
+    shapes = dict.fromkeys((line, *([(sides, deep)] if of_a else []), blocks))
+    known = " or ".join(f"{rows} x {cols}" for rows, cols in shapes)
+    raise ArrayError(f"{operand.argument} must have 1 element, or be of {known}, got shape {shape}")
 
 
 def _check_scale(operand: Operand, a: Operand, b: Operand) -> None:

@@ -12,10 +12,10 @@ from tilewright.bound import Bound, bound_of
 from tilewright.calls import Call, Request, difference, gpu_engine
 from tilewright.engines.base import Engine
 from tilewright.engines.registry import gpus_named, resolve_engine
-from tilewright.errors import ArrayError, ProblemError
+from tilewright.errors import ArrayError, DtypeError, ProblemError
 from tilewright.kernels.spec import Kernel
 from tilewright.prepared import Prepared
-from tilewright.problem import Problem, Scalars
+from tilewright.problem import FLOAT8, RESULTS, Problem, Scalars
 from tilewright.shapes import described, size
 
 
@@ -135,6 +135,8 @@ def matmul(
         arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
         request = Request.of(out_dtype, activation, precision, kernel, config, engine, batch_invariant)
         call = _read_unrecorded(request, arrays, Scalars.checked(alpha, beta), prepared, "devices and memory_limit")
+        if call.a.dtype in FLOAT8:
+            raise DtypeError(f"devices and memory_limit are for factors of {', '.join(RESULTS)}, got {call.a.dtype}")
         settings = {"alpha": alpha, "beta": beta, "activation": activation, "precision": precision}
         return _beyond(call, arrays, {**settings, "kernel": kernel, "config": config}, devices, memory_limit)
     if engine is None and on_gpu.fast is not None:

@@ -189,7 +189,11 @@ def test_the_checker_finds_nothing():
 
 A, B = drawn("NN", 5, 3, 7)
 REFUSED = {
-    "another length": ({"scale_a": np.ones((1, 3), np.float32)}, ArrayError, "scale_a must have 1 element, 5 x 1"),
+    "another length": (
+        {"scale_a": np.ones((1, 3), np.float32)},
+        ArrayError,
+        "scale_a must have 1 element, or be of 5 x 1",
+    ),
     "another type": (
         {"scale_b": np.ones(3, np.float16)},
         DtypeError,
@@ -203,7 +207,7 @@ REFUSED = {
     "blocks of b's columns": (
         {"a": np.tile(A, 20), "b": np.tile(B, (20, 1)), "scale_b": np.ones((2, 3), np.float32)},
         ArrayError,
-        "scale_b must have 1 element, 1 x 3 or 2 x 1, got shape (2, 3)",
+        "scale_b must have 1 element, or be of 1 x 3 or 2 x 1, got shape (2, 3)",
     ),
     "blocks, and another kernel": (
         {
@@ -222,6 +226,7 @@ REFUSED = {
         ArrayError,
         "scale_a must have 1 element where",
     ),
+    "a limit": ({"memory_limit": 100_000}, DtypeError, "devices and memory_limit are for factors of float32, float16"),
     "no such result": (
         {"out_dtype": E5M2},
         DtypeError,
