@@ -13,6 +13,7 @@ from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, padded
 from tilewright.engines.emulator.compiler import CHECKED, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Program, Watch, load
+from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.launches import Buffer, Launch
 
@@ -138,7 +139,8 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
     """
     program, inputs = compile_launch(launch, CHECKED), draw(launch, seed)
     placed = Placed(launch, inputs)
-    checker = Checker(program.library, placed.checked_arrays())
+    declared = shared_arrays(launch.file, launch.macros)
+    checker = Checker(program.library, placed.checked_arrays(), shared=declared)
     error = _run(placed, program, Watch(checker))
     outputs, findings = placed.written(), checker.findings()
     if error and not findings:
