@@ -56,7 +56,7 @@ FAULTS = {
                       r"reads (byte \d+ of tile|tile\S+) at transpose.cu:19"),
     "a divided barrier": ("softmax", "shared[threadIdx.x + half]);\n        __syncthreads();",
                           "shared[threadIdx.x + half]), __syncthreads();", "barrier", "__syncthreads"),
-    "no halo": ("convolution", "i < THREADS + 2 * RADIUS; i", "i < THREADS; i", "uninitialized read", r"reads window\[64\]"),
+    "no halo": ("convolution", "i < THREADS + 2 * RADIUS; i", "i < THREADS; i", "uninitialized read", r"window\[64\]"),
     "no atomic": ("histogram", "atomicAdd(&counts[threadIdx.x], own[threadIdx.x]);",
                   "counts[threadIdx.x] += own[threadIdx.x];", "race", r"counts\[\d+\] at histogram.cu:\d+"),
     "elements left out": ("transpose:tiled", "if (col + y < cols &&", "if (col + y + 1 < cols &&", "unwritten",
