@@ -4,7 +4,6 @@ What says it lies on a GPU lies in the host's memory here, and NumPyEngine stand
 """
 
 import cProfile
-import pstats
 import re
 import sys
 from pathlib import Path
@@ -622,8 +621,8 @@ def calls_of(function):
     """Calls that functions of the package make in a call of this one, of what is not the package's own included."""
     profile = cProfile.Profile()
     profile.runcall(function)
-    made = pstats.Stats(profile).stats.values()
-    return sum(count for *_, callers in made for (file, *_), (count, *_) in callers.items() if file.startswith(PACKAGE))
+    own = [entry for entry in profile.getstats() if getattr(entry.code, "co_filename", "").startswith(PACKAGE)]
+    return sum(made.callcount for entry in own for made in entry.calls or ())
 
 
 WARM = {

@@ -72,7 +72,8 @@ class Request(NamedTuple):
             DtypeError, ProblemError, KernelNotFoundError, ConfigError: there is no such type, precision, kernel or
                 config, or batch_invariant is no bool.
         """
-        check_batch_invariant(batch_invariant)
+        if batch_invariant is not False:
+            check_batch_invariant(batch_invariant)
         if out_dtype is precision is kernel is config is None and not fast_accumulate:
             return cls(None, activation, None, None, engine, batch_invariant)
         promise = promise_of(precision)

@@ -323,7 +323,12 @@ def _read_unrecorded(
 
 
 def _multiply(
-    call: Call, arrays: Mapping[str, Any], key: Hashable | None, launches: bool, other_sizes: bool = False
+    call: Call,
+    arrays: Mapping[str, Any],
+    key: Hashable | None,
+    launches: bool,
+    other_sizes: bool = False,
+    bound: Bound | None = None,
 ) -> Any:
     """The product of a call that was read.
 
@@ -332,10 +337,11 @@ def _multiply(
         key: what the compiled launcher is to know calls like this one by, besides the arrays.
         launches: whether it may launch this call, and those like it from now on.
         other_sizes: whether those like it may have other sizes.
+        bound: what was made of a call of this kind, where that is known.
     """
     if call.a.device == HOST:
         return on_host.multiply(call)
-    bound = bound_of(call)
+    bound = bound or bound_of(call)
     if launches and (launched := on_gpu.remember(call, bound, arrays, key, other_sizes)) is not None:
         return launched
     return on_gpu.multiply(call, bound)
@@ -398,11 +404,13 @@ class ProductPlan:
             result = on_gpu.fast.call(a, b, c, out, bias, alpha, beta, key, *scales)
             if result is not on_gpu.miss:
                 return result
-        arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
+        arrays = {"a": a, "b": b, "c": c, "out": out, "bias": bias}
+        if scale_a is not None or scale_b is not None:
+            arrays |= {"scale_a": scale_a, "scale_b": scale_b}
         call = _read_unrecorded(self._request, arrays, Scalars.checked(alpha, beta), prepared)
         if call.signature != self._signature:
             raise ArrayError(f"the plan is for arrays of another kind: {difference(self._signature, call.signature)}")
-        return _multiply(call, arrays, key, launches)
+        return _multiply(call, arrays, key, launches, bound=self._bound)
 
     @property
     def problem(self) -> Problem | None:

@@ -137,11 +137,11 @@ def multiply(call: Call, bound: Bound) -> Any:
 
 def _multiply(call: Call, bound: Bound) -> Any:
     library = call.library
-    form, arithmetic = bound.form, call.arithmetic
+    form = bound.form
     a, b, c = (_in_place(call, form, operand) for operand in (call.a, call.b, call.c if call.reads_c else None))
     assert a is not None and b is not None
     out = call.out
-    target = library.new(call.a, form.shape, arithmetic.result) if _needs_new(out, form) else out
+    target = library.new(call.a, form.shape, call.arithmetic.result) if _needs_new(out, form) else out
     assert target is not None
     if bound.c_in_place and c is not None and not c.is_same(target) and 0 not in form.shape:
         library.copy(target, c)
