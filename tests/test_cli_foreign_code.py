@@ -15,7 +15,7 @@ from tilewright.kernels import find
 from tilewright.kernels.sources import START
 from tilewright.problem import Problem
 
-# As Triton writes it: threads of a block, and shared memory that the launch brings.
+# As Triton writes it: threads of a block, and shared memory that the launch gives.
 PTX = """.version 7.0
 .target sm_80
 .address_size 64

@@ -251,7 +251,7 @@ class _Work:
         return self._engine.load(memory.pointer, _lines(block.T if by_columns else block), after)
 
     def _await_stores(self, most: int) -> None:
-        """Wait until no more than so many tiles are on their way."""
+        """Wait until at most this number of tiles are on their way."""
         while len(self._storing) > most:
             self._written(self._storing[0])
             self._storing.popleft()

@@ -96,11 +96,6 @@ class Tiling(NamedTuple):
         return max(_count(self.sizes.k, self.depth), 1)
 
     @property
-    def sum_bytes(self) -> int:
-        """Of an element of a tile on the GPU: sums of several parts are float32."""
-        return max(self.sizes.d_bytes, 4) if self.parts > 1 else self.sizes.d_bytes
-
-    @property
     def held_bytes(self) -> int:
         """The most that the GPU holds."""
         return _held(self.sizes, (self.rows, self.cols, self.depth), (self.a_slots, self.b_slots, self.results))

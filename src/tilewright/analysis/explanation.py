@@ -251,11 +251,16 @@ def verdict(explanation: Explanation) -> str:
                 )
             if loads.requests:
                 sentences.append(f"A load of a warp touches {loads.sectors / loads.requests:.1f} sectors.")
-    idle = one.gpu.multiprocessors - one.waves.blocks
-    if idle > 0:
-        blocks = "The only block leaves" if one.waves.blocks == 1 else f"The {one.waves.blocks} blocks leave"
-        sentences.append(f"{blocks} {idle} of {one.gpu.multiprocessors} multiprocessors without work, whatever binds.")
-    return " ".join(sentences)
+    return " ".join([*sentences, *idle_words(one.gpu, one.waves.blocks)])
+
+
+def idle_words(gpu: Gpu, blocks: int) -> list[str]:
+    """That a launch of so few blocks leaves multiprocessors without work, where it does."""
+    idle = gpu.multiprocessors - blocks
+    if idle <= 0:
+        return []
+    leave = "The only block leaves" if blocks == 1 else f"The {blocks} blocks leave"
+    return [f"{leave} {idle} of {gpu.multiprocessors} multiprocessors without work, whatever binds."]
 
 
 def _arithmetic_binds(explanation: Explanation) -> str:
@@ -288,8 +293,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
     with what they write.
     """
     one = explanation
-    problem, held, line = one.problem, one.occupancy, one.roofline
-    operations = one.traffic.operations
+    problem, line = one.problem, one.roofline
     groups = {name: group_json(name, group) for name, group in one.traffic.profiled.items()}
     predicted, measured = one.predicted, one.measured
     return {
@@ -310,9 +314,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "aligned": one.variant.aligned,
         **groups,
         "predicted_error": one.error,
-        "ffma": operations.ffma if operations else None,
-        "fmul": operations.fmul if operations else None,
-        "fadd": operations.fadd if operations else None,
+        **operations_json(one.traffic),
         "flops": problem.flops,
         "bytes": {
             "least": one.bytes.least,
@@ -323,18 +325,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             "tensor_maps": one.traffic.tile_bytes,
             "shared": one.bytes.shared,
         },
-        "registers": one.report.registers,
-        "spill_bytes": one.report.spill_bytes,
-        "shared_memory": one.shared_bytes,
-        "threads": one.threads,
-        "occupancy": {
-            "blocks": held.blocks,
-            "warps": held.warps,
-            "most_warps": held.most_warps,
-            "fraction": held.fraction,
-            "limits": held.limits,
-            "limited_by": list(held.limited_by),
-        },
+        **block_json(one.report, one.shared_bytes, one.threads, one.occupancy),
         "waves": {
             "blocks": one.waves.blocks,
             "at_a_time": one.waves.at_a_time,
@@ -360,22 +351,50 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             if measured
             else None
         ),
-        "lines": [
-            {
-                "file": line.source.file if line.source else None,
-                "line": line.source.line if line.source else None,
-                "kind": line.pipe,
-                **group_json(line.pipe, line.group),
-            }
-            for line in one.traffic.lines
-        ],
-        "blocks_run": one.traffic.blocks_run,
-        "extrapolated": one.traffic.extrapolated,
+        **lines_json(one.traffic),
         "exact": one.traffic.exact,
         "binds": one.binds,
         "verdict": verdict(one),
         "notes": list(one.notes),
     }
+
+
+def block_json(report: CompileReport, shared_bytes: int, threads: int, held: Occupancy) -> dict[str, Any]:
+    """What a block needs, and how many of them a multiprocessor holds."""
+    return {
+        "registers": report.registers,
+        "spill_bytes": report.spill_bytes,
+        "shared_memory": shared_bytes,
+        "threads": threads,
+        "occupancy": {
+            "blocks": held.blocks,
+            "warps": held.warps,
+            "most_warps": held.most_warps,
+            "fraction": held.fraction,
+            "limits": held.limits,
+            "limited_by": list(held.limited_by),
+        },
+    }
+
+
+def operations_json(traffic: Traffic) -> dict[str, Any]:
+    """What threads compute; None where that is not counted."""
+    counted = traffic.operations
+    return {name: getattr(counted, name) if counted else None for name in ("ffma", "fmul", "fadd")}
+
+
+def lines_json(traffic: Traffic) -> dict[str, Any]:
+    """The counts of each line of the source, and of how many blocks they are."""
+    lines = [
+        {
+            "file": line.source.file if line.source else None,
+            "line": line.source.line if line.source else None,
+            "kind": line.pipe,
+            **group_json(line.pipe, line.group),
+        }
+        for line in traffic.lines
+    ]
+    return {"lines": lines, "blocks_run": traffic.blocks_run, "extrapolated": traffic.extrapolated}
 
 
 def group_json(pipe: str, group: Group) -> dict[str, Any]:

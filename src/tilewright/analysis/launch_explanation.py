@@ -5,7 +5,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.analysis.block_counts import OPERATIONS, counts_of
-from tilewright.analysis.explanation import Waves, group_json, time_words
+from tilewright.analysis.explanation import (
+    Waves,
+    block_json,
+    group_json,
+    idle_words,
+    lines_json,
+    operations_json,
+    time_words,
+)
 from tilewright.analysis.machine_code import MachineCode, code_of
 from tilewright.analysis.occupancy import Occupancy, occupancy
 from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, Roofline, least_times
@@ -55,8 +63,7 @@ class LaunchExplanation:
     @property
     def flops(self) -> int | None:
         """Operations of threads in float32, a multiply-add being two; None where they are not counted."""
-        counted = self.traffic.operations
-        return 2 * counted.ffma + counted.fmul + counted.fadd if counted else None
+        return _flops(self.traffic)
 
     @property
     def binds(self) -> str:
@@ -92,8 +99,6 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     shared = launch.shared_bytes + (cubin.report.shared_bytes or 0)
     held = occupancy(gpu.multiprocessor, launch.threads, cubin.report.registers or 0, shared)
     moves = _moved(launch, traffic)
-    counted = traffic.operations
-    flops = 2 * counted.ffma + counted.fmul + counted.fadd if counted else 0
     return LaunchExplanation(
         launch=launch,
         gpu=gpu,
@@ -104,7 +109,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
         waves=Waves(launch.blocks, held.blocks * gpu.multiprocessors),
         traffic=traffic,
         bytes=moves,
-        roofline=least_times(flops, moves, gpu),
+        roofline=least_times(_flops(traffic) or 0, moves, gpu),
         code=code,
         notes=(*notes, *traffic.notes),
     )
@@ -129,6 +134,11 @@ def _count(launch: Launch, widths: Mapping[SourceLine | None, Widths] | None) ->
     if memory.fragments:
         notes.append("matrix fragments counted as 16 bytes a lane: which lane holds what is the GPU's own affair")
     return traffic_of(counts, computes, run, blocks is not None, blocks is None, notes)
+
+
+def _flops(traffic: Traffic) -> int | None:
+    counted = traffic.operations
+    return 2 * counted.ffma + counted.fmul + counted.fadd if counted else None
 
 
 def _first_fault(error: CompileError) -> str:
@@ -186,23 +196,17 @@ def launch_verdict(one: LaunchExplanation) -> str:
         group = one.traffic.profiled[kind]
         if one.binds != ARITHMETIC and group.requests:
             sentences.append(f"A {of} of a warp touches {group.sectors / group.requests:.1f} sectors.")
-    idle = one.gpu.multiprocessors - one.launch.blocks
-    if idle > 0:
-        blocks = "The only block leaves" if one.launch.blocks == 1 else f"The {one.launch.blocks} blocks leave"
-        sentences.append(f"{blocks} {idle} of {one.gpu.multiprocessors} multiprocessors without work, whatever binds.")
-    return " ".join(sentences)
+    return " ".join([*sentences, *idle_words(one.gpu, one.launch.blocks)])
 
 
 def launch_json(one: LaunchExplanation) -> dict[str, Any]:
     """What is known of the launch on the GPU, as JSON takes it. Times are microseconds, sizes bytes."""
-    held, line, operations = one.occupancy, one.roofline, one.traffic.operations
+    line = one.roofline
     return {
         "gpu": one.gpu.name,
         "arch": one.arch,
         **{name: group_json(name, group) for name, group in one.traffic.profiled.items()},
-        "ffma": operations.ffma if operations else None,
-        "fmul": operations.fmul if operations else None,
-        "fadd": operations.fadd if operations else None,
+        **operations_json(one.traffic),
         "flops": one.flops,
         "bytes": {
             "least_read": one.bytes.least_read,
@@ -210,35 +214,14 @@ def launch_json(one: LaunchExplanation) -> dict[str, Any]:
             "requested": one.bytes.requested,
             "shared": one.bytes.shared,
         },
-        "registers": one.report.registers,
-        "spill_bytes": one.report.spill_bytes,
-        "shared_memory": one.shared_bytes,
-        "threads": one.threads,
-        "occupancy": {
-            "blocks": held.blocks,
-            "warps": held.warps,
-            "most_warps": held.most_warps,
-            "fraction": held.fraction,
-            "limits": held.limits,
-            "limited_by": list(held.limited_by),
-        },
+        **block_json(one.report, one.shared_bytes, one.threads, one.occupancy),
         "waves": {"number": one.waves.number, "at_a_time": one.waves.at_a_time, "tail": one.waves.tail},
         "roofline": {
             "peak_tflops": line.peak_tflops,
             "arithmetic_us": line.arithmetic_us,
             "levels": [asdict(level) for level in line.levels],
         },
-        "lines": [
-            {
-                "file": of.source.file if of.source else None,
-                "line": of.source.line if of.source else None,
-                "kind": of.pipe,
-                **group_json(of.pipe, of.group),
-            }
-            for of in one.traffic.lines
-        ],
-        "blocks_run": one.traffic.blocks_run,
-        "extrapolated": one.traffic.extrapolated,
+        **lines_json(one.traffic),
         "binds": one.binds,
         "verdict": launch_verdict(one),
         "notes": list(one.notes),

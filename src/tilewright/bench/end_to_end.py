@@ -164,6 +164,23 @@ Bind = Callable[[Tensors, Any], Call]
 call itself is done here."""
 
 
+def torch_on_gpu(what: str) -> Any:
+    """PyTorch, with a GPU.
+
+    what: needs it, as the message has it.
+
+    Raises:
+        EngineUnavailableError: it is not installed, or sees no GPU.
+    """
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise EngineUnavailableError(f"{what} needs PyTorch: pip install torch. {error}") from error
+    if not torch.cuda.is_available():
+        raise EngineUnavailableError(f"{what} needs a GPU, and PyTorch {torch.__version__} sees none")
+    return torch
+
+
 class TorchCalls:
     """PyTorch on a GPU, as the framework that calls are compared in. TF32 is off while calls are timed.
 
@@ -184,12 +201,7 @@ class TorchCalls:
         Raises:
             EngineUnavailableError: PyTorch is not installed, or sees no GPU.
         """
-        try:
-            torch = importlib.import_module("torch")
-        except ImportError as error:
-            raise EngineUnavailableError(f"--end-to-end needs PyTorch: pip install torch. {error}") from error
-        if not torch.cuda.is_available():
-            raise EngineUnavailableError(f"--end-to-end needs a GPU, and PyTorch {torch.__version__} sees none")
+        torch = torch_on_gpu("--end-to-end")
         return cls(torch, "cuda", torch.cuda.get_device_properties(0).L2_cache_size)
 
     def wait(self) -> None:

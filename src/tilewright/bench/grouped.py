@@ -7,7 +7,6 @@ measured; the host's time in a call is measured apart. The matrices of a layer a
 """
 
 import argparse
-import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tilewright.bench.end_to_end import Call, Stopwatch
+from tilewright.bench.end_to_end import Call, Stopwatch, torch_on_gpu
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Facts, RunFile, Times
 from tilewright.bench.verify import limit
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import EngineUnavailableError, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.grouped import grouped_matmul
 from tilewright.kernels.library.grouped_sm90 import KERNEL
@@ -268,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         check_outputs([Output("--out", options.out, GroupedRun.kind())])
-        engine, torch = resolve_engine("cuda"), _torch()
+        engine, torch = resolve_engine("cuda"), torch_on_gpu("the comparison")
         timer, stopwatch = GraphTimer(torch, options.samples), Stopwatch(torch.cuda.synchronize)
         found: list[Grouped] = []
         for layer, a, b in cases(torch, "cuda", LAYERS):
@@ -288,21 +287,6 @@ def _line(one: Grouped) -> str:
     times = ", ".join(f"{way.name} {way.time_us.median:,.1f} us ({way.tflops:,.0f} TFLOP/s)" for way in one.ways)
     wrong = "" if one.verified else "  WRONG"
     return f"{one.layer}, {one.rows} rows, {one.spread}, {one.layout}: {times}; {one.over(THEIRS):.2f}x{wrong}"
-
-
-def _torch() -> Any:
-    """PyTorch, with a GPU.
-
-    Raises:
-        EngineUnavailableError: it is not installed, or sees no GPU.
-    """
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError as error:
-        raise EngineUnavailableError(f"the comparison needs PyTorch: pip install torch. {error}") from error
-    if not torch.cuda.is_available():
-        raise EngineUnavailableError(f"the comparison needs a GPU, and PyTorch {torch.__version__} sees none")
-    return torch
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         float sums[Multiplying::ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
         auto scales = step_scales<Multiplying::ROWS / 64>(split_a, split_b, scales_of_factors, sizes, tile.matrix, all_steps,
-                                                          first_step, tile.row + first, tile.col);
+                                                          first_step, row, tile.col);
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, scales);
