@@ -1,8 +1,10 @@
 """Several GPUs, and less memory than a product needs. What takes two GPUs is skipped where there is one."""
 
 import importlib
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ import tilewright
 from tilewright.errors import ArrayError, EngineUnavailableError
 
 TIMEOUT_S = 180
+SHORT_S = 38
+"""Of a check that waits for a timeout itself."""
 RANKS = Path(__file__).with_name("ranks_on_gpus.py")
 
 
@@ -26,16 +30,25 @@ def two_gpus(torch):
         pytest.skip("needs two GPUs")
 
 
-def on_two_ranks(check, folder):
-    """What the ranks print."""
+def on_two_ranks(check, folder, timeout=TIMEOUT_S):
+    """What the ranks print; they are ended after a time that both share."""
     command = [sys.executable, str(RANKS), check]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     processes = [subprocess.Popen([*command, str(rank), str(folder / "store")], **options) for rank in (0, 1)]
+    deadline = time.monotonic() + timeout
+    said = []
     try:
-        return [process.communicate(timeout=TIMEOUT_S)[0] for process in processes]
+        for process in processes:
+            said.append(process.communicate(timeout=max(deadline - time.monotonic(), 0.1))[0])
+    except subprocess.TimeoutExpired:
+        for process in processes:
+            process.kill()
+        rest = [process.communicate()[0] for process in processes[len(said) :]]
+        pytest.fail(f"{check} did not end within {timeout} s: " + "\n".join(one[-3000:] for one in (*said, *rest)))
     finally:
         for process in processes:
             process.kill()
+    return said
 
 
 CHECKS = (
@@ -53,9 +66,12 @@ def test_two_ranks(two_gpus, check, tmp_path):
 
 
 def test_a_rank_that_dies_ends_the_others(two_gpus, tmp_path):
-    said, _ = on_two_ranks("a_rank_that_dies_ends_the_others", tmp_path)
+    said, _ = on_two_ranks("a_rank_that_dies_ends_the_others", tmp_path, SHORT_S)
     assert "an error after" in said and "no error" not in said, said[-3000:]
-    assert "did not end within 8 s, the timeout of its group: it waits for rank 1 of the group" in said
+    words = "did not end within 8 s, the timeout of its group: it waits for rank 1 of the group"
+    assert words in said
+    for purpose in ("all_gather_matmul", "matmul_reduce_scatter"):
+        assert re.search(f"the next {purpose}: .*{words}", said), said[-3000:]
 
 
 def normal(torch, *shape, dtype, seed=0):
