@@ -73,5 +73,6 @@ __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, fl
             for (int i = 0; i < PARTS; ++i) multiply_async<FACTOR>(sums[i], held.elements[k][i], stage.B[0].at(0, k));
             commit_products();
         }
+        __syncwarp();  // all lanes have read A, and one of them says so
     }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "epilogue/warpgroup.cuh"
+#include "keep.cuh"
 
 // 64 rows of the sums, with element (row, col) of the product at their corner. own: of D^T, this thread's first row. biases: of the
 // columns of D (warp_biases.cuh).
@@ -16,6 +17,7 @@ __device__ __forceinline__ void store_product(const Result<T>& result, int row, 
         const float of_columns[] = {result.bias.of_column(of_d), result.bias.of_column(of_d + 1)};
 #pragma unroll
         for (int i = 0; i < COUNT / 2; ++i) {
+            keep(col);
             const int at = i / 2 * 4 + i % 2, at_row = col + i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
             const float pair[] = {sums[at], sums[at + 2]};
             result.store_pair(at_row, of_d, pair, result.bias.of_row(at_row), of_columns);
