@@ -204,3 +204,4 @@ def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, pre
     loop, rest = loop_of_products(disassembler.disassemble(code))
     assert loop.count("HGMMA") == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
     assert written_early(loop + loop + rest) == []
+    assert written_early((loop + loop).replace("gsb0, 0x3", "gsb0, 0x4")), "a wait that covers one product less is too short"

@@ -20,5 +20,10 @@ ROW_MAJOR = replace(
         "row-major float32 factors rounded to TF32, of which threads hand the tensor cores B in registers",
         exchanged=True,
     ),
-    presets={"narrow": {"BN": 64, "STAGES": 6}},
+    presets={
+        "narrow": {"BN": 64, "STAGES": 8},
+        "few_tiles": {"BN": 128, "STAGES": 7, "SPLITS": 2},
+        "few_rows": {"BN": 128, "STAGES": 7, "SPLITS": 4},
+        "fewest_rows": {"BN": 16, "STAGES": 12, "SPLITS": 2},
+    },
 )
