@@ -182,7 +182,7 @@ def test_a_warpgroup_has_128_threads():
         run(FENCE, MULTIPLY, threads=96)
 
 
-# A in registers: 64 x 16 of bfloat16 or 64 x 8 of floats, and B 16 x 64 or 8 x 64. A word is a pair of the former, or one of these.
+# A in registers: 64 x 16 of bfloat16, pairs of which are words, or 64 x 8 of floats; and B 16 x 64 or 8 x 64.
 
 IN_REGISTERS = """
 #include "wgmma.cuh"

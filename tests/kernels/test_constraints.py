@@ -228,7 +228,9 @@ VIOLATIONS["gemm_sm90"] = [
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"BN": 200, "STAGES": 6}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
 ]
-SUMS_AND_A = "BM*BN/128 over the consumers of a tile and BM/4, of A, together must be at most 192 (with CONSUMERS=3 100)"
+SUMS_AND_A = (
+    "BM*BN/128 over the consumers of a tile and BM/4, of A, together must be at most 192 (with CONSUMERS=3 100)"
+)
 VIOLATIONS["gemm_tf32_nn"] = [
     *((overrides, words) for overrides, words in VIOLATIONS["gemm_sm90"] if words != SUMS_OF_16_BITS),
     ({"BM": 256, "BN": 168, "STAGES": 2}, SUMS_AND_A),

@@ -29,7 +29,6 @@ HEADERS = {
     "schedule.cuh": ("split_k", "tma_packed"),
     "stage_barriers.cuh": ("gemm_sm90",),
     "stage_products.cuh": ("gemm_sm90",),
-    "held_factor.cuh": ("gemm_tf32_nn",),
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""
 

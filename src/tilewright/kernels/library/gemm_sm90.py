@@ -1,6 +1,5 @@
 """gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +9,7 @@ from tilewright.kernels import warpgroups
 from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Problem
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK
 
 T = TypeVar("T")
 
@@ -29,8 +28,8 @@ _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
 def _boxes(config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a tile, or lines of rows of A or columns of B across k, as many as a line has
-    elements.
+    """What one load moves: lines along k of a tile, or lines of rows of A or columns of B across k, one for each
+    element of a line.
 
     Where blocks load for each other, it is a part of these lines.
     """
@@ -84,7 +83,7 @@ def _blocks(batch: int, m: int, n: int, config: Config, multiprocessors: int) ->
 
 
 def _sums(config: Config, anew: bool, held: bool) -> int:
-    """Registers of a thread for its sums, for those that tensor cores begin anew, if they do, and for what it holds of A."""
+    """Registers of a thread for its sums, for those that tensor cores begin anew, if they do, and for A, if held so."""
     rows = config.BM // _together(config)
     sums = rows * config.BN // warpgroups.THREADS
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0
@@ -142,6 +141,11 @@ def of_type(
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
     exchanged: whether it computes D^T = B^T A^T, of row-major factors in TF32: parameters are those of this product.
     """
+
+    def of_d(of_rows: T, of_columns: T) -> tuple[T, T]:
+        """What belongs to rows and columns of the product, as those of D; and the other way round."""
+        return (of_columns, of_rows) if exchanged else (of_rows, of_columns)
+
     terms = 1 if split is None else split.terms
     results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
     item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
@@ -150,7 +154,6 @@ def of_type(
     anew = split is not None or not fast
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
     more = " and BN/2 together" if anew else " and BM/4, of A, together" if exchanged else ""
-    swapped: Callable[[tuple[T, T]], tuple[T, T]] = (lambda pair: pair[::-1]) if exchanged else (lambda pair: pair)
     promoting: tuple[Parameter, ...] = ()
     consuming: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
@@ -225,13 +228,13 @@ def of_type(
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NT" if along_k else "NN", terms)),
         ),
         constants=lambda config: constants,
-        tile=lambda config: Tile(*swapped((config.BM, config.BN)), line),
+        tile=lambda config: Tile(*of_d(config.BM, config.BN), line),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
             warpgroups.PERSISTENT,
             band=lambda config: config.BAND,
-            cluster=lambda config: swapped((config.CLUSTER, config.CLUSTER_N))[0],
-            across=lambda config: swapped((config.CLUSTER, config.CLUSTER_N))[1],
+            cluster=lambda config: of_d(config.CLUSTER, config.CLUSTER_N)[0],
+            across=lambda config: of_d(config.CLUSTER, config.CLUSTER_N)[1],
             alternates=lambda config: bool(config.PINGPONG),
             splits=lambda config: config.SPLITS,
             run=lambda config: 32,
@@ -250,13 +253,13 @@ def of_type(
         precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
-        tensor_maps=lambda config, layout: swapped(_boxes(config, "TT" if exchanged else layout, item_bytes)),
+        tensor_maps=lambda config, layout: of_d(*_boxes(config, "TT" if exchanged else layout, item_bytes)),
         relayouts=lambda config: ("row", "row" if exchanged else "column") if along_k else (None, None),
         split=split,
         sum_order=lambda config: _sum_order(config, split, item_bytes),
         sums=(lambda config: _adds(config, split)) if factors == ("float32",) else None,
         overlaps=True,
-        blocks=lambda problem, config, count: _blocks(problem.batch, *swapped((problem.m, problem.n)), config, count),
+        blocks=lambda problem, config, count: _blocks(problem.batch, *of_d(problem.m, problem.n), config, count),
         exchanged=exchanged,
     )
 

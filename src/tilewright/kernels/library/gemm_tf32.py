@@ -1,8 +1,8 @@
 """gemm_tf32, gemm_tf32_nn: gemm_sm90 for float32 factors that are rounded to TF32's 10 bits of mantissa.
 
-The copy engine rounds elements to nearest as it loads them, so factors are read in place. wgmma takes TF32 from shared
-memory along k alone, and a factor across k from registers, as its A: `gemm_tf32` reads a row-major A and a column-major
-B, `gemm_tf32_nn` row-major factors, as D^T = B^T A^T. Others are transposed by `relayout` first. Infinity and NaN stay as
+The copy engine rounds elements to nearest as it loads them. wgmma takes TF32 from shared memory along k alone, and
+its A from registers too. `gemm_tf32` reads a row-major A and a column-major B in place; `gemm_tf32_nn` reads row-
+major factors in place, as those of D^T = B^T A^T. Others are transposed by `relayout` first. Infinity and NaN stay as
 they are. Numbers from 2^128 - 2^116 on, next to infinity, become infinite.
 """
 
