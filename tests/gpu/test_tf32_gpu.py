@@ -10,7 +10,7 @@ from tilewright.problem import LAYOUTS
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 
-either = pytest.mark.parametrize("kernel", ["gemm_tf32", "gemm_tf32_nn"])
+each = pytest.mark.parametrize("kernel", ["gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"])
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -46,7 +46,7 @@ def same(torch, one, other):
     return torch.equal(one.contiguous().view(torch.int32), other.contiguous().view(torch.int32))
 
 
-@either
+@each
 @pytest.mark.parametrize("draw", ["randn", "rand"])
 @pytest.mark.parametrize("sizes", [(2048, 2048, 4096), (517, 389, 1001), (512, 512, 64)], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -57,7 +57,7 @@ def test_it_errs_hardly_more_than_cublas(torch, layout, sizes, draw, kernel):
     assert error(ours, a, b) <= 1.2 * error(a @ b, a, b)
 
 
-@either
+@each
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("k", [256, 131])
 def test_elements_are_rounded_to_nearest_as_on_the_emulator(torch, layout, k, kernel):
@@ -80,15 +80,16 @@ def test_elements_are_rounded_to_nearest_as_on_the_emulator(torch, layout, k, ke
     ],
     ids=str,
 )
-def test_all_tiles_of_row_major_factors_make_the_bits_of_the_other_kernel(torch, overrides):
+@pytest.mark.parametrize(("kernel", "layout"), [("gemm_tf32_nn", "NN"), ("gemm_tf32_tt", "TT")])
+def test_all_tiles_of_factors_in_registers_make_the_bits_of_the_other_kernel(torch, overrides, kernel, layout):
     """Many tiles a block, so that registers are loaded again and again while tensor cores read the others."""
-    a, b = factors(torch, "NN", 2600, 3000, 2048)
+    a, b = factors(torch, layout, 2600, 3000, 2048)
     expected = tilewright.matmul(a, b, kernel="gemm_tf32")
     for _ in range(20):
-        assert same(torch, tilewright.matmul(a, b, kernel="gemm_tf32_nn", config=overrides), expected)
+        assert same(torch, tilewright.matmul(a, b, kernel=kernel, config=overrides), expected)
 
 
-@either
+@each
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, LARGEST, -LARGEST, 2.0**127, 2.0**-140, 2.0**-149])
 def test_the_ends_of_the_range_come_out_as_cublas_has_them(torch, layout, value, kernel):

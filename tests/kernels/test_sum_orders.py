@@ -38,6 +38,7 @@ GROUPS = {
         ("gemm_tf32", {"BM": 128, "BN": 64, "STAGES": 2}),
         ("gemm_tf32_nn", {"BM": 128, "BN": 24, "STAGES": 3, "CONSUMERS": 1}),
         ("gemm_tf32_nn", {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "CLUSTER_N": 2}),
+        ("gemm_tf32_tt", {"BM": 128, "BN": 24, "STAGES": 3, "CONSUMERS": 1}),
     ),
     "wmma 16, 32 at a time": (
         ("gemm_wmma", {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}),

@@ -1,4 +1,4 @@
-"""gemm_tf32 and gemm_tf32_nn on the emulator: float32 products of factors rounded to TF32, against float64."""
+"""gemm_tf32 and its kin on the emulator: float32 products of factors rounded to TF32, against float64."""
 
 from dataclasses import replace
 
@@ -17,11 +17,12 @@ from tilewright.kernels import find
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import LAYOUTS, Epilogue, Layout, Problem, Scalars, orders
 
-KERNEL, ROW_MAJOR = find("gemm_tf32"), find("gemm_tf32_nn")
-CONFIG, OF_ROWS = (
+KERNEL, ROW_MAJOR, COLUMN_MAJOR = map(find, ("gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"))
+CONFIG, OF_ROWS, OF_COLUMNS = (
     kernel.config({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1})
-    for kernel in (KERNEL, ROW_MAJOR)
+    for kernel in (KERNEL, ROW_MAJOR, COLUMN_MAJOR)
 )
+KERNELS, CONFIGS = (KERNEL, ROW_MAJOR, COLUMN_MAJOR), (CONFIG, OF_ROWS, OF_COLUMNS)
 LEFT = 2.0**-22
 """Of each product of rounded factors: the tensor cores keep two bits behind float32's, and cut off the rest."""
 
@@ -30,7 +31,9 @@ def named(value):
     return getattr(value, "name", str(value))
 
 
-either = pytest.mark.parametrize(("kernel", "config"), [(KERNEL, CONFIG), (ROW_MAJOR, OF_ROWS)], ids=named)
+each = pytest.mark.parametrize(
+    ("kernel", "config"), [(KERNEL, CONFIG), (ROW_MAJOR, OF_ROWS), (COLUMN_MAJOR, OF_COLUMNS)], ids=named
+)
 forms = pytest.mark.parametrize(
     ("kernel", "config"),
     [
@@ -39,6 +42,7 @@ forms = pytest.mark.parametrize(
         (ROW_MAJOR, OF_ROWS),
         (ROW_MAJOR, ROW_MAJOR.config({"BN": 32, "SPLITS": 4})),
         (ROW_MAJOR, ROW_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
+        (COLUMN_MAJOR, COLUMN_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
     ],
     ids=named,
 )
@@ -60,7 +64,7 @@ def copied(kernel, config, problem, addresses=Addresses()):
     return relayouts.jobs(kernel, config, problem, addresses).relaid
 
 
-@either
+@each
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_are_those_of_rounded_factors_in_every_order(kernel, config, layout, way):
@@ -101,15 +105,20 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, config, data, seed)
     check_specials(ENGINE, kernel, config, alone, seed, LEFT, round_all)
 
 
-COPIED = {"NN": (("B",), ()), "NT": ((), ("B",)), "TN": (("A", "B"), ("A",)), "TT": (("A",), ("A", "B"))}
-"""By order: of gemm_tf32, and of gemm_tf32_nn."""
+COPIED = {
+    "NN": (("B",), (), ("A", "B")),
+    "NT": ((), ("B",), ("A",)),
+    "TN": (("A", "B"), ("A",), ("B",)),
+    "TT": (("A",), ("A", "B"), ()),
+}
+"""By order: of gemm_tf32, of gemm_tf32_nn and of gemm_tf32_tt."""
 
 
 def test_only_what_lies_in_another_order_or_unaligned_is_copied():
-    for layout, (expected, of_rows) in COPIED.items():
+    for layout, expected in COPIED.items():
         a, b = orders(layout)
-        assert copied(KERNEL, CONFIG, Problem(64, 64, 64, a=a, b=b)) == expected
-        assert copied(ROW_MAJOR, OF_ROWS, Problem(64, 64, 64, a=a, b=b)) == of_rows
+        for kernel, config, one in zip(KERNELS, CONFIGS, expected, strict=True):
+            assert copied(kernel, config, Problem(64, 64, 64, a=a, b=b)) == one
     unaligned_k, unaligned_n = (64, 64, 66), (64, 66, 64)
     assert copied(KERNEL, CONFIG, Problem(*unaligned_k, b=Layout("column"))) == ("A", "B")
     assert copied(ROW_MAJOR, OF_ROWS, Problem(*unaligned_k)) == ("A",)
@@ -119,8 +128,8 @@ def test_only_what_lies_in_another_order_or_unaligned_is_copied():
         assert copied(kernel, config, Problem(64, 64, 64, b=b), Addresses(b=4)) == ("B",)
 
 
-@either
-def test_both_kernels_make_the_same_bits(kernel, config):
+@each
+def test_all_kernels_make_the_same_bits(kernel, config):
     """Of one order of sums, whichever factor is in registers."""
     case = of_size(KERNEL, "NN", 70, 90, 130)
     operands = Operands.draw(case)
@@ -128,7 +137,7 @@ def test_both_kernels_make_the_same_bits(kernel, config):
     np.testing.assert_array_equal(multiply(ENGINE, kernel, config, case, operands), expected)
 
 
-@either
+@each
 def test_the_error_is_that_of_rounding_to_nearest(kernel, config):
     """Factors that are cut off would err by 2.6 times as much."""
     random = np.random.default_rng(5)
@@ -155,7 +164,7 @@ ENDS = {
 """What elements are rounded to: at the ends of float32's range, and of ties the even one."""
 
 
-@either
+@each
 @pytest.mark.parametrize("layout", ["NN", "NT"])
 def test_ends_of_the_range_and_ties(kernel, config, layout):
     a, b = np.zeros((64, 32), np.float32), np.ones((32, 48), np.float32)
@@ -166,7 +175,7 @@ def test_ends_of_the_range_and_ties(kernel, config, layout):
     np.testing.assert_array_equal(result[: len(ENDS), 0], np.array([*ENDS.values()], np.float32))
 
 
-@either
+@each
 def test_a_kept_copy_gives_the_same_bits(kernel, config):
     random = np.random.default_rng(6)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((70, 67), (67, 50)))
@@ -178,7 +187,7 @@ def test_a_kept_copy_gives_the_same_bits(kernel, config):
 @forms
 @pytest.mark.parametrize("gap", [0, 3])
 def test_the_checker_finds_nothing(kernel, config, gap):
-    layout = "NT" if kernel is KERNEL else "NN"
+    layout = kernel.layout_read(config, "NN")
     assert findings(kernel, config, of_size(kernel, layout, 72, 72, 200, gap), left=LEFT, change=round_all) == []
 
 
@@ -197,12 +206,16 @@ extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
         nvrtc.compile(kernel, CONFIG, Variant(False, False, "float32", "float32", "NT"), "sm_90a")
 
 
-@pytest.mark.parametrize(("number", "preset"), list(enumerate((None, *ROW_MAJOR.presets))))
-def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, preset):
+HELD = [(kernel, preset) for kernel in (ROW_MAJOR, COLUMN_MAJOR) for preset in (None, *kernel.presets)]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(HELD)), ids=str)
+def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, case):
     """In the loop too, whose next step comes while products of this one are under way."""
-    config = ROW_MAJOR.config(ROW_MAJOR.preset(preset) if preset else None)
-    variant = Variant(bool(number % 2), True, layout="NN")
-    code = nvrtc.compile(ROW_MAJOR, config, variant, "sm_90a").code
+    kernel, preset = case
+    config = kernel.config(kernel.preset(preset) if preset else None)
+    variant = Variant(bool(number % 2), True, layout=kernel.layout_read(config, "NN"))
+    code = nvrtc.compile(kernel, config, variant, "sm_90a").code
     loop, rest = loop_of_products(disassembler.disassemble(code))
     assert loop.count("HGMMA") == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
     assert written_early(loop + loop + rest) == []

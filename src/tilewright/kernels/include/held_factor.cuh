@@ -17,7 +17,7 @@
 #include "stage_tiles.cuh"
 
 // PARTS times 64 rows of A. Nothing where wgmma reads A from shared memory.
-template <int PARTS, bool EXISTS = StageTiles<64, 8, 1>::HELD>
+template <int PARTS, bool EXISTS = HOLDS_A>
 struct HeldFactor {
     static constexpr int STEPS = LINE_BYTES / STEP_BYTES;
     static constexpr int STEP_LINES = STEP_BYTES / sizeof(FACTOR);  // k of an instruction
@@ -59,7 +59,7 @@ struct HeldFactor<PARTS, false> {
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
 __device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT],
                                                const StepScales& scales, HeldFactor<PARTS>& held) {
-    if constexpr (!Stage::HELD) {
+    if constexpr (!HOLDS_A) {
         multiply_stage(stage, first, sums, scales);
     } else {
         constexpr int STEPS = HeldFactor<PARTS>::STEPS;

@@ -1,7 +1,7 @@
 // gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
 // matrices of 16 bits each (split_factors.cuh, stage_products.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors
 // with scales. A and B are read as they lie: tensor map and descriptor say in which order, of 16 bits either, of others along k.
-// EXCHANGED: the product is D^T = B^T A^T, of floats, whose A, B^T, lies across k (held_factor.cuh). Its rows are columns of D.
+// HOLDS_A: A is of floats and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
 //
 // A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the
 // order of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.

@@ -9,7 +9,7 @@ from tilewright.kernels import warpgroups
 from tilewright.kernels.library import splitting
 from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Order
 
 T = TypeVar("T")
 
@@ -24,6 +24,12 @@ _BOX = 256
 _SOURCE = Path(__file__).with_suffix(".cu")
 _INSTRUCTION_BYTES = 32
 """Of a line along k, that one instruction multiplies."""
+_ORDERS: dict[str | None, tuple[Order, Order]] = {
+    None: ("row", "column"),
+    "A": ("column", "column"),
+    "B": ("row", "row"),
+}
+"""In which TF32 and float8 are read, by the factor that lies across k."""
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
@@ -132,20 +138,22 @@ def of_type(
     bn: int = 256,
     stages: int = 4,
     promote: int = 64,
-    exchanged: bool = False,
+    across_k: str | None = None,
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
     blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
-    exchanged: whether it computes D^T = B^T A^T, of row-major factors in TF32: parameters are those of this product.
+    across_k: of TF32, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B' it computes
+        D^T = B^T A^T, and parameters are those of this product.
     """
 
     def of_d(of_rows: T, of_columns: T) -> tuple[T, T]:
         """What belongs to rows and columns of the product, as those of D; and the other way round."""
         return (of_columns, of_rows) if exchanged else (of_rows, of_columns)
 
+    held, exchanged = across_k is not None, across_k == "B"
     terms = 1 if split is None else split.terms
     results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
     item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
@@ -153,7 +161,7 @@ def of_type(
     line = warpgroups.LINE_BYTES // item_bytes
     anew = split is not None or not fast
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
-    more = " and BN/2 together" if anew else " and BM/4, of A, together" if exchanged else ""
+    more = " and BN/2 together" if anew else " and BM/4, of A, together" if held else ""
     promoting: tuple[Parameter, ...] = ()
     consuming: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
@@ -161,7 +169,7 @@ def of_type(
     limits = str(_SUMS[_CONSUMERS])
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
-    constants["EXCHANGED"] = int(exchanged)
+    constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged)}
     if split is None:
         constants["PROMOTE"] = 0 if fast else line
         consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
@@ -206,7 +214,7 @@ def of_type(
         constraints=(
             *TILES,
             Constraint(
-                lambda c: _sums(c, anew, exchanged) <= _SUMS.get(_consumers(c), 0),
+                lambda c: _sums(c, anew, held) <= _SUMS.get(_consumers(c), 0),
                 f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
             ),
             Constraint(
@@ -238,7 +246,7 @@ def of_type(
             alternates=lambda config: bool(config.PINGPONG),
             splits=lambda config: config.SPLITS,
             run=lambda config: 32,
-            realigns=not exchanged,
+            realigns=not held,
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
         vectorized=True,
@@ -253,8 +261,8 @@ def of_type(
         precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
-        tensor_maps=lambda config, layout: of_d(*_boxes(config, "TT" if exchanged else layout, item_bytes)),
-        relayouts=lambda config: ("row", "row" if exchanged else "column") if along_k else (None, None),
+        tensor_maps=lambda config, layout: of_d(*_boxes(config, "TT" if held else layout, item_bytes)),
+        relayouts=lambda config: _ORDERS[across_k] if along_k else (None, None),
         split=split,
         sum_order=lambda config: _sum_order(config, split, item_bytes),
         sums=(lambda config: _adds(config, split)) if factors == ("float32",) else None,

@@ -1,17 +1,21 @@
-// A warpgroup's sums, from registers to memory: of D, or where EXCHANGED of D^T (held_factor.cuh). Then rows of the sums are columns
-// of D, and a thread's two are neighbours. Of 32-bit elements a warp stores 32 bytes in a row twice, of each of 4 rows of D.
+// A warpgroup's sums, from registers to memory. Where A was HOLDS_A, a thread's two rows are neighbours (held_factor.cuh): of D, or where
+// EXCHANGED of D^T. Then they are columns of D, and of 32-bit elements a warp stores 32 bytes in a row twice, of each of 4 rows of D.
 #pragma once
 
 #include "epilogue/warpgroup.cuh"
 #include "keep.cuh"
 
-// 64 rows of the sums, with element (row, col) of the product at their corner. own: of D^T, this thread's first row. biases: of the
+// 64 rows of the sums, with element (row, col) of the product at their corner. own: this thread's first row, if HOLDS_A. biases: of the
 // columns of D (warp_biases.cuh).
 template <typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_product(const Result<T>& result, int row, int col, int own, const float (&sums)[COUNT],
                                               const Biases& biases) {
-    if constexpr (!EXCHANGED) {
+    if constexpr (!HOLDS_A) {
         store_warpgroup(result, row, col, sums, biases);
+    } else if constexpr (!EXCHANGED) {
+        row += own;
+        const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 1)};
+        store_pairs<1>(result, row, col, sums, of_rows, biases);
     } else {
         const int of_d = row + own;  // column
         const float of_columns[] = {result.bias.of_column(of_d), result.bias.of_column(of_d + 1)};
