@@ -11,7 +11,7 @@ from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parame
 from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Order
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _CONSUMERS = 2
 """By default."""
@@ -149,7 +149,7 @@ def of_type(
         D^T = B^T A^T, and parameters are those of this product.
     """
 
-    def of_d(of_rows: T, of_columns: T) -> tuple[T, T]:
+    def of_d(of_rows: _T, of_columns: _T) -> tuple[_T, _T]:
         """What belongs to rows and columns of the product, as those of D; and the other way round."""
         return (of_columns, of_rows) if exchanged else (of_rows, of_columns)
 

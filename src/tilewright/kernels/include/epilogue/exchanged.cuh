@@ -1,12 +1,12 @@
-// A warpgroup's sums, from registers to memory. Where A was HOLDS_A, a thread's two rows are neighbours (held_factor.cuh): of D, or where
-// EXCHANGED of D^T. Then they are columns of D, and of 32-bit elements a warp stores 32 bytes in a row twice, of each of 4 rows of D.
+// A warpgroup's sums, from registers to memory. Where HOLDS_A, a thread's two rows are neighbours (held_factor.cuh): of D, or where
+// EXCHANGED of D^T. Then they are columns of D, and a warp stores 32 bytes in a row twice, of each of 4 rows of D, of 32-bit elements.
 #pragma once
 
 #include "epilogue/warpgroup.cuh"
 #include "keep.cuh"
 
-// 64 rows of the sums, with element (row, col) of the product at their corner. own: this thread's first row, if HOLDS_A. biases: of the
-// columns of D (warp_biases.cuh).
+// 64 rows of the sums, with element (row, col) of the product at their corner. own: where HOLDS_A, this thread's first row.
+// biases: of the columns of D (warp_biases.cuh).
 template <typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_product(const Result<T>& result, int row, int col, int own, const float (&sums)[COUNT],
                                               const Biases& biases) {
