@@ -47,6 +47,7 @@ def error(result, exact):
         (SHARED, "TN", (E4M3, E5M2), "float16", (131, 77, 150)),
         (ALTERNATING, "NN", (E5M2, E4M3), "float32", (150, 101, 145)),
         (SPLIT, "NT", (E5M2, E5M2), E4M3, (70, 50, 272)),
+        (SHARED, "NT", (E4M3, E4M3), "bfloat16", (5, 9, 400)),
     ],
     ids=str,
 )
