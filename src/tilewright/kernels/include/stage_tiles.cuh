@@ -19,7 +19,8 @@ struct StageTiles {
     // Bytes that `load` loads of matrices of m rows and n columns.
     template <typename Grid>
     static __device__ __forceinline__ unsigned bytes(const Grid& grid, int m, int n) {
-        return COUNT * (SwizzledTile<MAJOR_A, ROWS>::bytes(grid.of_row(), m) + SwizzledTile<MAJOR_B, COLS>::bytes(grid.of_column(), n));
+        const unsigned of_a = SwizzledTile<MAJOR_A, ROWS>::bytes(grid.of_row(), m);
+        return COUNT * (of_a + SwizzledTile<MAJOR_B, COLS>::bytes(grid.of_column(), n));
     }
 
     // Starts to load from row `row` of A, column `col` of B and from `k` on, in a grid of blocks that load parts for each other.

@@ -19,8 +19,8 @@ struct SwizzledTile<Major::along_k, SIDE> {
     static_assert(SIDE % 8 == 0 && SIDE <= 256, "the pattern repeats after eight lines, and a box has at most 256");
     unsigned char lines[SIDE * LINE_BYTES];
 
-    // Bytes that `load_shared` loads of a matrix of this many rows (or columns). Where these are fewer than SIDE and one block loads
-    // the tile, a box has no more lines than they need, in eights. Those after it hold what was there before, NaN for example.
+    // Bytes that `load_shared` loads of a matrix of this many rows (or columns). Where they are fewer than SIDE and one block loads
+    // the tile, a box has no more lines than that, in eights. The others hold what was there before, NaN for example.
     template <int COUNT>
     static __device__ __forceinline__ unsigned bytes(Sharers<COUNT>, int sides) {
         return LINE_BYTES * (COUNT == 1 ? (min(sides, SIDE) + 7) / 8 * 8 : SIDE);
