@@ -52,6 +52,7 @@ def error(result, exact):
         ("skinny_fp8", "row", "NN", (E5M2, E4M3), E4M3, (2, 150, 75)),
         ("skinny_fp8", "column", "TN", (E4M3, E4M3), "float16", (130, 1, 160)),
         ("skinny_fp8", {"TM": 4, "TN": 1, "THREADS_N": 1, "THREADS_M": 8}, "TT", (E4M3, E5M2), "float32", (70, 3, 90)),
+        ("gemm_fp8", SHARED, "NT", (E4M3, E4M3), "bfloat16", (5, 9, 400)),
     ],
     ids=str,
 )
