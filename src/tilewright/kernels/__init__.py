@@ -89,6 +89,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_bf16x3.KERNEL,
     gemm_fp16x3.KERNEL,
     gemm_tf32.KERNEL,
+    gemm_tf32.ROW_MAJOR,
     gemm_fp8.KERNEL,
     gemm_fp8.FAST,
     gemm_fp8.BLOCKS,

@@ -21,6 +21,12 @@ struct Sizes {
     int step_a, step_b;  // 1 where the factor has a matrix for each of the batch, 0 where one serves all
 };
 
+// Of the factors of D^T = B^T A^T.
+__device__ __forceinline__ Sizes exchanged(Sizes sizes) {
+    return {sizes.n,       sizes.m,     sizes.k,      sizes.batch,  sizes.whole,
+            sizes.workers, sizes.share, sizes.longer, sizes.step_b, sizes.step_a};
+}
+
 template <typename T>
 struct Factor {
     const T* data;

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from tilewright.gpus import clusters
 from tilewright.kernels import warpgroups
@@ -19,7 +20,9 @@ from tilewright.kernels.spec import (
     Tile,
 )
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Problem
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK
+
+T = TypeVar("T")
 
 _CONSUMERS = 2
 """By default."""
@@ -36,7 +39,8 @@ _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a tile, or lines of 64 rows of A or columns of B across 64 k.
+    """What one load moves: lines along k of a tile, or lines of rows of A or columns of B across k, one for each
+    element of a line.
 
     Where blocks load for each other, it is a part of these lines; else lines along k are no more than the factor has,
     in eights, after which the swizzle repeats (`SwizzledTile::bytes`).
@@ -87,19 +91,21 @@ def _shared_bytes(config: Config, layout: str, terms: int) -> int:
     return stages + barriers * warpgroups.BARRIER_BYTES + 8
 
 
-def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
+def _blocks(batch: int, m: int, n: int, config: Config, multiprocessors: int) -> int:
     """One a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of a tile's k."""
     if config.SPLITS > 1:
-        return problem.batch * -(-problem.m // config.BM) * -(-problem.n // config.BN) * config.SPLITS
+        return batch * -(-m // config.BM) * -(-n // config.BN) * config.SPLITS
     sharing = config.CLUSTER * config.CLUSTER_N
-    down, across = -(-problem.m // (config.BM * config.CLUSTER)), -(-problem.n // (config.BN * config.CLUSTER_N))
-    return min(problem.batch * down * across, clusters(multiprocessors, sharing)) * sharing
+    down, across = -(-m // (config.BM * config.CLUSTER)), -(-n // (config.BN * config.CLUSTER_N))
+    return min(batch * down * across, clusters(multiprocessors, sharing)) * sharing
 
 
-def _sums(config: Config, anew: bool) -> int:
-    """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do."""
-    sums = config.BM // _together(config) * config.BN // warpgroups.THREADS
-    return sums + (warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0)
+def _sums(config: Config, anew: bool, held: bool) -> int:
+    """Registers of a thread for its sums, for those that tensor cores begin anew, if they do, and for A, if held so."""
+    rows = config.BM // _together(config)
+    sums = rows * config.BN // warpgroups.THREADS
+    begun = warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0
+    return sums + begun + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if held else 0)
 
 
 def _adds(config: Config, split: Split | None) -> Sums:
@@ -144,13 +150,20 @@ def of_type(
     bn: int = 256,
     stages: int = 4,
     promote: int = 64,
+    exchanged: bool = False,
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
     blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
+    exchanged: whether it computes D^T = B^T A^T, of row-major factors in TF32: parameters are those of this product.
     """
+
+    def of_d(of_rows: T, of_columns: T) -> tuple[T, T]:
+        """What belongs to rows and columns of the product, as those of D; and the other way round."""
+        return (of_columns, of_rows) if exchanged else (of_rows, of_columns)
+
     terms = 1 if split is None else split.terms
     results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
     item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
@@ -158,7 +171,7 @@ def of_type(
     line = warpgroups.LINE_BYTES // item_bytes
     anew = split is not None or not fast
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
-    more = " and BN/2 together" if anew else ""
+    more = " and BN/2 together" if anew else " and BM/4, of A, together" if exchanged else ""
     promoting: tuple[Parameter, ...] = ()
     consuming: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
@@ -166,6 +179,7 @@ def of_type(
     limits = str(_SUMS[_CONSUMERS])
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
+    constants["EXCHANGED"] = int(exchanged)
     if split is None:
         constants["PROMOTE"] = 0 if fast else line
         consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
@@ -210,7 +224,7 @@ def of_type(
         constraints=(
             *TILES,
             Constraint(
-                lambda c: _sums(c, anew) <= _SUMS.get(_consumers(c), 0),
+                lambda c: _sums(c, anew, exchanged) <= _SUMS.get(_consumers(c), 0),
                 f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
             ),
             Constraint(
@@ -229,20 +243,20 @@ def of_type(
             ),
             *roles,
             *in_steps,
-            warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN", terms)),
+            warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NT" if along_k else "NN", terms)),
         ),
         constants=lambda config: constants,
-        tile=lambda config: Tile(config.BM, config.BN, line),
+        tile=lambda config: Tile(*of_d(config.BM, config.BN), line),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
             warpgroups.PERSISTENT,
             band=lambda config: config.BAND,
-            cluster=lambda config: config.CLUSTER,
-            across=lambda config: config.CLUSTER_N,
+            cluster=lambda config: of_d(config.CLUSTER, config.CLUSTER_N)[0],
+            across=lambda config: of_d(config.CLUSTER, config.CLUSTER_N)[1],
             alternates=lambda config: bool(config.PINGPONG),
             splits=lambda config: config.SPLITS,
             run=lambda config: 32,
-            realigns=True,
+            realigns=not exchanged,
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
         vectorized=True,
@@ -254,16 +268,19 @@ def of_type(
             least_capability=(9, 0),
             architectures=("sm_90a",),
         ),
-        precision=name.removeprefix("gemm_") if factors == ("float32",) else sums_of_float8,
+        precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
-        tensor_maps=lambda config, layout, sides: _boxes(config, layout, sides, item_bytes),
-        relayouts=lambda config: ("row", "column") if along_k else (None, None),
+        tensor_maps=lambda config, layout, sides: of_d(
+            *_boxes(config, "TT" if exchanged else layout, of_d(*sides), item_bytes)
+        ),
+        relayouts=lambda config: ("row", "row" if exchanged else "column") if along_k else (None, None),
         split=split,
         sum_order=lambda config: _sum_order(config, split, item_bytes),
         sums=(lambda config: _adds(config, split)) if factors == ("float32",) else None,
         overlaps=True,
-        blocks=_blocks,
+        blocks=lambda problem, config, count: _blocks(problem.batch, *of_d(problem.m, problem.n), config, count),
+        exchanged=exchanged,
     )
 
 

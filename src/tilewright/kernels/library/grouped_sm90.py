@@ -57,6 +57,7 @@ KERNEL = Kernel(
         "TERMS": 1,
         "SCALED": 0,
         "FACTOR_SCALES": 0,
+        "EXCHANGED": 0,
         "PROMOTE": 0,
         "CONSUMERS": _CONSUMERS,
     },
