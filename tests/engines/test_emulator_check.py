@@ -635,14 +635,14 @@ HAZARDS = {
     "bytes of half the tiles": (
         "ping-pong",
         "gemm_sm90.cu",
-        {"sizeof(Tiles), ": "sizeof(Tiles) / 2, "},
+        {"(turn, bytes, ": "(turn, bytes / 2, "},
         "unfinished copy",
         r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "more bytes than are loaded": (
         "ping-pong",
         "gemm_sm90.cu",
-        {"sizeof(Tiles), ": "sizeof(Tiles) + 16, "},
+        {"(turn, bytes, ": "(turn, bytes + 16, "},
         "barrier",
         r"threads? waits? at barrier_wait \(stage_barriers.cuh:\d+\), where 0 of 1 arrivals and 16 bytes of its",
     ),

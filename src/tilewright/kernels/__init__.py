@@ -94,6 +94,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_fp8.KERNEL,
     gemm_fp8.FAST,
     gemm_fp8.BLOCKS,
+    skinny.FP8,
     thin_bf16x6.KERNEL,
     gemm_mma.BF16X6,
     gemm_mma.BF16X3,

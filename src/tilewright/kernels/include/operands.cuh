@@ -36,6 +36,16 @@ struct Factor {
     __device__ __forceinline__ const T* matrix(int i) const { return data + i * batch_stride; }
 };
 
+// One of two values, which may be of different types.
+template <bool FIRST, typename T, typename U>
+__device__ __forceinline__ auto either(const T& first, const U& second) {
+    if constexpr (FIRST) {
+        return first;
+    } else {
+        return second;
+    }
+}
+
 // C and D are row-major; C may be D, and is not read where beta = 0. The bias has one value a column or one a row.
 template <typename T>
 struct Output {

@@ -17,6 +17,13 @@ struct StageTiles {
     SwizzledTile<MAJOR_A, ROWS, DEPTH> A[COUNT];
     SwizzledTile<MAJOR_B, COLS, DEPTH> B[COUNT];
 
+    // Bytes that `load` loads of matrices of m rows and n columns.
+    template <typename Grid>
+    static __device__ __forceinline__ unsigned bytes(const Grid& grid, int m, int n) {
+        const unsigned of_a = SwizzledTile<MAJOR_A, ROWS, DEPTH>::bytes(grid.of_row(), m);
+        return COUNT * (of_a + SwizzledTile<MAJOR_B, COLS, DEPTH>::bytes(grid.of_column(), n));
+    }
+
     // Starts to load from row `row` of A, column `col` of B and from `k` on, in a grid of blocks that load parts for each other.
     // matrix_a, matrix_b: in the tensor maps' batches, whose matrices are terms: the first of them. map_a, map_b: of the factors of D.
     template <typename Grid>

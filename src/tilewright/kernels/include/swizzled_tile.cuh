@@ -20,7 +20,14 @@ struct SwizzledTile<Major::along_k, SIDE, ELEMENTS> {
     static_assert(SIDE % 8 == 0 && SIDE <= 256, "the pattern repeats after eight lines, and a box has at most 256");
     unsigned char lines[SIDE * LINE_BYTES];
 
-    // Starts to load rows (or columns) from `side` on and a line of k from `k` on: sizeof(SwizzledTile) bytes.
+    // Bytes that `load_shared` loads of a matrix of this many rows (or columns). Where they are fewer than SIDE and one block loads
+    // the tile, a box has no more lines than that, in eights. The others hold what was there before, NaN for example.
+    template <int COUNT>
+    static __device__ __forceinline__ unsigned bytes(Sharers<COUNT>, int sides) {
+        return LINE_BYTES * (COUNT == 1 ? (min(sides, SIDE) + 7) / 8 * 8 : SIDE);
+    }
+
+    // Starts to load rows (or columns) from `side` on and a line of k from `k` on.
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
         load_tile(lines, map, k, side, matrix, full);
     }
@@ -51,6 +58,10 @@ struct SwizzledTile<Major::across_k, SIDE, ELEMENTS> {
     static constexpr int BLOCK_BYTES = ELEMENTS * LINE_BYTES;
     unsigned char lines[BLOCKS * BLOCK_BYTES];
 
+    template <int COUNT>
+    static __device__ __forceinline__ unsigned bytes(Sharers<COUNT>, int) {
+        return BLOCKS * BLOCK_BYTES;
+    }
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
 #pragma unroll
         for (int block = 0; block < BLOCKS; ++block) {

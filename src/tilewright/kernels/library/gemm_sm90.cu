@@ -91,11 +91,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
+        const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
         if constexpr (MOVES_REGISTERS) give_registers<40>();
         while (warp % 4 == 0 && tile.next()) {
             const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
-                shared->barriers.fill(turn, sizeof(Tiles), [&](Barrier* full) {
+                shared->barriers.fill(turn, bytes, [&](Barrier* full) {
                     shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, of_a, of_b, full);
                 });
             }

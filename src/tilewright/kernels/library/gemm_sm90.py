@@ -7,7 +7,18 @@ from typing import TypeVar
 from tilewright.gpus import clusters
 from tilewright.kernels import warpgroups
 from tilewright.kernels.library import splitting
-from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
+from tilewright.kernels.spec import (
+    BOX_SIDE,
+    SCALED_K,
+    Config,
+    Constraint,
+    Kernel,
+    Parameter,
+    Split,
+    Sums,
+    TensorBox,
+    Tile,
+)
 from tilewright.kernels.takes import EVERYTHING
 from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Order
 
@@ -19,8 +30,8 @@ _SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
 _SHARING = 4
 """The most blocks that load tiles for each other."""
-_BOX = 256
-"""The most rows of a tensor box."""
+_REPEATS = 8
+"""Lines after which the swizzle's pattern begins anew."""
 _SOURCE = Path(__file__).with_suffix(".cu")
 _INSTRUCTION_BYTES = 32
 """Of a line along k, that one instruction multiplies."""
@@ -33,16 +44,23 @@ _ORDERS: dict[str | None, tuple[Order, Order]] = {
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
-def _boxes(config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
+def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int) -> tuple[TensorBox, TensorBox]:
     """What one load moves: lines along k of a tile, or lines of rows of A or columns of B across k, one for each
     element of a line.
 
-    Where blocks load for each other, it is a part of these lines.
+    Where blocks load for each other, it is a part of these lines; else lines along k are no more than the factor has,
+    in eights, after which the swizzle repeats (`SwizzledTile::bytes`).
     """
     line, swizzle = warpgroups.LINE_BYTES // item_bytes, warpgroups.LINE_BYTES
-    a = TensorBox((config.BM if layout[0] == "N" else line) // config.CLUSTER_N, line, swizzle)
-    b = TensorBox((config.BN if layout[1] == "T" else line) // config.CLUSTER, line, swizzle)
-    return a, b
+
+    def box(of_tile: int, of_factor: int, along_k: bool, sharing: int) -> TensorBox:
+        lines = of_tile if along_k else line
+        if along_k and sharing == 1:
+            lines = min(lines, -(-of_factor // _REPEATS) * _REPEATS)
+        return TensorBox(lines // sharing, line, swizzle)
+
+    m, n = sides
+    return box(config.BM, m, layout[0] == "N", config.CLUSTER_N), box(config.BN, n, layout[1] == "T", config.CLUSTER)
 
 
 def _consumers(config: Config) -> int:
@@ -111,11 +129,11 @@ def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | No
 
 TILES = (
     Constraint(
-        lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= _BOX,
+        lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= BOX_SIDE,
         "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
     ),
     Constraint(
-        lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= _BOX,
+        lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= BOX_SIDE,
         "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
     ),
     Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
@@ -261,7 +279,9 @@ def of_type(
         precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
-        tensor_maps=lambda config, layout: of_d(*_boxes(config, "TT" if held else layout, item_bytes)),
+        tensor_maps=lambda config, layout, sides: of_d(
+            *_boxes(config, "TT" if held else layout, of_d(*sides), item_bytes)
+        ),
         relayouts=lambda config: _ORDERS[across_k] if along_k else (None, None),
         split=split,
         sum_order=lambda config: _sum_order(config, split, item_bytes),

@@ -193,17 +193,18 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
     release_warpgroup(self);
 }
 
-// Tells the observer which words the product reads: each an element, or two that are neighbours along k or across it.
+// Tells the observer what the product reads.
 void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) {
-    std::vector<std::uintptr_t> words;
+    std::vector<FactorWords> factors;
     const auto add = [&](const WgmmaFactor& factor, unsigned sides) {
+        factors.push_back({{}, factor.across_k ? sides * bytes_of(factor.type) / 4 : sides});
         each_run(factor, sides, 4, [&](unsigned, unsigned, std::uint32_t address) {
-            words.push_back(number(at_shared(address, 4)));
+            factors.back().words.push_back(number(at_shared(address, 4)));
         });
     };
     if (!product.a_registers.exists()) add(product.a, ROWS);
     add(product.b, product.columns);
-    observer_->product_started(group, product.call, words);
+    observer_->product_started(group, product.call, factors);
     obey_refusal();
 }
 
