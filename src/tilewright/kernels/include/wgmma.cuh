@@ -76,7 +76,7 @@ __device__ __forceinline__ void wait_products(Sums& sums, Registers& a) {
 }
 
 // Loads two registers of A from 8 bytes of shared memory. They may be those of a product that has been waited for: ptxas takes the
-// registers of A for free as soon as a product has started, and would give them to others (found on an H200). Here they seem to
+// registers of A for free as soon as a product has started, and may give them to others (found on an H200). Here they seem to
 // keep what they have where `exists` is 0, which it never is.
 __device__ __forceinline__ void load_factor(unsigned& first, unsigned& second, const void* shared, int exists) {
     asm volatile("{\n.reg .pred exists;\nsetp.ne.b32 exists, %3, 0;\n@exists ld.shared.v2.b32 {%0, %1}, [%2];\n}"
