@@ -171,6 +171,15 @@ def test_a_kernel_that_crashes_ends_no_explanation(tmp_path, monkeypatch):
     assert "the kernel ends its process: ended by SIG" in str(result.exception)
 
 
+def test_a_kernel_that_never_ends_ends_an_explanation(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.core")
+    monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
+    hangs = planted(tmp_path, "softmax", "float largest = -INFINITY;", "while (x[0] != 1e9f) {}; float largest = 0;")
+    result = CliRunner().invoke(main.app, ["explain", hangs, "--deadline", "3"])
+    assert isinstance(result.exception, LaunchError)
+    assert "the kernel does not end: no answer in 3 s" in str(result.exception)
+
+
 def test_large_launches_are_estimated():
     pytest.importorskip("cuda.core")
     launch = read_launch(place_of("convolution"), "n=524288")
