@@ -137,8 +137,8 @@ def _answer(connection: Connection, launch: Launch) -> None:
 
 
 def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) -> T:
-    """What a function that runs a kernel of anybody returns, in a process of its own: the kernel may end that process, or
-    never end itself.
+    """What a function that runs a kernel of anybody returns, in a process of its own: the kernel may end that, or never
+    end itself.
 
     Raises:
         LaunchError: the kernel did so, or it took more than this many seconds.
