@@ -51,20 +51,20 @@ class thread_block_tile {
     unsigned meta_group_size() const { return meta_size_; }
 
     void sync(SIMT_PLACE) const { __syncwarp(mask(), file, line); }
-    template <typename T>
-    T shfl(T value, int rank, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl(Type value, int rank, SIMT_PLACE) const {
         return __shfl_sync(mask(), value, rank, Size, file, line);
     }
-    template <typename T>
-    T shfl_up(T value, unsigned delta, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_up(Type value, unsigned delta, SIMT_PLACE) const {
         return __shfl_up_sync(mask(), value, delta, Size, file, line);
     }
-    template <typename T>
-    T shfl_down(T value, unsigned delta, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_down(Type value, unsigned delta, SIMT_PLACE) const {
         return __shfl_down_sync(mask(), value, delta, Size, file, line);
     }
-    template <typename T>
-    T shfl_xor(T value, unsigned rank_mask, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_xor(Type value, unsigned rank_mask, SIMT_PLACE) const {
         return __shfl_xor_sync(mask(), value, rank_mask, Size, file, line);
     }
     int any(int predicate, SIMT_PLACE) const { return __any_sync(mask(), predicate, file, line); }
@@ -72,8 +72,8 @@ class thread_block_tile {
     unsigned ballot(int predicate, SIMT_PLACE) const {
         return __ballot_sync(mask(), predicate, file, line) >> first();
     }
-    template <typename T>
-    unsigned match_any(T value, SIMT_PLACE) const {
+    template <typename Type>
+    unsigned match_any(Type value, SIMT_PLACE) const {
         return __match_any_sync(mask(), value, file, line) >> first();
     }
 
@@ -109,17 +109,17 @@ class coalesced_group {
     unsigned meta_group_size() const { return 1; }
 
     void sync(SIMT_PLACE) const { __syncwarp(mask_, file, line); }
-    template <typename T>
-    T shfl(T value, unsigned rank, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl(Type value, unsigned rank, SIMT_PLACE) const {
         return __shfl_sync(mask_, value, lane_of(rank % size()), warpSize, file, line);
     }
-    template <typename T>
-    T shfl_up(T value, unsigned delta, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_up(Type value, unsigned delta, SIMT_PLACE) const {
         const unsigned rank = thread_rank();
         return shfl(value, rank >= delta ? rank - delta : rank, file, line);
     }
-    template <typename T>
-    T shfl_down(T value, unsigned delta, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_down(Type value, unsigned delta, SIMT_PLACE) const {
         const unsigned rank = thread_rank();
         return shfl(value, rank + delta < size() ? rank + delta : rank, file, line);
     }
