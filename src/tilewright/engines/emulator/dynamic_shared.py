@@ -51,8 +51,10 @@ class _Function:
 
 
 def with_pointers(*files: str) -> list[str]:
-    """The texts of a source and of its headers, with pointers for all arrays of dynamic shared memory. Lines, comments and
-    strings stay."""
+    """The texts of a source and of its headers, with pointers for all arrays of dynamic shared memory.
+
+    Lines, comments and strings stay.
+    """
     parsed = [_File(text) if "__shared__" in text and "extern" in text else None for text in files]
     outside: dict[str, str] = {}
     for file in filter(None, parsed):
