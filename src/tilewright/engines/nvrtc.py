@@ -115,13 +115,24 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
         CompileError: the compiler refuses the source; its message is in the error.
         EngineUnavailableError: NVRTC is not installed.
     """
-    version()  # raises where there is no NVRTC
     source, defines, folder = _unit(kernel, config, variant)
-    options = _options(str(kernel.source), defines, arch, folder, lineinfo=False)
+    return _ptx(source, _options(str(kernel.source), defines, arch, folder, lineinfo=False), "")
+
+
+def foreign_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
+    """The PTX of a kernel of anybody's source with these macros, as `ptx`."""
+    return _ptx(_with_macros(file, macros), _options(str(file), {}, arch, file.parent, lineinfo=False), entry)
+
+
+def _ptx(source: str, options: ProgramOptions, entry: str) -> str:
+    """entry: the kernel's name where it is that of a template's with arguments."""
+    version()  # raises where there is no NVRTC
     flags = options.as_bytes("nvrtc", "ptx")
     # cuda.core asks the driver whether it could load the PTX, and fails where there is none.
     program = _value(nvrtc.nvrtcCreateProgram(source.encode(), options.name.encode(), 0, None, None))
     try:
+        if "<" in entry:
+            _check(*nvrtc.nvrtcAddNameExpression(program, entry.encode()))
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = bytearray(_value(nvrtc.nvrtcGetProgramLogSize(program)))

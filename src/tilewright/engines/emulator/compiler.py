@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
+from tilewright.engines.emulator.inline_ptx import inline_ptx
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included
 from tilewright.errors import CompileError, EngineUnavailableError
@@ -206,7 +207,7 @@ def compile_kernel(
                 compiler.run([*options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])
                 _link(compiler, [*base, unlinked, str(runtime.library)], output)
         except CompileError as error:
-            raise CompileError(f"{file} does not compile: {error}") from None
+            raise CompileError(f"{file} does not compile{_of_ptx(file, text, own)}: {error}") from None
         return cache.store(name, SUFFIX, output.read_bytes())
 
 
@@ -223,6 +224,14 @@ def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(f'#line 1 "{name}"\n{content}', encoding="utf-8")
     return place / file
+
+
+def _of_ptx(file: str, text: str, headers: Sequence[tuple[str, str]]) -> str:
+    """What is to blame where a source has inline PTX."""
+    found = ((name, one) for name, content in ((file, text), *headers) for one in inline_ptx(content))
+    for name, one in found:
+        return f" on the emulator, which has no inline PTX, as {one.instruction} at {name}:{one.line}"
+    return ""
 
 
 def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
