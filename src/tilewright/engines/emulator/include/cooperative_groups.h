@@ -1,5 +1,5 @@
 // Cooperative groups on the emulator: blocks, tiles of warps, and lanes that have come together; as in the CUDA C++ Programming
-// Guide, "Cooperative Groups". A grid knows its size and has no sync(): not all blocks run at the same time.
+// Guide, "Cooperative Groups". Where a kernel synchronises its grid, all blocks run together.
 #pragma once
 
 namespace cooperative_groups {
@@ -18,6 +18,8 @@ class thread_block {
 
 class grid_group {
   public:
+    static bool is_valid() { return true; }
+    static void sync(SIMT_PLACE) { simt_grid_sync(simt_thread(), {simt::Operation::grid_sync, file, line}); }
     static unsigned long long size() { return num_blocks() * thread_block::size(); }
     static unsigned long long num_threads() { return size(); }
     static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
