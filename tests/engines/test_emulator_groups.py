@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
-
 GROUPS = "#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;\n"
 RANDOM = np.random.default_rng(6)
 
