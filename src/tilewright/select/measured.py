@@ -243,11 +243,11 @@ def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:
 
 
 def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
-    """The tables of a GPU; without one, those that ship of other GPUs of its compute capability."""
+    """The tables of a GPU, and after them those that ship of other GPUs of its compute capability."""
     from tilewright.tables import store  # noqa: PLC0415 reading tables takes pydantic, which is slow to import
 
-    tables = store.load(device) if device else ()
-    return tables or tuple(table for table in store.shipped() if table.capability == capability)
+    own = store.load(device) if device else ()
+    return *own, *(one for one in store.shipped() if one.capability == capability and one.gpu != device)
 
 
 @lru_cache
@@ -309,7 +309,8 @@ def by_case(
     kept: str | None = None,
     order: str | None = None,
 ) -> dict[Case, Measured]:
-    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says.
+    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says, of
+    kernels that round to TF32 and of all others.
 
     kept: see `Measured`. order: only of configs that have this order of sums; None for all.
     """
@@ -321,9 +322,10 @@ def by_case(
         of = find_gpu(table.gpu, table.capability)
         in_table: set[object] = set()
         for entry in table.entries:
-            if entry.problem in seen or not entry.keeps(promise) or not entry.adds_in(order):
+            key = entry.problem, entry.rounds
+            if key in seen or not entry.keeps(promise) or not entry.adds_in(order):
                 continue
-            in_table.add(entry.problem)
+            in_table.add(key)
             problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
             sizes = entry.m, entry.n, entry.k, entry.batch
             found.setdefault(Case.of(problem), {}).setdefault(sizes, (of, problem, []))[2].append(entry)
