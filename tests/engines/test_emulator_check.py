@@ -17,8 +17,10 @@ from tilewright.problem import Arithmetic, Epilogue, Problem, Scalars, orders
 
 def run(kernel, problem, overrides=None, scalars=Scalars()):
     """What comes of a check, and the operands."""
+    problem = kernel.takes.scaled(problem)
     of = Operands.draw(problem, scalars)
-    return check(kernel, kernel.config(overrides), problem, of.a, of.b, of.c, scalars, of.bias), of
+    scales = of.scale_a, of.scale_b
+    return check(kernel, kernel.config(overrides), problem, of.a, of.b, of.c, scalars, of.bias, scales), of
 
 
 def planted(kernel, folder, changes, file=None):
@@ -407,11 +409,9 @@ def test_a_block_below_the_last_tile_row_touches_nothing(name):
     assert operands.error(checked.result) <= limit(problem)
 
 
-# Kernels of terms are checked in tests/kernels/test_split_products.py; gemm_fp8_blocks needs scales: none are drawn.
+# Kernels of terms are checked in tests/kernels/test_split_products.py.
 @pytest.mark.parametrize(
-    "kernel",
-    [one for one in KERNELS if one.takes.batches and not one.split and one.name != "gemm_fp8_blocks"],
-    ids=lambda kernel: kernel.name,
+    "kernel", [one for one in KERNELS if one.takes.batches and not one.split], ids=lambda kernel: kernel.name
 )
 @pytest.mark.parametrize(
     ("shape", "layout"),
@@ -469,6 +469,11 @@ SM90_ORDERS = {
     "clusters": re.compile(rf"{ALL_FORMS}|(?<=Grid::BLOCKS > 1\) )cluster_sync\(\);"),
 }
 """What orders accesses there."""
+
+
+PROMOTED = re.compile(
+    r"(?<=^ {16})(commit_products|wait_products)[^;]*;"
+)  # of one term; its two fences are one too many
 
 
 @dataclass(frozen=True)
@@ -534,6 +539,7 @@ ORDERED = [
     Ordered("gemm_sm90", "gemm_sm90.cu", SM90["clusters"], (600, 300, 205), SM90_ORDERS["clusters"]),
     Ordered("gemm_sm90", "stage_barriers.cuh", SM90["clusters"], (600, 300, 205), STAGES_OF_A_CLUSTER),
     Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
+    Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (131, 77, 700), PROMOTED),
     Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (150, 300, 405), SM90_ORDERS["held"]),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 130, 300), CLUSTERED),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
@@ -555,6 +561,29 @@ def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, tmp
     faulty_kernel = replace(kernel, source=tmp_path / kernel.source.name)
     checked, _ = run(faulty_kernel, Problem(*ordered.shape, kernel.takes.arithmetic()), ordered.overrides)
     assert {finding.kind for finding in checked.findings} - {"order"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({", m - 1) / scales.rows": ", m + 8) / scales.rows"}, r"reads scale_a\[\d+\], outside of its 786 elements"),
+        (
+            {"step) * scales.step_k_b": "step + 5) * scales.step_k_b"},
+            r"reads scale_b\[\d+\], outside of its 6 elements",
+        ),
+        ({"a += step_a;": "a += step_a + 1;"}, r"reads scale_a\[\d+\], outside of its 786 elements"),
+    ],
+    ids=("rows past the last", "steps past the last", "a wrong step along k"),
+)
+def test_scales_of_blocks_are_read_within_their_arrays(changes, words, tmp_path):
+    """Of 131 rows, 77 columns and 6 steps along k."""
+    kernel = find("gemm_fp8_blocks")
+    include = kernel.source.parents[1] / "include"
+    shutil.copytree(include, tmp_path, dirs_exist_ok=True)  # so that headers next to it find the changed one too
+    header = include / "factor_scales.cuh"
+    problem = Problem(131, 77, 700, kernel.takes.arithmetic())
+    checked, _ = run(planted(kernel, tmp_path, changes, header), problem, {**SM90["one consumer"], "BN": 64})
+    assert_named(checked, "out of bounds", words)
 
 
 READS = "the tensor cores of block (0, 0, 0) read it at wgmma.cu"

@@ -21,7 +21,7 @@ from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.traffic import SECTOR_BYTES, WAVEFRONT_BYTES, Traffic, traffic_of
 from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.engines.base import CompileReport
-from tilewright.engines.emulator.launch_counts import count_memory, count_operations
+from tilewright.engines.emulator.launch_counts import count_memory, count_operations, synchronises
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.launches import Launch
@@ -99,6 +99,12 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     shared = launch.shared_bytes + (cubin.report.shared_bytes or 0)
     held = occupancy(gpu.multiprocessor, launch.threads, cubin.report.registers or 0, shared)
     moves = _moved(launch, traffic)
+    waves = Waves(launch.blocks, held.blocks * gpu.multiprocessors)
+    if launch.blocks > waves.at_a_time and synchronises(launch):
+        notes.append(
+            f"a {gpu.name} refuses the launch: the grid synchronises, so all of its {launch.blocks:,} blocks must fit "
+            f"at once, and {waves.at_a_time:,} do"
+        )
     return LaunchExplanation(
         launch=launch,
         gpu=gpu,
@@ -106,7 +112,7 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
         report=cubin.report,
         shared_bytes=shared,
         occupancy=held,
-        waves=Waves(launch.blocks, held.blocks * gpu.multiprocessors),
+        waves=waves,
         traffic=traffic,
         bytes=moves,
         roofline=least_times(_flops(traffic) or 0, moves, gpu),
