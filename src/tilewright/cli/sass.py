@@ -90,7 +90,7 @@ def run_sass(
     if json_path and code:
         write_json(json_path, _facts(chosen, values, variant, target, code), f"the counts to {json_path}")
     if show_ptx or not code:
-        from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+        from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
 
         out.print(nvrtc.ptx(chosen, values, variant, target), markup=False, highlight=False, soft_wrap=True)
         return
@@ -133,7 +133,7 @@ def _capability(arch: str) -> tuple[int, int]:
 
 def _check_arch(arch: str, kernel: Kernel) -> None:
     """Raise ConfigError unless the compiler knows an architecture, and it has a kernel's instructions."""
-    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+    from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
 
     known = nvrtc.architectures()
     if arch.rstrip("af") not in known:

@@ -9,7 +9,7 @@ from tilewright.bench.frameworks.comparisons import Comparison, Comparisons
 from tilewright.bench.records import PerCall
 from tilewright.errors import TilewrightError
 from tilewright.report.markdown import table
-from tilewright.report.performance import fill
+from tilewright.report.performance import redraw
 
 RECORDS = Path("results/h200/frameworks.json")
 PAGE = Path("docs/frameworks.md")
@@ -21,7 +21,7 @@ def main() -> int:
     """Redraw the page; returns the exit status."""
     try:
         run = Comparisons.load(RECORDS)
-        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections(run)), encoding="utf-8")
+        redraw(PAGE, sections(run))
     except (TilewrightError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
