@@ -118,7 +118,7 @@ def modules():
                 yield tuple(shlex.split(words, comments=True))
 
 
-class Parsed(Exception):
+class ParsedError(Exception):
     """Instead of the run."""
 
 
@@ -128,12 +128,12 @@ def test_a_documented_module_takes_its_options(words, monkeypatch):
 
     def only_parse(parser, *arguments):
         parse(parser, *arguments)
-        raise Parsed
+        raise ParsedError
 
     module, *arguments = words
     monkeypatch.syspath_prepend(ROOT)
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", only_parse)
     monkeypatch.setattr(sys, "argv", [module, *arguments])
     monkeypatch.delitem(sys.modules, module, raising=False)
-    with pytest.raises(Parsed):
+    with pytest.raises(ParsedError):
         runpy.run_module(module, run_name="__main__")
