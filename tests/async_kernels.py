@@ -37,7 +37,7 @@ def dump_kernel(folder):
         parameters=tuple(Parameter(name, 0, (), "", least=0) for name in ("ROWS", "COLS", "SWIZZLE", "BYTES")),
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
-        tensor_maps=lambda config, layout: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
+        tensor_maps=lambda config, *_: (TensorBox(config.ROWS, config.COLS, config.SWIZZLE), TensorBox(1, 4)),
         takes=Takes(aligned=True, least_capability=(9, 0)),
         arguments=("A_map", "B_data", "D_data"),
     )

@@ -40,7 +40,7 @@ def faulty(name):
         arguments=_arguments(name),
         blocks=lambda problem, config, multiprocessors: blocks_of_tile * tiles_of(problem),
         workspace_bytes=(lambda problem, config, multiprocessors: 4 * 256 * 4 * tiles_of(problem)) if shares else None,
-        tensor_maps=(lambda config, layout: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
+        tensor_maps=(lambda *_: (TensorBox(16, 32), TensorBox(1, 4))) if name in TENSOR_MAPS else None,
         shared_bytes=lambda config, layout: 3088 if name in CLUSTERS else 0,
         cluster=lambda config: 2 if name in CLUSTERS else 1,
         overlaps=name in OVERLAPPING,

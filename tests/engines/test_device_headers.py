@@ -97,8 +97,12 @@ USES = {
             product(192, "Major::across_k", "Major::along_k", "__half"),
             product(256, "Major::across_k", "Major::across_k"),
             "float sums[64] = {}; unsigned a[4] = {*global}; fence_sums(sums, a);"
-            "multiply_async(sums, a, matrix_descriptor<64>(shared)); commit_products(); wait_products<0>(sums, a);"
-            "*out = sums[5] > 1;",
+            "multiply_async<__nv_bfloat16>(sums, a, matrix_descriptor<64>(shared)); commit_products();"
+            "wait_products<0>(sums, a); *out = sums[5] > 1;",
+            "float sums[128] = {}; unsigned a[4] = {*global}; load_factor(a[0], a[1], shared, inside);"
+            "load_factor(a[2], a[3], shared + 2, 1); fence_sums(sums, a);"
+            "multiply_async<float>(sums, a, matrix_descriptor(shared)); commit_products();"
+            "wait_products<0>(sums, a); *out = sums[99] > 1;",
         ],
     ),
     "register_budget.cuh": ("sm_90a", ["give_registers<24>();", "take_registers<232>();"]),

@@ -465,6 +465,7 @@ ALL_FORMS = (
 SM90_ORDERS = {
     "every form": re.compile(ALL_FORMS),
     "products": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;"),
+    "held": re.compile(r"(?<=^ {12})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
     "clusters": re.compile(rf"{ALL_FORMS}|(?<=Grid::BLOCKS > 1\) )cluster_sync\(\);"),
 }
 """What orders accesses there."""
@@ -533,6 +534,7 @@ ORDERED = [
     Ordered("gemm_sm90", "gemm_sm90.cu", SM90["clusters"], (600, 300, 205), SM90_ORDERS["clusters"]),
     Ordered("gemm_sm90", "stage_barriers.cuh", SM90["clusters"], (600, 300, 205), STAGES_OF_A_CLUSTER),
     Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
+    Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (150, 300, 405), SM90_ORDERS["held"]),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 130, 300), CLUSTERED),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
     Ordered("thin_bf16x6", "thin_stages.cuh", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
@@ -648,14 +650,14 @@ HAZARDS = {
     "bytes of half the tiles": (
         "ping-pong",
         "gemm_sm90.cu",
-        {"sizeof(Tiles), ": "sizeof(Tiles) / 2, "},
+        {"(turn, bytes, ": "(turn, bytes / 2, "},
         "unfinished copy",
         r"reads byte \d+ of .* at stage_products.cuh:\d+; thread \(256, 0, 0\) .* started a copy to it",
     ),
     "more bytes than are loaded": (
         "ping-pong",
         "gemm_sm90.cu",
-        {"sizeof(Tiles), ": "sizeof(Tiles) + 16, "},
+        {"(turn, bytes, ": "(turn, bytes + 16, "},
         "barrier",
         r"threads? waits? at barrier_wait \(stage_barriers.cuh:\d+\), where 0 of 1 arrivals and 16 bytes of its",
     ),

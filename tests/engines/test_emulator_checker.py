@@ -14,10 +14,10 @@ from tilewright.errors import LaunchError
 FIRST = 8
 """Line of a kernel's first statement."""
 
-HEADERS = {"copy_async": "async_copy.cuh", "wmma": "wmma.cuh"}
+HEADERS = {"copy_async": "async_copy.cuh", "wmma": "wmma.cuh", "multiply_async": "wgmma.cuh"}
 """What a kernel needs that says these words."""
 
-HEADER = """#include "mbarrier.cuh"
+HEADER = """#include "tensor_map.cuh"
 #include "{}"
 extern "C" __global__ void kernel(float* C, int rows, float* out, unsigned* tickets, const float* input) {{
     __shared__ __align__(128) float s[256];
@@ -264,3 +264,30 @@ def test_c_that_has_no_values_yet_must_not_be_read():
     statements = ["if (self < 30) {", "C[self] = C[self] + 1; }"]
     assert look(*statements) == set()
     assert look(*statements, written=False) == {("uninitialized read", 1)}
+
+
+STAGED = {
+    "all": ("true", "true", False),
+    "the first eight rows": ("i < 8 * 32", "true", False),
+    "the first two columns": ("true", "i < 2 * 32", False),
+    "no row, as where the next warpgroup has all": ("false", "true", False),
+    "all of a row but its first two k": ("i > 0 && i < 8 * 32", "true", True),
+    "all of a column but its last two k": ("true", "i != 7", True),
+}
+"""Words of A (64 lines of 32) and of B (8) that are written before a product of 16 k; whether a read is a fault."""
+
+
+@pytest.mark.parametrize("case", STAGED)
+def test_a_product_may_read_whole_rows_and_columns_that_nobody_wrote(case):
+    """An instruction multiplies 64 rows, and a matrix may have fewer. The sums of the others need not be used."""
+    of_a, of_b, found = STAGED[case]
+    statements = [
+        "__shared__ __align__(1024) unsigned As[64 * 32], Bs[8 * 32];",
+        f"for (int i = self; i < 64 * 32; i += 128) if ({of_a}) As[i] = 0;",
+        f"for (int i = self; i < 8 * 32; i += 128) if ({of_b}) Bs[i] = 0;",
+        "fence_async_shared(); __syncthreads(); float sums[4] = {}; fence_sums(sums);",
+        "constexpr Major K = Major::along_k;",
+        "multiply_async<K, K, __half>(sums, matrix_descriptor(As), matrix_descriptor(Bs));",
+        "commit_products(); wait_products<0>(sums);",
+    ]
+    assert look(*statements, threads=128) == ({("uninitialized read", 5)} if found else set())

@@ -182,47 +182,52 @@ def test_a_warpgroup_has_128_threads():
         run(FENCE, MULTIPLY, threads=96)
 
 
-# A in registers, of bfloat16: 64 x 16, and B 16 x 64.
+# A in registers: 64 x 16 of bfloat16, pairs of which are words, or 64 x 8 of floats; and B 16 x 64 or 8 x 64.
 
 IN_REGISTERS = """
 #include "wgmma.cuh"
-extern "C" __global__ void kernel(const unsigned short* a, const unsigned short* b, float* to) {{
+using Element = {element};
+extern "C" __global__ void kernel(const unsigned char* a, const unsigned char* b, float* to) {{
     __shared__ __align__(1024) unsigned char Bs[64 * {line}];
-    const int self = threadIdx.x, row = self / 32 * 16 + self % 32 / 4, pair = self % 4 * 2;
+    const int self = threadIdx.x, row = self / 32 * 16 + self % 32 / 4, of_quad = self % 4;
     float sums[32] = {{}};
     unsigned left[4];
-    for (int i = 0; i < 4; ++i) left[i] = *(const unsigned*)(a + (row + i % 2 * 8) * 16 + pair + i / 2 * 8);
-    for (int i = self; i < 64 * 16; i += 128) {{
-        *(unsigned short*)(Bs + swizzled<{line}>(i / 16, i % 16 / 8) + i % 8 * 2) = b[i];
+    for (int i = 0; i < 4; ++i) left[i] = ((const unsigned*)a)[(row + i % 2 * 8) * 8 + of_quad + i / 2 * 4];
+    for (int i = self; i < 64 * 8; i += 128) {{
+        *(unsigned*)(Bs + swizzled<{line}>(i / 8, i % 8 / 4) + i % 4 * 4) = ((const unsigned*)b)[i];
     }}
     __syncthreads();
     const MatrixDescriptor B = matrix_descriptor<{line}>(Bs);
 {statements}
-    for (int i = 0; i < 32; ++i) to[(row + i / 2 % 2 * 8) * 64 + pair + i / 4 * 8 + i % 2] = sums[i];
+    for (int i = 0; i < 32; ++i) to[(row + i / 2 % 2 * 8) * 64 + of_quad * 2 + i / 4 * 8 + i % 2] = sums[i];
 }}
 """
 FENCE_LEFT = "fence_sums(sums, left);"
-MULTIPLY_LEFT = "multiply_async(sums, left, B);"
+MULTIPLY_LEFT = "multiply_async<Element>(sums, left, B);"
 WAIT_LEFT = "wait_products<0>(sums, left);"
 CHANGE = "if (self == 70) left[2] ^= 1;"
 
 
-def run_left(*statements, line=128):
-    source = IN_REGISTERS.format(statements="\n".join(statements), line=line)
+def run_left(*statements, line=128, element="__nv_bfloat16"):
+    source = IN_REGISTERS.format(statements="\n".join(statements), line=line, element=element)
     result = np.zeros((64, 64), np.float32)
-    left, right = (values.astype("bfloat16").view(np.uint16) for values in (LEFT, RIGHT[:64]))
+    if element == "float":
+        left, right = (np.ascontiguousarray(values[:64, :8], np.float32) for values in (LEFT, RIGHT))
+    else:
+        left, right = (values.astype("bfloat16").view(np.uint16) for values in (LEFT, RIGHT[:64]))
     launch(source, left, right, result, block=(128, 1, 1))
     return result
 
 
-@pytest.mark.parametrize("line", [64, 128])
-def test_a_factor_may_be_in_registers(line):
-    result = run_left(FENCE_LEFT, MULTIPLY_LEFT, COMMIT, WAIT_LEFT, line=line)
-    np.testing.assert_array_equal(result, LEFT.astype(np.float32) @ RIGHT[:64].astype(np.float32).T)
+@pytest.mark.parametrize(("line", "element"), [(64, "__nv_bfloat16"), (128, "__nv_bfloat16"), (128, "float")])
+def test_a_factor_may_be_in_registers(line, element):
+    result = run_left(FENCE_LEFT, MULTIPLY_LEFT, COMMIT, WAIT_LEFT, line=line, element=element)
+    k = 8 if element == "float" else 16
+    np.testing.assert_array_equal(result, LEFT[:, :k].astype(np.float32) @ RIGHT[:64, :k].astype(np.float32).T)
 
 
 def test_registers_are_read_until_the_wait():
-    message = r"multiply_async \(kernel.cu:15\) whose A in registers has been written before the product was waited for"
+    message = r"multiply_async \(kernel.cu:16\) whose A in registers has been written before the product was waited for"
     with pytest.raises(LaunchError, match=message):
         run_left(FENCE_LEFT, MULTIPLY_LEFT, COMMIT, CHANGE, WAIT_LEFT)
     run_left(FENCE_LEFT, MULTIPLY_LEFT, COMMIT, WAIT_LEFT, CHANGE)

@@ -170,12 +170,14 @@ def test_launches_in_a_row_read_what_the_ones_before_wrote(engine, kernel):
     a = np.linalg.qr(rng.standard_normal((size, size)))[0].astype(dtype)
     x = rng.standard_normal((size, size)).astype(dtype)
     exact = np.linalg.matrix_power(a.astype(np.float64), launches) @ x.astype(np.float64)
-    problem = Problem(size, size, size, Arithmetic(dtype, dtype))
+    problem = kernel.takes.scaled(Problem(size, size, size, Arithmetic(dtype, dtype)))
+    drawn = Operands.draw(problem)
+    scales = [None if one is None else engine.upload(np.ones_like(one)) for one in (drawn.scale_a, drawn.scale_b)]
     factor, matrices = engine.upload(a), [engine.upload(x), engine.upload(poisoned(size, size).astype(dtype))]
     for i in range(launches):
-        run(engine, kernel, kernel.config(), problem, factor, matrices[i % 2], matrices[1 - i % 2])
+        run(engine, kernel, kernel.config(), problem, factor, matrices[i % 2], matrices[1 - i % 2], scales=scales)
     error = np.linalg.norm(engine.download(matrices[launches % 2]) - exact) / np.linalg.norm(exact)
-    assert error < launches * limit(problem)
+    assert error < launches * limit(problem, kernel.precision)
 
 
 @pytest.mark.parametrize("_", HAS_TENSOR_MAPS)

@@ -10,6 +10,7 @@ from tilewright.problem import LAYOUTS
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 
+each = pytest.mark.parametrize("kernel", ["gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"])
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -45,34 +46,57 @@ def same(torch, one, other):
     return torch.equal(one.contiguous().view(torch.int32), other.contiguous().view(torch.int32))
 
 
+@each
 @pytest.mark.parametrize("draw", ["randn", "rand"])
 @pytest.mark.parametrize("sizes", [(2048, 2048, 4096), (517, 389, 1001), (512, 512, 64)], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_it_errs_hardly_more_than_cublas(torch, layout, sizes, draw):
+def test_it_errs_hardly_more_than_cublas(torch, layout, sizes, draw, kernel):
     """A long k with a result so large that cuBLAS has no reason to divide k: shorter sums drift less."""
     a, b = factors(torch, layout, *sizes, draw)
-    ours = tilewright.matmul(a, b, kernel="gemm_tf32", precision="tf32")
+    ours = tilewright.matmul(a, b, kernel=kernel, precision="tf32")
     assert error(ours, a, b) <= 1.2 * error(a @ b, a, b)
 
 
+@each
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("k", [256, 131])
-def test_elements_are_rounded_to_nearest_as_on_the_emulator(torch, layout, k):
+def test_elements_are_rounded_to_nearest_as_on_the_emulator(torch, layout, k, kernel):
     """Whether they are read in place or copied first."""
     a, b = factors(torch, layout, 200, 136, k)
-    ours = tilewright.matmul(a, b, kernel="gemm_tf32")
-    assert same(torch, ours, tilewright.matmul(rounded(torch, a), rounded(torch, b), kernel="gemm_tf32"))
-    emulated = tilewright.matmul(a.cpu().numpy(), b.cpu().numpy(), kernel="gemm_tf32", engine=EmulatorEngine())
+    ours = tilewright.matmul(a, b, kernel=kernel)
+    assert same(torch, ours, tilewright.matmul(rounded(torch, a), rounded(torch, b), kernel=kernel))
+    emulated = tilewright.matmul(a.cpu().numpy(), b.cpu().numpy(), kernel=kernel, engine=EmulatorEngine())
     np.testing.assert_array_equal(ours.cpu().numpy().view(np.uint32), emulated.view(np.uint32))
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"BM": 256, "BN": 128, "CLUSTER": 2},
+        {"BN": 128, "STAGES": 7, "PINGPONG": 1},
+        {"BM": 192, "BN": 168, "CONSUMERS": 3, "CLUSTER_N": 2},
+        {"BM": 128, "BN": 160, "CONSUMERS": 1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("kernel", "layout"), [("gemm_tf32_nn", "NN"), ("gemm_tf32_tt", "TT")])
+def test_all_tiles_of_factors_in_registers_make_the_bits_of_the_other_kernel(torch, overrides, kernel, layout):
+    """Many tiles a block, so that registers are loaded again and again while tensor cores read the others."""
+    a, b = factors(torch, layout, 2600, 3000, 2048)
+    expected = tilewright.matmul(a, b, kernel="gemm_tf32")
+    for _ in range(20):
+        assert same(torch, tilewright.matmul(a, b, kernel=kernel, config=overrides), expected)
+
+
+@each
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, LARGEST, -LARGEST, 2.0**127, 2.0**-140, 2.0**-149])
-def test_the_ends_of_the_range_come_out_as_cublas_has_them(torch, layout, value):
+def test_the_ends_of_the_range_come_out_as_cublas_has_them(torch, layout, value, kernel):
     a, b = (torch.zeros(128, 128, device="cuda") for _ in "ab")
     a[3, 5], b[5] = value, 1.0
     a, b = (one if order == "N" else one.T.contiguous().T for one, order in zip((a, b), layout, strict=True))
-    ours, usual = tilewright.matmul(a, b, kernel="gemm_tf32"), a @ b
+    ours, usual = tilewright.matmul(a, b, kernel=kernel), a @ b
     torch.testing.assert_close(ours, usual, rtol=2.0**-10, atol=0, equal_nan=True)
 
 

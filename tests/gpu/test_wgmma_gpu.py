@@ -5,8 +5,9 @@ from random import Random
 import numpy as np
 import pytest
 
+import library_cases
 from async_kernels import warpgroup_product
-from library_cases import Case, check, check_specials
+from library_cases import Case, check, check_specials, multiply
 from this_gpu import CAPABILITY
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import run
@@ -81,7 +82,16 @@ FORMS = [
     {"BM": 64, "BN": 64, "CONSUMERS": 1, "SPLITS": 2},
 ]
 TYPES = [("bfloat16", "bfloat16"), ("float16", "float16"), ("bfloat16", "float32"), ("float16", "bfloat16")]
-LIBRARY_SHAPES = [(1, 1, 1), (64, 64, 0), (256, 384, 192), (260, 200, 72), (1000, 777, 333), (4096, 1024, 512)]
+LIBRARY_SHAPES = [
+    (1, 1, 1),
+    (64, 64, 0),
+    (256, 384, 192),
+    (260, 200, 72),
+    (9, 300, 700),
+    (300, 17, 200),
+    (1000, 777, 333),
+    (4096, 1024, 512),
+]
 
 
 def library_case(shape, layout, types, gap, offset=0, plain=False):
@@ -105,6 +115,18 @@ def test_the_librarys_kernel_is_right(engine, layout, shape, gap, offset):
     for number, form in enumerate(FORMS):
         types = TYPES[number % len(TYPES)]
         check(engine, SM90, SM90.config(form), library_case(shape, layout, types, gap, offset, plain=gap == 0))
+
+
+@pytest.mark.parametrize("sides", [(9, 1024), (1024, 9)], ids=str)
+def test_what_products_left_in_shared_memory_does_not_matter(engine, sides):
+    """Of a factor with fewer lines than a tile, the tile's others are not loaded. They hold NaN here."""
+    before = library_case((4096, 4096, 256), "NT", TYPES[0], 8, plain=True)
+    operands = library_cases.Operands.draw(before)
+    operands.a[:] = operands.b[:] = np.nan
+    for form in FORMS:
+        config = SM90.config(form)
+        multiply(engine, SM90, config, before, operands)
+        check(engine, SM90, config, library_case((*sides, 512), "NT", TYPES[0], 8, plain=True))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

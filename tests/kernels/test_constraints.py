@@ -226,7 +226,15 @@ VIOLATIONS["gemm_sm90"] = [
     ({"CONSUMERS": 4, "BN": 64}, "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"),
     ({"CONSUMERS": 1, "PINGPONG": 1, "BN": 64}, "CONSUMERS must be 2, or with PINGPONG=0 be 1 or 3"),
     ({"STAGES": 1}, "STAGES must be at least 2"),
-    ({"BN": 200, "STAGES": 5}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+    ({"BN": 200, "STAGES": 6}, "STAGES tiles of A and of B, and their barriers, must take at most 232448 bytes"),
+]
+SUMS_AND_A = (
+    "BM*BN/128 over the consumers of a tile and BM/4, of A, together must be at most 192 (with CONSUMERS=3 100)"
+)
+VIOLATIONS["gemm_tf32_nn"] = [
+    *((overrides, words) for overrides, words in VIOLATIONS["gemm_sm90"] if words != SUMS_OF_16_BITS),
+    ({"BM": 256, "BN": 168, "STAGES": 2}, SUMS_AND_A),
+    ({"BM": 192, "BN": 176, "CONSUMERS": 3}, SUMS_AND_A),
 ]
 VIOLATIONS["gemm_fp16x3"] = [
     ({"BM": 192}, "BM must be a multiple of 64 rows for each consumer of a tile, at most 256"),
@@ -284,7 +292,7 @@ def test_a_broken_constraint_is_named_with_its_reason(name, overrides, words):
 
 @pytest.mark.parametrize(
     "kernel",
-    [*LADDER, *map(find, ("gemm_sm90", "gemm_fp16x3", "gemm_mma_bf16x6", "thin_bf16x6"))],
+    [*LADDER, *map(find, ("gemm_sm90", "gemm_tf32_nn", "gemm_fp16x3", "gemm_mma_bf16x6", "thin_bf16x6"))],
     ids=lambda kernel: kernel.name,
 )
 def test_no_constraint_is_left_out_above(kernel):

@@ -1,4 +1,4 @@
-"""gemm_fp8 and gemm_fp8_fast on the emulator: products of float8 factors with scales, against float64."""
+"""Kernels for float8 on the emulator: products of float8 factors with scales, against float64."""
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the names of float8
 import numpy as np
@@ -41,20 +41,27 @@ def error(result, exact):
 
 
 @pytest.mark.parametrize(
-    ("config", "layout", "types", "result", "sizes"),
+    ("kernel", "config", "layout", "types", "result", "sizes"),
     [
-        (SHARED, "NT", (E4M3, E4M3), "bfloat16", (128, 64, 256)),
-        (SHARED, "TN", (E4M3, E5M2), "float16", (131, 77, 150)),
-        (ALTERNATING, "NN", (E5M2, E4M3), "float32", (150, 101, 145)),
-        (SPLIT, "NT", (E5M2, E5M2), E4M3, (70, 50, 272)),
+        ("gemm_fp8", SHARED, "NT", (E4M3, E4M3), "bfloat16", (128, 64, 256)),
+        ("gemm_fp8", SHARED, "TN", (E4M3, E5M2), "float16", (131, 77, 150)),
+        ("gemm_fp8", ALTERNATING, "NN", (E5M2, E4M3), "float32", (150, 101, 145)),
+        ("gemm_fp8", SPLIT, "NT", (E5M2, E5M2), E4M3, (70, 50, 272)),
+        ("skinny_fp8", {}, "NT", (E4M3, E4M3), "bfloat16", (1, 96, 512)),
+        ("skinny_fp8", "weights_rows", "NT", (E4M3, E5M2), "float32", (5, 67, 331)),
+        ("skinny_fp8", "row", "NN", (E5M2, E4M3), E4M3, (2, 150, 75)),
+        ("skinny_fp8", "column", "TN", (E4M3, E4M3), "float16", (130, 1, 160)),
+        ("skinny_fp8", {"TM": 4, "TN": 1, "THREADS_N": 1, "THREADS_M": 8}, "TT", (E4M3, E5M2), "float32", (70, 3, 90)),
+        ("gemm_fp8", SHARED, "NT", (E4M3, E4M3), "bfloat16", (5, 9, 400)),
     ],
     ids=str,
 )
-def test_scaled_products_are_those_of_float64(config, layout, types, result, sizes):
+def test_scaled_products_are_those_of_float64(kernel, config, layout, types, result, sizes):
     m, n, k = sizes
     a, b = drawn(layout, *sizes, *types)
     of_rows, of_columns = scales_of(m, n)
-    named = {"kernel": "gemm_fp8", "config": config, "engine": ENGINE, "out_dtype": result}
+    config = find(kernel).presets[config] if isinstance(config, str) else config
+    named = {"kernel": kernel, "config": config, "engine": ENGINE, "out_dtype": result}
     exact = a.astype(np.float64) @ b.astype(np.float64)
     allowed = limit(Problem(m, n, k, Arithmetic(types[0], result, of_b=types[1])))
     lines = tilewright.matmul(a, b, scale_a=of_rows, scale_b=of_columns, **named)
@@ -122,9 +129,10 @@ def test_what_is_copied_and_picked():
     problem = Problem(4096, 4096, 4096, Arithmetic(E5M2, "bfloat16", FAST, of_b=E4M3))
     assert select(problem, (9, 0), "NVIDIA H200")[0].name == "gemm_fp8_fast"
     with pytest.raises(
-        DtypeError, match=r"no kernel takes NN float8_e4m3fn operands like these on compute capability 8.9"
+        DtypeError, match=r"no kernel takes NN float8_e4m3fn operands like these on compute capability 8.6"
     ):
-        select(Problem(64, 64, 64, Arithmetic(E4M3)), (8, 9))
+        select(Problem(64, 64, 64, Arithmetic(E4M3)), (8, 6))
+    assert select(Problem(64, 64, 64, Arithmetic(E4M3)), (8, 9))[0].name == "skinny_fp8"
 
 
 def test_special_numbers():

@@ -122,6 +122,7 @@ FORMS = [(config, KINDS[(number + turn) % 3]) for number, config in enumerate(CO
 
 @pytest.mark.parametrize(("config", "kind"), FORMS, ids=str)
 @example(groups=Groups((0, 0, 700, 0, 3), 1, 72, 72))
+@example(groups=Groups((3, 0, 6), 1, 9, 72))
 @example(groups=Groups((1,) * 32 + (0,) * 40 + (65, 2), 70, 41, 8))
 @given(groups=GROUPS)
 @settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

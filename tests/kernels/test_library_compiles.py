@@ -34,7 +34,15 @@ LAYOUTS = {
     ("skinny", "transposed_columns"): ("TN", "TT"),
 }
 
-ALIKE = ("tma_transposed", "gemm_bf16x3", "gemm_fp16x3", "gemm_fp8_fast", "gemm_fp8_blocks")
+ALIKE = (
+    "tma_transposed",
+    "gemm_bf16x3",
+    "gemm_fp16x3",
+    "gemm_fp8_fast",
+    "gemm_fp8_blocks",
+    "gemm_tf32_nn",
+    "gemm_tf32_tt",
+)
 """Kernels that differ from another in little: they are sampled as presets are."""
 
 OF_WARPS = {
@@ -106,6 +114,7 @@ def test_a_shipped_config_of_grouped_products_does_not_spill(number, preset):
 WIDE = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))
 NARROW = Variant(True, False, "bfloat16", "bfloat16", "NN", Epilogue("row", "silu"))
 EIGHT = Variant(True, False, "float8_e5m2", "float16", "NT", Epilogue("row", "gelu"), "float8_e4m3fn")
+ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
 WHOLE = Variant(False, False, "float16", "float16", "NT")
 
 
@@ -120,6 +129,13 @@ WHOLE = Variant(False, False, "float16", "float16", "NT")
         ("gemm_sm90", {"BM": 192, "BN": 200, "CONSUMERS": 3, "CLUSTER_N": 2}, WIDE),
         ("gemm_sm90", {"BM": 192, "BN": 192, "CONSUMERS": 3, "CLUSTER": 2, "CLUSTER_N": 2}, NARROW),
         ("gemm_sm90", {"BM": 128, "BN": 192, "CONSUMERS": 1}, WIDE),
+        ("gemm_tf32_nn", {"BM": 256, "BN": 160}, ROUNDED),
+        ("gemm_tf32_nn", {"BM": 192, "BN": 168, "CONSUMERS": 3}, ROUNDED),
+        ("gemm_tf32_nn", {"BM": 128, "BN": 160, "CONSUMERS": 1}, ROUNDED),
+        ("gemm_tf32_nn", {"BM": 192, "BN": 96, "PINGPONG": 1}, ROUNDED),
+        ("gemm_tf32_tt", {"BM": 256, "BN": 160}, ROUNDED._replace(layout="TT")),
+        ("gemm_tf32_tt", {"BM": 192, "BN": 168, "CONSUMERS": 3}, ROUNDED._replace(layout="TT", result="float16")),
+        ("gemm_tf32_tt", {"BM": 128, "BN": 160, "CONSUMERS": 1}, ROUNDED._replace(layout="TT")),
         ("gemm_fp8_fast", {"BM": 256, "BN": 192, "STAGES": 3}, EIGHT),
         ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW),
         ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}, WIDE),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from library_cases import DEPTHS, Case, cases, check, check_specials, findings, kinds
 from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.tensor_maps import layouts
 from tilewright.kernels import find
 from tilewright.kernels.spec import Config
 from tilewright.problem import ACTIVATIONS, Arithmetic, Epilogue, Layout, Problem, Scalars
@@ -161,6 +162,27 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, se
     case = data.draw(cases(kernel, among, sizes=(1, 31, 32, 33, 64, 65), depths=(1, 7, 31, 32, 33, 64)))
     alone = replace(case, scalars=Scalars(), separate_c=False, problem=replace(case.problem, c=None))
     check_specials(ENGINE, kernel, kernel.config(overrides), alone, seed)
+
+
+SHORT = [
+    ({"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4}, "NT", (8, 72), (8, 32)),
+    ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2}, "NT", (35, 17), (40, 24)),
+    ({"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "CLUSTER_N": 2}, "NT", (9, 9), (32, 16)),
+    ({"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1}, "TN", (9, 9), (64, 64)),
+    ({"BM": 256, "BN": 40, "STAGES": 2}, "NN", (100, 200), (104, 64)),
+]
+"""Config and orders; rows of A and columns of B; rows of the boxes that load them."""
+
+
+@pytest.mark.parametrize(("overrides", "layout", "sides", "rows"), SHORT, ids=str)
+def test_a_factor_that_is_shorter_than_a_tile_is_loaded_in_eights(overrides, layout, sides, rows):
+    """Lines along k that a block loads for itself; what a tile has behind them is NaN here."""
+    kernel = find("gemm_sm90")
+    config = kernel.config(overrides)
+    case = of_size(kernel, layout, *sides, 3 * 64 + 8)
+    boxes = layouts(kernel, config, case.problem, aligned=True)
+    assert (boxes["A"].box.rows, boxes["B"].box.rows) == rows
+    assert findings(kernel, config, case) == []
 
 
 WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}

@@ -173,3 +173,10 @@ def test_the_checker_finds_nothing(name, overrides, way):
     tile = kernel.tile(config)
     sizes = (tile.m + extra, tile.n + extra, 2 * tile.k + extra)
     assert findings(kernel, config, of_size(kernel, "NN", *sizes, gap), left=LEFT[name]) == []
+
+
+def test_the_checker_finds_nothing_where_rows_are_few():
+    """Lines of a tile that are not loaded hold what the splitters left there."""
+    kernel = find("gemm_bf16x6")
+    config = kernel.config({"BM": 128, "BN": 64, "STAGES": 2})
+    assert findings(kernel, config, of_size(kernel, "NT", 9, 17, 136), left=LEFT[kernel.name]) == []

@@ -36,6 +36,9 @@ GROUPS = {
     "wgmma 8": (
         ("gemm_tf32", {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1}),
         ("gemm_tf32", {"BM": 128, "BN": 64, "STAGES": 2}),
+        ("gemm_tf32_nn", {"BM": 128, "BN": 24, "STAGES": 3, "CONSUMERS": 1}),
+        ("gemm_tf32_nn", {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "CLUSTER_N": 2}),
+        ("gemm_tf32_tt", {"BM": 128, "BN": 24, "STAGES": 3, "CONSUMERS": 1}),
     ),
     "wmma 16, 32 at a time": (
         ("gemm_wmma", {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}),
@@ -187,7 +190,7 @@ def test_configs_that_come_with_an_order_do_not_spill(name, number):
         number % 2
     ]
     types = ("bfloat16", "bfloat16") if name == "gemm_sm90" else ("float32", "float32")
-    variant = Variant(True, aligned, *types, "NT" if name == "gemm_tf32" else layout, epilogue)
+    variant = Variant(True, aligned, *types, find(name).layout_read(find(name).config(), layout), epilogue)
     assert nvrtc.compile(kernel, kernel.config(CONFIGS[name][number]), variant, arch).report.spill_bytes == 0
 
 

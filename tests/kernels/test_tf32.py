@@ -1,4 +1,4 @@
-"""gemm_tf32 on the emulator: float32 products of factors rounded to TF32, against float64."""
+"""gemm_tf32 and its kin on the emulator: float32 products of factors rounded to TF32, against float64."""
 
 from dataclasses import replace
 
@@ -10,19 +10,42 @@ from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 
 import tilewright
 from library_cases import Case, Operands, cases, check, check_specials, findings, kinds, multiply
-from tilewright.engines import nvrtc, relayouts
+from sass_cases import loop_of_products, written_early
+from tilewright.engines import disassembler, nvrtc, relayouts
 from tilewright.errors import CompileError
 from tilewright.kernels import find
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import LAYOUTS, Epilogue, Layout, Problem, Scalars, orders
 
-KERNEL = find("gemm_tf32")
-CONFIG = KERNEL.config({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1})
+KERNEL, ROW_MAJOR, COLUMN_MAJOR = map(find, ("gemm_tf32", "gemm_tf32_nn", "gemm_tf32_tt"))
+CONFIG, OF_ROWS, OF_COLUMNS = (
+    kernel.config({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1})
+    for kernel in (KERNEL, ROW_MAJOR, COLUMN_MAJOR)
+)
+KERNELS, CONFIGS = (KERNEL, ROW_MAJOR, COLUMN_MAJOR), (CONFIG, OF_ROWS, OF_COLUMNS)
 LEFT = 2.0**-22
 """Of each product of rounded factors: the tensor cores keep two bits behind float32's, and cut off the rest."""
 
 
-forms = pytest.mark.parametrize("config", [CONFIG, KERNEL.config({"BN": 32, "SPLITS": 4})], ids=str)
+def named(value):
+    return getattr(value, "name", str(value))
+
+
+each = pytest.mark.parametrize(
+    ("kernel", "config"), [(KERNEL, CONFIG), (ROW_MAJOR, OF_ROWS), (COLUMN_MAJOR, OF_COLUMNS)], ids=named
+)
+forms = pytest.mark.parametrize(
+    ("kernel", "config"),
+    [
+        (KERNEL, CONFIG),
+        (KERNEL, KERNEL.config({"BN": 32, "SPLITS": 4})),
+        (ROW_MAJOR, OF_ROWS),
+        (ROW_MAJOR, ROW_MAJOR.config({"BN": 32, "SPLITS": 4})),
+        (ROW_MAJOR, ROW_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
+        (COLUMN_MAJOR, COLUMN_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
+    ],
+    ids=named,
+)
 
 
 def rounded(values):
@@ -37,64 +60,90 @@ def round_all(operands):
         values[:] = rounded(values)
 
 
-def copied(problem, addresses=Addresses()):
-    return relayouts.jobs(KERNEL, CONFIG, problem, addresses).relaid
+def copied(kernel, config, problem, addresses=Addresses()):
+    return relayouts.jobs(kernel, config, problem, addresses).relaid
 
 
+@each
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_products_are_those_of_rounded_factors_in_every_order(layout, way):
+def test_products_are_those_of_rounded_factors_in_every_order(kernel, config, layout, way):
     """Batches, an epilogue, edges, and rows that the copy engine does not take."""
     extra, gap = WAYS[way]
-    case = of_size(KERNEL, layout, 128 + extra, 96 + extra, 96 + extra, gap)
+    tile = kernel.tile(config)
+    case = of_size(kernel, layout, 2 * tile.m + extra, 2 * tile.n + extra, 96 + extra, gap)
     operands = Operands.draw(case)
-    result = multiply(ENGINE, KERNEL, CONFIG, case, operands)
-    check(ENGINE, KERNEL, CONFIG, case, left=LEFT, change=round_all)
+    result = multiply(ENGINE, kernel, config, case, operands)
+    check(ENGINE, kernel, config, case, left=LEFT, change=round_all)
     round_all(operands)
-    np.testing.assert_array_equal(result, multiply(ENGINE, KERNEL, CONFIG, case, operands))
+    np.testing.assert_array_equal(result, multiply(ENGINE, kernel, config, case, operands))
 
 
 @forms
+@pytest.mark.parametrize("bias", ["row", "column"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (3, 200, 0), (129, 7, 161)])
-def test_sizes_that_nothing_divides_are_right(config, sizes):
-    case = Case(Problem(*sizes, epilogue=Epilogue("row", "gelu")), Scalars(0.75, 0.0))
-    check(ENGINE, KERNEL, config, case, left=LEFT, change=round_all)
+def test_sizes_that_nothing_divides_are_right(kernel, config, sizes, bias):
+    case = Case(Problem(*sizes, epilogue=Epilogue(bias, "gelu")), Scalars(0.75, 0.0))
+    check(ENGINE, kernel, config, case, left=LEFT, change=round_all)
 
 
 @forms
 @given(data=st.data())
 @drawing(12)
-def test_a_drawn_problem_is_right(config, data):
-    among = kinds(KERNEL, config)[::2]  # each is compiled
-    check(ENGINE, KERNEL, config, data.draw(cases(KERNEL, among)), left=LEFT, change=round_all)
+def test_a_drawn_problem_is_right(kernel, config, data):
+    among = kinds(kernel, config)[::2]  # each is compiled
+    check(ENGINE, kernel, config, data.draw(cases(kernel, among)), left=LEFT, change=round_all)
 
 
 @forms
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(8)
-def test_nan_and_infinity_come_out_as_those_of_numpy(config, data, seed):
-    among = [kind for kind in kinds(KERNEL, config) if kind.epilogue == Epilogue()][:2]
-    case = data.draw(cases(KERNEL, among, depths=(1, 7, 31, 32, 33, 64)))
+def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, config, data, seed):
+    among = [kind for kind in kinds(kernel, config) if kind.epilogue == Epilogue()][:2]
+    case = data.draw(cases(kernel, among, depths=(1, 7, 31, 32, 33, 64)))
     alone = replace(case, scalars=Scalars(), separate_c=False, problem=replace(case.problem, c=None))
-    check_specials(ENGINE, KERNEL, config, alone, seed, LEFT, round_all)
+    check_specials(ENGINE, kernel, config, alone, seed, LEFT, round_all)
 
 
-def test_only_what_lies_across_k_or_unaligned_is_copied():
-    for layout, expected in zip(LAYOUTS, (("B",), (), ("A", "B"), ("A",)), strict=True):
+COPIED = {
+    "NN": (("B",), (), ("A", "B")),
+    "NT": ((), ("B",), ("A",)),
+    "TN": (("A", "B"), ("A",), ("B",)),
+    "TT": (("A",), ("A", "B"), ()),
+}
+"""By order: of gemm_tf32, of gemm_tf32_nn and of gemm_tf32_tt."""
+
+
+def test_only_what_lies_in_another_order_or_unaligned_is_copied():
+    for layout, expected in COPIED.items():
         a, b = orders(layout)
-        assert copied(Problem(64, 64, 64, a=a, b=b)) == expected
-    b = Layout("column")
-    assert copied(Problem(64, 64, 66, b=b)) == ("A", "B")
-    assert copied(Problem(64, 64, 64, a=Layout(ld=65), b=b)) == ("A",)
-    assert copied(Problem(64, 64, 64, b=b), Addresses(b=4)) == ("B",)
+        for kernel, config, one in zip(KERNELS, CONFIGS, expected, strict=True):
+            assert copied(kernel, config, Problem(64, 64, 64, a=a, b=b)) == one
+    unaligned_k, unaligned_n = (64, 64, 66), (64, 66, 64)
+    assert copied(KERNEL, CONFIG, Problem(*unaligned_k, b=Layout("column"))) == ("A", "B")
+    assert copied(ROW_MAJOR, OF_ROWS, Problem(*unaligned_k)) == ("A",)
+    assert copied(ROW_MAJOR, OF_ROWS, Problem(*unaligned_n)) == ("B",)
+    for kernel, config, b in ((KERNEL, CONFIG, Layout("column")), (ROW_MAJOR, OF_ROWS, Layout())):
+        assert copied(kernel, config, Problem(64, 64, 64, a=Layout(ld=65), b=b)) == ("A",)
+        assert copied(kernel, config, Problem(64, 64, 64, b=b), Addresses(b=4)) == ("B",)
 
 
-def test_the_error_is_that_of_rounding_to_nearest():
+@each
+def test_all_kernels_make_the_same_bits(kernel, config):
+    """Of one order of sums, whichever factor is in registers."""
+    case = of_size(KERNEL, "NN", 70, 90, 130)
+    operands = Operands.draw(case)
+    expected = multiply(ENGINE, KERNEL, KERNEL.config({"BN": 64, "STAGES": 2}), case, operands)
+    np.testing.assert_array_equal(multiply(ENGINE, kernel, config, case, operands), expected)
+
+
+@each
+def test_the_error_is_that_of_rounding_to_nearest(kernel, config):
     """Factors that are cut off would err by 2.6 times as much."""
     random = np.random.default_rng(5)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((64, 512), (512, 64)))
     exact = a.astype(np.float64) @ b
-    result = tilewright.matmul(a, b, kernel=KERNEL, config=CONFIG, engine=ENGINE)
+    result = tilewright.matmul(a, b, kernel=kernel, config=config, engine=ENGINE)
     error = np.linalg.norm(result - exact) / np.linalg.norm(exact)
     of_rounding = np.linalg.norm(rounded(a).astype(np.float64) @ rounded(b) - exact) / np.linalg.norm(exact)
     assert error == pytest.approx(of_rounding, rel=0.01)
@@ -115,26 +164,31 @@ ENDS = {
 """What elements are rounded to: at the ends of float32's range, and of ties the even one."""
 
 
+@each
 @pytest.mark.parametrize("layout", ["NN", "NT"])
-def test_ends_of_the_range_and_ties(layout):
+def test_ends_of_the_range_and_ties(kernel, config, layout):
     a, b = np.zeros((64, 32), np.float32), np.ones((32, 48), np.float32)
     a[: len(ENDS), 7] = [*ENDS]
     b = b if layout == "NN" else np.asfortranarray(b)
     with np.errstate(all="ignore"):
-        result = tilewright.matmul(a, b, kernel=KERNEL, config=CONFIG, engine=ENGINE)
+        result = tilewright.matmul(a, b, kernel=kernel, config=config, engine=ENGINE)
     np.testing.assert_array_equal(result[: len(ENDS), 0], np.array([*ENDS.values()], np.float32))
 
 
-def test_a_kept_copy_gives_the_same_bits():
+@each
+def test_a_kept_copy_gives_the_same_bits(kernel, config):
     random = np.random.default_rng(6)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((70, 67), (67, 50)))
-    named = {"kernel": KERNEL, "config": CONFIG, "engine": ENGINE}
+    how = {"kernel": kernel, "config": config, "engine": ENGINE}
     kept = tilewright.prepare(b, engine=ENGINE)
-    np.testing.assert_array_equal(tilewright.matmul(a, kept, **named), tilewright.matmul(a, b, **named))
+    np.testing.assert_array_equal(tilewright.matmul(a, kept, **how), tilewright.matmul(a, b, **how))
 
 
-def test_the_checker_finds_nothing():
-    assert findings(KERNEL, CONFIG, of_size(KERNEL, "NT", 72, 56, 72), left=LEFT, change=round_all) == []
+@forms
+@pytest.mark.parametrize("gap", [0, 3])
+def test_the_checker_finds_nothing(kernel, config, gap):
+    layout = kernel.layout_read(config, "NN")
+    assert findings(kernel, config, of_size(kernel, layout, 72, 72, 200, gap), left=LEFT, change=round_all) == []
 
 
 def test_tf32_across_k_does_not_compile(tmp_path):
@@ -150,3 +204,19 @@ extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
     kernel = replace(KERNEL, name="across", source=source)
     with pytest.raises(CompileError, match="lines of TF32 and of 8 bits lie along k"):
         nvrtc.compile(kernel, CONFIG, Variant(False, False, "float32", "float32", "NT"), "sm_90a")
+
+
+HELD = [(kernel, preset) for kernel in (ROW_MAJOR, COLUMN_MAJOR) for preset in (None, *kernel.presets)]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(HELD)), ids=str)
+def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, case):
+    """In the loop too, whose next step comes while products of this one are under way."""
+    kernel, preset = case
+    config = kernel.config(kernel.preset(preset) if preset else None)
+    variant = Variant(bool(number % 2), True, layout=kernel.layout_read(config, "NN"))
+    code = nvrtc.compile(kernel, config, variant, "sm_90a").code
+    loop, rest = loop_of_products(disassembler.disassemble(code))
+    assert loop.count("HGMMA") == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
+    assert written_early(loop + loop + rest) == []
+    assert written_early((loop + loop).replace("gsb0, 0x3", "gsb0, 0x4")), "a shorter wait is not found"

@@ -1,6 +1,5 @@
 """thin_bf16x6 on the emulator: what its tiles decide of their own, and what holds its registers together."""
 
-import re
 import shutil
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from test_library_on_emulator import ENGINE, of_size
 from test_what_terms_cannot_hold import UNFIT, bits, check_float32
 
 from library_cases import Operands, findings, multiply
+from sass_cases import written_early
 from tilewright.engines import disassembler, nvrtc
 from tilewright.errors import LaunchError
 from tilewright.kernels import find
@@ -87,23 +87,6 @@ def test_no_fence_nor_wait_can_be_left_out_unnoticed(line, tmp_path):
     config = KERNEL.config({"BM": 64, "BN": 64, "STAGES": 2})
     with pytest.raises((AssertionError, LaunchError)):
         assert findings(faulty, config, of_size(KERNEL, "NN", 130, 70, 100)) == []
-
-
-def written_early(text):
-    """Instructions that write a register of A while a product may read it: from its start to the wait for all."""
-    read, found = set(), []
-    for line in re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+ )?(.*?);", text):
-        opcode, _, rest = line.partition(" ")
-        operands = [one.strip() for one in rest.split(",")]
-        if opcode.startswith("HGMMA"):
-            first = int(operands[1][1:].split(".")[0])
-            read |= set(range(first, first + 4))
-        elif opcode.startswith("WARPGROUP.DEPBAR") and operands[-1] == "0x0":
-            read.clear()
-        elif (into := re.fullmatch(r"R(\d+)", operands[0])) and not opcode.startswith(("ST", "SYNCS")):
-            width = 4 if ".128" in opcode else 2 if ".64" in opcode else 1
-            found += [line] * any(int(into[1]) + i in read for i in range(width))
-    return found
 
 
 @pytest.mark.parametrize(("number", "preset"), list(enumerate(KERNEL.presets)))

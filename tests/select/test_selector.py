@@ -177,6 +177,15 @@ def test_another_gpu_of_the_same_capability_lends_its_table():
     assert (kernel, config) == known.choices[known.ranked(known.rows[4096, 4096, 4096, 1, True])[0]][:2]
 
 
+def test_what_a_gpus_own_table_lacks_comes_from_another_of_its_capability():
+    gpu = "NVIDIA H100 80GB HBM3"
+    lent = select(Problem.parse("4096"), (9, 0), gpu)
+    store.save(gpu, (9, 0), [entry("2048", "coalesced", 1e-3)])
+    forget()
+    assert select(Problem.parse("2048"), (9, 0), gpu)[0] is find("coalesced")
+    assert select(Problem.parse("4096"), (9, 0), gpu) == lent
+
+
 def test_a_kernel_that_cannot_take_the_operands_is_not_picked(monkeypatch):
     needy = replace(find("vectorized"), name="needy", takes=Takes(aligned=True))
     newer = replace(find("vectorized"), name="newer", takes=Takes(least_capability=(9, 0)))
@@ -461,6 +470,7 @@ def test_measured_terms_are_taken_by_the_precisions_that_they_keep(monkeypatch):
     ]
     entries += [one.model_copy(update={"error_ratio": 20.0}) for one in entries if one.kernel == "gemm_bf16x3"]
     store.save("NVIDIA X", (9, 0), entries)
+    monkeypatch.setattr(store, "shipped", lambda: ())
     for precision, name in (
         ("ieee", "vectorized"),
         (None, "gemm_bf16x6"),

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import NamedTuple
 
-from tilewright.kernels.spec import Config, Kernel, TensorBox
+from tilewright.kernels.spec import BOX_SIDE, Config, Kernel, TensorBox
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import ITEM_BYTES, Layout, Problem
 
@@ -50,7 +50,8 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
     """
     found: dict[str, TensorLayout] = {}
     if kernel.tensor_maps is not None and problem.k:
-        box_a, box_b = _boxes(kernel, config, problem.layout, ITEM_BYTES[problem.dtype])
+        sides = min(problem.m, BOX_SIDE), min(problem.n, BOX_SIDE)
+        box_a, box_b = _boxes(kernel, config, problem.layout, sides, ITEM_BYTES[problem.dtype])
         dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32"
         if box_a is not None:
             found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
@@ -63,10 +64,12 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
 
 
 @lru_cache
-def _boxes(kernel: Kernel, config: Config, layout: str, item_bytes: int) -> tuple[TensorBox | None, TensorBox]:
+def _boxes(
+    kernel: Kernel, config: Config, layout: str, sides: tuple[int, int], item_bytes: int
+) -> tuple[TensorBox | None, TensorBox]:
     """Boxes of A and B, checked."""
     assert kernel.tensor_maps is not None
-    boxes = kernel.tensor_maps(config, layout)
+    boxes = kernel.tensor_maps(config, layout, sides)
     for box in boxes:
         if box is not None:
             box.check(item_bytes)

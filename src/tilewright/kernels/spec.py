@@ -156,12 +156,16 @@ class Tile(NamedTuple):
     k: int
 
 
+BOX_SIDE = 256
+"""The most rows, and columns, of a tensor box."""
+
+
 class TensorBox(NamedTuple):
     """The part of a matrix that one load or store through a tensor map moves, and how it lies in shared memory.
 
     Limits: CUDA driver API, cuTensorMapEncodeTiled.
 
-    rows, cols: its extents in elements, 1 to 256 each; a row is a multiple of 16 bytes.
+    rows, cols: its extents in elements, 1 to `BOX_SIDE` each; a row is a multiple of 16 bytes.
     swizzle: 0, or 32, 64 or 128, the bytes of a row, whose 16-byte pieces are then exchanged from row to row.
     """
 
@@ -171,8 +175,8 @@ class TensorBox(NamedTuple):
 
     def check(self, item_bytes: int) -> None:
         """Raise ConfigError where the box is none that a GPU takes for elements of this size."""
-        if not (1 <= self.rows <= 256 and 1 <= self.cols <= 256):
-            raise ConfigError(f"a tensor box must have 1 to 256 rows and columns, got {self.rows} x {self.cols}")
+        if not (1 <= self.rows <= BOX_SIDE and 1 <= self.cols <= BOX_SIDE):
+            raise ConfigError(f"a tensor box must have 1 to {BOX_SIDE} rows and columns, got {self.rows} x {self.cols}")
         if self.cols * item_bytes % VECTOR_BYTES:
             raise ConfigError(
                 f"a tensor box's row must be a multiple of {VECTOR_BYTES} bytes, got {self.cols * item_bytes}"
@@ -297,9 +301,10 @@ class Kernel:
     """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
     constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
-    tensor_maps: Callable[[Config, str], tuple[TensorBox | None, TensorBox]] | None = None
-    """Boxes of A and B that one load moves, for their orders, as in 'NT', where the source takes tensor maps; None for
-    A where it takes one of B alone."""
+    tensor_maps: Callable[[Config, str, tuple[int, int]], tuple[TensorBox | None, TensorBox]] | None = None
+    """Boxes of A and B that one load moves, where the source takes tensor maps; None for A where it takes one of B
+    alone. They depend on the orders, as in 'NT', and on the rows of A and columns of B (or `BOX_SIDE` of more).
+    """
     stored_box: Callable[[Config], TensorBox] | None = None
     """Box of D that one store moves, where the source takes a tensor map of D: in the variants that are aligned."""
     relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None

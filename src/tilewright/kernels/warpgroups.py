@@ -55,7 +55,7 @@ PERSISTENT = Warpgroups(persistent=True)
 BARRIER_BYTES = 8
 
 
-def boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
+def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
     """What one load moves: a tile of A, or 64 columns of one of B."""
     return TensorBox(config.BM, LINE, LINE_BYTES), TensorBox(LINE, LINE, LINE_BYTES)
 

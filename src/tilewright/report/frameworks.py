@@ -11,7 +11,7 @@ from tilewright.errors import TilewrightError
 from tilewright.report.markdown import table
 from tilewright.report.performance import redraw
 
-RECORDS = Path("results/h200/frameworks.json")
+RECORDS = (Path("results/h200/frameworks.json"), Path("results/h100/frameworks_bf16.json"))
 PAGE = Path("docs/frameworks.md")
 
 _MS = 1000.0
@@ -20,22 +20,20 @@ _MS = 1000.0
 def main() -> int:
     """Redraw the page; returns the exit status."""
     try:
-        run = Comparisons.load(RECORDS)
-        redraw(PAGE, sections(run))
+        redraw(PAGE, sections([Comparisons.load(path) for path in RECORDS]))
     except (TilewrightError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def sections(run: Comparisons) -> dict[str, str]:
-    """The page's tables, by name."""
-    found = run.comparisons
-    versions = ", ".join(dict.fromkeys(one.framework for one in found))
+def sections(runs: Sequence[Comparisons]) -> dict[str, str]:
+    """The page's tables, by name, of runs of different comparisons."""
+    found = [one for run in runs for one in run.comparisons]
     return {
-        "machine": f"Measured on an {run.environment['gpu']['name']} with {versions} at revision "
-        f"{run.environment['revision']}. Both sides of a row took turns in one run; times are medians, and float32 is "
-        "not rounded to TF32.",
+        "machine": "Measured "
+        + "; ".join(map(_machine, runs))
+        + ". Both sides of a row took turns in one run; times are medians, and float32 is not rounded to TF32.",
         "torch": "\n\n".join(
             one
             for one in (
@@ -78,6 +76,14 @@ def sections(run: Comparisons) -> dict[str, str]:
         "jax": _table(found, "microseconds", {"one product": kinds.CALL, "in a program": kinds.PROGRAM}, "size"),
         "cupy": _table(found, "microseconds", {"back to back": kinds.WALL, "host time": kinds.HOST}, "size"),
     }
+
+
+def _machine(run: Comparisons) -> str:
+    """What a run was measured on and with; of bfloat16 alone, it says so."""
+    versions = ", ".join(dict.fromkeys(one.framework for one in run.comparisons))
+    narrow = {kinds.BF16, kinds.BF16_COMPILED} >= {one.kind for one in run.comparisons}
+    what = "what is in bfloat16 " if narrow else ""
+    return f"{what}on an {run.environment['gpu']['name']} with {versions} at revision {run.environment['revision']}"
 
 
 def _table(

@@ -50,7 +50,7 @@ def expected_gain(
 
     Args:
         problem: the product.
-        capability: the GPU's compute capability: where a GPU has no table, those of others with the same are asked.
+        capability: the GPU's compute capability: on what its own tables lack, those of others with the same are asked.
         device: the name that the GPU's driver gives it.
         addresses: of the operands, or what they leave when divided by 16.
     """

@@ -243,11 +243,11 @@ def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:
 
 
 def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
-    """The tables of a GPU; without one, those that ship of other GPUs of its compute capability."""
+    """The tables of a GPU, and after them those that ship of other GPUs of its compute capability."""
     from tilewright.tables import store  # noqa: PLC0415 reading tables takes pydantic, which is slow to import
 
-    tables = store.load(device) if device else ()
-    return tables or tuple(table for table in store.shipped() if table.capability == capability)
+    own = store.load(device) if device else ()
+    return *own, *(one for one in store.shipped() if one.capability == capability and one.gpu != device)
 
 
 @lru_cache

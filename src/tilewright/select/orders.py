@@ -36,6 +36,10 @@ CONFIGS: dict[str, tuple[dict[str, int], ...]] = {
         {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},
         {"BM": 64, "BN": 64, "STAGES": 7, "PINGPONG": 1},
     ),
+    "gemm_tf32_nn": (
+        {"BM": 64, "BN": 32, "STAGES": 14, "BAND": 4, "CONSUMERS": 1},
+        {"BM": 64, "BN": 64, "STAGES": 7, "PINGPONG": 1},
+    ),
 }
 """Overrides of defaults, besides presets: for GPUs without tables, and problems far from what these have."""
 

@@ -61,11 +61,12 @@ def select(
 ) -> tuple[Kernel, Config]:
     """The kernel and config to run a problem with.
 
-    In this order: what the user's table has for the problem; what the shipped table of this GPU has; for problems in no
-    table, of the configs that did best on the nearest tabled ones the one that the cost model expects to be fastest,
-    corrected by what each measured there. Far from all of them, and on GPUs without tables, the kernels' own configs
-    are candidates too, corrected by what their kernels measured in the shipped tables; and so are those of kernels of
-    the precision that is asked for, where tables have none.
+    In this order: what the user's table has for the problem; what the shipped table of this GPU has; what shipped
+    tables of others with its compute capability have; for problems in no table, of the configs that did best on the
+    nearest tabled ones the one that the cost model expects to be fastest, corrected by what each measured there. Far
+    from all of them, and on GPUs without tables, the kernels' own configs are candidates too, corrected by what their
+    kernels measured in the shipped tables; and so are those of kernels of the precision that is asked for, where tables
+    have none.
     A case that is in no table takes the candidates of the nearest that is. Never a kernel that does not keep the
     precision that the problem promises, or does not take its operands. Where a weaker precision than float32's is asked
     for, what tables have for the problem counts only if a kernel of that precision is among it. Of a batch-invariant

@@ -106,8 +106,9 @@ def footprint(
     products = terms * (terms + 1) // 2
     rates = {1: sm.float8_products, 2: sm.half_products, 4: sm.tf32_products}
     tensor = products * tile.m * tile.n * tile.k / rates[item]
-    instructions = products * tile.m / _ROWS * tile.k * item / _DEPTH_BYTES
-    reads = instructions * _DEPTH_BYTES * (_ROWS + tile.n) / _BANKS_BYTES
+    rows, cols = (tile.n, tile.m) if kernel.exchanged else (tile.m, tile.n)
+    instructions = products * rows / _ROWS * tile.k * item / _DEPTH_BYTES
+    reads = instructions * _DEPTH_BYTES * (_ROWS + cols) / _BANKS_BYTES
     by_threads = family.copies == "registers"
     a, b = lines(kernel, config, variant.layout, item, starts)
     loaded = terms * (a.once + a.again / across + b.once + b.again / cluster) * tile.k * item / PORT_BYTES

@@ -18,19 +18,25 @@ from tilewright.engines.registry import resolve_engine
 from tilewright.errors import TilewrightError
 from tilewright.files import Output, check_outputs
 
-MODULES = {"torch": "of_torch", "jax": "of_jax", "cupy": "of_cupy"}
+RUNS = {
+    "torch": ("of_torch", "comparisons"),
+    "torch-bfloat16": ("of_torch", "trainings_in_bf16"),
+    "jax": ("of_jax", "comparisons"),
+    "cupy": ("of_cupy", "comparisons"),
+}
+"""By what --framework calls them: the module of this package, and its function."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tilewright.bench.frameworks", description=__doc__)
-    parser.add_argument("--framework", choices=MODULES, action="append", help="default: all")
+    parser.add_argument("--framework", choices=RUNS, action="append", help="default: all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparisons here")
     options = parser.parse_args(arguments)
     try:
         check_outputs([Output("--json", options.json, Comparisons.kind())])
         engine = resolve_engine("cuda")
-        names = options.framework or list(MODULES)
+        names = options.framework or list(RUNS)
         compare: Callable[[str], Iterable[Comparison]] = _compared if len(names) == 1 else _in_a_process
         found: list[Comparison] = []
         for name in names:
@@ -46,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _compared(name: str) -> Iterator[Comparison]:
     """A framework's comparisons, printed as they come."""
-    module = importlib.import_module(f"tilewright.bench.frameworks.{MODULES[name]}")
-    for one in module.comparisons():
+    module, function = RUNS[name]
+    for one in getattr(importlib.import_module(f"tilewright.bench.frameworks.{module}"), function)():
         us = f"{one.us.ours:,.1f} us, {one.us.baseline:,.1f} alone"
         if one.control_us:
             us += " ({:,.1f} to {:,.1f})".format(*one.control_us)

@@ -69,7 +69,7 @@ class Scale(NamedTuple):
     models: tuple[str, ...] = tuple(TASKS)
     """Names of what is trained."""
     in_bf16: tuple[str, ...] = ("GPT-2", "Llama")
-    """What is trained in bfloat16 too."""
+    """What is trained in bfloat16."""
     left: str = "GPT-2"
     """What is trained in float64, which is left to PyTorch: ..."""
     turns: int = 9
@@ -85,13 +85,13 @@ H200 = Scale()
 
 
 def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
-    """Compare everything, one after the other; float32 products are not rounded to TF32.
+    """Compare what is in float32, one after the other; products are not rounded to TF32.
 
     Raises:
         LaunchError: results or losses differ by more than rounding explains.
     """
     with exact(torch):
-        stopwatch = Stopwatch(torch.cuda.synchronize if scale.device == "cuda" else lambda: None)
+        stopwatch = _stopwatch(scale)
         for size in scale.calls:
             yield _compiled_call(scale, stopwatch, size)
         for tokens in scale.tokens:
@@ -99,10 +99,23 @@ def comparisons(scale: Scale = H200) -> Iterator[Comparison]:
         for name in scale.models:
             for compiled in (False, True):
                 yield from _training(scale, stopwatch, name, compiled)
-        for name in scale.in_bf16:
-            for compiled in (False, True):
-                yield _training_in_bf16(scale, stopwatch, name, compiled)
         yield _nothing_gains(scale, stopwatch)
+
+
+def trainings_in_bf16(scale: Scale = H200) -> Iterator[Comparison]:
+    """Compare training steps of models in bfloat16.
+
+    Raises:
+        LaunchError: losses differ by more than rounding explains.
+    """
+    stopwatch = _stopwatch(scale)
+    for name in scale.in_bf16:
+        for compiled in (False, True):
+            yield _training_in_bf16(scale, stopwatch, name, compiled)
+
+
+def _stopwatch(scale: Scale) -> Stopwatch:
+    return Stopwatch(torch.cuda.synchronize if scale.device == "cuda" else lambda: None)
 
 
 def _compiled_call(scale: Scale, stopwatch: Stopwatch, size: int) -> Comparison:

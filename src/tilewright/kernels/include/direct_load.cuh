@@ -18,7 +18,7 @@ __device__ __forceinline__ float load_element(const T* x, bool inside) {
 //
 //     ALONG_K, THREADS = 1, RUN_K = 4     0000 1111 2222 ... 0000 1111 2222 ...    k -->
 //     else, THREADS = 8, RUN_SIDES = 4    0000 1111 2222 ... 0000 1111 2222 ...    sides -->
-template <typename T, int THREADS, int LANES_K, int RUN_K, int RUN_SIDES, bool ALONG_K>
+template <int THREADS, int LANES_K, int RUN_K, int RUN_SIDES, bool ALONG_K>
 struct DirectLoad {
     static constexpr int WIDTH = ALONG_K ? 1 : RUN_SIDES;
 
@@ -26,6 +26,7 @@ struct DirectLoad {
     static __device__ __forceinline__ constexpr int side_of(int i) { return i / WIDTH * (THREADS * WIDTH) + i % WIDTH; }
     static __device__ __forceinline__ constexpr int k_of(int d) { return d / RUN_K * (LANES_K * RUN_K) + d % RUN_K; }
 
+    template <typename T>
     static __device__ __forceinline__ const T* at(const T* X, int ld, int side, int k) {
         return ALONG_K ? ::at(X, ld, side, k) : ::at(X, ld, k, side);
     }
@@ -33,7 +34,7 @@ struct DirectLoad {
     // Loads COUNT x COUNT_K elements, none of them past the last k. `next` is the address of the first one, at side `first` of
     // the thread's; it becomes that of side first + COUNT where ALONG_K. `left` sides of the matrix are left from the thread's
     // first on: sides past it are loaded from the last ones, or from what fills up a row in memory.
-    template <int COUNT, int COUNT_K>
+    template <int COUNT, int COUNT_K, typename T>
     static __device__ __forceinline__ void load(float (&x)[COUNT][COUNT_K], const T*& next, int ld, int first, int left) {
         if constexpr (ALONG_K) {
 #pragma unroll
@@ -59,7 +60,7 @@ struct DirectLoad {
     }
 
     // Loads elements of which left_k lie inside along k, and `left` along the sides; the others are 0.
-    template <int COUNT, int COUNT_K>
+    template <int COUNT, int COUNT_K, typename T>
     static __device__ __forceinline__ void load_last(float (&x)[COUNT][COUNT_K], const T* X, int ld, int first, int left,
                                                      int left_k) {
 #pragma unroll

@@ -52,14 +52,28 @@ struct Bits<16> {
     using type = uint4;
 };
 
-// COUNT neighbouring elements, 2 to 16 bytes at a multiple of their size, by one load.
+// The floats of COUNT elements; of e4m3, two by one instruction.
+template <int COUNT, typename T>
+__device__ __forceinline__ void to_floats(float* to, const T* from) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) to[i] = to_float(from[i]);
+}
+template <int COUNT>
+__device__ __forceinline__ void to_floats(float* to, const float8_e4m3* from) {
+    if constexpr (COUNT % 2 == 0) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 2) pair_to_floats(to + i, from[i], from[i + 1]);
+    } else {
+        to[0] = to_float(from[0]);
+    }
+}
+
+// COUNT neighbouring elements, 1 to 16 bytes at a multiple of their size, by one load.
 template <int COUNT, typename T>
 __device__ __forceinline__ void load_run(float* to, const T* from) {
     using Run = typename Bits<COUNT * sizeof(T)>::type;
     const Run bits = *reinterpret_cast<const Run*>(from);
-    const T* const run = reinterpret_cast<const T*>(&bits);
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) to[i] = to_float(run[i]);
+    to_floats<COUNT>(to, reinterpret_cast<const T*>(&bits));
 }
 
 // The way back, by one store.

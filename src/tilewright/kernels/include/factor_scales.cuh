@@ -13,6 +13,11 @@ __device__ __forceinline__ float scale_of(const float* scales, int step, int sid
     return scales == nullptr || (EDGES && side >= sides) ? 1.0f : scales[side * step];
 }
 
+// A sum of products, of element (row, col), times the scales of its row and column.
+__device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes, int row, int col, float sum) {
+    return sum * scale_of(scales.a, scales.step_a, row, sizes.m) * scale_of(scales.b, scales.step_b, col, sizes.n);
+}
+
 // A warpgroup's sums of 64 rows (wgmma.cuh), with element (row, col) of an m x n result at their corner.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread

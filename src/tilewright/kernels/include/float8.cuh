@@ -16,6 +16,12 @@ __device__ __forceinline__ float to_float(float8_e4m3 x) {
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(x.bits)));
     return __half2float(__ushort_as_half(static_cast<unsigned short>(pair)));
 }
+__device__ __forceinline__ void pair_to_floats(float* to, float8_e4m3 x, float8_e4m3 y) {
+    unsigned pair;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<unsigned short>(y.bits << 8 | x.bits)));
+    to[0] = __half2float(__ushort_as_half(static_cast<unsigned short>(pair)));
+    to[1] = __half2float(__ushort_as_half(static_cast<unsigned short>(pair >> 16)));
+}
 __device__ __forceinline__ float to_float(float8_e5m2 x) {
     return __half2float(__ushort_as_half(static_cast<unsigned short>(x.bits << 8)));
 }

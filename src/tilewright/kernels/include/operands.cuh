@@ -21,6 +21,12 @@ struct Sizes {
     int step_a, step_b;  // 1 where the factor has a matrix for each of the batch, 0 where one serves all
 };
 
+// Of the factors of D^T = B^T A^T.
+__device__ __forceinline__ Sizes exchanged(Sizes sizes) {
+    return {sizes.n,       sizes.m,     sizes.k,      sizes.batch,  sizes.whole,
+            sizes.workers, sizes.share, sizes.longer, sizes.step_b, sizes.step_a};
+}
+
 template <typename T>
 struct Factor {
     const T* data;
@@ -29,6 +35,16 @@ struct Factor {
 
     __device__ __forceinline__ const T* matrix(int i) const { return data + i * batch_stride; }
 };
+
+// One of two values, which may be of different types.
+template <bool FIRST, typename T, typename U>
+__device__ __forceinline__ auto either(const T& first, const U& second) {
+    if constexpr (FIRST) {
+        return first;
+    } else {
+        return second;
+    }
+}
 
 // C and D are row-major; C may be D, and is not read where beta = 0. The bias has one value a column or one a row.
 template <typename T>

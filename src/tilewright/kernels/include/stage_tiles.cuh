@@ -1,4 +1,5 @@
-// What a step along k loads into a stage: a tile of A and one of B, of factors made of terms one of each term.
+// What a step along k loads into a stage: a tile of A and one of B, of factors made of terms one of each term. EXCHANGED: A and B are
+// those of D^T = B^T A^T. HOLDS_A: threads read A, which lies across k (held_factor.cuh).
 #pragma once
 
 #include "cluster_grid.cuh"
@@ -10,21 +11,28 @@ template <int ROWS, int COLS, int COUNT>
 struct StageTiles {
     static constexpr int DEPTH = LINE_BYTES / sizeof(FACTOR);  // of k
     // Where k is 0, nothing says in which order TF32 or float8 lies.
-    static constexpr Major MAJOR_A = TRANSPOSED_A && MAY_CROSS_K<FACTOR> ? Major::across_k : Major::along_k;
+    static constexpr Major MAJOR_A = HOLDS_A || (TRANSPOSED_A && MAY_CROSS_K<FACTOR>) ? Major::across_k : Major::along_k;
     static constexpr Major MAJOR_B = TRANSPOSED_B || !MAY_CROSS_K<FACTOR> ? Major::along_k : Major::across_k;
 
-    SwizzledTile<MAJOR_A, ROWS> A[COUNT];
-    SwizzledTile<MAJOR_B, COLS> B[COUNT];
+    SwizzledTile<MAJOR_A, ROWS, DEPTH> A[COUNT];
+    SwizzledTile<MAJOR_B, COLS, DEPTH> B[COUNT];
+
+    // Bytes that `load` loads of matrices of m rows and n columns.
+    template <typename Grid>
+    static __device__ __forceinline__ unsigned bytes(const Grid& grid, int m, int n) {
+        const unsigned of_a = SwizzledTile<MAJOR_A, ROWS, DEPTH>::bytes(grid.of_row(), m);
+        return COUNT * (of_a + SwizzledTile<MAJOR_B, COLS, DEPTH>::bytes(grid.of_column(), n));
+    }
 
     // Starts to load from row `row` of A, column `col` of B and from `k` on, in a grid of blocks that load parts for each other.
-    // matrix_a, matrix_b: in the tensor maps' batches, whose matrices are terms: the first of them.
+    // matrix_a, matrix_b: in the tensor maps' batches, whose matrices are terms: the first of them. map_a, map_b: of the factors of D.
     template <typename Grid>
     __device__ __forceinline__ void load(const Grid& grid, const TensorMap* map_a, const TensorMap* map_b, int row, int col, int k,
                                          int matrix_a, int matrix_b, Barrier* full) {
 #pragma unroll 1
         for (int term = 0; term < COUNT; ++term) {
-            A[term].load_shared(grid.of_row(), map_a, row, k, matrix_a + term, full);
-            B[term].load_shared(grid.of_column(), map_b, col, k, matrix_b + term, full);
+            A[term].load_shared(grid.of_row(), EXCHANGED ? map_b : map_a, row, k, matrix_a + term, full);
+            B[term].load_shared(grid.of_column(), EXCHANGED ? map_a : map_b, col, k, matrix_b + term, full);
         }
     }
 };

@@ -3,7 +3,7 @@
 //
 //   Along k: SIDE lines of 128 bytes, each a line of k of one row (or column).
 //   Across k, of 16 bits: blocks of 64 lines, each 64 rows (or columns) at one k. Where SIDE is no multiple of 64, the last block is
-//   loaded whole and read in part.
+//   loaded whole and read in part. Of floats: blocks of 32 lines, each 32 rows, which threads read (held_factor.cuh).
 #pragma once
 
 #include <tensor_map.cuh>
@@ -11,15 +11,23 @@
 #include "cluster_grid.cuh"
 #include "matrix_descriptor.cuh"
 
-template <Major, int SIDE>
+// ELEMENTS: of a line.
+template <Major, int SIDE, int ELEMENTS>
 struct SwizzledTile;
 
-template <int SIDE>
-struct SwizzledTile<Major::along_k, SIDE> {
+template <int SIDE, int ELEMENTS>
+struct SwizzledTile<Major::along_k, SIDE, ELEMENTS> {
     static_assert(SIDE % 8 == 0 && SIDE <= 256, "the pattern repeats after eight lines, and a box has at most 256");
     unsigned char lines[SIDE * LINE_BYTES];
 
-    // Starts to load rows (or columns) from `side` on and a line of k from `k` on: sizeof(SwizzledTile) bytes.
+    // Bytes that `load_shared` loads of a matrix of this many rows (or columns). Where they are fewer than SIDE and one block loads
+    // the tile, a box has no more lines than that, in eights. The others hold what was there before, NaN for example.
+    template <int COUNT>
+    static __device__ __forceinline__ unsigned bytes(Sharers<COUNT>, int sides) {
+        return LINE_BYTES * (COUNT == 1 ? (min(sides, SIDE) + 7) / 8 * 8 : SIDE);
+    }
+
+    // Starts to load rows (or columns) from `side` on and a line of k from `k` on.
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
         load_tile(lines, map, k, side, matrix, full);
     }
@@ -44,16 +52,20 @@ struct SwizzledTile<Major::along_k, SIDE> {
     }
 };
 
-template <int SIDE>
-struct SwizzledTile<Major::across_k, SIDE> {
-    static constexpr int BLOCKS = (SIDE + LINE - 1) / LINE;
-    static constexpr int BLOCK_BYTES = LINE * LINE_BYTES;
+template <int SIDE, int ELEMENTS>
+struct SwizzledTile<Major::across_k, SIDE, ELEMENTS> {
+    static constexpr int BLOCKS = (SIDE + ELEMENTS - 1) / ELEMENTS;
+    static constexpr int BLOCK_BYTES = ELEMENTS * LINE_BYTES;
     unsigned char lines[BLOCKS * BLOCK_BYTES];
 
+    template <int COUNT>
+    static __device__ __forceinline__ unsigned bytes(Sharers<COUNT>, int) {
+        return BLOCKS * BLOCK_BYTES;
+    }
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
 #pragma unroll
         for (int block = 0; block < BLOCKS; ++block) {
-            load_tile(lines + block * BLOCK_BYTES, map, side + block * LINE, k, matrix, full);
+            load_tile(lines + block * BLOCK_BYTES, map, side + block * ELEMENTS, k, matrix, full);
         }
     }
     template <int COUNT>
@@ -62,15 +74,16 @@ struct SwizzledTile<Major::across_k, SIDE> {
         if constexpr (COUNT == 1) {
             load(map, side, k, matrix, full);
         } else {
-            const int first = by.part * (LINE / COUNT);  // along k: every block has a part of every tile
+            const int first = by.part * (ELEMENTS / COUNT);  // along k: every block has a part of every tile
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block) {
                 unsigned char* const into = lines + block * BLOCK_BYTES + first * LINE_BYTES;
-                load_tile_to(by.blocks, into, map, side + block * LINE, k + first, matrix, full);
+                load_tile_to(by.blocks, into, map, side + block * ELEMENTS, k + first, matrix, full);
             }
         }
     }
     __device__ __forceinline__ MatrixDescriptor at(int side, int step) const {
-        return matrix_descriptor(lines, BLOCK_BYTES) + (side / LINE * BLOCK_BYTES + step * 16 * LINE_BYTES);
+        static_assert(ELEMENTS == LINE, "wgmma takes elements of 16 bits alone across k");
+        return matrix_descriptor(lines, BLOCK_BYTES) + (side / ELEMENTS * BLOCK_BYTES + step * 16 * LINE_BYTES);
     }
 };

@@ -107,7 +107,7 @@ class TokenProducts {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     const bool adds = order < MOST || term > 0 || i > 0;
-                    multiply_async(made, now[i][term], tokens.at(order - term, i), adds);
+                    multiply_async<__nv_bfloat16>(made, now[i][term], tokens.at(order - term, i), adds);
                 }
             }
         }

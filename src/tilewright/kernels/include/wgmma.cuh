@@ -11,6 +11,10 @@
 //
 //     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        k  8 * v2 + t % 4 * 2
 //
+// A of floats in registers has one element in each: of thread t, register v1 + 2 * v2 has
+//
+//     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        k  4 * v2 + t % 4
+//
 // The tensor cores work on their own: from `multiply_async` until a `wait_products` that covers it they may read A and B at
 // any time, and the sums are theirs. All 128 threads call each of these functions together.
 #pragma once
@@ -46,12 +50,12 @@ __device__ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescr
     WgmmaColumns<2 * COUNT>::template start<T, U, ACROSS_A, ACROSS_B>(sums, a.bits, b.bits, adds);
 }
 
-// The same with A in registers. B's lines lie along k.
-template <int COUNT>
+// The same with A in registers, of T. B's lines lie along k.
+template <typename T, int COUNT>
 __device__ __forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b,
                                                bool adds = true) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
-    WgmmaColumns<2 * COUNT>::start(sums, a, b.bits, adds);
+    WgmmaColumns<2 * COUNT>::template start<T>(sums, a, b.bits, adds);
 }
 
 // Ends a group: the products since the last one. It may be empty.
@@ -69,4 +73,12 @@ template <int PENDING, typename Sums, typename Registers>
 __device__ __forceinline__ void wait_products(Sums& sums, Registers& a) {
     wait_products<PENDING>(sums);
     pin(a);
+}
+
+// Loads two registers of A from 8 bytes of shared memory. They may be those of a product that has been waited for: ptxas takes the
+// registers of A for free as soon as a product has started, and may give them to others (found on an H200). Here they seem to
+// keep what they have where `exists` is 0, which it never is.
+__device__ __forceinline__ void load_factor(unsigned& first, unsigned& second, const void* shared, int exists) {
+    asm volatile("{\n.reg .pred exists;\nsetp.ne.b32 exists, %3, 0;\n@exists ld.shared.v2.b32 {%0, %1}, [%2];\n}"
+                 : "+r"(first), "+r"(second) : "r"(shared_address(shared)), "r"(exists) : "memory");
 }

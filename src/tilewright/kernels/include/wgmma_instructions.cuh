@@ -97,12 +97,12 @@ struct WgmmaColumns;
                  : "l"(a), "l"(b), "r"(adds), "C"(AlongK<T, U>::NAMES)                                                \
                  : "memory")
 
-// Of bfloat16, A in registers: operands A0 to A3.
-#define WGMMA_OF_REGISTERS(N, LIST, A0, A1, A2, A3, B, ADDS)                                                          \
+// A in registers: operands A0 to A3. TYPES: k and the types; END: what the instruction says last.
+#define WGMMA_OF_REGISTERS(TYPES, END, N, LIST, A0, A1, A2, A3, B, ADDS)                                              \
     asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\n"                                            \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {"                                         \
+                 "wgmma.mma_async.sync.aligned.m64n" #N TYPES " {"                                                    \
                  LIST(WGMMA_NAMES, WGMMA_COMMA_IN_TEXT) "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B           \
-                 ", adds, 1, 1, 0;\n}"                                                                                \
+                 ", adds, 1, 1" END ";\n}"                                                                            \
                  : LIST(WGMMA_SUMS, WGMMA_COMMA)                                                                      \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds)                                      \
                  : "memory")
@@ -122,9 +122,14 @@ struct WgmmaColumns;
                 WGMMA_OF_TYPE("f16", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B);                                        \
             }                                                                                                         \
         }                                                                                                             \
+        template <typename T>                                                                                         \
         static __device__ __forceinline__ void start(float (&sums)[N / 2], const unsigned (&a)[4],                    \
                                                      unsigned long long b, int adds) {                                \
-            WGMMA_OF_REGISTERS(N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);                                        \
+            if constexpr (sizeof(T) == 4) {                                                                           \
+                WGMMA_OF_REGISTERS("k8.f32.tf32.tf32", "", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);            \
+            } else {                                                                                                  \
+                WGMMA_OF_REGISTERS("k16.f32.bf16.bf16", ", 0", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);        \
+            }                                                                                                         \
         }                                                                                                             \
     };
 

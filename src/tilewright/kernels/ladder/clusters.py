@@ -13,9 +13,9 @@ from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tenso
 from tilewright.problem import Problem
 
 
-def _boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
+def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
     """What one load moves: a tile of A, or a block's share of 64 columns of one of B."""
-    a, b = warpgroups.boxes(config, layout)
+    a, b = warpgroups.boxes(config, layout, sides)
     return a, b._replace(rows=b.rows // config.CLUSTER)
 
 

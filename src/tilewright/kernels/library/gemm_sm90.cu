@@ -1,6 +1,7 @@
 // gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
 // matrices of 16 bits each (split_factors.cuh, stage_products.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors
 // with scales. A and B are read as they lie: tensor map and descriptor say in which order, of 16 bits either, of others along k.
+// HOLDS_A: A is of floats and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
 //
 // A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the
 // order of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
@@ -25,11 +26,10 @@
 #include "cluster_grid.cuh"
 #include "cluster_sums.cuh"
 #include "consumers.cuh"
-#include "epilogue/warpgroup.cuh"
+#include "epilogue/exchanged.cuh"
 #include "factor_scales.cuh"
+#include "held_factor.cuh"
 #include "stage_barriers.cuh"
-#include "stage_products.cuh"
-#include "stage_tiles.cuh"
 #include "terms_of_block.cuh"
 #include "tile_order.cuh"
 
@@ -57,12 +57,13 @@ struct Shared {
 
 // Without the 1, ptxas ignores the register budgets where a thread has few sums.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
-    gemm_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
+    gemm_sm90(Sizes of_d, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
               const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
               Scales scales_of_factors, SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
 
+    const Sizes sizes = EXCHANGED ? exchanged(of_d) : of_d;
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
     const int rank = blockIdx.x % SPLITS;  // of those that share a tile's k
@@ -90,11 +91,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
+        const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
         if constexpr (MOVES_REGISTERS) give_registers<40>();
         while (warp % 4 == 0 && tile.next()) {
             const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
-                shared->barriers.fill(turn, sizeof(Tiles), [&](Barrier* full) {
+                shared->barriers.fill(turn, bytes, [&](Barrier* full) {
                     shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, of_a, of_b, full);
                 });
             }
@@ -107,13 +109,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
 
     if constexpr (MOVES_REGISTERS) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
+    HeldFactor<Multiplying::ROWS / 64> held{sizes.batch};
     for (int number = 0; tile.next(); ++number) {
         if (!Multiplying::own(number, warpgroup)) {
             turn.skip(steps);
             continue;
         }
         const int row = tile.row + first, col = tile.col + rank * COLS;
-        const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, sizes), col);
+        const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
         shared->consumers.wait_turn(number, warpgroup);
         float sums[Multiplying::ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
@@ -121,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
                                                           first_step, row, tile.col);
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, scales);
+            multiply_stage(shared->stages[turn.stage], first, sums, scales, held);
             scales.next(sizes.m, sizes.n);
             if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? before : turn.stage, grid, lane);
             before = turn.stage;
@@ -131,14 +134,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(before, grid, lane);
 
         if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
-        const Result<RESULT> result(output, sizes, tile.matrix);
+        const Result<RESULT> result(output, of_d, tile.matrix);
         auto& parts = reinterpret_cast<float (&)[Multiplying::ROWS / 64][COLS / 2]>(sums);  // 64 rows each
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], parts[0]);
 #pragma unroll
         for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
             shared->terms.look(parts[i], sizes.m - row - 64 * i, sizes.n - col);
             if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row + 64 * i, col, parts[i]);
-            store_warpgroup(result, row + 64 * i, col, parts[i], biases);
+            store_product(result, row + 64 * i, col, held.row(), parts[i], biases);
         }
     }
     if (Grid::BLOCKS > 1) cluster_sync();

@@ -2,13 +2,27 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from tilewright.gpus import clusters
 from tilewright.kernels import warpgroups
 from tilewright.kernels.library import splitting
-from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums, TensorBox, Tile
+from tilewright.kernels.spec import (
+    BOX_SIDE,
+    SCALED_K,
+    Config,
+    Constraint,
+    Kernel,
+    Parameter,
+    Split,
+    Sums,
+    TensorBox,
+    Tile,
+)
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Problem
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Order
+
+_T = TypeVar("_T")
 
 _CONSUMERS = 2
 """By default."""
@@ -16,23 +30,37 @@ _SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
 _SHARING = 4
 """The most blocks that load tiles for each other."""
-_BOX = 256
-"""The most rows of a tensor box."""
+_REPEATS = 8
+"""Lines after which the swizzle's pattern begins anew."""
 _SOURCE = Path(__file__).with_suffix(".cu")
 _INSTRUCTION_BYTES = 32
 """Of a line along k, that one instruction multiplies."""
+_ORDERS: dict[str | None, tuple[Order, Order]] = {
+    None: ("row", "column"),
+    "A": ("column", "column"),
+    "B": ("row", "row"),
+}
+"""In which TF32 and float8 are read, by the factor that lies across k."""
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
-def _boxes(config: Config, layout: str, item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a tile, or lines of 64 rows of A or columns of B across 64 k.
+def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int) -> tuple[TensorBox, TensorBox]:
+    """What one load moves: lines along k of a tile, or lines of rows of A or columns of B across k, one for each
+    element of a line.
 
-    Where blocks load for each other, it is a part of these lines.
+    Where blocks load for each other, it is a part of these lines; else lines along k are no more than the factor has,
+    in eights, after which the swizzle repeats (`SwizzledTile::bytes`).
     """
     line, swizzle = warpgroups.LINE_BYTES // item_bytes, warpgroups.LINE_BYTES
-    a = TensorBox((config.BM if layout[0] == "N" else line) // config.CLUSTER_N, line, swizzle)
-    b = TensorBox((config.BN if layout[1] == "T" else line) // config.CLUSTER, line, swizzle)
-    return a, b
+
+    def box(of_tile: int, of_factor: int, along_k: bool, sharing: int) -> TensorBox:
+        lines = of_tile if along_k else line
+        if along_k and sharing == 1:
+            lines = min(lines, -(-of_factor // _REPEATS) * _REPEATS)
+        return TensorBox(lines // sharing, line, swizzle)
+
+    m, n = sides
+    return box(config.BM, m, layout[0] == "N", config.CLUSTER_N), box(config.BN, n, layout[1] == "T", config.CLUSTER)
 
 
 def _consumers(config: Config) -> int:
@@ -69,19 +97,21 @@ def _shared_bytes(config: Config, layout: str, terms: int) -> int:
     return stages + barriers * warpgroups.BARRIER_BYTES + 8
 
 
-def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
+def _blocks(batch: int, m: int, n: int, config: Config, multiprocessors: int) -> int:
     """One a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of a tile's k."""
     if config.SPLITS > 1:
-        return problem.batch * -(-problem.m // config.BM) * -(-problem.n // config.BN) * config.SPLITS
+        return batch * -(-m // config.BM) * -(-n // config.BN) * config.SPLITS
     sharing = config.CLUSTER * config.CLUSTER_N
-    down, across = -(-problem.m // (config.BM * config.CLUSTER)), -(-problem.n // (config.BN * config.CLUSTER_N))
-    return min(problem.batch * down * across, clusters(multiprocessors, sharing)) * sharing
+    down, across = -(-m // (config.BM * config.CLUSTER)), -(-n // (config.BN * config.CLUSTER_N))
+    return min(batch * down * across, clusters(multiprocessors, sharing)) * sharing
 
 
-def _sums(config: Config, anew: bool) -> int:
-    """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do."""
-    sums = config.BM // _together(config) * config.BN // warpgroups.THREADS
-    return sums + (warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0)
+def _sums(config: Config, anew: bool, held: bool) -> int:
+    """Registers of a thread for its sums, for those that tensor cores begin anew, if they do, and for A, if held so."""
+    rows = config.BM // _together(config)
+    sums = rows * config.BN // warpgroups.THREADS
+    begun = warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0
+    return sums + begun + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if held else 0)
 
 
 def _adds(config: Config, split: Split | None) -> Sums:
@@ -99,11 +129,11 @@ def _sum_order(config: Config, split: Split | None, item_bytes: int) -> str | No
 
 TILES = (
     Constraint(
-        lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= _BOX,
+        lambda c: c.BM % (64 * _together(c)) == 0 and c.BM <= BOX_SIDE,
         "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
     ),
     Constraint(
-        lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= _BOX,
+        lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= BOX_SIDE,
         "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
     ),
     Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
@@ -126,13 +156,22 @@ def of_type(
     bn: int = 256,
     stages: int = 4,
     promote: int = 64,
+    across_k: str | None = None,
 ) -> Kernel:
     """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
 
     fast: whether tensor cores add up all products of factors that are not split; else threads do, with every step.
     blocks: whether float8 factors have scales of blocks, which promotion multiplies by.
     bn, stages, promote: what BN, STAGES and PROMOTE are by default.
+    across_k: of TF32, the factor that lies across k and is multiplied from registers, 'A' or 'B'. With 'B' it computes
+        D^T = B^T A^T, and parameters are those of this product.
     """
+
+    def of_d(of_rows: _T, of_columns: _T) -> tuple[_T, _T]:
+        """What belongs to rows and columns of the product, as those of D; and the other way round."""
+        return (of_columns, of_rows) if exchanged else (of_rows, of_columns)
+
+    held, exchanged = across_k is not None, across_k == "B"
     terms = 1 if split is None else split.terms
     results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
     item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
@@ -140,7 +179,7 @@ def of_type(
     line = warpgroups.LINE_BYTES // item_bytes
     anew = split is not None or not fast
     sums_of_float8 = FAST if factors == FLOAT8 and fast else None
-    more = " and BN/2 together" if anew else ""
+    more = " and BN/2 together" if anew else " and BM/4, of A, together" if held else ""
     promoting: tuple[Parameter, ...] = ()
     consuming: tuple[Parameter, ...] = ()
     in_steps: tuple[Constraint, ...] = ()
@@ -148,6 +187,7 @@ def of_type(
     limits = str(_SUMS[_CONSUMERS])
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
+    constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged)}
     if split is None:
         constants["PROMOTE"] = 0 if fast else line
         consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
@@ -192,7 +232,7 @@ def of_type(
         constraints=(
             *TILES,
             Constraint(
-                lambda c: _sums(c, anew) <= _SUMS.get(_consumers(c), 0),
+                lambda c: _sums(c, anew, held) <= _SUMS.get(_consumers(c), 0),
                 f"BM*BN/128 over the consumers of a tile{more} must be at most {limits}, a thread's registers for sums",
             ),
             Constraint(
@@ -211,20 +251,20 @@ def of_type(
             ),
             *roles,
             *in_steps,
-            warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NN", terms)),
+            warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NT" if along_k else "NN", terms)),
         ),
         constants=lambda config: constants,
-        tile=lambda config: Tile(config.BM, config.BN, line),
+        tile=lambda config: Tile(*of_d(config.BM, config.BN), line),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
             warpgroups.PERSISTENT,
             band=lambda config: config.BAND,
-            cluster=lambda config: config.CLUSTER,
-            across=lambda config: config.CLUSTER_N,
+            cluster=lambda config: of_d(config.CLUSTER, config.CLUSTER_N)[0],
+            across=lambda config: of_d(config.CLUSTER, config.CLUSTER_N)[1],
             alternates=lambda config: bool(config.PINGPONG),
             splits=lambda config: config.SPLITS,
             run=lambda config: 32,
-            realigns=True,
+            realigns=not held,
         ),
         cluster=lambda config: config.CLUSTER * config.CLUSTER_N * config.SPLITS,
         vectorized=True,
@@ -236,16 +276,19 @@ def of_type(
             least_capability=(9, 0),
             architectures=("sm_90a",),
         ),
-        precision=name.removeprefix("gemm_") if factors == ("float32",) else sums_of_float8,
+        precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets"),
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
-        tensor_maps=lambda config, layout: _boxes(config, layout, item_bytes),
-        relayouts=lambda config: ("row", "column") if along_k else (None, None),
+        tensor_maps=lambda config, layout, sides: of_d(
+            *_boxes(config, "TT" if held else layout, of_d(*sides), item_bytes)
+        ),
+        relayouts=lambda config: _ORDERS[across_k] if along_k else (None, None),
         split=split,
         sum_order=lambda config: _sum_order(config, split, item_bytes),
         sums=(lambda config: _adds(config, split)) if factors == ("float32",) else None,
         overlaps=True,
-        blocks=_blocks,
+        blocks=lambda problem, config, count: _blocks(problem.batch, *of_d(problem.m, problem.n), config, count),
+        exchanged=exchanged,
     )
 
 

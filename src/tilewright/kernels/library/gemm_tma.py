@@ -28,7 +28,7 @@ TAKES = replace(EVERYTHING, least_capability=(9, 0))
 BARRIER_BYTES = 16  # and what the workers of a tile tell each other
 
 
-def boxes(config: Config, layout: str) -> tuple[TensorBox, TensorBox]:
+def boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[TensorBox, TensorBox]:
     """What one load moves of A and of B, whose orders the layout says, as in 'NT'."""
     a = TensorBox(config.BM, config.BK) if layout[0] == "N" else TensorBox(config.BK, config.BM)
     b = TensorBox(config.BK, config.BN) if layout[1] == "N" else TensorBox(config.BN, config.BK)

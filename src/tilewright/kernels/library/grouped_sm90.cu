@@ -58,10 +58,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     Order tile(sizes, offsets, BLOCKS);
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
+        const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
         give_registers<40>();
         while (warp % 4 == 0 && tile.next()) {
             for (int step = 0; step < steps; ++step, turn.next()) {
-                shared->barriers.fill(turn, sizeof(Tiles), [&](Barrier* full) {
+                shared->barriers.fill(turn, bytes, [&](Barrier* full) {
                     shared->stages[turn.stage].load(grid, &A, &B, tile.row, tile.col, step * Tiles::DEPTH, 0,
                                                     tile.group * sizes.step_b, full);
                 });

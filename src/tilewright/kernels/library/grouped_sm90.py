@@ -57,6 +57,8 @@ KERNEL = Kernel(
         "TERMS": 1,
         "SCALED": 0,
         "FACTOR_SCALES": 0,
+        "HOLDS_A": 0,
+        "EXCHANGED": 0,
         "PROMOTE": 0,
         "CONSUMERS": _CONSUMERS,
     },

@@ -15,19 +15,18 @@
 //
 // At the end the lanes of a warp add their sums by exchanging halves (lane_sums.cuh), then the groups through shared
 // memory and the blocks through the workspace (block_sums.cuh).
-
 #include <dependent_launch.cuh>
 
 #include "block_sums.cuh"
 #include "direct_load.cuh"
 #include "epilogue/result.cuh"
+#include "factor_scales.cuh"
 #include "lane_sums.cuh"
 #include "operands.cuh"
 
 constexpr bool SWAPPED = THREADS_M > 1;
 constexpr int FEW = SWAPPED ? TN : TM;   // sides of a thread
-constexpr int WIDE = SWAPPED ? TM : TN;
-constexpr int THREADS_WIDE = SWAPPED ? THREADS_M : THREADS_N;
+constexpr int WIDE = SWAPPED ? TM : TN, THREADS_WIDE = SWAPPED ? THREADS_M : THREADS_N;
 constexpr int GROUP = THREADS_WIDE > 32 ? THREADS_WIDE : 32;
 constexpr int THREADS = GROUPS * GROUP;
 constexpr int LANES_K = GROUP / THREADS_WIDE;
@@ -42,10 +41,8 @@ __device__ constexpr int run_of(int count) {
     while (count % run != 0) run /= 2;
     return run;
 }
-using LoadFew = DirectLoad<FACTOR, 1, LANES_K, run_of(DEPTH), run_of(TOGETHER), SWAPPED ? TRANSPOSED_B : !TRANSPOSED_A>;
-using LoadWide = DirectLoad<FACTOR, THREADS_WIDE, LANES_K, run_of(DEPTH), run_of(WIDE), SWAPPED ? !TRANSPOSED_A : TRANSPOSED_B>;
-
-constexpr int KEPT = kept_sums<FEW * WIDE, THREADS_WIDE>();
+using LoadFew = DirectLoad<1, LANES_K, run_of(DEPTH), run_of(TOGETHER), SWAPPED ? TRANSPOSED_B : !TRANSPOSED_A>;
+using LoadWide = DirectLoad<THREADS_WIDE, LANES_K, run_of(DEPTH), run_of(WIDE), SWAPPED ? !TRANSPOSED_A : TRANSPOSED_B>;
 
 // Adds the products of DEPTH of k, and FEWER of the few from `first` on.
 template <int FEWER>
@@ -62,8 +59,9 @@ __device__ __forceinline__ void multiply(float (&sums)[FEW][WIDE], int first, co
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-    skinny(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR> B, Output<RESULT> output, Workspace workspace) {
-    const Factor<FACTOR> few = SWAPPED ? B : A, wide = SWAPPED ? A : B;
+    skinny(Sizes sizes, Factor<FACTOR> A, Factor<FACTOR_B> B, Output<RESULT> output, Workspace workspace, Scales scales) {
+    const auto few = either<SWAPPED>(B, A);
+    const auto wide = either<SWAPPED>(A, B);
     const int few_sides = SWAPPED ? sizes.n : sizes.m, wide_sides = SWAPPED ? sizes.m : sizes.n;
     const int K = depth_of(sizes, output);
 
@@ -92,14 +90,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int wide_side = wide_tile + own_side;
     const int k = first_step * STEP + thread / THREADS_WIDE * run_of(DEPTH);
     const int left_few = few_sides - few_side, left_wide = wide_sides - wide_side;
-    const FACTOR* few_next = LoadFew::at(few.matrix(matrix), few.ld, few_side, k);
-    const FACTOR* wide_next = LoadWide::at(
+    auto few_next = LoadFew::at(few.matrix(matrix), few.ld, few_side, k);
+    auto wide_next = LoadWide::at(
         wide.matrix(matrix), wide.ld, EDGES ? min(wide_side, (wide_sides - 1) & -LoadWide::WIDTH) : wide_side, k);
 
     float sums[FEW][WIDE] = {};
     float a[TOGETHER][DEPTH], b[WIDE][DEPTH], b_next[WIDE][DEPTH];
     const auto load_wide = [&](float (&to)[WIDE][DEPTH]) {
-        const FACTOR* side = wide_next;
+        auto side = wide_next;
         LoadWide::load(to, side, wide.ld, 0, left_wide);
         wide_next = LoadWide::at(wide_next, wide.ld, 0, STEP);
     };
@@ -112,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         if (!AHEAD) load_wide(b);
         if (AHEAD && left > 1) load_wide(b_next);
         if (AHEAD) __syncwarp();  // else the compiler moves these loads to where their values are used
-        const FACTOR* side = few_next;
+        auto side = few_next;
 #pragma unroll
         for (int first = 0; first < FEW; first += TOGETHER) {
             LoadFew::load(a, side, few.ld, first, left_few);
@@ -137,13 +135,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     }
     add_lanes<16, THREADS_WIDE, FEW * WIDE>(&sums[0][0]);
 
-    BlockSums<GROUPS, GROUP, KEPT>::add(&sums[0][0], workspace, tile, tiles, split, splits, [&](int number, float sum) {
+    using Sums = BlockSums<GROUPS, GROUP, kept_sums<FEW * WIDE, THREADS_WIDE>()>;
+    Sums::add(&sums[0][0], workspace, tile, tiles, split, splits, [&](int number, float sum) {
         const int kept = first_kept<FEW * WIDE, THREADS_WIDE>(number % GROUP % 32);
         if (kept < 0) return;
         const int index = kept + number / GROUP;
-        const int few_own = few_side + index / WIDE;
-        const int wide_own = wide_tile + number % GROUP % THREADS_WIDE * LoadWide::WIDTH + LoadWide::side_of(index % WIDE);
-        const Result<RESULT> result(output, sizes, matrix);
-        result.store(SWAPPED ? wide_own : few_own, SWAPPED ? few_own : wide_own, sum);
+        const int of_few = few_side + index / WIDE;
+        const int of_wide = wide_tile + number % GROUP % THREADS_WIDE * LoadWide::WIDTH + LoadWide::side_of(index % WIDE);
+        const int row = SWAPPED ? of_wide : of_few, col = SWAPPED ? of_few : of_wide;
+        if (FACTOR_SCALES && K > 0) sum = scaled(scales, sizes, row, col, sum);
+        Result<RESULT>(output, sizes, matrix).store(row, col, sum);
     });
 }

@@ -12,8 +12,9 @@ from tilewright.kernels import tiling
 from tilewright.kernels.families import Fragment, Streaming
 from tilewright.kernels.spec import LIBRARY_ARGUMENTS, Config, Constraint, Kernel, Parameter, Tile
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import RESULTS, Problem
+from tilewright.problem import FLOAT8, RESULTS, Problem
 
+_NAMES = ("TM", "TN", "THREADS_N", "THREADS_M", "GROUPS", "DEPTH", "AHEAD", "MIN_BLOCKS")
 _WARP = 32
 _REGISTERS = 65536
 _REGISTERS_PER_THREAD = 255
@@ -126,13 +127,12 @@ KERNEL = Kernel(
     vectorized=True,
     overlaps=True,
     takes=replace(EVERYTHING, factors=RESULTS, least_capability=(7, 5)),
-    arguments=LIBRARY_ARGUMENTS,
+    arguments=(*LIBRARY_ARGUMENTS, "scales"),
+    constants=lambda config: {"FACTOR_SCALES": 0},
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,
     presets={
-        name: dict(
-            zip(("TM", "TN", "THREADS_N", "THREADS_M", "GROUPS", "DEPTH", "AHEAD", "MIN_BLOCKS"), values, strict=True)
-        )
+        name: dict(zip(_NAMES, values, strict=True))
         for name, values in {
             # Few rows and a row-major B; transposed_rows has registers for guards where A is column-major.
             "row": (1, 4, 8, 1, 16, 16, 0, 1),
@@ -147,6 +147,27 @@ KERNEL = Kernel(
             # Few columns and a column-major A.
             "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
             "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
+        }.items()
+    },
+)
+
+_OF_FLOAT8 = {"TM": 1, "THREADS_N": 1, "GROUPS": 8, "DEPTH": 16, "AHEAD": 0, "MIN_BLOCKS": 2}
+"""Other defaults: 16 elements are one load."""
+
+FP8 = replace(
+    KERNEL,
+    rung=0,
+    name="skinny_fp8",
+    parameters=tuple(replace(one, default=_OF_FLOAT8.get(one.name, one.default)) for one in KERNEL.parameters),
+    idea="skinny for float8 factors, which threads convert and add up in float32",
+    takes=replace(KERNEL.takes, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
+    constants=lambda config: {"FACTOR_SCALES": 1},
+    presets={
+        name: dict(zip(_NAMES, values, strict=True))
+        for name, values in {
+            "row": (1, 4, 8, 1, 16, 16, 0, 1),
+            "weights_rows": (4, 2, 1, 1, 8, 16, 0, 2),
+            "column": (4, 1, 1, 1, 8, 16, 0, 2),
         }.items()
     },
 )

@@ -34,7 +34,7 @@ def _consumers(config: Config) -> int:
     return config.BN // _COLUMNS * config.K_SLICES
 
 
-def _boxes(config: Config, layout: str) -> tuple[None, TensorBox]:
+def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[None, TensorBox]:
     """What one load moves of B: lines along k of its columns, or 32 columns at each of 32 k."""
     return None, TensorBox(config.BN if layout[1] == "T" else _K, _K, warpgroups.LINE_BYTES)
 

@@ -25,6 +25,11 @@ __forceinline__ float to_float(float8_e4m3 x) {
     return simt::bit_cast<float>(sign | (exponent + 120) << 23 | mantissa << 20);  // the biases differ by 127 - 7
 }
 
+__forceinline__ void pair_to_floats(float* to, float8_e4m3 x, float8_e4m3 y) {
+    to[0] = to_float(x);
+    to[1] = to_float(y);
+}
+
 __forceinline__ float8_e4m3 to_e4m3(float x) {
     const auto bits = simt::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffff;

@@ -27,11 +27,11 @@ __forceinline__ void multiply_async(float (&sums)[COUNT], MatrixDescriptor a, Ma
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
 
-template <int COUNT>
+template <typename T, int COUNT>
 __forceinline__ void multiply_async(float (&sums)[COUNT], const unsigned (&a)[4], MatrixDescriptor b, bool adds = true,
                                     SIMT_PLACE) {
     static_assert(COUNT % 4 == 0 && 4 <= COUNT && COUNT <= 128, "B has a multiple of 8 columns, from 8 to 256");
-    constexpr auto TYPE = simt::FactorType::bfloat16;
+    constexpr auto TYPE = FACTOR_TYPE<T>;
     const simt::WgmmaArguments arguments = {sums, a, 2 * COUNT, {0, false, TYPE}, {b.bits, false, TYPE}, adds};
     simt_multiply_async(simt_thread(), {simt::Operation::multiply_async, file, line}, arguments);
 }
@@ -48,4 +48,10 @@ __forceinline__ void wait_products(Sums&, SIMT_PLACE) {
 template <int PENDING, typename Sums, typename Registers>
 __forceinline__ void wait_products(Sums& sums, Registers&, SIMT_PLACE) {
     wait_products<PENDING>(sums, file, line);
+}
+
+__forceinline__ void load_factor(unsigned& first, unsigned& second, const void* shared, int) {
+    const uint2 pair = *static_cast<const uint2*>(shared);
+    first = pair.x;
+    second = pair.y;
 }

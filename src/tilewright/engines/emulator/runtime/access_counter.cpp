@@ -143,13 +143,15 @@ class AccessCounter : public Observer {
     }
 
     // A product reads A and B itself, in which order is the GPU's own affair. It is counted as if from distinct banks.
-    void product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) override {
+    void product_started(const Warpgroup& group, const Call& call, const std::vector<FactorWords>& factors) override {
         if (!group.threads->block->chosen) return;
         const auto [found, added] = products_.try_emplace({call.file, call.line, WORD}, sites_.size());
         if (added) sites_.push_back({std::uintptr_t(call.line), call.file, Pipe::product, WORD});
         Site& site = sites_[found->second];
-        site.accesses += words.size();
-        const std::uint64_t wavefronts = (words.size() + WARP_SIZE - 1) / WARP_SIZE;
+        std::size_t words = 0;
+        for (const FactorWords& factor : factors) words += factor.words.size();
+        site.accesses += words;
+        const std::uint64_t wavefronts = (words + WARP_SIZE - 1) / WARP_SIZE;
         for (Tally* tally : {&site.as_written, &site.merged_to_8, &site.merged_to_16}) {
             ++tally->requests;
             tally->wavefronts += wavefronts;

@@ -8,6 +8,8 @@
 namespace simt {
 namespace {
 
+constexpr std::size_t WORD = 4;  // bytes of what a tensor core is taken to read at a time
+
 const char* const DOES[] = {"reads", "writes", "updates atomically"};
 const char* const DID[] = {"read", "wrote", "updated atomically"};
 
@@ -190,24 +192,40 @@ void Checker::store_written(const GpuThread& thread, const TileStore& store) {
 
 // Each warp of the group reads: any thread stands for it, so that all of them must be sure of what was written. From now on
 // until the wait the reads are the tensor cores' own.
-void Checker::product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) {
-    constexpr std::size_t WORD = 4;
+void Checker::product_started(const Warpgroup& group, const Call& call, const std::vector<FactorWords>& factors) {
     const std::uint32_t site = findings_.site_of(call);
     const Stamp reads = {order_.now(), site, std::uint16_t(Ordering::tensor_cores(group)), 0};
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        const unsigned thread = group.threads[i * 5 % WARPGROUP_SIZE].actor;
-        const Visit one = {thread, site, words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
-        const Cells cells = shared_cells(words[i], WORD);
-        check_shown(one, cells);
-        for (std::size_t c = 0; c < cells.count; ++c) {
-            Cell& cell = cells.first[c];
-            check_read(one, cell.write, cells);
-            unsigned slot = 0;
-            while (slot < Cell::READS && cell.reads[slot].actor != reads.actor) ++slot;
-            cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
+    std::size_t number_of_word = 0;
+    for (const FactorWords& factor : factors) {
+        const std::vector<bool> written = written_lines(factor);
+        for (std::size_t i = 0; i < factor.words.size(); ++i) {
+            const unsigned thread = group.threads[number_of_word++ * 5 % WARPGROUP_SIZE].actor;
+            const Visit one = {thread, site, factor.words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
+            const Cells cells = shared_cells(factor.words[i], WORD);
+            check_shown(one, cells);
+            for (std::size_t c = 0; c < cells.count; ++c) {
+                Cell& cell = cells.first[c];
+                if (written[i % factor.lines]) check_read(one, cell.write, cells);
+                unsigned slot = 0;
+                while (slot < Cell::READS && cell.reads[slot].actor != reads.actor) ++slot;
+                cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
+            }
         }
     }
     order_.product_started(reads.actor);
+}
+
+// Of which of a factor's lines anybody has written a part. The others may be rows or columns that the matrix does not have, and an
+// instruction multiplies all the same: reading them is no fault. What comes of them is in sums of their own, poison if they are used.
+std::vector<bool> Checker::written_lines(const FactorWords& factor) {
+    std::vector<bool> written(factor.lines);
+    for (std::size_t i = 0; i < factor.words.size(); ++i) {
+        const Cells cells = shared_cells(factor.words[i], WORD);
+        for (std::size_t c = 0; c < cells.count; ++c) {
+            if (cells.first[c].write.time >= cells.oldest) written[i % factor.lines] = true;
+        }
+    }
+    return written;
 }
 
 // What threads have written with ordinary stores, the copy engine and the tensor cores see after a fence of the writer, which

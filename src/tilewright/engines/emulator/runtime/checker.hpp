@@ -53,7 +53,7 @@ class Checker : public Observer {
         order_.barrier_arrived(thread.actor, barrier);
     }
     void fence_async(const GpuThread& thread) override { order_.fence_async(thread.actor); }
-    void product_started(const Warpgroup& group, const Call& call, const std::vector<std::uintptr_t>& words) override;
+    void product_started(const Warpgroup& group, const Call& call, const std::vector<FactorWords>& factors) override;
     void product_ended(const Warpgroup& group) override { order_.product_ended(group); }
     void stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                  const std::string& message) override;
@@ -85,6 +85,7 @@ class Checker : public Observer {
     void check_order(const Visit& visit, const Stamp& earlier, const char* did);
     void check_waited(const Visit& visit);
     void check_shown(const Visit& visit, const Cells& cells);
+    std::vector<bool> written_lines(const FactorWords& factor);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);
     Cells cells_of(std::size_t offset, std::size_t bytes, unsigned rank);
     unsigned rank_at(std::uintptr_t address) const;

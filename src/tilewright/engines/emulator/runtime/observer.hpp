@@ -41,7 +41,7 @@
 //   fence_async
 //       fence_async_shared: what the thread has written to shared memory is shown to the copy engine and the tensor cores.
 //   product_started, product_ended
-//       A warpgroup's product (wgmma): which words of shared memory it may read from now on; it has been waited for. Those of
+//       A warpgroup's product (wgmma): what of shared memory it may read from now on; it has been waited for. Those of
 //       a warpgroup end in the order in which they started.
 //   stopped
 //       The block cannot go on, and why; then end_block.
@@ -102,6 +102,13 @@ struct CopyAccess {
     Call call;
 };
 
+// What a warpgroup's product reads of a factor in shared memory: words of an element, or of some that are neighbours along k or
+// across it. Word i is of line i % lines, a row of A or a column of B, or two of them across k.
+struct FactorWords {
+    std::vector<std::uintptr_t> words;
+    std::size_t lines;
+};
+
 enum class Stop { deadlock, misaligned, misuse };
 
 class Observer {
@@ -146,7 +153,7 @@ class Observer {
     virtual void named_arrived(const GpuThread&, const void* /*barrier*/) {}
 
     virtual void fence_async(const GpuThread&) {}
-    virtual void product_started(const Warpgroup&, const Call&, const std::vector<std::uintptr_t>& /*words*/) {}
+    virtual void product_started(const Warpgroup&, const Call&, const std::vector<FactorWords>& /*factors*/) {}
     virtual void product_ended(const Warpgroup&) {}
 
     // `thread` is, in a deadlock, the first of those that wait. `address` is that of a misaligned access, else 0.

@@ -193,17 +193,18 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
     release_warpgroup(self);
 }
 
-// Tells the observer which words the product reads: each an element, or two that are neighbours along k or across it.
+// Tells the observer what the product reads.
 void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) {
-    std::vector<std::uintptr_t> words;
+    std::vector<FactorWords> factors;
     const auto add = [&](const WgmmaFactor& factor, unsigned sides) {
+        factors.push_back({{}, factor.across_k ? sides * bytes_of(factor.type) / 4 : sides});
         each_run(factor, sides, 4, [&](unsigned, unsigned, std::uint32_t address) {
-            words.push_back(number(at_shared(address, 4)));
+            factors.back().words.push_back(number(at_shared(address, 4)));
         });
     };
     if (!product.a_registers.exists()) add(product.a, ROWS);
     add(product.b, product.columns);
-    observer_->product_started(group, product.call, words);
+    observer_->product_started(group, product.call, factors);
     obey_refusal();
 }
 
@@ -256,14 +257,19 @@ void BlockRunner::load_factor(const WgmmaFactor& factor, unsigned sides, TensorF
     to.decode(sides, factor.type);
 }
 
-// Of a factor in registers: two elements along k in each, of rows 8 apart and then k 8 apart.
+// Of a factor in registers: a float or two elements along k in each, of rows 8 apart and then k half an instruction apart.
 void BlockRunner::load_factor(const RegisterFactor& factor, const WgmmaProduct& product, TensorFactor& to) {
     for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
         if (factor.touched(t)) {
             fail(product.call, " whose A in registers has been written before the product was waited for");
         }
         for (unsigned i = 0; i < FACTOR_WORDS; ++i) {
-            const unsigned row = t / WARP_SIZE * 16 + t % WARP_SIZE / 4 + i % 2 * 8, k = i / 2 * 8 + t % 4 * 2;
+            const unsigned row = t / WARP_SIZE * 16 + t % WARP_SIZE / 4 + i % 2 * 8;
+            if (product.a.type == FactorType::tf32) {
+                std::memcpy(&to.values[i / 2 * 4 + t % 4][row], &factor.words[t][i], sizeof(float));
+                continue;
+            }
+            const unsigned k = i / 2 * 8 + t % 4 * 2;
             to.bits[k][row] = std::uint16_t(factor.words[t][i]);
             to.bits[k + 1][row] = std::uint16_t(factor.words[t][i] >> 16);
         }

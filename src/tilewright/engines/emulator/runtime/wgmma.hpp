@@ -92,7 +92,7 @@ struct Accumulator {
     void store() const;
 };
 
-// A of a product in registers: of each thread four words, pairs of 16-bit elements.
+// A of a product in registers: of each thread four words, each a float or a pair of 16-bit elements.
 constexpr unsigned FACTOR_WORDS = 4;
 
 struct RegisterFactor {

@@ -120,8 +120,8 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
     }
 }
 
-// The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are.
-template <typename T, int COUNT, typename Biases>
+// The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are. The rows are APART.
+template <int APART = 8, typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
                                             const float (&of_rows)[2], const Biases& biases) {
 #pragma unroll
@@ -130,7 +130,7 @@ __device__ __forceinline__ void store_pairs(const Result<T>& result, int row, in
         biases.get(i, of_columns);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            result.store_pair(row + 8 * half, col + 8 * i + threadIdx.x % 4 * 2, &sums[4 * i + 2 * half], of_rows[half],
+            result.store_pair(row + APART * half, col + 8 * i + threadIdx.x % 4 * 2, &sums[4 * i + 2 * half], of_rows[half],
                               of_columns);
         }
     }

@@ -1,0 +1,78 @@
+// A factor of floats that lies across k, of which wgmma takes no descriptor: a warpgroup's threads load A to registers.
+//
+// Which row of A's tile is which row of wgmma is free where the result agrees on it. Here rows r and r + 8 of a warp are neighbours
+// in memory, so a thread loads both at once, and stores both at once where they are columns of D (epilogue/exchanged.cuh). Lanes
+// 0-15 and then 16-31 load at the same time: at each of 4 k, whose pieces of 16 bytes are exchanged (swizzled_tile.cuh), two pieces
+// that are 4 apart, which are all 8 pieces of a line then:
+//
+//     lane             0-3     4-7     8-11    12-15   16-19   20-23   24-27   28-31      k: lane % 4, and 4 further
+//     rows, warp 0     0 1     2 3     16 17   18 19   4 5     6 7     20 21   22 23
+//           warp 1     8 9     10 11   24 25   26 27   12 13   14 15   28 29   30 31      warps 2 and 3: 32 further
+//
+//     tensor cores   | step 3 of the stage before  | step 0   | step 1   | step 2   | ...
+//     threads        | load step 0, start | load 1, start | load 2, start | load 3 once step 3 of the stage before is done, ...
+#pragma once
+
+#include "stage_products.cuh"
+#include "stage_tiles.cuh"
+
+// PARTS times 64 rows of A. Nothing where wgmma reads A from shared memory.
+template <int PARTS, bool EXISTS = HOLDS_A>
+struct HeldFactor {
+    static constexpr int STEPS = LINE_BYTES / STEP_BYTES;
+    static constexpr int STEP_LINES = STEP_BYTES / sizeof(FACTOR);  // k of an instruction
+    const int exists;                                               // a number that is not 0, as the compiler does not see
+    unsigned elements[STEPS][PARTS][4];
+
+    // Which row of 64 is the first of a thread's two.
+    static __device__ __forceinline__ int row() {
+        return threadIdx.x % 128 / 64 * 32 + piece() * 4 + threadIdx.x / 4 % 2 * 2;
+    }
+
+    // Loads what an instruction takes of 64 rows, from row `first` of the tile on.
+    template <typename Tile>
+    __device__ __forceinline__ void load(const Tile& tile, int first, int step, int part) {
+        unsigned(&to)[4] = elements[step][part];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {  // of its k
+            const int k = threadIdx.x % 4 + half * STEP_LINES / 2;
+            const unsigned at = swizzled(k, piece()) + threadIdx.x / 4 % 2 * 8 + threadIdx.x % 128 / 64 * Tile::BLOCK_BYTES;
+            const unsigned char* const lines = tile.lines + first / 32 * Tile::BLOCK_BYTES + step * STEP_LINES * LINE_BYTES;
+            load_factor(to[2 * half], to[2 * half + 1], lines + at, exists);
+        }
+    }
+
+  private:
+    // Of a line, that the thread reads where k is 0.
+    static __device__ __forceinline__ int piece() {
+        return threadIdx.x / 32 % 2 * 2 + threadIdx.x / 16 % 2 + threadIdx.x / 8 % 2 * 4;
+    }
+};
+template <int PARTS>
+struct HeldFactor<PARTS, false> {
+    const int exists;
+
+    static __device__ __forceinline__ int row() { return 0; }
+};
+
+// multiply_stage (stage_products.cuh), with what a thread holds of A.
+template <typename Stage, int PARTS, int COUNT, typename StepScales>
+__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT],
+                                               const StepScales& scales, HeldFactor<PARTS>& held) {
+    if constexpr (!HOLDS_A) {
+        multiply_stage(stage, first, sums, scales);
+    } else {
+        constexpr int STEPS = HeldFactor<PARTS>::STEPS;
+#pragma unroll
+        for (int k = 0; k < STEPS; ++k) {
+            wait_products<STEPS - 1>(sums);  // those of this step of the stage before have been made
+#pragma unroll
+            for (int i = 0; i < PARTS; ++i) held.load(stage.A[0], first + 64 * i, k, i);
+            fence_sums(sums, held.elements[k]);
+#pragma unroll
+            for (int i = 0; i < PARTS; ++i) multiply_async<FACTOR>(sums[i], held.elements[k][i], stage.B[0].at(0, k));
+            commit_products();
+        }
+        __syncwarp();  // all lanes have read A, and one of them says so
+    }
+}
