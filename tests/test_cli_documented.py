@@ -1,6 +1,8 @@
 """Every command that the README or docs/ print works: at a small size, on the emulator."""
 
+import argparse
 import re
+import runpy
 import shlex
 import shutil
 import sys
@@ -106,3 +108,32 @@ def test_a_documented_command_works(arguments, folder, monkeypatch, capsys):
     for option in ("--json", "--figure"):
         if option in arguments and arguments[0] != "tune":
             assert (folder / arguments[arguments.index(option) + 1]).stat().st_size
+
+
+def modules():
+    """Each `python -m` that a page prints, with its arguments."""
+    for page in dict.fromkeys((*WHOLE, *RUNGS)):
+        for words in re.findall(r"(?:^|`)python -m (tilewright[^`\n]*|tests[^`\n]*)", page.read_text(), re.MULTILINE):
+            if "<" not in words:
+                yield tuple(shlex.split(words, comments=True))
+
+
+class ParsedError(Exception):
+    """Instead of the run."""
+
+
+@pytest.mark.parametrize("words", dict.fromkeys(modules()), ids=" ".join)
+def test_a_documented_module_takes_its_options(words, monkeypatch):
+    parse = argparse.ArgumentParser.parse_args
+
+    def only_parse(parser, *arguments):
+        parse(parser, *arguments)
+        raise ParsedError
+
+    module, *arguments = words
+    monkeypatch.syspath_prepend(ROOT)
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", only_parse)
+    monkeypatch.setattr(sys, "argv", [module, *arguments])
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(ParsedError):
+        runpy.run_module(module, run_name="__main__")

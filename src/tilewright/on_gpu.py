@@ -17,9 +17,9 @@ from tilewright.shapes import Formulation
 if TYPE_CHECKING:
     from tilewright.engines.cuda import CudaEngine
 
-_LENT_BYTES = 2**24
+LENT_BYTES = 2**24
 """From this many on, sums and copies of a call lie in memory that its library lends; less is kept for the stream, since
-lending takes the host a microsecond or two."""
+lending takes the host time."""
 
 fast: Launcher | None = None
 """Calls with plans that it knows go no further than this."""
@@ -97,7 +97,7 @@ def _launches(plan: Plan) -> bool:
 
 def lends(plan: Plan) -> bool:
     """Whether its sums and copies lie in memory that a library lends for each call."""
-    return plan.needs.scratch_bytes >= _LENT_BYTES
+    return plan.needs.scratch_bytes >= LENT_BYTES
 
 
 def _has_others(call: Call, bound: Bound) -> bool:

@@ -35,9 +35,9 @@ def test_one_gpu_moves_nothing():
 def test_what_moves_over_the_links():
     found = shares(8192, 4096, 2048)
     item = 2
-    assert found[ALL_GATHER, 4].link_us == pytest.approx(0.75 * 8192 * 2048 * item / 394e3)
-    assert found[REDUCE_SCATTER, 4].link_us == pytest.approx(0.75 * 8192 * 4096 * item / 394e3)
-    assert found[SPLIT, 2].link_us == pytest.approx((2048 * 4096 + 8192 * 4096 / 2) * item / 394e3)
+    assert found[ALL_GATHER, 4].link_us == pytest.approx(0.75 * 8192 * 2048 * item / 450e3)
+    assert found[REDUCE_SCATTER, 4].link_us == pytest.approx(0.75 * 8192 * 4096 * item / 450e3)
+    assert found[SPLIT, 2].link_us == pytest.approx((2048 * 4096 + 8192 * 4096 / 2) * item / 450e3)
     assert found[ALL_GATHER, 16].network_us == pytest.approx(0.5 * 8192 * 2048 * item / 8 / 50e3)
     assert (SPLIT, 16) not in found
 

@@ -1,12 +1,15 @@
 """Tables and plots made from records."""
 
+import errno
 import re
+from pathlib import Path
 
 import pytest
 
 from tilewright.bench.records import Baseline, Run, Times
 from tilewright.errors import RecordsError
 from tilewright.report import (
+    changes,
     clients,
     first_calls,
     grouped,
@@ -38,6 +41,7 @@ OTHER_RECORDS = (
     first_calls.RECORDS,
     profiles.PROFILES,
     grouped.RECORDS,
+    *(path for change in changes.CHANGES for path in (change.before, change.after)),
 )
 ENVIRONMENT = {"date": "2026-11-21T09:47:14+00:00", "revision": "abc1234"}
 
@@ -162,12 +166,63 @@ def test_records_without_the_headline_size_are_refused(records):
         performance.headline(records[2:])
 
 
+def test_changes_have_cublas_of_both_runs(make_record, tmp_path, monkeypatch):
+    """The fastest config of a problem, the two that gained most and the one that lost most; none without a baseline."""
+
+    def write(name, *speeds, baseline=2469.0):
+        records = [
+            make_record(
+                m=size, gflops=gflops, ratio=gflops / baseline, baseline=of_baseline(baseline), config={"BM": bm}
+            )
+            for size, bm, gflops in speeds
+        ]
+        records.append(make_record(m=1, baseline=None, ratio=None))
+        gpu = {"name": "NVIDIA H200"}
+        path = tmp_path / name
+        path.write_text(Run(environment=ENVIRONMENT | {"gpu": gpu}, records=records).model_dump_json())
+        return path
+
+    def of_baseline(gflops):
+        return Baseline(name="cuBLAS", version="13", time_us=Times(min=1, median=1), gflops=gflops)
+
+    before = write("before.json", *((size, 64, 1000.0) for size in (16, 32, 48, 64)), (80, 64, 1.0))
+    after = write("after.json", (16, 64, 900.0), (32, 64, 1200.0), (32, 32, 1300.0), (48, 64, 1000.0), (64, 64, 1100.0),
+                  baseline=2500.0)  # fmt: skip
+    monkeypatch.setattr(changes, "CHANGES", (changes.Change("a change", before, after),))
+    rows = [line.split(" | ") for line in changes.section().splitlines()[2:]]
+    assert [row[2] for row in rows] == ["32x64x64", "64x64x64", "16x64x64"]
+    assert rows[0][1:2] + rows[0][4:] == ["H200", "1,000 / 2,469 = 0.41", "1,300 / 2,500 = 0.52 |"]
+    after.unlink()
+    assert changes.section() == ""
+
+
+def test_guards_compare_sizes_of_one_run(records, make_record):
+    sizes = {"m": 4092, "n": 4092, "k": 4092, "gflops": 1500.0, "ratio": 1500 / 2469}
+    found = performance.guards([*records, make_record(kernel="rung1", rung=1, **sizes)])
+    assert found == "Speed at 4092x4092x4092 over that at 4096x4096x4096, of the same run: `rung1` 3.00."
+    assert performance.guards(records) == ""
+
+
 def test_only_what_lies_between_markers_is_replaced():
     page = "before\n<!-- sizes -->\nold\n<!-- end sizes -->\nafter\n"
     filled = performance.fill(page, {"sizes": "new", "other": "none"})
     assert filled == "before\n<!-- sizes -->\n\nnew\n\n<!-- end sizes -->\nafter\n"
     assert performance.fill(filled, {"sizes": "new"}) == filled
     assert performance.fill(filled, {"sizes": ""}) == "before\n<!-- sizes -->\n\n<!-- end sizes -->\nafter\n"
+
+
+def test_a_page_that_cannot_be_replaced_stays_as_it_was(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- sizes -->\nold\n<!-- end sizes -->\n")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        performance.redraw(page, {"sizes": "new"})
+    assert page.read_text() == "<!-- sizes -->\nold\n<!-- end sizes -->\n"
+    assert list(tmp_path.iterdir()) == [page]
 
 
 def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypatch, request):

@@ -57,6 +57,12 @@ def test_a_ratio_of_another_run_is_refused(record):
         term_products.sections(Found({"fp16x3": {mixed.shape: mixed}}, H200))
 
 
+def test_reading_the_large_factor_is_a_share_of_the_time(found):
+    sentence = "Reading b of 128x4096x14336 takes 49 us at the 4,800 GB/s of the memory of an H200, 17% of"
+    assert term_products.reading(found).startswith(sentence)
+    assert term_products.reading(found, "1x1x1") == ""
+
+
 def test_the_claim_is_the_range_of_large_products_on_tensor_cores(found):
     text = term_products.claim(found)
     assert "float32 products with results of 2048 x 2048 or larger are 2.10 to 2.26 times as fast as cuBLAS's" in text

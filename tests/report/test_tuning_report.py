@@ -66,13 +66,12 @@ def test_a_landscape_holds_the_best_of_each_pair_and_gaps():
     assert cells == [[pytest.approx(200), pytest.approx(90)], [pytest.approx(150), None]]
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_the_plots_are_drawn_alike_from_the_same_trials(tmp_path, suffix):
+def test_the_plots_are_drawn_alike_from_the_same_trials(tmp_path):
     for name in ("a", "b"):
-        plot_landscape(TRIALS, [("BM", "BN"), ("TM", "TN")], tmp_path / f"map-{name}.{suffix}", "title")
-        plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / f"search-{name}.{suffix}", "title")
+        plot_landscape(TRIALS, [("BM", "BN"), ("TM", "TN")], tmp_path / f"map-{name}.svg", "title")
+        plot_search({"one": tuning.best_so_far(TRIALS)}, tmp_path / f"search-{name}.svg", "title")
     for plot in ("map", "search"):
-        one, other = ((tmp_path / f"{plot}-{name}.{suffix}").read_bytes() for name in ("a", "b"))
+        one, other = ((tmp_path / f"{plot}-{name}.svg").read_bytes() for name in ("a", "b"))
         assert len(one) > 5000
         assert one == other
 

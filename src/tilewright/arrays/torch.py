@@ -18,7 +18,7 @@ _CONVERT = "{}.to(torch.float32)"
 
 
 class Torch(Library):
-    """torch.Tensor. Its attributes are read, because a DLPack capsule costs a few microseconds a call."""
+    """torch.Tensor. Its attributes are read, because a DLPack capsule costs time in every call."""
 
     shows_offsets = True
 
@@ -105,7 +105,7 @@ class Torch(Library):
 def _made_as(torch: Any, dtype: str) -> tuple[Any, Callable[..., Any] | None]:
     """PyTorch's own object for an element type, and what makes tensors of a shape, strides and type; None for none.
 
-    That is what PyTorch's own compiled code calls, at a quarter of empty's cost; it allocates on the current GPU.
+    That is what PyTorch's own compiled code calls, at less cost than empty's; it allocates on the current GPU.
     """
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
     return getattr(torch, dtype), getattr(guards, "_empty_strided_cuda", None)

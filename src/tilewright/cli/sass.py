@@ -99,7 +99,7 @@ def run_sass(
     if json_path and code:
         write_json(json_path, _facts(chosen, values, variant, target, code), f"the counts to {json_path}")
     if show_ptx or not code:
-        from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+        from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
 
         out.print(nvrtc.ptx(chosen, values, variant, target), markup=False, highlight=False, soft_wrap=True)
         return
@@ -169,7 +169,7 @@ def _check_arch(arch: str, kernel: Kernel) -> None:
 
 
 def _check_known(arch: str) -> None:
-    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+    from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
 
     known = nvrtc.architectures()
     if arch.rstrip("af") not in known:

@@ -14,7 +14,7 @@ WHEEL = "nvidia-cuda-nvdisasm"
 """The package that contains the program and nothing else."""
 
 _OPTIONS = ("--print-code", "--print-line-info", "--no-dataflow")
-"""An analysis of branches changes nothing of the text for the architectures here, and takes a quarter of the time."""
+"""Without an analysis of branches, which changes nothing of the text for the architectures here and takes longest."""
 
 _SUFFIX = ".sass"
 

@@ -71,14 +71,14 @@ def present_gpu() -> tuple[str, tuple[int, int]] | None:
     """Name and compute capability of the GPU that the cuda engine would use; None where there is none."""
     if cuda_unavailable():
         return None
-    from cuda.core import Device  # noqa: PLC0415 loading it takes a third of a second
+    from cuda.core import Device  # noqa: PLC0415 it is slow to load
 
     device = Device(0)
     major, minor = device.compute_capability
     return device.name, (major, minor)
 
 
-# Each engine's libraries take a third of a second to load, so they are imported when an engine is asked for.
+# Each engine's libraries are slow to load, so they are imported when an engine is asked for.
 
 
 @lru_cache

@@ -9,7 +9,7 @@ from tilewright.bench.frameworks.comparisons import Comparison, Comparisons
 from tilewright.bench.records import PerCall
 from tilewright.errors import TilewrightError
 from tilewright.report.markdown import table
-from tilewright.report.performance import fill
+from tilewright.report.performance import redraw
 
 RECORDS = (Path("results/h200/frameworks.json"), Path("results/h100/frameworks_bf16.json"))
 PAGE = Path("docs/frameworks.md")
@@ -20,8 +20,7 @@ _MS = 1000.0
 def main() -> int:
     """Redraw the page; returns the exit status."""
     try:
-        runs = [Comparisons.load(path) for path in RECORDS]
-        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections(runs)), encoding="utf-8")
+        redraw(PAGE, sections([Comparisons.load(path) for path in RECORDS]))
     except (TilewrightError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -17,8 +17,10 @@ from rich.console import Console
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
+from tilewright.files import write_whole
 from tilewright.report import (
     calls,
+    changes,
     clients,
     first_calls,
     grouped,
@@ -32,7 +34,7 @@ from tilewright.report import (
 )
 from tilewright.report.markdown import table
 from tilewright.report.plots import float32_ladder, tensor_core_ladder
-from tilewright.report.ratios import baseline_speed, ratio, share, speed
+from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
 from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
@@ -65,6 +67,8 @@ PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md",
 PLOT = Path("docs/ladder.svg")
 TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"
+GUARDED = "4092x4092x4092"
+"""A size near that of HEADLINE which no tile divides."""
 
 SHARED_COUNTERS = {
     "smsp__inst_executed_op_shared_ld.sum": "load instructions",
@@ -86,9 +90,9 @@ def main() -> int:
         squares = _squares(records)
         gpu = run.environment["gpu"]["name"]
         ladder = float32_ladder(squares, _squares(picked), published.GH200)
-        PLOT.write_text(ladder.render(f"The ladder in float32 on one {gpu}"), encoding="utf-8")
+        write_whole(PLOT, ladder.render(f"The ladder in float32 on one {gpu}").encode())
         others = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
-        TENSOR_CORE_PLOT.write_text(others, encoding="utf-8")
+        write_whole(TENSOR_CORE_PLOT, others.encode())
         sections = {
             "chart": chart(),
             "device": device(Run.load(BEST)),
@@ -106,6 +110,9 @@ def main() -> int:
             "environment": environment(run),
             "spread": spread.markdown(spread.speeds(every_run(RECORDS.parent))),
             "profiles": profiles.section(profiles.load()),
+            "guards": guards(records),
+            "reading": term_products.reading(term_products.load()),
+            "changes": changes.section(),
             **term_products.sections(term_products.load()),
             **precisions.sections(),
             "prepared": prepared.section(),
@@ -113,7 +120,7 @@ def main() -> int:
             "clients": clients.section(),
         }
         for page in PAGES:
-            page.write_text(fill(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
+            redraw(page, sections)
     except (TilewrightError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -152,6 +159,15 @@ def own(runs: Sequence[Run]) -> list[Record]:
         for record in run.records:
             first.setdefault(record.kernel, run)
     return [record for run in runs for record in run.records if first[record.kernel] is run]
+
+
+def redraw(page: Path, sections: dict[str, str]) -> None:
+    """Fill a page's sections in, and replace its file as a whole.
+
+    Raises:
+        OSError: the page cannot be read or written; it is left as it was.
+    """
+    write_whole(page, fill(page.read_text(encoding="utf-8"), sections).encode())
 
 
 def fill(page: str, sections: dict[str, str]) -> str:
@@ -281,6 +297,23 @@ def _cell(record: Record | None) -> str:
         return ""
     of_baseline = share(record)
     return f"{speed(record.gflops)} ({of_baseline})" if of_baseline else speed(record.gflops)
+
+
+def guards(records: Sequence[Record]) -> str:
+    """How each rung in float32 that was measured at both sizes does where accesses are guarded, next to where they are
+    not; a sentence, empty where there is none."""
+    found = {
+        record.kernel: {one.shape: one.gflops for one in records if one.kernel == record.kernel}
+        for record in records
+        if record.rung and record.arithmetic == "float32"
+    }
+    shares = {
+        kernel: f"{quotient(of[GUARDED], of[HEADLINE]):.2f}"
+        for kernel, of in found.items()
+        if {GUARDED, HEADLINE} <= of.keys()
+    }
+    listed = ", ".join(f"`{kernel}` {share}" for kernel, share in shares.items())
+    return f"Speed at {GUARDED} over that at {HEADLINE}, of the same run: {listed}." if listed else ""
 
 
 def counters(files: Iterable[Path]) -> str:

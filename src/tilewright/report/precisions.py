@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tilewright.bench.precisions.measurements import Choice, Errors, HostileCase, Precisions
+from tilewright.files import write_whole
 from tilewright.report.figures.choices import Point, choice_points
 from tilewright.report.figures.palette import owner_color
 from tilewright.report.markdown import table
@@ -52,7 +53,7 @@ def draw() -> bool:
         "relative error of the result (Frobenius norm, against float64)",
         "TFLOP/s",
     )
-    CHART.write_text(drawing.render(title(run)), encoding="utf-8")
+    write_whole(CHART, drawing.render(title(run)).encode())
     return True
 
 

@@ -11,13 +11,13 @@ from tilewright.gpus import gpu_named
 from tilewright.problem import Arithmetic, Problem
 from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.markdown import table
-from tilewright.report.performance import fill
+from tilewright.report.performance import redraw
 from tilewright.select.selector import select
 
 PAGE = Path("docs/scaling.md")
 
-GPU, LINKS = "H200", Links(394.0, 50.0, 8)
-"""What the page is of: the link was measured between two H200s; the network is one of 400 Gbit/s for each GPU."""
+GPU, LINKS = "H200", Links(450.0, 50.0, 8)
+"""What the page is of: NVLink and a network of 400 Gbit/s for each GPU, one way, as their makers give them."""
 
 SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
 
@@ -120,7 +120,7 @@ def _shares(dtype: str, m: int, n: int, k: int) -> list[Share]:
 def main() -> int:
     """Redraw the page; returns the exit status."""
     try:
-        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections()), encoding="utf-8")
+        redraw(PAGE, sections())
     except (TilewrightError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

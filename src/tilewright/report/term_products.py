@@ -99,6 +99,23 @@ def claim(found: Found) -> str:
     return text
 
 
+def reading(found: Found, shape: str = "128x4096x14336") -> str:
+    """What share of a product with few rows reading b takes, as a sentence; empty where it was not measured.
+
+    Args:
+        found: what was measured.
+        shape: the product.
+    """
+    record = found.records.get("float32", {}).get(shape)
+    if record is None or found.gpu is None:
+        return ""
+    us = 4e-3 * record.k * record.n / found.gpu.dram_gbs
+    return (
+        f"Reading b of {shape} takes {us:.0f} us at the {found.gpu.dram_gbs:,.0f} GB/s of the memory of an "
+        f"{found.gpu.name}, {100 * us / record.time_us.median:.0f}% of that product's time."
+    )
+
+
 def _large(records: Iterable[Record]) -> list[Record]:
     """Large products on tensor cores."""
     return [one for one in records if one.precision and min(one.m, one.n) >= LARGE]

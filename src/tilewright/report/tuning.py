@@ -17,7 +17,7 @@ from tilewright.gpus import capability_of
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem
 from tilewright.report.markdown import table
-from tilewright.report.performance import fill
+from tilewright.report.performance import redraw
 from tilewright.report.ratios import quotient, speed
 from tilewright.report.tuning_plots import Curve, plot_landscape, plot_search
 from tilewright.select.selector import select
@@ -53,7 +53,7 @@ def main() -> int:
             sections["regret"] = regret(runs, tabled)
         if EXHAUSTIVE.exists() and RANKED.exists():
             sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
-        PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), sections), encoding="utf-8")
+        redraw(PAGE, sections)
     except (TilewrightError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

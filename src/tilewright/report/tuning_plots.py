@@ -1,4 +1,4 @@
-"""Plots of tuning journals, with matplotlib (the `docs` extra)."""
+"""Plots of tuning journals, as SVG, with matplotlib (the `docs` extra)."""
 
 from collections.abc import Mapping, Sequence
 from io import StringIO
@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from tilewright.files import write_whole
 from tilewright.report.figures.svg import FAINT, INK, ON_DARK, ON_LIGHT, PAPER, SOFT, dark_style
 from tilewright.tuning.journal import Trial
 
@@ -80,10 +81,7 @@ def plot_search(curves: Mapping[str, Curve], path: Path, title: str) -> None:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    if path.suffix != ".svg":
-        figure.savefig(path)
-        return
     drawn = StringIO()
     figure.savefig(drawn, format="svg", metadata={"Date": None})
     style = f"<style>{dark_style(inline=True)}</style>"
-    path.write_text(drawn.getvalue().replace("</style>", f"</style>\n  {style}", 1), encoding="utf-8")
+    write_whole(path, drawn.getvalue().replace("</style>", f"</style>\n  {style}", 1).encode())

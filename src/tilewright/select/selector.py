@@ -22,7 +22,7 @@ _NEIGHBOURS = 16
 _CANDIDATES = 7
 """Configs that came nearest to the fastest there, whose times are predicted."""
 
-_LEAST_VOTES = 0.12
+LEAST_VOTES = 0.12
 """Share of the first one's votes below which a config is no candidate."""
 
 _UNKNOWN = 0.1
@@ -194,7 +194,7 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
                 asking.append(weighed)
                 if len(asking) == _CANDIDATES:
                     break
-                least = least or votes * _LEAST_VOTES
+                least = least or votes * LEAST_VOTES
         times_us = group.models.us(asked.sizes, [weighed[0] for weighed in asking])
         for (number, kernel, _, error, times, inaccurate), us in zip(asking, times_us, strict=True):
             if us < math.inf:

@@ -9,7 +9,7 @@
             Meta                the result's shape and type
             DTensor             sharding.py; each rank's part of the product is this operator again
 
-It is defined by `Library.define` and `impl`: `torch.library.custom_op` would cost 5 us more a call.
+It is defined by `Library.define` and `impl`: `torch.library.custom_op` costs the host more in every call.
 """
 
 from collections.abc import Callable

@@ -40,7 +40,7 @@ _Kernel = Callable[..., Any]
 
 _set_grad_enabled = torch._C._set_grad_enabled  # torch.set_grad_enabled makes an object for it
 
-_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # torch.backends asks it too, in 0.7 us
+_precision: Any = getattr(torch._C, "_get_fp32_precision_getter", None)  # torch.backends asks it too, more slowly
 
 
 class Routes:

@@ -194,8 +194,8 @@ class Facts:
         profiled = [one for one in found if one]
         if len(profiled) < len(found):
             return (
-                "No profile of this rung is among the records; `python -m tilewright.bench.profiles` makes one where "
-                "there is Nsight Compute."
+                "No profile of this rung is among the records; `python -m tilewright.bench.profiles --out PATH` makes "
+                "one where there is Nsight Compute."
             )
         rows = [
             ("reads that the L2 cache served", *(f"{one.l2_hits:.1%}" if one.l2_hits else "" for one in profiled)),
