@@ -138,6 +138,8 @@ def counts_of(memory: MemoryCounts, widths: Mapping[SourceLine | None, Widths] |
             ("accesses", site.accesses),
             ("bytes", site.accesses * site.bytes),
             ("reading", site.reading),
+            ("lines", site.lines),
+            ("passes", site.passes),
             ("written_requests", written.requests),
             ("written_wavefronts", written.wavefronts),
         ):

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models import warpgroups
 from tilewright.analysis.models.block import Footprint, join
+from tilewright.analysis.models.staging import Demand
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu, clusters
 from tilewright.kernels.families import Copying, Streaming, Warpgroups, Warps
@@ -162,6 +163,8 @@ class _Room(NamedTuple):
     aside: float
     side_bytes: int
     """What a block loads through the L2 cache for one k."""
+    queued: bool
+    """As in `Footprint`."""
     copies_a: float
     """Bytes that a copy of A, or of its terms, moves first for each byte of it; 0 where it is read as it is."""
     copies_b: float
@@ -169,24 +172,32 @@ class _Room(NamedTuple):
     @classmethod
     def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[float, float]) -> "_Room":
         held, busy, alone, ends, store = needs.occupancy.blocks, needs.busy, needs.alone, needs.ends, needs.store
-        waves = tuple((join(count * busy, alone), ends + count * store) for count in range(held + 1))
+        waves = tuple((needs.step(count), ends + count * store) for count in range(held + 1))
         of_block = busy, alone, ends, store, needs.tensor, needs.once, needs.aside
-        return cls(held, held * multiprocessors, waves, *of_block, side_bytes, *copies)
+        return cls(held, held * multiprocessors, waves, *of_block, side_bytes, needs.queued, *copies)
 
 
 class CostModel:
     """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes."""
 
-    def __init__(self, kernel: Kernel, config: Config, gpu: Gpu, report: CompileReport | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        config: Config,
+        gpu: Gpu,
+        report: CompileReport | None = None,
+        demand: Demand | None = None,
+    ) -> None:
         """Set up a model.
 
         Args:
             kernel, config: what to run.
             gpu: where.
             report: the compiler's; without one, registers and shared memory are estimated from the tiles.
+            demand: what was counted of the problem that is predicted; see `footprint`.
         """
         family = kernel.cost
-        self._kernel, self._config, self._gpu, self._report = kernel, config, gpu, report
+        self._kernel, self._config, self._gpu, self._report, self._demand = kernel, config, gpu, report, demand
         self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
@@ -241,7 +252,7 @@ class CostModel:
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
         room = self._rooms[edges].get(form) or self._room(sizes, edges)
-        held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, copies_a, copies_b = room
+        held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, _, copies_a, copies_b = room
         if not held:
             return None
         multiprocessors, clock_mhz = self._multiprocessors, self._clock_mhz
@@ -291,7 +302,7 @@ class CostModel:
         problem, form = sizes.problem, sizes.form
         read = self._kernel.layout_read(self._config, form.layout)
         variant = Variant(edges, form.aligned, problem.dtype, problem.result, read, problem.epilogue)
-        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, form.starts)
+        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, form.starts, self._demand)
         used = clusters(self._multiprocessors, self._cluster) * self._cluster
         found = _Room.of(needs, used, self._side_bytes(read, form.item_bytes, form.starts), self._copies(read, form))
         self._rooms[edges][form] = found
@@ -326,7 +337,7 @@ class CostModel:
     def _cycles(self, room: _Room, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
         """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
         their own have work left."""
-        held, together, waves, busy, alone, ends, store, _, _, _, _, _, _ = room
+        held, together, waves, busy, alone, ends, store, *_ = room
         whole, sharing, without, share, _ = work
         multiprocessors, bundle = self._multiprocessors, self._bundle
         full, rest = divmod(whole, together)
@@ -387,10 +398,15 @@ class CostModel:
 
 
 def predict(
-    kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, report: CompileReport | None = None
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    gpu: Gpu,
+    report: CompileReport | None = None,
+    demand: Demand | None = None,
 ) -> Cost | None:
     """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
-    return CostModel(kernel, config, gpu, report).predict(Sizes.of(problem))
+    return CostModel(kernel, config, gpu, report, demand).predict(Sizes.of(problem))
 
 
 def _starts(factor: Layout, rows: int, cols: int) -> int:

@@ -44,6 +44,10 @@ class Group:
     """That the threads asked for."""
     reading: int = 0
     """Of asynchronous copies, requests that read anything; the others write zeros."""
+    lines: int = 0
+    """Of global loads and stores: lines of 128 bytes that requests look up in the L1 cache."""
+    passes: int = 0
+    """The same: passes over the banks of the L1 cache, where that has all they ask for."""
     written_requests: int = 0
     """Requests as the source makes them, where the compiler merged some of them to vectors."""
     written_wavefronts: int = 0

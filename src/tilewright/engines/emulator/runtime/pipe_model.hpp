@@ -1,7 +1,8 @@
 // What a request, one instruction of one warp, costs the pipes between a multiprocessor and its memories.
 //
 // Global memory is moved in sectors of 32 bytes: a request costs one for each that its lanes touch (CUDA C++ Best
-// Practices Guide, "Coalesced Access to Global Memory"). Shared memory has 32 banks of 4 bytes. A request is served in
+// Practices Guide, "Coalesced Access to Global Memory"). The L1 cache lies in the memory that shared memory is a part of: a
+// request looks up each line that it touches, and reads words from the same banks. These are 32 of 4 bytes. A request is served in
 // phases, each of them in as many wavefronts as the busiest bank has different words in it; a word that several lanes
 // want is read once. Up to 4 bytes a lane are one phase, 8 bytes two halves of the warp, 16 bytes four quarters; and two
 // parts of 8 bytes, or the two quarters of a half of 16 bytes, go together where all lanes want the same as their
@@ -15,7 +16,7 @@
 
 namespace simt {
 
-constexpr std::uint32_t SECTOR_BYTES = 32;
+constexpr std::uint32_t SECTOR_BYTES = 32, LINE_BYTES = 128;
 constexpr unsigned BANKS = 32;
 
 // A warp's request: the lanes that take part, and the address of each.
@@ -64,16 +65,30 @@ inline std::uint64_t phase(const Request& request, std::uint32_t lanes, std::uin
 
 }  // namespace pipe
 
-inline std::uint64_t sectors(const Request& request, std::uint32_t bytes) {
-    std::uintptr_t touched[WARP_SIZE * 2];  // an access of up to 16 bytes touches two at most
+namespace pipe {
+
+// Pieces of memory of this size that a request touches.
+inline std::uint64_t touched(const Request& request, std::uint32_t bytes, std::uint32_t size) {
+    std::uintptr_t pieces[WARP_SIZE * 2];  // an access of up to 16 bytes touches two at most
     std::size_t count = 0;
     for (std::uint32_t left = request.lanes; left != 0; left &= left - 1) {
         const std::uintptr_t first = request.address[__builtin_ctz(left)];
-        touched[count++] = first / SECTOR_BYTES;
-        const std::uintptr_t last = (first + bytes - 1) / SECTOR_BYTES;
-        if (last != touched[count - 1]) touched[count++] = last;
+        pieces[count++] = first / size;
+        const std::uintptr_t last = (first + bytes - 1) / size;
+        if (last != pieces[count - 1]) pieces[count++] = last;
     }
-    return pipe::count_distinct(touched, touched + count);
+    return count_distinct(pieces, pieces + count);
+}
+
+}  // namespace pipe
+
+inline std::uint64_t sectors(const Request& request, std::uint32_t bytes) {
+    return pipe::touched(request, bytes, SECTOR_BYTES);
+}
+
+// Of the L1 cache: each is looked up.
+inline std::uint64_t lines(const Request& request, std::uint32_t bytes) {
+    return pipe::touched(request, bytes, LINE_BYTES);
 }
 
 inline Wavefronts wavefronts(const Request& request, std::uint32_t bytes) {
