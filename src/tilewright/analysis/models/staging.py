@@ -62,6 +62,8 @@ _BANK_GROUPS = 8
 """Groups of four banks: 128-bit loads that hit distinct ones share a wavefront."""
 _STAGED = 3.6
 """Wavefronts to move 32 elements from global to shared memory, transposed ones among them, as an estimate."""
+_LOADED = 32
+"""Elements that a thread has registers for, from global memory to shared memory, as an estimate."""
 _EDGES = 1.3
 """How many times as many where rows are checked against the ends of their matrix."""
 _UNALIGNED = 1.6
@@ -137,7 +139,8 @@ def estimate(kernel: Kernel, family: Staging, config: Config, sm: Multiprocessor
     staged = (tile.m + tile.n) * tile.k / WARP * _STAGED * (_EDGES if variant.edges else 1.0)
     if kernel.vectorized and not variant.aligned:
         staged *= _UNALIGNED
-    waits = BARRIERS + LOAD
+    under_way = (tile.m + tile.n) * tile.k / (kernel.threads(config) * _LOADED)
+    waits = BARRIERS + LOAD * math.ceil(under_way)
     if family.tensor_cores:
         precision = kernel.precision or variant.factors
         tf32 = precision == "tf32"
