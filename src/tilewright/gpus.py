@@ -110,8 +110,8 @@ class Multiprocessor:
     tf32_products: int = 0
     """The same of TF32 factors."""
     l1_lines: int = 3
-    """Lines that the L1 cache looks up in a clock. No data sheet has it. It follows from the naive kernel at 4092, whose
-    warps touch 33 lines at each k: 3 on an H200, 1 on an RTX A6000."""
+    """Lines that the L1 cache looks up in a clock. No data sheet has it. It follows from the naive kernel at 4092,
+    whose warps touch 33 lines at each k: 3 on an H200, 1 on an RTX A6000."""
 
     @property
     def float8_products(self) -> int:

@@ -42,9 +42,9 @@ _NARROW_BYTES = 2
 _RELAYOUT_US = 1.85
 """What it takes, the traffic aside, to copy operands into another layout and to start the kernel after that."""
 _SPLITTING_US = 4.0
-"""What it takes a launch's blocks, the traffic aside, to split the factors and to wait for each other. This and the next
-were fitted to 520 products of terms in the H200's table, as far as the picks of the selector allow: more of both is 2%
-nearer to the times."""
+"""What it takes a launch's blocks, the traffic aside, to split the factors and to wait for each other. This and the
+next were fitted to 520 products of terms in the H200's table, as far as the selector's picks get no slower: with 6 us
+the times of 1024 would be a tenth nearer."""
 _SCALING = 1.5
 """How many times longer squares of the factors take that are scaled: their largest elements are looked for first."""
 _GATHER_US = 4.6
@@ -74,6 +74,12 @@ class Cost(NamedTuple):
     """Blocks over multiprocessors."""
     parts: float
     """Blocks that share a tile, where some do."""
+    l2_us: float
+    """What the L2 cache takes to serve all blocks."""
+    l2_bytes: float
+    """Of the tiles of A and of B that blocks load, and of D: what the L1 cache does not have."""
+    dram_bytes: float
+    """Of these, what the L2 cache does not have, and D."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +145,7 @@ class Sizes(NamedTuple):
         return cls(problem, m, n, k, batch, result * batch * m * n, a_bytes, b_bytes, copied, form)
 
 
-_Terms = tuple[float, float, float, float, float, float]
+_Terms = tuple[float, float, float, float, float, float, float, float, float]
 """The fields of a `Cost`, plain for the reason given at `_Work`."""
 
 _Work = tuple[int, int, int, float, float]
@@ -288,9 +294,9 @@ class CostModel:
         from_dram = self._read * (a_bytes + b_bytes)
         if from_dram > self._l2_bytes:
             from_dram = self._from_dram(sizes, held, tiles, across, parts * self._splits_k, through_l2)
-        traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
-        if traffic_us < dram_us:
-            traffic_us = dram_us
+        dram_bytes = from_dram + result_bytes
+        l2_us, dram_us = through_l2 / self._l2_bytes_per_us, dram_bytes / self._dram_bytes_per_us
+        traffic_us = l2_us if l2_us >= dram_us else dram_us
         us = _LAUNCH_US + join(blocks_us, traffic_us)
         if parts > 1:
             if self._workers:  # as a tree
@@ -301,7 +307,18 @@ class CostModel:
         if copied:
             us += self._copying_us + copied / self._copied_bytes_per_us
         blocks = (whole + workers) / multiprocessors
-        return us, blocks_us, traffic_us, blocks / held, blocks, parts
+        return us, blocks_us, traffic_us, blocks / held, blocks, parts, l2_us, through_l2, dram_bytes
+
+    def working(self, sizes: Sizes) -> float:
+        """Share of a step in which a multiprocessor with as many blocks as it gets works for one of them; in the rest
+        all wait. 0 where it holds none.
+        """
+        cost = self.predict(sizes)
+        if cost is None:
+            return 0.0
+        room = next(found for rooms in self._rooms if (found := rooms.get(sizes.form)))
+        blocks = min(math.ceil(cost.blocks), room.held)
+        return min(blocks * room.busy / room.waves[blocks][0], 1.0) if blocks else 0.0
 
     def _room(self, sizes: Sizes, edges: bool) -> _Room:
         """What is found once for all problems that the same code serves."""

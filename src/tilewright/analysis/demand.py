@@ -49,10 +49,10 @@ def counted(
         if (multiplied := _on_tensor_cores(loop, steps * tile.m * tile.n * tile.k, sm)) is None:
             return None
         turns, multiply = multiplied
-    elif traffic.operations is None or (turns := iterations(code, traffic.operations)) is None:
+    elif traffic.operations is None or (found := iterations(code, traffic.operations)) is None:
         return None
     else:
-        multiply = traffic.operations.ffma / sm.lanes
+        turns, multiply = found, traffic.operations.ffma / sm.lanes
     issue, banks = turns * len(loop) / sm.partitions, _banks(traffic, loop, turns, sm)
     loads, stages = _loading(code), any(one.name == "BAR" for one in code.instructions)
     inner = stages and not any(one.name in ("LDG", "STS", "BAR") for one in loop)
@@ -93,9 +93,7 @@ def _loading(code: MachineCode) -> Sequence[Instruction]:
     inside = {one.address for one in code.main_loop}
     around = [[code.instructions[index] for index in loop.instructions] for loop in loops(code.instructions)]
     loading = [
-        loop
-        for loop in around
-        if inside <= {one.address for one in loop} and any(one.name == "LDG" for one in loop)
+        loop for loop in around if inside <= {one.address for one in loop} and any(one.name == "LDG" for one in loop)
     ]
     return min(loading, key=len, default=code.main_loop)
 
@@ -104,9 +102,9 @@ def exposed(loop: Sequence[Instruction]) -> list[float]:
     """For each time that a warp waits for loads of global memory in an iteration of a loop, the share of the
     iteration's multiplications that it issues between load and wait.
 
-    A warp waits where an instruction reads a register that a load writes. Instructions issue in order, so then all earlier
-    loads have come too. Between two stores to shared memory, or barriers, it waits once: the loads of several branches,
-    of which a warp takes one, are not added up.
+    A warp waits where an instruction reads a register that a load writes. Instructions issue in order, so then all
+    earlier loads have come too. Between two stores to shared memory, or barriers, it waits once: the loads of several
+    branches, of which a warp takes one, are not added up.
     """
     total = max(*multiply_adds(loop), 1)
     under_way: list[tuple[set[int], int]] = []

@@ -1,8 +1,9 @@
 """Kernels that stage tiles through registers, or stage nothing: loads, barriers and arithmetic follow one another.
 
 A step of a block takes a multiprocessor's time in two ways that overlap in part: instructions are issued and multiply,
-and the banks of shared memory, which the L1 cache lies in, deliver words. A block that is alone waits besides: for loads
-of global memory and at barriers, and where partitions have few warps for shared memory. Other blocks use that time.
+and the banks of shared memory, which the L1 cache lies in, deliver words. A block that is alone waits besides: for
+loads of global memory and at barriers, and where partitions have few warps for shared memory. Other blocks use that
+time.
 
 What a step asks for (`Demand`) is counted where a launch is explained (`analysis.demand`), and estimated from the tiles
 where thousands of configs are ranked. The constants were fitted to what was counted of rungs 1 to 11, 13 and 14, in 138
@@ -28,7 +29,7 @@ from tilewright.analysis.occupancy import Occupancy
 from tilewright.gpus import Multiprocessor
 from tilewright.kernels.families import Staging
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.kernels.takes import VECTOR_BYTES, Variant
+from tilewright.kernels.takes import Variant
 from tilewright.problem import ITEM_BYTES
 
 WARP_PRODUCTS = 1024
@@ -38,7 +39,7 @@ _LONGEST = 2048
 """Multiply-adds of the longest such instruction, from compute capability 8.0 on; of TF32 and before, of half as many.
 Fragments of TF32 are multiplied by instructions of a quarter."""
 GENERIC_LOAD = 3.0
-"""Cycles of the banks for a warp's load that does not say which memory it reads, as of fragments of bfloat16 and TF32."""
+"""Cycles of the banks for a warp's load that does not say which memory it reads: fragments of bfloat16 and TF32."""
 LOAD = 450.0
 """Cycles from a load of global memory to its use that nothing else of the block fills."""
 BARRIERS = 250.0
@@ -171,8 +172,8 @@ def tensor_rate(sm: Multiprocessor, tf32: bool, products: int) -> float:
 
 
 def _unstaged(kernel: Kernel, config: Config, sm: Multiprocessor, variant: Variant) -> float:
-    """Passes over the L1 cache's banks for a warp's loads at one k, of rows of A a power of two apart where tiles divide
-    the problem: all lanes then meet in one bank."""
+    """Passes over the L1 cache's banks for a warp's loads at one k. Where tiles divide the problem, rows of A are taken
+    to be a power of two apart: all lanes then meet in one bank."""
     lanes_n = fragment(kernel, config).lanes_n
     of_a = WARP // lanes_n
     return (of_a / sm.l1_lines if variant.edges else of_a) + 1

@@ -1,12 +1,13 @@
 // What a request, one instruction of one warp, costs the pipes between a multiprocessor and its memories.
 //
 // Global memory is moved in sectors of 32 bytes: a request costs one for each that its lanes touch (CUDA C++ Best
-// Practices Guide, "Coalesced Access to Global Memory"). The L1 cache lies in the memory that shared memory is a part of: a
-// request looks up each line that it touches, and reads words from the same banks. These are 32 of 4 bytes. A request is served in
+// Practices Guide, "Coalesced Access to Global Memory"). Shared memory has 32 banks of 4 bytes. A request is served in
 // phases, each of them in as many wavefronts as the busiest bank has different words in it; a word that several lanes
 // want is read once. Up to 4 bytes a lane are one phase, 8 bytes two halves of the warp, 16 bytes four quarters; and two
 // parts of 8 bytes, or the two quarters of a half of 16 bytes, go together where all lanes want the same as their
 // neighbour (lane ^ 1), or all the same as the one after that (lane ^ 2). Both rules give what Nsight Compute counts.
+// The L1 cache lies in the same banks: words of global memory that it has are read from them alike, after each line of
+// 128 bytes was looked up.
 #pragma once
 
 #include <algorithm>
@@ -62,10 +63,6 @@ inline std::uint64_t phase(const Request& request, std::uint32_t lanes, std::uin
     for (std::size_t i = 0; i < count; ++i) most = std::max(most, ++in_bank[words[i] % BANKS]);
     return most;
 }
-
-}  // namespace pipe
-
-namespace pipe {
 
 // Pieces of memory of this size that a request touches.
 inline std::uint64_t touched(const Request& request, std::uint32_t bytes, std::uint32_t size) {
