@@ -3,9 +3,9 @@
 Source: "Roofline: An Insightful Visual Performance Model for Multicore Architectures", Williams, Waterman, Patterson,
 2009. There is a line for DRAM, and one for each level nearer to the lanes: the L2 cache, the L1 cache, shared memory.
 Each has what a launch cannot but move through it: DRAM each matrix once; the L2 cache what the L1 cache does not have,
-if that keeps all that a block loads twice; L1 and shared memory a pass a clock over a multiprocessor's banks, which they
-have in common. Stores of tiles into shared memory are not counted there: on an H200 a kernel whose tensor cores
-read all that the banks deliver took less than both together.
+if that keeps all that a block loads twice; L1 and shared memory a pass a clock over the banks that they have in common.
+Stores of tiles into shared memory are not counted there: on an H200 a kernel whose tensor cores read all that the banks
+deliver took less than both together.
 """
 
 from dataclasses import dataclass
