@@ -28,12 +28,12 @@ class Bytes:
     """To DRAM: C."""
     requested: int
     """Sectors that requests of global memory touch, in bytes, and tiles that tensor maps move."""
-    l1: int
-    """What the L1 cache's passes over its banks, for loads of global memory, could move: 128 bytes each."""
     shared: int
-    """The same of the wavefronts of shared memory."""
+    """What the wavefronts of shared memory could move: 128 bytes each."""
     tiles: int = 0
     """Of `requested`, the tiles."""
+    l1: int = 0
+    """What the L1 cache's passes over its banks, for loads of global memory, could move: 128 bytes each."""
 
     @property
     def least(self) -> int:
@@ -110,7 +110,7 @@ def moved(least: tuple[int, int], traffic: Traffic) -> Bytes:
     """What a launch moves, of which this much must be read and written."""
     requested = SECTOR_BYTES * traffic.global_sectors + traffic.tile_bytes
     passes, wavefronts = traffic.groups["global_load"].passes, traffic.shared_wavefronts
-    return Bytes(*least, requested, WAVEFRONT_BYTES * passes, WAVEFRONT_BYTES * wavefronts, traffic.tile_bytes)
+    return Bytes(*least, requested, WAVEFRONT_BYTES * wavefronts, traffic.tile_bytes, WAVEFRONT_BYTES * passes)
 
 
 def roofline(flops: int, moves: Bytes, through_l2: Through, gpu: Gpu, arithmetic: str = "float32") -> Roofline:
