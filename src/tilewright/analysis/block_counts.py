@@ -25,6 +25,7 @@ Key = tuple[SourceLine | None, str, str]
 """A line of the source, a kind of accesses, a counter: a field of `traffic.Group`."""
 Counts = Counter[Key]
 
+_OF_LINES = ("lines", "passes")
 _ALIGNMENT = 256
 _UNMERGED = 4
 _UNWRITTEN = 1.0
@@ -83,7 +84,7 @@ class BlockCounts:
             counts = [at_first, *(self.run(small.at(depth), blocks) for depth in small.depths[1:])]
             run += (len(counts) - 1) * len(blocks)
             steps = [_minus(after, before) for before, after in pairwise(counts)]
-            exact = exact and len({frozenset(step.items()) for step in steps}) <= 1
+            exact = exact and len({frozenset(_comparable(step)) for step in steps}) <= 1
             found[kind.row, kind.col] = KindCounts(at_first, steps[0] if steps else Counter())
         return found, run, exact
 
@@ -138,6 +139,11 @@ class KindCounts(NamedTuple):
         found: Counts = Counter(self.first)
         add(found, self.step, steps)
         return found
+
+
+def _comparable(counts: Counts) -> Iterator[tuple[Key, int]]:
+    """Those that blocks of a kind have in common (see `traffic.Group`)."""
+    return ((key, value) for key, value in counts.items() if value and key[2] not in _OF_LINES)
 
 
 def add(total: Counts, counts: Counts, times: int = 1) -> None:

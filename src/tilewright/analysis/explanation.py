@@ -10,6 +10,7 @@ from tilewright.analysis.cost import Cost, CostModel, Sizes
 from tilewright.analysis.demand import counted
 from tilewright.analysis.issue import Issue, issue
 from tilewright.analysis.machine_code import MachineCode, machine_code
+from tilewright.analysis.models.staging import Demand
 from tilewright.analysis.occupancy import Occupancy, occupancy
 from tilewright.analysis.roofline import (
     ARITHMETIC,
@@ -97,6 +98,8 @@ class Explanation:
     traffic: Traffic
     bytes: Bytes
     roofline: Roofline
+    demand: Demand | None
+    """What the model takes of the counts and the machine code; None of kernels that it predicts by their tiles."""
     issue: Issue | None
     """None where it is not known: without a disassembler, and in kernels that compute in tensor cores."""
     predicted: Cost | None
@@ -209,6 +212,7 @@ def explain(
         traffic=traffic,
         bytes=moves,
         roofline=roofline(problem.flops, moves, through_l2, gpu, kernel.precision or problem.dtype),
+        demand=demand,
         issue=issue(code, traffic.operations, gpu) if code else None,
         predicted=predicted,
         working=model.working(sizes),
