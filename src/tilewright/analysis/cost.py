@@ -6,10 +6,11 @@ all its blocks, or that of one block with its latencies where few blocks hide th
 cache and of DRAM overlaps with that. Where blocks share tiles, their partial sums are added afterwards, while blocks
 with a tile of their own still run; where operands are copied into another layout, that comes before.
 
-The model is there to rank. On an H200 its mean error is 14% for rungs 2 to 10 from 64 to 8192; on the problems of the
-tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, and 23% for rung 17;
-7% for gemm_sm90 (`models.warpgroups`), 14% for products of terms. What it does not know of a kernel is for a
-calibration by measured times.
+The model ranks configs, picks kernels, and says in an explanation what a launch takes: there with what was counted of
+it (`demand`). On an H200's squares its mean error is 8% (`report.nearness`); on the problems of the tuned table, with
+the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, 23% for rung 17, 7% for gemm_sm90
+(`models.warpgroups`), 15 to 23% for products of terms. What it does not know of a kernel is for a calibration by
+measured times.
 """
 
 import math

@@ -435,8 +435,6 @@ def group_json(pipe: str, group: Group) -> dict[str, Any]:
         counts["reading_requests"] = group.reading
     if pipe not in ("shared_load", "shared_store", "shared_atomic", "product"):
         counts["sectors"] = group.sectors
-        if pipe in ("global_load", "global_store"):
-            counts["lines"], counts["passes"] = group.lines, group.passes
         counts["sectors_per_request"] = group.sectors / group.requests if group.requests else None
         counts["bytes_moved"] = group.sectors * SECTOR_BYTES
     if pipe not in ("global_load", "global_store", "global_atomic"):
