@@ -58,7 +58,7 @@ CASES = tuple(
         "batch_invariant",
         "best_tf32",
     )
-)
+) + tuple(Path(f"results/h100/{name}.json") for name in ("best_tf32", "best_fp8", "best_fp8_blocks"))
 """Further runs of `tilewright bench best`, of which there may be some."""
 END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", "end_to_end_llm", "end_to_end_bf16"))
 """Runs with --end-to-end, of which there may be some."""
@@ -99,7 +99,7 @@ def main() -> int:
             "device": device(Run.load(BEST)),
             "headline": headline(records),
             "best": best(picked),
-            "cases": "\n\n".join(best(one.records) for one in load(filter(Path.exists, CASES))),
+            "cases": cases(load(filter(Path.exists, CASES)), gpu),
             "end_to_end": calls.markdown(
                 [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
             ),
@@ -210,6 +210,15 @@ def headline(records: Sequence[Record]) -> str:
     rows.append(("", "cuBLAS", "", "", "", "", "", f"{published.GH200[0]:,.0f}"))
     heads = ("rung", "kernel", "in", "config", "GFLOP/s", "cuBLAS, same run", "of cuBLAS", "worklog, GH200")
     return table(heads, rows, "rlllrrrr")
+
+
+def cases(runs: Iterable[Run], gpu: str) -> str:
+    """The tables of further runs; what was measured on another GPU than this one says so before its own."""
+    return "\n\n".join(
+        text
+        for run in runs
+        for text in ([device(run)] if run.environment["gpu"]["name"] != gpu else []) + [best(run.records)]
+    )
 
 
 def best(records: Sequence[Record]) -> str:
