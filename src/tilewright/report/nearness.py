@@ -15,7 +15,6 @@ from pydantic import BaseModel, TypeAdapter
 from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import explain
 from tilewright.bench.records import Record, Run
-from tilewright.engines import nvrtc
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.gpus import Gpu, gpu_named, limits
@@ -64,6 +63,8 @@ class Nearness(BaseModel):
 
 def predicted_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> float:
     """What `explain` says, in microseconds; counted only where the model takes counts."""
+    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+
     if isinstance(kernel.cost, Staging):
         cost = explain(kernel, config, problem, gpu).predicted
     else:
