@@ -147,12 +147,10 @@ class Exchange:
         self._aside = _stream_of_its_own(device)
         self.side = torch.cuda.Stream(device)
         """Copies run here."""
-        self.second = torch.cuda.Stream(device)
-        """Every other product may run here."""
 
-    def on(self, stream: Any) -> Any:
-        """A context in which work goes to a stream."""
-        return torch.cuda.stream(stream)
+    def copying(self) -> Any:
+        """A context in which copies go to the side stream."""
+        return torch.cuda.stream(self.side)
 
     def grow(self, needed: int) -> None:
         """Make each half hold this many bytes; a collective call, which waits for all work of all ranks."""
@@ -252,11 +250,11 @@ class Call:
         address = self._handle.buffer_ptrs[rank] + 4 * self._exchange.rank
         _check(self._driver.cuStreamWriteValue32(self._exchange.side.cuda_stream, address, self._value(number), 0))
 
-    def wait(self, stream: Any, rank: int, number: int) -> None:
-        """Have a stream wait for a signal of a rank."""
+    def wait(self, rank: int, number: int) -> None:
+        """Have the call's stream wait for a signal of a rank."""
         own = self._handle.buffer_ptrs[self._exchange.rank] + 4 * rank
         at_least = self._driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
-        _check(self._driver.cuStreamWaitValue32(stream.cuda_stream, own, self._value(number), at_least))
+        _check(self._driver.cuStreamWaitValue32(self.stream.cuda_stream, own, self._value(number), at_least))
 
     def _value(self, number: int) -> int:
         value: int = self._signals + number
