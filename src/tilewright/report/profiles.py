@@ -6,7 +6,7 @@ from tilewright.bench.ncu import CUBLAS
 from tilewright.bench.profiles import Profile, Profiles
 from tilewright.report.markdown import table
 
-PROFILES = Path("results/h200/ncu/profiles.json")
+PROFILES = Path("results/h100/ncu/profiles.json")
 
 _STALLS_SHOWN = 3
 
