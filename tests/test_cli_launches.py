@@ -171,6 +171,15 @@ def test_a_kernel_that_crashes_ends_no_explanation(tmp_path, monkeypatch):
     assert "the kernel ends its process: ended by SIG" in str(result.exception)
 
 
+def test_a_kernel_that_never_ends_ends_an_explanation(tmp_path, monkeypatch):
+    pytest.importorskip("cuda.core")
+    monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
+    hangs = planted(tmp_path, "softmax", "float largest = -INFINITY;", "while (x[0] != 1e9f) {}; float largest = 0;")
+    result = CliRunner().invoke(main.app, ["explain", hangs, "--deadline", "3"])
+    assert isinstance(result.exception, LaunchError)
+    assert "the kernel does not end: no answer in 3 s" in str(result.exception)
+
+
 def test_large_launches_are_estimated():
     pytest.importorskip("cuda.core")
     launch = read_launch(place_of("convolution"), "n=524288")
@@ -180,3 +189,21 @@ def test_large_launches_are_estimated():
     assert one.traffic.groups["global_store"].sectors == 524288 // 8
     assert "estimated from 1,024 of 8,192 blocks" in one.notes
     assert launch_verdict(one)
+
+
+def test_sass_shows_its_code(tmp_path):
+    pytest.importorskip("cuda.core")
+    path = tmp_path / "code.json"
+    found = run("sass", place_of("transpose:tiled"), "--arch", "sm_80", "--json", path)
+    assert "transpose.cu:tiled for sm_80" in found
+    facts = json.loads(path.read_text())
+    assert (facts["arch"], facts["spill_bytes"], facts["shared_bytes"]) == ("sm_80", 0, 4 * 32 * 32)
+    assert any(one["opcode"].startswith("STS") for one in facts["listing"])
+    assert ".visible .entry" in run("sass", place_of("softmax"), "--ptx")
+    result = CliRunner().invoke(main.app, ["sass", place_of("softmax"), "--arch", "sm_12"])
+    assert "arch must be one that the compiler knows" in str(result.exception)
+    (tmp_path / "twice.cu").write_text(
+        "// tilewright: grid=1 block=32 COUNT=4 x=inout:float32[32]\n"
+        "template <int COUNT> __global__ void twice(float* x) { x[threadIdx.x] *= COUNT; }"
+    )
+    assert "ILi4EE" in run("sass", tmp_path / "twice.cu", "--ptx")

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli import main
+from tilewright.errors import LaunchError
 from tilewright.kernels.sources import START
 
 
@@ -111,6 +112,27 @@ def test_explain_counts_its_lines(run):
     assert re.search(r"start.cu:\d+ shared loads 5.243 M", found)
     # 32 x 32 blocks read a tile of A and of B in each of 32 steps, by 8 warps: a request each, of 2 rows of 64 bytes.
     assert "global loads 524,288 2.097 M" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "deadline", "words"),
+    [
+        ("crash", 60, r"the kernel ends its process: ended by SIG\w+\. tilewright check may name the fault$"),
+        ("hang", 2, "the kernel does not end: no answer in 2 s.*; --deadline gives it longer$"),
+    ],
+)
+def test_a_kernel_that_crashes_or_never_ends_ends_no_explanation(run, tmp_path, name, deadline, words):
+    pytest.importorskip("cuda.core")
+    (tmp_path / "wild.cu").write_text(START.read_text().replace(STORE, NEVER_RIGHT[name][0]))
+    result = CliRunner().invoke(main.app, ["explain", "wild.cu", "--shape", "16", "--deadline", f"{deadline}"])
+    assert isinstance(result.exception, LaunchError)
+    assert re.search(words, str(result.exception))
+
+
+def test_explain_draws_it(run, tmp_path):
+    pytest.importorskip("cuda.core")
+    run("explain", "start.cu", "--shape", 64, "--gpu", "H200", "--figure", "start.svg")
+    assert "start.cu:start, 64x64x64" in (tmp_path / "start.svg").read_text()
 
 
 def test_bench_verifies_it(run):

@@ -101,7 +101,7 @@ def test_blocks_that_a_gpu_cannot_hold_take_for_ever(compiled):
 
 def test_arrays_that_do_not_fit_are_refused(compiled):
     module, constants = comparing._compiled(), cost.CONSTANTS
-    models, rooms = array("d", [1.0] * 18 + [0.0]), array("d", [1.0] * 24)
+    models, rooms = array("d", [1.0] * 18 + [0.0]), array("d", [1.0] * 26)
     sizes = (8, 8, 8, 1, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0)
     assert module.predict(constants, models, rooms, [0], *sizes)[0] > 0
     for wrong in ((constants, models, rooms[1:]), (constants, models[1:], rooms), (constants[1:], models, rooms)):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tilewright.analysis.explanation import Measured, Waves, explain, to_json, verdict
+from tilewright.analysis.explanation import Measured, Waves, explain, time_words, to_json, verdict
 from tilewright.engines import disassembler
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError
 from tilewright.gpus import GPUS, gpu_named
@@ -92,7 +92,7 @@ def test_a_gpu_too_old_is_refused_and_one_too_old_for_the_compiler_is_noted():
 @pytest.mark.parametrize(
     ("name", "shape", "words"),
     [
-        ("naive", "1024", "Requests of global memory bind"),
+        ("naive", "1024", "The L1 cache binds: a load of a warp touches 16.5 sectors and takes 16.5 passes"),
         ("shared_tiled", "1024", "Shared memory binds"),
         ("conflict_free", "2048", "as it is issued"),
         ("warptiled", "256", "The 8 blocks leave 124 of 132 multiprocessors without work"),
@@ -109,22 +109,51 @@ def test_the_sentence_names_what_binds(name, shape, words):
         (
             "persistent",
             {},
-            "Tensor cores bind: they take 128 us at their peak. Of the levels of memory L2 takes",
+            "Tensor cores bind: they take 128 us at their peak. Of the levels of memory shared memory takes",
         ),
-        ("gemm_sm90", {"BN": 64, "STAGES": 7}, "The L2 cache binds: tensor maps move most of"),
+        ("gemm_sm90", {"BN": 64, "STAGES": 7}, "The L2 cache binds: it serves 32 times the bytes that must be moved"),
     ],
 )
 def test_what_binds_products_of_warpgroups(name, overrides, words):
     kernel = find(name)
     problem = Problem.parse("4096", arithmetic=Arithmetic("bfloat16", "bfloat16"))
     one = explain(kernel, kernel.config(overrides), problem, H200)
-    assert verdict(one).startswith(words)
+    assert words in verdict(one)
     tile = kernel.tile(one.config)
     assert one.bytes.tiles == 2 * 4096**3 * (tile.m + tile.n) // (tile.m * tile.n)
     facts = to_json(one)
     assert facts["bytes"]["tensor_maps"] == one.bytes.tiles
     assert facts["product"]["bytes"] == 128 * facts["product"]["wavefronts"] == facts["bytes"]["shared"]
     assert "sectors" not in facts["product"]
+
+
+def test_it_says_one_time_and_no_level_takes_longer():
+    for name, shape in (("naive", "512"), ("coalesced", "512"), ("vectorized", "1000"), ("wmma_tf32", "512")):
+        one = explained(name, shape)
+        facts = to_json(one)
+        assert f"It takes {time_words(facts['predicted']['us'])} by the model" in facts["verdict"]
+        assert "expects" not in roofline_words(one)
+        assert max(one.times_us.values()) < one.predicted.us
+
+
+def test_instructions_issue_no_faster_than_lanes_multiply():
+    """A partition of an A100 has 16 lanes, so that a warp's multiply-add takes two clocks of them."""
+    one = explained("warptiled", "512", gpu=gpu_named("A100 40GB"))
+    assert one.issue.time_us >= one.roofline.arithmetic_us
+    assert one.issue.instructions / (4 * 108 * 1410) < one.issue.time_us
+
+
+def test_where_all_warps_wait_waits_bind():
+    one = explained("warptiled", "64")
+    assert one.binds == "waits"
+    assert 0 < one.working < 0.5
+    assert "Waits bind" in verdict(one)
+
+
+def test_what_each_cache_keeps():
+    one = explained("naive", "1024")
+    assert "The L1 cache should have 99% of that" in roofline_words(one)
+    assert one.predicted.dram_bytes <= one.predicted.l2_bytes < one.bytes.requested / 50
 
 
 def test_the_error_of_products_of_terms_is_told():

@@ -6,11 +6,13 @@ import pytest
 
 from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models.block import fragment
-from tilewright.analysis.models.staging import wavefronts
+from tilewright.analysis.models.staging import wide
+from tilewright.analysis.traffic import count
 from tilewright.engines import nvrtc
 from tilewright.gpus import find_gpu
 from tilewright.kernels import find
 from tilewright.kernels.takes import Variant
+from tilewright.problem import Problem
 
 H200 = find_gpu("NVIDIA H200", (9, 0))
 PLAIN = Variant(edges=False, aligned=True)
@@ -34,13 +36,17 @@ def test_the_fragments_of_a_thread(name, rows, cols):
 @pytest.mark.parametrize(
     ("name", "config", "expected"),
     [
-        ("vectorized", {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}, 2 * 1 + 2 * 4),
-        ("vectorized", {"BM": 64, "BN": 64, "BK": 16, "TM": 16, "TN": 4}, 4 * 1 + 1 * 2),
-        ("warptiled", {}, 2 * 1 + 2 * 1),
+        ("vectorized", {"BM": 128, "BN": 128, "BK": 8, "TM": 8, "TN": 8}, 4 + 16),
+        ("vectorized", {"BM": 64, "BN": 64, "BK": 16, "TM": 16, "TN": 4}, 8 + 4),
+        ("warptiled", {}, 4 + 8),
     ],
 )
-def test_wavefronts_of_a_warps_loads(name, config, expected):
-    assert wavefronts(find(name), find(name).config(config)) == expected
+def test_estimated_wavefronts_of_a_warps_loads_are_those_that_are_counted(name, config, expected):
+    kernel, config = find(name), find(name).config(config)
+    assert wide(kernel, config) == expected
+    loads = count(kernel, config, Problem.parse("256")).groups["shared_load"]
+    warps_and_k = 256**3 // (32 * kernel.cost.fragment(config).rows * kernel.cost.fragment(config).cols)
+    assert loads.wavefronts == expected * warps_and_k
 
 
 def test_fragments_do_not_depend_on_how_threads_divide_k():

@@ -2,15 +2,21 @@
 
 import pytest
 
-from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, least_bytes, roofline
+from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Bytes, Through, least_bytes, moved, roofline
+from tilewright.analysis.traffic import count
 from tilewright.gpus import gpu_named
+from tilewright.kernels import find
 from tilewright.problem import Arithmetic, Layout, Problem, Scalars
 
 H200 = gpu_named("H200")
 
 
-def at(problem, requested=0, shared=0, arithmetic="float32"):
-    return roofline(problem, Bytes(*least_bytes(problem), requested, shared), H200, arithmetic)
+NOTHING = Through(0, 0.0)
+
+
+def at(problem, through_l2=NOTHING, shared=0, l1=0, arithmetic="float32"):
+    moves = Bytes(*least_bytes(problem), 0, shared, l1=l1)
+    return roofline(problem.flops, moves, through_l2, H200, arithmetic)
 
 
 def test_large_squares_are_bound_by_arithmetic_and_thin_ones_by_memory():
@@ -28,23 +34,24 @@ def test_the_ridge_is_where_both_take_equally_long():
 
 
 def test_levels_nearer_than_dram_can_be_slower():
-    line = at(Problem(4096, 4096, 4096), requested=10**10, shared=10**12)
+    line = at(Problem(4096, 4096, 4096), Through(10**10, 1000.0), shared=10**12, l1=10**11)
     assert line.binds == ARITHMETIC, "of the two times that no kernel undercuts"
     assert line.slowest == SHARED
-    dram, l2, shared = line.levels
-    assert dram.time_us < l2.time_us < shared.time_us
+    dram, l2, l1, shared = line.levels
+    assert (l1.name, shared.name) == (L1, SHARED)
+    assert dram.time_us < l2.time_us == 1000
     assert shared.time_us == pytest.approx(1e12 / (128 * 132 * 1980))  # 128 bytes a clock and multiprocessor
+    assert l1.time_us == pytest.approx(shared.time_us / 10), "the banks are the same"
     assert l2.flops_per_byte == pytest.approx(2 * 4096**3 / 1e10)
 
 
-def test_tiles_of_tensor_maps_come_faster_than_requests():
-    problem = Problem(4096, 4096, 4096)
-    requested, tiles = (
-        roofline(problem, Bytes(*least_bytes(problem), 10**9, 0, tiles), H200).levels[1] for tiles in (0, 10**9)
-    )
-    assert requested.bytes == tiles.bytes
-    assert requested.time_us == pytest.approx(1e9 / (2640 * 1980))
-    assert tiles.time_us == pytest.approx(1e9 / (64 * 132 * 1980))
+def test_requests_that_the_l1_cache_serves_are_passes_over_its_banks():
+    """At each k a warp of the naive kernel reads 32 rows of A from one bank, and one element of B."""
+    problem, kernel = Problem(64, 64, 64), find("naive")
+    moves = moved(least_bytes(problem), count(kernel, kernel.config(), problem))
+    assert moves.l1 == 128 * 33 * 64**3 // 32
+    assert moves.requested > moves.l1 / 5 > 10 * moves.least
+    assert moves.shared == moves.tiles == 0
 
 
 def test_c_is_read_only_with_beta():
@@ -74,4 +81,4 @@ def test_tensor_cores_have_peaks_of_their_own():
 def test_an_empty_problem_has_no_intensity():
     line = at(Problem(0, 5, 5))
     assert line.arithmetic_us == 0
-    assert [level.flops_per_byte for level in line.levels] == [0, 0, 0]
+    assert [level.flops_per_byte for level in line.levels] == [0, 0, 0, 0]

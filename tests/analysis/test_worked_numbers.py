@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tilewright.analysis.occupancy import occupancy
-from tilewright.analysis.roofline import Bytes, least_bytes, roofline
+from tilewright.analysis.roofline import Bytes, Through, least_bytes, roofline
 from tilewright.analysis.traffic import count
 from tilewright.engines.emulator.counting import Operations
 from tilewright.errors import ConfigError
@@ -40,7 +40,7 @@ def test_work_and_least_bytes_at_4092():
 def test_the_two_times_at_4092_on_an_a6000():
     problem = Problem(4092, 4092, 4092)
     read, written = least_bytes(problem, Scalars(beta=1.0))
-    times = roofline(problem, Bytes(read, written, 500_000_000, 0), A6000)
+    times = roofline(problem.flops, Bytes(read, written, 500_000_000, 0), Through(500_000_000, 0.0), A6000)
     assert times.peak_tflops == pytest.approx(30, rel=0.001)
     assert times.arithmetic_us == pytest.approx(4.5e3, rel=0.02)
     assert times.memory_us == pytest.approx(0.34e3, rel=0.03)
@@ -51,7 +51,8 @@ def test_the_intensity_of_what_cublas_moved():
     """500 MB read, and C written."""
     problem = Problem(4092, 4092, 4092)
     moved = 500_000_000 + least_bytes(problem)[1]
-    assert roofline(problem, Bytes(0, 0, moved, 0), A6000).levels[1].flops_per_byte == pytest.approx(245, rel=0.02)
+    line = roofline(problem.flops, Bytes(0, 0, moved, 0), Through(moved, 0.0), A6000)
+    assert line.levels[1].flops_per_byte == pytest.approx(245, rel=0.02)
 
 
 def test_the_naive_kernel_without_any_cache_at_4092():

@@ -11,14 +11,17 @@ from faulty import PLANTED, STORING, TENSOR_MAPS, faulty, marks
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator.check import check, telling_shapes
 from tilewright.engines.emulator.symbols import SourceLine
+from tilewright.engines.nvrtc import INCLUDE
 from tilewright.kernels import KERNELS, find
 from tilewright.problem import Arithmetic, Epilogue, Problem, Scalars, orders
 
 
 def run(kernel, problem, overrides=None, scalars=Scalars()):
     """What comes of a check, and the operands."""
+    problem = kernel.takes.scaled(problem)
     of = Operands.draw(problem, scalars)
-    return check(kernel, kernel.config(overrides), problem, of.a, of.b, of.c, scalars, of.bias), of
+    scales = of.scale_a, of.scale_b
+    return check(kernel, kernel.config(overrides), problem, of.a, of.b, of.c, scalars, of.bias, scales), of
 
 
 def planted(kernel, folder, changes, file=None):
@@ -35,7 +38,7 @@ def planted(kernel, folder, changes, file=None):
 
 def file_of(kernel, name):
     """A kernel's source, or a header that it includes."""
-    return kernel.source if kernel.source.name == name else kernel.source.parents[1] / "include" / name
+    return kernel.source if kernel.source.name == name else INCLUDE / name
 
 
 def assert_named(checked, kind, words):
@@ -393,11 +396,9 @@ def test_a_block_below_the_last_tile_row_touches_nothing(name):
     assert operands.error(checked.result) <= limit(problem)
 
 
-# Kernels of terms are checked in tests/kernels/test_split_products.py; gemm_fp8_blocks needs scales: none are drawn.
+# Kernels of terms are checked in tests/kernels/test_split_products.py.
 @pytest.mark.parametrize(
-    "kernel",
-    [one for one in KERNELS if one.takes.batches and not one.split and one.name != "gemm_fp8_blocks"],
-    ids=lambda kernel: kernel.name,
+    "kernel", [one for one in KERNELS if one.takes.batches and not one.split], ids=lambda kernel: kernel.name
 )
 @pytest.mark.parametrize(
     ("shape", "layout"),
@@ -443,6 +444,30 @@ SM90 = {
     "splits": {"BM": 128, "BN": 32, "STAGES": 2, "SPLITS": 2},
 }
 """Forms of gemm_sm90."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({", m - 1) / scales.rows": ", m + 8) / scales.rows"}, r"reads scale_a\[\d+\], outside of its 786 elements"),
+        (
+            {"step) * scales.step_k_b": "step + 5) * scales.step_k_b"},
+            r"reads scale_b\[\d+\], outside of its 6 elements",
+        ),
+        ({"a += step_a;": "a += step_a + 1;"}, r"reads scale_a\[\d+\], outside of its 786 elements"),
+    ],
+    ids=("rows past the last", "steps past the last", "a wrong step along k"),
+)
+def test_scales_of_blocks_are_read_within_their_arrays(changes, words, tmp_path):
+    """Of 131 rows, 77 columns and 6 steps along k."""
+    kernel = find("gemm_fp8_blocks")
+    include = kernel.source.parents[1] / "include"
+    shutil.copytree(include, tmp_path, dirs_exist_ok=True)  # so that headers next to it find the changed one too
+    header = include / "factor_scales.cuh"
+    problem = Problem(131, 77, 700, kernel.takes.arithmetic())
+    checked, _ = run(planted(kernel, tmp_path, changes, header), problem, {**SM90["one consumer"], "BN": 64})
+    assert_named(checked, "out of bounds", words)
+
 
 READS = "the tensor cores of block (0, 0, 0) read it at wgmma.cu"
 CHANGES = {

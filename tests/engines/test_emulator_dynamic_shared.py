@@ -115,7 +115,7 @@ LEFT_ALONE = [
 @pytest.mark.parametrize("text", LEFT_ALONE)
 def test_what_declares_no_dynamic_shared_memory_stays_as_it_is(text):
     source = f"void f() {{ {text}\n }}"
-    assert with_pointers(source) == source
+    assert with_pointers(source) == [source]
 
 
 def test_comments_strings_and_lines_around_a_declaration_stay():
@@ -130,7 +130,7 @@ def test_comments_strings_and_lines_around_a_declaration_stay():
         cells[0] = 1;
     }
     """
-    made = with_pointers(source)
+    (made,) = with_pointers(source)
     assert made.count("\n") == source.count("\n")
     for before, after in zip(source.splitlines(), made.splitlines(), strict=True):
         assert before == after or "cells[]" in before or before.endswith("extern __shared__")
@@ -146,3 +146,43 @@ def test_errors_behind_a_declaration_name_their_own_lines():
     }"""
     with pytest.raises(CompileError, match=r"kernel.cu:5:.*no_such_thing"):
         launch(source, np.zeros(1, np.int32))
+
+
+SUM = """#pragma once
+#include "deeper/cells.cuh"
+__device__ float sum(int count) {
+    float total = 0;
+    for (int i = 0; i < count; ++i) total += cells[i];
+    return total;
+}
+"""
+
+
+@BUILDS
+@pytest.mark.parametrize("at", ["", "deeper/", "../beside/"])
+def test_a_declaration_in_a_header_is_one_for_all_that_include_it(at, build, tmp_path):
+    """Of a header next to it, of the source, and of a header that includes the one with the declaration."""
+    own = tmp_path / "own"
+    for name, text in {
+        f"{at}sum.cuh": SUM.replace("deeper/", "" if at == "deeper/" else "../own/deeper/" if at else "deeper/"),
+        "deeper/cells.cuh": "#pragma once\nextern __shared__ float cells[];\n",
+        "plain.cuh": "#pragma once\n#define FACTOR 2\n",
+    }.items():
+        path = own / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    source = own / "kernel.cu"
+    source.write_text(f"""#include "plain.cuh"
+#include "{at}sum.cuh"
+extern "C" __global__ void kernel(float* out) {{
+    cells[threadIdx.x] = FACTOR * threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x == 0) *out = sum(32);
+}}
+""")
+    out = np.zeros(1, np.float32)
+    launch(source, out, block=(32, 1, 1), shared_bytes=128, build=build)
+    assert out[0] == 2 * 31 * 16
+    (own / f"{at}sum.cuh").write_text((own / f"{at}sum.cuh").read_text().replace("total += ", "total += no_such + "))
+    with pytest.raises(CompileError, match=r"sum.cuh:5:.*no_such"):
+        launch(source, out, block=(32, 1, 1), shared_bytes=128, build=build)

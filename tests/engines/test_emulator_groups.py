@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
-from tilewright.errors import CompileError
-
 GROUPS = "#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;\n"
 RANDOM = np.random.default_rng(6)
 
@@ -194,9 +192,3 @@ def test_lanes_that_have_come_together():
             up, down = own[rank - 2 if rank >= 2 else rank], own[rank + 2 if rank + 2 <= last else rank]
             expected = [len(own), rank, own[1], up, down, 30 in own, max(own) < 90, bits, sum(own)]
             assert out[thread].tolist() == expected
-
-
-def test_what_groups_do_not_have_does_not_compile():
-    source = GROUPS + 'extern "C" __global__ void kernel(int* out) { cg::this_grid().sync(); }'
-    with pytest.raises(CompileError, match="sync"):
-        launch(source, np.zeros(1, np.int32))

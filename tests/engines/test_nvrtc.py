@@ -270,9 +270,9 @@ def test_without_the_wheel_of_crt_headers_a_toolkit_is_added(monkeypatch, tmp_pa
     wheel, toolkit = tmp_path / "wheel", tmp_path / "toolkit"
     wheel.mkdir()
     (toolkit / "include").mkdir(parents=True)
-    monkeypatch.setattr(nvrtc.pathfinder, "find_nvidia_header_directory", lambda _: str(wheel))
+    monkeypatch.setattr(nvrtc.pathfinder, "find_nvidia_header_directory", {"cudart": str(wheel), "cccl": "core"}.get)
     monkeypatch.setenv("CUDA_PATH", str(toolkit))
     find = nvrtc._cuda_headers.__wrapped__
-    assert find() == (str(wheel), str(toolkit / "include"))
+    assert find() == (str(wheel), str(toolkit / "include"), "core")
     (wheel / "crt").mkdir()
-    assert find() == (str(wheel),)
+    assert find() == (str(wheel), "core")

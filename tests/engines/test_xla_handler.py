@@ -23,7 +23,7 @@ from tilewright.engines.host_compiler import find_compiler  # noqa: E402
 from tilewright.engines.plan import Needs, Slot  # noqa: E402
 from tilewright.errors import EngineUnavailableError  # noqa: E402
 from tilewright.jax_op import lowering  # noqa: E402
-from tilewright.jax_op.product import Kind, product_p  # noqa: E402
+from tilewright.jax_op.product import Kind, local_p, product_p  # noqa: E402
 
 calls = sys.modules["tilewright.calls"]
 on_gpu = False
@@ -35,6 +35,7 @@ def _lower(ctx, *operands, kind):
 
 
 mlir.register_lowering(product_p, _lower, platform="cpu", cacheable=False)
+mlir.register_lowering(local_p, lowering._lower_local, platform="cpu", cacheable=False)
 
 
 @pytest.fixture(scope="module")

@@ -121,7 +121,11 @@ def a_rank_that_dies_ends_the_others():
     try:
         all_gather_matmul(shard, [B], 0, group())
     except tilewright.LaunchError as error:
-        print(f"the next call: {error}", flush=True)
+        print(f"the next all_gather_matmul: {error}", flush=True)
+    try:
+        matmul_reduce_scatter(shard, B, "sum", 0, group())
+    except tilewright.LaunchError as error:
+        print(f"the next matmul_reduce_scatter: {error}", flush=True)
     os._exit(0)
 
 

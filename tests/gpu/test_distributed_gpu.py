@@ -1,7 +1,10 @@
 """Several GPUs, and less memory than a product needs. What takes two GPUs is skipped where there is one."""
 
+import importlib
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,8 @@ import tilewright
 from tilewright.errors import ArrayError, EngineUnavailableError
 
 TIMEOUT_S = 180
+SHORT_S = 38
+"""Of a check that waits for a timeout itself."""
 RANKS = Path(__file__).with_name("ranks_on_gpus.py")
 
 
@@ -25,16 +30,25 @@ def two_gpus(torch):
         pytest.skip("needs two GPUs")
 
 
-def on_two_ranks(check, folder):
-    """What the ranks print."""
+def on_two_ranks(check, folder, timeout=TIMEOUT_S):
+    """What the ranks print; they are ended after a time that both share."""
     command = [sys.executable, str(RANKS), check]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     processes = [subprocess.Popen([*command, str(rank), str(folder / "store")], **options) for rank in (0, 1)]
+    deadline = time.monotonic() + timeout
+    said = []
     try:
-        return [process.communicate(timeout=TIMEOUT_S)[0] for process in processes]
+        for process in processes:
+            said.append(process.communicate(timeout=max(deadline - time.monotonic(), 0.1))[0])
+    except subprocess.TimeoutExpired:
+        for process in processes:
+            process.kill()
+        rest = [process.communicate()[0] for process in processes[len(said) :]]
+        pytest.fail(f"{check} did not end within {timeout} s: " + "\n".join(one[-3000:] for one in (*said, *rest)))
     finally:
         for process in processes:
             process.kill()
+    return said
 
 
 CHECKS = (
@@ -52,9 +66,12 @@ def test_two_ranks(two_gpus, check, tmp_path):
 
 
 def test_a_rank_that_dies_ends_the_others(two_gpus, tmp_path):
-    said, _ = on_two_ranks("a_rank_that_dies_ends_the_others", tmp_path)
+    said, _ = on_two_ranks("a_rank_that_dies_ends_the_others", tmp_path, SHORT_S)
     assert "an error after" in said and "no error" not in said, said[-3000:]
-    assert "did not end within 8 s, the timeout of its group: it waits for rank 1 of the group" in said
+    words = "did not end within 8 s, the timeout of its group: it waits for rank 1 of the group"
+    assert words in said
+    for purpose in ("all_gather_matmul", "matmul_reduce_scatter"):
+        assert re.search(f"the next {purpose}: .*{words}", said), said[-3000:]
 
 
 def normal(torch, *shape, dtype, seed=0):
@@ -67,9 +84,21 @@ def close(found, expected, allowed):
     assert float((found - expected).norm() / expected.norm()) < allowed
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(4096, 4096, 2048), (5000, 3000, 777), (300, 9000, 128), (1, 1, 1)])
+@pytest.fixture
+def divided(monkeypatch):
+    """Shares as with a link that takes no time, which would leave small products to one GPU."""
+    split = importlib.import_module("tilewright.torch.split")
+    monkeypatch.setattr(split, "LINK_BYTES_US", 1e12)
+    split._shares.cache_clear()
+    yield
+    split._shares.cache_clear()
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_one_product_on_two_gpus(torch, two_gpus, m, n, k, dtype):
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(4096, 4096, 2048), (9000, 7000, 264), (5000, 3000, 777), (300, 9000, 128), (1, 1, 1)]
+)
+def test_one_product_on_two_gpus(torch, two_gpus, divided, m, n, k, dtype):
     kind, allowed = getattr(torch, dtype), 1e-2 if dtype == "bfloat16" else 1e-5
     a, b, c = (normal(torch, *shape, dtype=kind, seed=i) for i, shape in enumerate(((m, k), (k, n), (m, n))))
     expected = tilewright.matmul(a, b)
@@ -87,7 +116,7 @@ def test_one_product_on_two_gpus(torch, two_gpus, m, n, k, dtype):
     close(tilewright.matmul(a, b, out=tall, c=c, beta=1.0, devices="all"), expected + c, 2 * allowed)
 
 
-def test_a_division_follows_the_current_stream(torch, two_gpus):
+def test_a_division_follows_the_current_stream(torch, two_gpus, divided):
     a, b = (normal(torch, 4096, 4096, dtype=torch.float32, seed=i) for i in (0, 1))
     expected = tilewright.matmul(a, b)
     found, stream = [], torch.cuda.Stream()

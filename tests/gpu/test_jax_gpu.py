@@ -113,3 +113,26 @@ def test_programs_that_xla_replays_as_a_graph(sizes):
         kept.append((ours(x), theirs(x)))
     for result, expected in kept:
         check(result, expected, 1e-4)
+
+
+def test_several_gpus():
+    """Each multiplies its rows, or its part of k, and gradients are sharded as the operands."""
+    if len(jax.devices()) < 2:
+        pytest.skip("needs two GPUs")
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:2])
+    a, b = draw(1024, 768), draw(768, 512)
+    for of_a, of_b, moved in (("x", None), (None, None), 0), ((None, "x"), ("x", None), 1):
+        specs = (jax.sharding.PartitionSpec(*spec) for spec in (of_a, of_b))
+        there = [
+            jax.device_put(one, jax.sharding.NamedSharding(mesh, spec)) for one, spec in zip((a, b), specs, strict=True)
+        ]
+        program = jax.jit(tilewright.matmul).lower(*there).compile()
+        text = program.as_text()
+        assert text.count('custom_call_target="tilewright_product"') == 1
+        assert text.count(" all-gather") == 0 and ("all-reduce" in text) == bool(moved)
+        for _ in range(5):
+            check(program(*there), reference(a, b))
+        found = jax.jit(jax.grad(lambda a, b: jnp.tanh(tilewright.matmul(a, b)).sum(), (0, 1)))(*there)
+        expected = jax.grad(lambda a, b: jnp.tanh(reference(a, b)).sum(), (0, 1))(a, b)
+        for one, other in zip(found, expected, strict=True):
+            check(one, other, 1e-4)

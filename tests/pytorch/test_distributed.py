@@ -4,7 +4,8 @@ import contextlib
 import itertools
 import multiprocessing
 import queue
-import threading
+import random
+from collections import deque
 
 import pytest
 
@@ -12,7 +13,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("torch.distributed.tensor")
 
 import ranks  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
+import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, ProblemError  # noqa: E402
 from tilewright.distributed import all_gather_matmul, collectives, matmul_reduce_scatter, overlapped  # noqa: E402
 
@@ -49,34 +52,65 @@ def test_on_two_processes(outcomes, name):
 
 
 class Stream:
-    """Work is done when it is started, so there is nothing to wait for."""
+    """Work that is done later, in order; each piece says whether it could be done."""
+
+    def __init__(self):
+        self.left = deque()
 
     def record_event(self):
-        return None
+        event = []
+        self.left.append(lambda: event.append(True) is None)
+        return event
 
     def wait_event(self, event):
-        pass
+        self.left.append(lambda: bool(event))
 
     def wait_stream(self, stream):
-        pass
+        self.wait_event(stream.record_event())
+
+
+class Later(TorchDispatchMode):
+    """Copies go to a stream."""
+
+    def __init__(self, stream):
+        super().__init__()
+        self._stream = stream
+
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        if function is not torch.ops.aten.copy_.default:
+            return function(*arguments, **(named or {}))
+        self._stream.left.append(lambda: function(*arguments) is not None)
+        return arguments[0]
 
 
 class Exchange:
-    """What the ranks of a GPU's group share, between threads: memory, and signals."""
+    """What the ranks of a GPU's group share: memory, and signals. Everything is done later."""
 
-    def __init__(self, rank, memories, signals):
-        self.rank, self.size, self.side = rank, len(memories), Stream()
-        self._memories, self._signals, self._before, self._calls = memories, signals, 0, 0
+    def __init__(self, rank, memories, counters):
+        self.rank, self.size, self.stream = rank, len(memories), Stream()
+        self.side, self.second = Stream(), Stream()
+        self.current = self.stream
+        self._memories, self._counters, self._before, self._calls = memories, counters, 0, 0
 
-    def copying(self):
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def on(self, stream):
+        before, self.current = self.current, stream
+        with Later(stream):
+            yield
+        self.current = before
+
+    def read(self, result):
+        """A tensor as it is when the call's stream comes to it."""
+        seen = torch.full_like(result, float("nan"))
+        with self.on(self.stream):
+            seen.copy_(result)
+        return seen
 
     def begin(self, needed, signals):
         self._calls += 1
         assert needed <= len(self._memories[0]) // 2
         self._half = self._calls % 2 * (len(self._memories[0]) // 2)
         self._base, self._before = self._before, self._before + signals
-        self.stream = Stream()
         return self
 
     def buffer(self, rank, offset, like):
@@ -84,72 +118,83 @@ class Exchange:
         return self._memories[rank][begin : begin + like.nbytes].view(like.dtype).view(like.shape)
 
     def signal(self, rank, number):
-        changed, counters = self._signals
-        with changed:
-            assert counters[rank, self.rank] == self._base + number - 1
-            counters[rank, self.rank] = self._base + number
-            changed.notify_all()
+        value = self._base + number
 
-    def wait(self, rank, number):
-        changed, counters = self._signals
-        with changed:
-            assert changed.wait_for(lambda: counters[self.rank, rank] >= self._base + number, timeout=20)
+        def write():
+            assert self._counters[rank, self.rank] == value - 1
+            self._counters[rank, self.rank] = value
+            return True
+
+        self.side.left.append(write)
+
+    def wait(self, stream, rank, number):
+        value = self._base + number
+        stream.left.append(lambda: self._counters[self.rank, rank] >= value)
 
     def ended(self, call, waited):
-        changed, counters = self._signals
-        with changed:
-            for rank in waited:
-                assert counters[self.rank, rank] >= self._before
+        for rank in waited:
+            self.wait(self.stream, rank, self._before - self._base)
+            self.stream.left.append(lambda rank=rank, last=self._before: self._counters[self.rank, rank] >= last)
 
 
-def on_ranks(count, work):
-    """What a piece of work gives on each of several threads, which take the part of ranks."""
+def on_ranks(monkeypatch, count, work, seed):
+    """What a piece of work gives on each of several ranks, whose streams go on in a random order."""
     memories = [torch.full((2**22,), 255, dtype=torch.uint8) for _ in range(count)]
-    signals = threading.Condition(), dict.fromkeys(itertools.product(range(count), repeat=2), 0)
-    found = [None] * count
+    counters = dict.fromkeys(itertools.product(range(count), repeat=2), 0)
+    exchanges = [Exchange(rank, memories, counters) for rank in range(count)]
+    found = []
+    for exchange in exchanges:
 
-    def run(rank):
-        found[rank] = work(rank, Exchange(rank, memories, signals))
+        def later(*factors, exchange=exchange, **named):
+            exchange.current.left.append(lambda: tilewright.matmul(*factors, **named) is not None)
 
-    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert None not in found
+        monkeypatch.setattr(overlapped, "matmul", later)
+        found.append(work(exchange.rank, exchange))
+    streams = [stream for one in exchanges for stream in (one.stream, one.side, one.second)]
+    chance = random.Random(seed)
+    while waiting := [stream for stream in streams if stream.left]:
+        chance.shuffle(waiting)
+        done = next((stream for stream in waiting if stream.left[0]()), None)
+        assert done is not None, "every stream waits"
+        done.left.popleft()
     return found
 
 
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_shards_are_multiplied_as_they_come(count):
+def test_shards_are_multiplied_as_they_come(monkeypatch, count, seed):
     whole, Bs = torch.randn(3, count * 4, 8), [torch.randn(8, 5), torch.randn(8, 2)]
     parts = whole.chunk(count, 1)
 
     def work(rank, exchange):
-        calls = [
-            overlapped.all_gather_matmul(exchange, parts[rank], Bs, 1, {}, wanted) for wanted in (True, False, True)
-        ]
-        return calls[-1]
+        def made(call):
+            A, results = overlapped.all_gather_matmul(exchange, parts[rank] * (call + 1), Bs, 1, {}, call != 1)
+            return None if A is None else exchange.read(A), [exchange.read(result) for result in results]
 
-    for A, results in on_ranks(count, work):
-        torch.testing.assert_close(A, whole)
-        for result, B in zip(results, Bs, strict=True):
-            torch.testing.assert_close(result, whole @ B)
+        return [made(call) for call in range(4)]
+
+    for calls in on_ranks(monkeypatch, count, work, seed):
+        for call, (A, results) in enumerate(calls):
+            assert (A is None) == (call == 1)
+            if A is not None:
+                torch.testing.assert_close(A, whole * (call + 1))
+            for result, B in zip(results, Bs, strict=True):
+                torch.testing.assert_close(result, whole * (call + 1) @ B)
 
 
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("count", [2, 3, 5])
-@pytest.mark.parametrize("op", ["sum", "avg"])
-def test_sums_go_from_rank_to_rank(count, op):
-    As, Bs = ([torch.randn(shape) for _ in range(count)] for shape in ((count * 600, 8), (8, 5)))
+@pytest.mark.parametrize(("op", "rows"), [("sum", 600), ("avg", 600), ("sum", 300)])
+def test_sums_go_from_rank_to_rank(monkeypatch, count, op, rows, seed):
+    As, Bs = ([torch.randn(shape) for _ in range(count)] for shape in ((count * rows, 8), (8, 5)))
     total = sum(A @ B for A, B in zip(As, Bs, strict=True)) / (count if op == "avg" else 1)
 
     def work(rank, exchange):
-        for _ in range(3):
-            found = overlapped.matmul_reduce_scatter(exchange, As[rank], Bs[rank], op, 0, {})
-        return found
+        factors = [exchange.read(As[rank] * (call + 1)) for call in range(4)]  # made in the call's stream
+        return [exchange.read(overlapped.matmul_reduce_scatter(exchange, A, Bs[rank], op, 0, {})) for A in factors]
 
-    found = on_ranks(count, work)
-    torch.testing.assert_close(torch.cat(found), total, rtol=1e-4, atol=1e-4)
+    for call, parts in enumerate(zip(*on_ranks(monkeypatch, count, work, seed), strict=True)):
+        torch.testing.assert_close(torch.cat(parts), total * (call + 1), rtol=1e-4, atol=1e-4)
 
 
 def test_parts_of_a_shard_cover_it():

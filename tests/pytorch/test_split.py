@@ -38,29 +38,63 @@ def test_parts_make_the_product(side, with_c, transposed):
     torch.testing.assert_close(whole.out, expected if whole.bias is None else expected + whole.bias)
 
 
-@pytest.mark.parametrize("size", [4096, 16384, 65536])
+def call_of(engine):
+    a = torch.empty(8, 8)
+    request = Request.of(None, None, None, None, None, engine)
+    return Call.read(request, {"a": a, "b": a, "c": None, "out": None, "bias": None}, Scalars())._replace(engine=engine)
+
+
+@pytest.mark.parametrize("size", [1000, 4096, 16384, 65536])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_gpus_end_at_the_same_time(size, count):
     engine = NumPyEngine((9, 0))
     engine.device_name = "NVIDIA H200"
-    a = torch.empty(8, 8)
-    request = Request.of(None, None, None, None, None, engine)
-    call = Call.read(request, {"a": a, "b": a, "c": None, "out": None, "bias": None}, Scalars())._replace(engine=engine)
+    call = call_of(engine)
     meta = split._Operands(*(torch.empty(size, size, device="meta") for _ in "ab"), None, None, None, None)
     bounds = split.shares_of(call, meta, count).bounds
     assert bounds[0] == 0 and bounds[-1] == size and len(bounds) == count + 1
     heights = [end - begin for begin, end in pairwise(bounds)]
     assert heights[0] == max(heights)
-    assert all(begin % 128 == 0 for begin in bounds)
-    if size == 65536:
-        assert min(heights) > 0.9 * max(heights)
+    assert all(begin % 128 == 0 or begin == size for begin in bounds)
+
+    def taken_us(rows, cols):
+        return split._expected_us(call.arithmetic, None, ((9, 0), "NVIDIA H200"), size, rows, cols)
+
+    def others_us(home):
+        each = -(-(size - home) // (128 * (count - 1))) * 128
+        return split._end_us(call.arithmetic, taken_us, (each, size, size), False, count - 1)
+
+    if count > 1:
+        assert taken_us(heights[0], size) >= others_us(heights[0])
+        if heights[0] > -(-size // (128 * count)) * 128:
+            assert taken_us(heights[0] - 128, size) < others_us(heights[0] - 128)
 
 
-def test_blocks_cover_a_share():
-    for length in (0, 1, 2048, 5000, 8064, 70_000):
-        cuts = split._cuts(length)
-        assert [one.start for one in cuts[1:]] == [one.stop for one in cuts[:-1]]
-        assert not cuts or (cuts[0].start, cuts[-1].stop) == (0, length)
+def test_gpus_that_nobody_knows_have_equal_shares():
+    call = call_of(NumPyEngine((1, 0)))
+    meta = split._Operands(*(torch.empty(1024, 1024, device="meta") for _ in "ab"), None, None, None, None)
+    assert split.shares_of(call, meta, 4).bounds == (0, 256, 512, 768, 1024)
+
+
+@pytest.mark.parametrize("item", [2, 4])
+def test_blocks_cover_a_share(item):
+    for length in (0, 1, 1500, 2048, 5000, 8064, 70_000):
+        blocks = split._blocks(length, item)
+        assert [one.start for one in blocks[1:]] == [one.stop for one in blocks[:-1]]
+        assert not blocks or (blocks[0].start, blocks[-1].stop) == (0, length)
+        assert all(one.start % 128 == 0 and one.stop - one.start <= 1.5 * 1024 * item for one in blocks)
+
+
+@pytest.mark.parametrize(("m", "n"), [(0, 500), (500, 0), (700, 800), (9000, 1000), (1000, 9000), (20_000, 12_000)])
+def test_pieces_make_a_share_of_what_has_come(m, n):
+    made, came = torch.zeros(m, n, dtype=torch.int8), {"a": [], "b": []}
+    for piece in split.pieces(split._blocks(m, 4), split._blocks(n, 4)):
+        for side, block in piece.loads:
+            assert block.start == (came[side][-1].stop if came[side] else 0)  # each once, in order
+            came[side].append(block)
+        assert piece.rows.stop <= came["a"][-1].stop and piece.cols.stop <= came["b"][-1].stop
+        made[piece.rows, piece.cols] += 1
+    assert bool((made == 1).all())
 
 
 def test_matrices_are_copied_as_they_lie():

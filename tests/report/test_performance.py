@@ -13,6 +13,7 @@ from tilewright.report import (
     clients,
     first_calls,
     grouped,
+    nearness,
     performance,
     precisions,
     prepared,
@@ -235,6 +236,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         performance.EMULATED,
         *(path for path in (*term_products.RUNS.values(), *OTHER_RECORDS) if (root / path).exists()),
         validation.COMPARISON,
+        nearness.PREDICTED,
         *(path for path in (*performance.CASES, *performance.END_TO_END) if (root / path).exists()),
         *(root / performance.COUNTERS).glob("*.csv"),
     ):

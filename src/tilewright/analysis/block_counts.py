@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import PurePath
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tilewright.analysis.sampling import plan, tile_of_cluster
+from tilewright.analysis.sampling import Plan, plan, tile_of_cluster
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
 from tilewright.engines.base import Matrix
@@ -24,8 +25,7 @@ Key = tuple[SourceLine | None, str, str]
 """A line of the source, a kind of accesses, a counter: a field of `traffic.Group`."""
 Counts = Counter[Key]
 
-_SAMPLES = 12
-"""Blocks that are run of a launch which is too large to run whole, and whose blocks are of unknown kinds."""
+_OF_LINES = ("lines", "passes")
 _ALIGNMENT = 256
 _UNMERGED = 4
 _UNWRITTEN = 1.0
@@ -63,30 +63,30 @@ class BlockCounts:
 
     def whole(self) -> Counts:
         """Of all blocks."""
-        return self._run(self.problem, None)[0]
-
-    def some(self, blocks: int) -> tuple[Counts, int, bool]:
-        """An estimate from blocks in equal distances; how many were run, and that it is none but an estimate."""
-        chosen = sorted({index * blocks // _SAMPLES for index in range(_SAMPLES)})
-        counts, _ = self._run(self.problem, chosen)
-        return Counter({key: value * blocks // len(chosen) for key, value in counts.items()}), len(chosen), False
+        return self.run(self.problem, None)
 
     def kinds(self) -> tuple[Counts, int, bool]:
         """Of all blocks, from one of each kind at three depths; how many were run, and whether the depths agree."""
         small = plan(self.kernel, self.config, self.problem)
+        of_kind, run, exact = self.of_kinds(small)
+        total: Counts = Counter()
+        for kind in small.kinds:
+            add(total, of_kind[kind.row, kind.col].at(small.steps(self.problem.k)), kind.count)
+        return total, run, exact
+
+    def of_kinds(self, small: Plan) -> tuple[dict[tuple[int, int], "KindCounts"], int, bool]:
+        """Of a block of each kind, by its tile's place in the small problem; further as `kinds`."""
         first = self._by_tile(small.at(small.depths[0]))
-        total, exact, run = Counts(), True, sum(len(blocks) for blocks, _ in first.values())
+        exact, run = True, sum(len(blocks) for blocks, _ in first.values())
+        found = {}
         for kind in small.kinds:
             blocks, at_first = first[kind.row, kind.col]
-            counts = [at_first, *(self._run(small.at(depth), blocks)[0] for depth in small.depths[1:])]
+            counts = [at_first, *(self.run(small.at(depth), blocks) for depth in small.depths[1:])]
             run += (len(counts) - 1) * len(blocks)
-            if len(counts) > 1:
-                step = _minus(counts[1], counts[0])
-                exact = exact and step == _minus(counts[2], counts[1])
-            for key in {key for count in counts for key in count}:
-                value = counts[0][key] + (step[key] * small.steps(self.problem.k) if len(counts) > 1 else 0)
-                total[key] += value * kind.count
-        return total, run, exact
+            steps = [_minus(after, before) for before, after in pairwise(counts)]
+            exact = exact and len({frozenset(_comparable(step)) for step in steps}) <= 1
+            found[kind.row, kind.col] = KindCounts(at_first, steps[0] if steps else Counter())
+        return found, run, exact
 
     def _by_tile(self, problem: Problem) -> dict[tuple[int, int], tuple[list[int], Counts]]:
         """For each tile of C, by its place, the numbers of the blocks that compute it, and what these count: one block,
@@ -98,29 +98,58 @@ class BlockCounts:
         found = {}
         for first in range(0, self.kernel.grid(problem, self.config, self._multiprocessors), cluster):
             blocks = list(range(first, first + cluster))
-            counts, c = self._run(problem, blocks)
-            rows, cols = np.nonzero(c != _UNWRITTEN)
+            c = self._result(problem)
+            c.owner[:] = _UNWRITTEN
+            counts = self.run(problem, blocks, c)
+            rows, cols = np.nonzero(c.owner[: problem.m, : problem.n] != _UNWRITTEN)
             places = {*zip((rows // tile.m).tolist(), (cols // tile.n).tolist(), strict=True)}
             if len(places) != 1:
                 raise LaunchError(f"{self.kernel.name}: block {first} does not compute one tile of C")
             found[places.pop()] = (blocks, counts)
         return found
 
-    def _run(self, problem: Problem, blocks: Sequence[int] | None) -> tuple[Counts, NDArray[np.float32]]:
-        """Counts of these blocks, and C."""
+    def run(self, problem: Problem, blocks: Sequence[int] | None, c: Matrix | None = None) -> Counts:
+        """Counts of the blocks of these numbers, or all, of a launch for another problem of the same kind."""
         terms = self.kernel.terms
         a = _zeros(problem.m, problem.k, problem.a, problem.dtype, terms)
         b = _zeros(problem.k, problem.n, problem.b, problem.dtype, terms)
-        c = _zeros(problem.m, problem.n, problem.d, problem.result)
-        result: NDArray[np.float32] = c.owner[: problem.m, : problem.n]
-        result[:] = _UNWRITTEN
-        memory = self._memory.count(problem, Operands(a, b, c, self.scalars), blocks)
+        operands = Operands(a, b, c or self._result(problem), self.scalars)
+        memory = self._memory.count(problem, operands, blocks)
         self.fragments = self.fragments or memory.fragments > 0
         counts = counts_of(memory, self.widths)
         if self._operations is not None:
-            operations = self._operations.count(problem, Operands(a, b, c, self.scalars), blocks)
+            operations = self._operations.count(problem, operands, blocks)
             counts.update({(None, OPERATIONS, name): value for name, value in operations._asdict().items()})
-        return counts, result
+        return counts
+
+    def _result(self, problem: Problem) -> Matrix:
+        return _zeros(problem.m, problem.n, problem.d, problem.result)
+
+
+class KindCounts(NamedTuple):
+    """Of a block of a kind."""
+
+    first: Counts
+    """At the plan's first depth."""
+    step: Counts
+    """From one depth to the next."""
+
+    def at(self, steps: int) -> Counts:
+        """This many such steps behind the first depth."""
+        found: Counts = Counter(self.first)
+        add(found, self.step, steps)
+        return found
+
+
+def _comparable(counts: Counts) -> Iterator[tuple[Key, int]]:
+    """Those that blocks of a kind have in common (see `traffic.Group`)."""
+    return ((key, value) for key, value in counts.items() if value and key[2] not in _OF_LINES)
+
+
+def add(total: Counts, counts: Counts, times: int = 1) -> None:
+    """Add counts, so many times, to a total."""
+    for key, value in counts.items():
+        total[key] += value * times
 
 
 def counts_of(memory: MemoryCounts, widths: Mapping[SourceLine | None, Widths] | None) -> Counts:
@@ -138,6 +167,8 @@ def counts_of(memory: MemoryCounts, widths: Mapping[SourceLine | None, Widths] |
             ("accesses", site.accesses),
             ("bytes", site.accesses * site.bytes),
             ("reading", site.reading),
+            ("lines", site.lines),
+            ("passes", site.passes),
             ("written_requests", written.requests),
             ("written_wavefronts", written.wavefronts),
         ):

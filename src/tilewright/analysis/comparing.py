@@ -12,7 +12,7 @@ from tilewright.analysis.cost import CostModel, Form, Sizes
 from tilewright.engines import extension
 
 _SOURCE = Path(__file__).with_name("predicting.cpp")
-_ROOM_NUMBERS = 12
+_ROOM_NUMBERS = 13
 
 
 class CostModels:

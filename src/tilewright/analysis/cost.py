@@ -6,10 +6,11 @@ all its blocks, or that of one block with its latencies where few blocks hide th
 cache and of DRAM overlaps with that. Where blocks share tiles, their partial sums are added afterwards, while blocks
 with a tile of their own still run; where operands are copied into another layout, that comes before.
 
-The model is there to rank. On an H200 its mean error is 14% for rungs 2 to 10 from 64 to 8192; on the problems of the
-tuned table, with the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, and 23% for rung 17;
-7% for gemm_sm90 (`models.warpgroups`), 14% for products of terms. What it does not know of a kernel is for a
-calibration by measured times.
+The model ranks configs, picks kernels, and says in an explanation what a launch takes: there with what was counted of
+it (`demand`). On an H200's squares its mean error is 8% (`report.nearness`); on the problems of the tuned table, with
+the configs that are fast there, 4 to 7% for rungs 12, 15, 16 and 18, 23% for rung 17, 7% for gemm_sm90
+(`models.warpgroups`), 15 to 23% for products of terms. What it does not know of a kernel is for a calibration by
+measured times.
 """
 
 import math
@@ -21,6 +22,7 @@ from typing import NamedTuple
 from tilewright.analysis.footprint import footprint
 from tilewright.analysis.models import warpgroups
 from tilewright.analysis.models.block import Footprint, join
+from tilewright.analysis.models.staging import Demand
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu, clusters
 from tilewright.kernels.families import Copying, Streaming, Warpgroups, Warps
@@ -40,8 +42,12 @@ _NARROW_BYTES = 2
 """Of the elements that warpgroups multiply."""
 _RELAYOUT_US = 1.85
 """What it takes, the traffic aside, to copy operands into another layout and to start the kernel after that."""
-_SPLITTING_US = 2.0
-"""What it takes a launch's blocks, the traffic aside, to split the factors and to wait for each other."""
+_SPLITTING_US = 4.0
+"""What it takes a launch's blocks, the traffic aside, to split the factors and to wait for each other. This and the
+next were fitted to 520 products of terms in the H200's table, as far as the selector's picks get no slower: with 6 us
+the times of 1024 would be a tenth nearer."""
+_SCALING = 1.5
+"""How many times longer squares of the factors take that are scaled: their largest elements are looked for first."""
 _GATHER_US = 4.6
 """What it takes the last block to add the partial sums of all others."""
 _LEVEL_US = 1.03
@@ -69,6 +75,12 @@ class Cost(NamedTuple):
     """Blocks over multiprocessors."""
     parts: float
     """Blocks that share a tile, where some do."""
+    l2_us: float
+    """What the L2 cache takes to serve all blocks."""
+    l2_bytes: float
+    """Of the tiles of A and of B that blocks load, and of D: what the L1 cache does not have."""
+    dram_bytes: float
+    """Of these, what the L2 cache does not have, and D."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +146,7 @@ class Sizes(NamedTuple):
         return cls(problem, m, n, k, batch, result * batch * m * n, a_bytes, b_bytes, copied, form)
 
 
-_Terms = tuple[float, float, float, float, float, float]
+_Terms = tuple[float, float, float, float, float, float, float, float, float]
 """The fields of a `Cost`, plain for the reason given at `_Work`."""
 
 _Work = tuple[int, int, int, float, float]
@@ -162,6 +174,8 @@ class _Room(NamedTuple):
     aside: float
     side_bytes: int
     """What a block loads through the L2 cache for one k."""
+    queued: bool
+    """As in `Footprint`."""
     copies_a: float
     """Bytes that a copy of A, or of its terms, moves first for each byte of it; 0 where it is read as it is."""
     copies_b: float
@@ -169,24 +183,32 @@ class _Room(NamedTuple):
     @classmethod
     def of(cls, needs: Footprint, multiprocessors: int, side_bytes: int, copies: tuple[float, float]) -> "_Room":
         held, busy, alone, ends, store = needs.occupancy.blocks, needs.busy, needs.alone, needs.ends, needs.store
-        waves = tuple((join(count * busy, alone), ends + count * store) for count in range(held + 1))
+        waves = tuple((needs.step(count), ends + count * store) for count in range(held + 1))
         of_block = busy, alone, ends, store, needs.tensor, needs.once, needs.aside
-        return cls(held, held * multiprocessors, waves, *of_block, side_bytes, *copies)
+        return cls(held, held * multiprocessors, waves, *of_block, side_bytes, needs.queued, *copies)
 
 
 class CostModel:
     """A kernel with a config on a GPU: predicts runs of it, and finds once what does not depend on their sizes."""
 
-    def __init__(self, kernel: Kernel, config: Config, gpu: Gpu, report: CompileReport | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        config: Config,
+        gpu: Gpu,
+        report: CompileReport | None = None,
+        demand: Demand | None = None,
+    ) -> None:
         """Set up a model.
 
         Args:
             kernel, config: what to run.
             gpu: where.
             report: the compiler's; without one, registers and shared memory are estimated from the tiles.
+            demand: what was counted of the problem that is predicted; see `footprint`.
         """
         family = kernel.cost
-        self._kernel, self._config, self._gpu, self._report = kernel, config, gpu, report
+        self._kernel, self._config, self._gpu, self._report, self._demand = kernel, config, gpu, report, demand
         self._tile, self._bundle = kernel.tile(config), kernel.bundle(config)
         self._workers = family.workers(config) * gpu.multiprocessors if isinstance(family, Copying) else 0
         self._splits = isinstance(family, Streaming)
@@ -204,12 +226,14 @@ class CostModel:
         self._l2_bytes = _L2_SHARE * gpu.l2_bytes
         self._cluster = self._rows * self._cols * self._splits_k
         self._dram_bytes_per_us = dram_share * 1e3 * gpu.dram_gbs
-        self._copied_bytes_per_us = self._dram_bytes_per_us if kernel.split else 1e3 * gpu.dram_gbs
+        split = kernel.split
+        self._copied_bytes_per_us = self._dram_bytes_per_us if split else 1e3 * gpu.dram_gbs
+        if split and split.scaled:
+            self._copied_bytes_per_us /= _SCALING
         self._copying_us = _SPLITTING_US if kernel.splits else _RELAYOUT_US
         self._multiprocessors, self._clock_mhz = gpu.multiprocessors, gpu.clock_mhz
         self._relays = kernel.relayouts(config) is not None
         self._shares = self._workers > 0 or self._splits or self._bundle > 1
-        split = kernel.split
         self._split, self._item_bytes = split, ITEM_BYTES[split.dtype] if split else 0
         # Bytes that blocks read for each byte of the factors.
         self._read = kernel.terms * self._item_bytes / ITEM_BYTES["float32"] if split else 1.0
@@ -241,7 +265,7 @@ class CostModel:
         down, across, steps = -(-m // tile_m), -(-n // tile_n), -(-k // tile_k)
         edges = down * tile_m != m or across * tile_n != n or steps * tile_k != k
         room = self._rooms[edges].get(form) or self._room(sizes, edges)
-        held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, copies_a, copies_b = room
+        held, together, waves, _, _, _, _, tensor, once, aside, side_bytes, _, copies_a, copies_b = room
         if not held:
             return None
         multiprocessors, clock_mhz = self._multiprocessors, self._clock_mhz
@@ -271,9 +295,9 @@ class CostModel:
         from_dram = self._read * (a_bytes + b_bytes)
         if from_dram > self._l2_bytes:
             from_dram = self._from_dram(sizes, held, tiles, across, parts * self._splits_k, through_l2)
-        traffic_us, dram_us = through_l2 / self._l2_bytes_per_us, (from_dram + result_bytes) / self._dram_bytes_per_us
-        if traffic_us < dram_us:
-            traffic_us = dram_us
+        dram_bytes = from_dram + result_bytes
+        l2_us, dram_us = through_l2 / self._l2_bytes_per_us, dram_bytes / self._dram_bytes_per_us
+        traffic_us = l2_us if l2_us >= dram_us else dram_us
         us = _LAUNCH_US + join(blocks_us, traffic_us)
         if parts > 1:
             if self._workers:  # as a tree
@@ -284,14 +308,25 @@ class CostModel:
         if copied:
             us += self._copying_us + copied / self._copied_bytes_per_us
         blocks = (whole + workers) / multiprocessors
-        return us, blocks_us, traffic_us, blocks / held, blocks, parts
+        return us, blocks_us, traffic_us, blocks / held, blocks, parts, l2_us, through_l2, dram_bytes
+
+    def working(self, sizes: Sizes) -> float:
+        """Share of a step in which a multiprocessor with as many blocks as it gets works for one of them; in the rest
+        all wait. 0 where it holds none.
+        """
+        cost = self.predict(sizes)
+        if cost is None:
+            return 0.0
+        room = next(found for rooms in self._rooms if (found := rooms.get(sizes.form)))
+        blocks = min(math.ceil(cost.blocks), room.held)
+        return min(blocks * room.busy / room.waves[blocks][0], 1.0) if blocks else 0.0
 
     def _room(self, sizes: Sizes, edges: bool) -> _Room:
         """What is found once for all problems that the same code serves."""
         problem, form = sizes.problem, sizes.form
         read = self._kernel.layout_read(self._config, form.layout)
         variant = Variant(edges, form.aligned, problem.dtype, problem.result, read, problem.epilogue)
-        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, form.starts)
+        needs = footprint(self._kernel, self._config, self._gpu, variant, self._report, form.starts, self._demand)
         used = clusters(self._multiprocessors, self._cluster) * self._cluster
         found = _Room.of(needs, used, self._side_bytes(read, form.item_bytes, form.starts), self._copies(read, form))
         self._rooms[edges][form] = found
@@ -326,7 +361,7 @@ class CostModel:
     def _cycles(self, room: _Room, work: _Work, steps: int, after_relayout: bool) -> tuple[float, float]:
         """Cycles of the waves of blocks, one after the other; and of these, those in which only blocks with a tile of
         their own have work left."""
-        held, together, waves, busy, alone, ends, store, _, _, _, _, _, _ = room
+        held, together, waves, busy, alone, ends, store, *_ = room
         whole, sharing, without, share, _ = work
         multiprocessors, bundle = self._multiprocessors, self._bundle
         full, rest = divmod(whole, together)
@@ -387,10 +422,15 @@ class CostModel:
 
 
 def predict(
-    kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, report: CompileReport | None = None
+    kernel: Kernel,
+    config: Config,
+    problem: Problem,
+    gpu: Gpu,
+    report: CompileReport | None = None,
+    demand: Demand | None = None,
 ) -> Cost | None:
     """Predict one run of a kernel, base addresses aligned; None where the GPU cannot hold even one of its blocks."""
-    return CostModel(kernel, config, gpu, report).predict(Sizes.of(problem))
+    return CostModel(kernel, config, gpu, report, demand).predict(Sizes.of(problem))
 
 
 def _starts(factor: Layout, rows: int, cols: int) -> int:

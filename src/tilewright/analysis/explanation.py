@@ -6,17 +6,22 @@ from typing import Any
 
 from tilewright.analysis import traffic as counting
 from tilewright.analysis.accuracy import predicted_error
-from tilewright.analysis.cost import Cost, predict
+from tilewright.analysis.cost import Cost, CostModel, Sizes
+from tilewright.analysis.demand import counted
 from tilewright.analysis.issue import Issue, issue
 from tilewright.analysis.machine_code import MachineCode, machine_code
+from tilewright.analysis.models.staging import Demand
 from tilewright.analysis.occupancy import Occupancy, occupancy
 from tilewright.analysis.roofline import (
     ARITHMETIC,
+    L1,
+    L2,
     MEMORY,
     SHARED,
-    TILE_BYTES_PER_CLOCK,
     Bytes,
     Roofline,
+    Through,
+    least_bytes,
     moved,
     roofline,
 )
@@ -30,6 +35,11 @@ from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
 from tilewright.problem import Problem, Scalars
+
+WAITS = "waits"
+"""What binds where multiprocessors have nothing to do for most of a step."""
+_WORKING = 0.5
+"""Share of a step from which on they do."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +98,14 @@ class Explanation:
     traffic: Traffic
     bytes: Bytes
     roofline: Roofline
+    demand: Demand | None
+    """What the model takes of the counts and the machine code; None of kernels that it predicts by their tiles."""
     issue: Issue | None
     """None where it is not known: without a disassembler, and in kernels that compute in tensor cores."""
     predicted: Cost | None
     """None where the GPU cannot hold a block."""
+    working: float
+    """Share of a step in which a multiprocessor works for one of its blocks; in the rest all wait."""
     measured: Measured | None
     notes: tuple[str, ...]
 
@@ -111,10 +125,17 @@ class Explanation:
         return self.roofline.peak_tflops > self.gpu.tflops
 
     @property
+    def times_us(self) -> dict[str, float]:
+        """What the arithmetic, issue included, and each level of memory take alone, by name."""
+        times = self.roofline.times_us
+        if self.issue:
+            times[ARITHMETIC] = max(times[ARITHMETIC], self.issue.time_us)
+        return times
+
+    @property
     def binds(self) -> str:
-        """What takes longest: arithmetic, issue included, or a level of memory."""
-        nearest = max(level.time_us for level in self.roofline.levels)
-        return ARITHMETIC if self.issue and self.issue.time_us >= nearest else self.roofline.slowest
+        """What takes longest: arithmetic, a level of memory, or waits for either."""
+        return WAITS if self.working < _WORKING else max(self.times_us, key=self.times_us.__getitem__)
 
 
 def explain(
@@ -170,7 +191,11 @@ def explain(
     threads = kernel.threads(config)
     held = occupancy(gpu.multiprocessor, threads, report.registers or 0, bundle * dynamic + static, bundle)
     blocks = 0 if problem.is_empty else kernel.grid(problem, config, gpu.multiprocessors)
-    moves = moved(problem, traffic, scalars)
+    moves = moved(least_bytes(problem, scalars), traffic)
+    demand = counted(kernel, config, problem, blocks, traffic, code, gpu) if code else None
+    model, sizes = CostModel(kernel, config, gpu, report, demand), Sizes.of(problem)
+    predicted = model.predict(sizes)
+    through_l2 = Through(predicted.l2_bytes, predicted.l2_us) if predicted else Through(0, 0.0)
     return Explanation(
         kernel=kernel,
         config=config,
@@ -186,9 +211,11 @@ def explain(
         waves=Waves(blocks, held.blocks * gpu.multiprocessors),
         traffic=traffic,
         bytes=moves,
-        roofline=roofline(problem, moves, gpu, kernel.precision or problem.dtype),
+        roofline=roofline(problem.flops, moves, through_l2, gpu, kernel.precision or problem.dtype),
+        demand=demand,
         issue=issue(code, traffic.operations, gpu) if code else None,
-        predicted=predict(kernel, config, problem, gpu, report),
+        predicted=predicted,
+        working=model.working(sizes),
         measured=measured,
         notes=tuple(notes),
     )
@@ -211,47 +238,49 @@ def _merged(traffic: Traffic) -> list[str]:
 
 
 def verdict(explanation: Explanation) -> str:
-    """What binds, in a sentence or two."""
-    one, line = explanation, explanation.roofline
-    if not one.occupancy.blocks:
+    """What the launch takes, and what binds, in a few sentences."""
+    one = explanation
+    if one.predicted is None:
         return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
     if not one.problem.flops:
         return "There is nothing to multiply."
-    sentences = []
-    loads = one.traffic.profiled["global_load"]
-    reuse = one.bytes.requested / max(one.bytes.least, 1)
-    slowest = one.binds
-    if slowest == ARITHMETIC:
+    gflops = one.problem.gflops(one.predicted.us)
+    sentences = [f"It takes {time_words(one.predicted.us)} by the model, {gflops:,.0f} GFLOP/s."]
+    binds, times = one.binds, one.times_us
+    took = time_words(times[binds]) if binds in times else ""
+    compared = f"the arithmetic {time_words(one.roofline.arithmetic_us)}"
+    if binds == ARITHMETIC:
         sentences.append(_arithmetic_binds(one))
-    elif slowest == SHARED:
+    elif binds == WAITS:
+        sentences.append(
+            f"Waits bind: in {100 * (1 - one.working):.0f}% of a step all warps of a multiprocessor wait for memory, "
+            "or for each other."
+        )
+    elif binds == SHARED:
         conflicts = sum(group.bank_conflicts for group in one.traffic.groups.values())
         share = conflicts / max(one.traffic.shared_wavefronts, 1)
         because = f", {100 * share:.0f}% of them bank conflicts," if share >= 0.05 else ""
+        sentences.append(f"Shared memory binds: its wavefronts{because} take {took}, {compared}.")
+    elif binds == L1:
+        sentences.append(f"The L1 cache binds: {l1_words(one.traffic)} All of them take {took}, {compared}.")
+    elif binds == L2:
+        reuse = one.roofline.levels[1].bytes / max(one.bytes.least, 1)
         sentences.append(
-            f"Shared memory binds: its wavefronts{because} take {time_words(line.levels[2].time_us)}, the arithmetic "
-            f"{time_words(line.arithmetic_us)}."
+            f"The L2 cache binds: it serves {reuse:,.0f} times the bytes that must be moved, which takes {took}, "
+            f"{compared}."
         )
     else:
-        arithmetic = f"compared with {time_words(line.arithmetic_us)} of arithmetic"
-        if slowest == MEMORY:
-            sentences.append(
-                f"DRAM binds: it takes {time_words(line.memory_us)} to move the least possible, {arithmetic}."
-            )
-        else:
-            least_l2, time = f"{reuse:,.0f} times the bytes that must be moved", time_words(line.levels[1].time_us)
-            if 2 * one.bytes.tiles > one.bytes.requested:
-                sentences.append(
-                    f"The L2 cache binds: tensor maps move most of {least_l2}, which takes {time} at "
-                    f"{TILE_BYTES_PER_CLOCK} bytes a clock and multiprocessor, {arithmetic}."
-                )
-            else:
-                sentences.append(
-                    f"Requests of global memory bind: they touch {least_l2}, which takes {time} as far as the L1 cache "
-                    f"does not help, {arithmetic}."
-                )
-            if loads.requests:
-                sentences.append(f"A load of a warp touches {loads.sectors / loads.requests:.1f} sectors.")
+        sentences.append(f"DRAM binds: it takes {took} to move the least possible, {compared}.")
     return " ".join([*sentences, *idle_words(one.gpu, one.waves.blocks)])
+
+
+def l1_words(traffic: Traffic) -> str:
+    """How loads of global memory ask the L1 cache, in a sentence."""
+    loads = traffic.groups["global_load"]
+    return (
+        f"a load of a warp touches {loads.sectors / max(loads.requests, 1):.1f} sectors and takes "
+        f"{loads.passes / max(loads.requests, 1):.1f} passes over its banks."
+    )
 
 
 def idle_words(gpu: Gpu, blocks: int) -> list[str]:
@@ -263,18 +292,18 @@ def idle_words(gpu: Gpu, blocks: int) -> list[str]:
     return [f"{leave} {idle} of {gpu.multiprocessors} multiprocessors without work, whatever binds."]
 
 
-def _arithmetic_binds(explanation: Explanation) -> str:
-    line = explanation.roofline
-    if explanation.on_tensor_cores:
+def _arithmetic_binds(one: Explanation) -> str:
+    line = one.roofline
+    if one.on_tensor_cores:
         nearest = max(line.levels, key=lambda level: level.time_us)
         return (
             f"Tensor cores bind: they take {time_words(line.arithmetic_us)} at their peak. Of the levels of memory "
             f"{'DRAM' if nearest.name == MEMORY else nearest.name} takes longest, {time_words(nearest.time_us)}."
         )
     sentence = f"Arithmetic binds: it takes {time_words(line.arithmetic_us)} at full speed"
-    if explanation.issue is None:
+    if one.issue is None:
         return f"{sentence}, longer than any level of memory."
-    share, time = explanation.issue.multiply_share, time_words(explanation.issue.time_us)
+    share, time = one.issue.multiply_share, time_words(one.issue.time_us)
     return (
         f"{sentence}, and {time} as it is issued: {100 * share:.0f}% of the main loop's instructions are "
         "multiply-adds. All levels of memory are faster."
@@ -323,6 +352,7 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             "requested": one.bytes.requested,
             "requested_over_least": one.bytes.requested / one.bytes.least if one.bytes.least else None,
             "tensor_maps": one.traffic.tile_bytes,
+            "l1": one.bytes.l1,
             "shared": one.bytes.shared,
         },
         **block_json(one.report, one.shared_bytes, one.threads, one.occupancy),
@@ -345,7 +375,8 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             },
         },
         "issue": asdict(one.issue) if one.issue else None,
-        "predicted": {**predicted._asdict(), "gflops": problem.gflops(predicted.us)} if predicted else None,
+        "predicted": predicted
+        and {**predicted._asdict(), "gflops": problem.gflops(predicted.us), "working": one.working},
         "measured": (
             {"us": measured.time_us(problem), "gflops": measured.gflops, "source": measured.source}
             if measured

@@ -2,6 +2,7 @@
 
 from tilewright.analysis.models import copying, staging, streaming, thin, warpgroups, warps
 from tilewright.analysis.models.block import Footprint, Needs
+from tilewright.analysis.models.staging import Demand
 from tilewright.analysis.occupancy import occupancy
 from tilewright.engines.base import CompileReport
 from tilewright.gpus import Gpu, Multiprocessor
@@ -17,10 +18,12 @@ def footprint(
     variant: Variant,
     report: CompileReport | None = None,
     starts: tuple[int, int] = warpgroups.WHOLE_LINES,
+    demand: Demand | None = None,
 ) -> Footprint:
     """What a kernel with a config asks of a GPU, by its family; registers are estimated where there is no report.
 
     starts: the bytes at multiples of which rows (or columns) of A and of B start, at most a line's.
+    demand: what was counted of a kernel of the family `Staging`; without, it is estimated.
     """
     sm, family, bundle = gpu.multiprocessor, kernel.cost, kernel.bundle(config)
     if report is not None and report.registers is not None:
@@ -39,7 +42,8 @@ def footprint(
         return warpgroups.footprint(kernel, family, config, sm, variant, room, starts)
     if isinstance(family, Warps):
         return warps.footprint(kernel, family, config, sm, room)
-    return staging.footprint(kernel, family, config, sm, variant, room, needs.spill_bytes)
+    asked = demand or staging.estimate(kernel, family, config, sm, variant)
+    return staging.footprint(kernel, config, sm, asked, room, needs.spill_bytes)
 
 
 def _estimate(kernel: Kernel, config: Config, sm: Multiprocessor, layout: str) -> Needs:

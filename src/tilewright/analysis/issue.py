@@ -21,16 +21,22 @@ class Issue:
     instructions: int
     """Of warps, over the launch."""
     time_us: float
-    """To issue them, with all partitions of all multiprocessors busy."""
+    """To issue them, with all partitions of all multiprocessors busy; at the least what the multiply-adds take the FP32
+    lanes, of which a partition may have fewer than a warp."""
 
 
 def issue(code: MachineCode, operations: Operations | None, gpu: Gpu) -> Issue | None:
     """The instructions that come with a launch's multiply-adds; None where its loop makes no FP32 ones."""
-    _, multiplying = multiply_adds(code.main_loop)
-    if operations is None or not multiplying:
+    if operations is None or (turns := iterations(code, operations)) is None:
         return None
+    length, sm = len(code.main_loop), gpu.multiprocessor
+    instructions = round(turns * length)
+    cycles = max(instructions / sm.partitions, operations.ffma / sm.lanes) / gpu.multiprocessors
+    return Issue(multiply_adds(code.main_loop)[1] / length, instructions, cycles / gpu.clock_mhz)
+
+
+def iterations(code: MachineCode, operations: Operations) -> float | None:
+    """How often warps go through the loop that makes a launch's multiply-adds; None where it makes no FP32 ones."""
+    _, multiplying = multiply_adds(code.main_loop)
     pairs = sum(instruction.name == _PAIR for instruction in code.main_loop)
-    length = len(code.main_loop)
-    instructions = round(operations.ffma / _WARP * length / (multiplying + pairs))
-    slots_per_us = gpu.multiprocessor.partitions * gpu.multiprocessors * gpu.clock_mhz
-    return Issue(multiplying / length, instructions, instructions / slots_per_us)
+    return operations.ffma / _WARP / (multiplying + pairs) if multiplying else None

@@ -10,18 +10,19 @@ from tilewright.analysis.explanation import (
     block_json,
     group_json,
     idle_words,
+    l1_words,
     lines_json,
     operations_json,
     time_words,
 )
 from tilewright.analysis.machine_code import MachineCode, code_of
 from tilewright.analysis.occupancy import Occupancy, occupancy
-from tilewright.analysis.roofline import ARITHMETIC, MEMORY, SHARED, Bytes, Roofline, least_times
+from tilewright.analysis.roofline import ARITHMETIC, L1, MEMORY, SHARED, Bytes, Roofline, Through, moved, roofline
 from tilewright.analysis.sass import SourceLine
-from tilewright.analysis.traffic import SECTOR_BYTES, WAVEFRONT_BYTES, Traffic, traffic_of
+from tilewright.analysis.traffic import SECTOR_BYTES, Traffic, traffic_of
 from tilewright.analysis.widths import Widths, shared_widths
 from tilewright.engines.base import CompileReport
-from tilewright.engines.emulator.launch_counts import count_memory, count_operations
+from tilewright.engines.emulator.launch_counts import count_memory, count_operations, synchronises
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.launches import Launch
@@ -98,7 +99,14 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
     traffic = _count(launch, widths)
     shared = launch.shared_bytes + (cubin.report.shared_bytes or 0)
     held = occupancy(gpu.multiprocessor, launch.threads, cubin.report.registers or 0, shared)
-    moves = _moved(launch, traffic)
+    waves = Waves(launch.blocks, held.blocks * gpu.multiprocessors)
+    if launch.blocks > waves.at_a_time and synchronises(launch):
+        notes.append(
+            f"a {gpu.name} refuses the launch: the grid synchronises, so all of its {launch.blocks:,} blocks must fit "
+            f"at once, and {waves.at_a_time:,} do"
+        )
+    least = _least(launch, traffic)
+    moves = moved(least, traffic)
     return LaunchExplanation(
         launch=launch,
         gpu=gpu,
@@ -106,10 +114,10 @@ def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
         report=cubin.report,
         shared_bytes=shared,
         occupancy=held,
-        waves=Waves(launch.blocks, held.blocks * gpu.multiprocessors),
+        waves=waves,
         traffic=traffic,
         bytes=moves,
-        roofline=least_times(_flops(traffic) or 0, moves, gpu),
+        roofline=roofline(_flops(traffic) or 0, moves, _through_l2(least[0], traffic, gpu), gpu),
         code=code,
         notes=(*notes, *traffic.notes),
     )
@@ -155,20 +163,23 @@ def _sample(launch: Launch) -> Sequence[int] | None:
     return sorted({index * launch.blocks // count for index in range(count)})
 
 
-def _moved(launch: Launch, traffic: Traffic) -> Bytes:
+def _least(launch: Launch, traffic: Traffic) -> tuple[int, int]:
     """Bytes of the buffers that are read, and of those that are written, at most what requests touch."""
     groups = traffic.groups
     loads = groups["global_load"].sectors + groups["async_copy"].sectors
     stores, both = groups["global_store"].sectors, groups["global_atomic"].sectors
     read = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "out")
     written = sum(buffer.bytes for buffer in launch.buffers if buffer.role != "in")
-    return Bytes(
-        min(read, SECTOR_BYTES * (loads + both)),
-        min(written, SECTOR_BYTES * (stores + both)),
-        SECTOR_BYTES * traffic.global_sectors + traffic.tile_bytes,
-        WAVEFRONT_BYTES * traffic.shared_wavefronts,
-        traffic.tile_bytes,
-    )
+    return min(read, SECTOR_BYTES * (loads + both)), min(written, SECTOR_BYTES * (stores + both))
+
+
+def _through_l2(least_read: int, traffic: Traffic, gpu: Gpu) -> Through:
+    """What the L2 cache must serve at the least: what is read once, and all stores and atomics, which no L1 cache
+    keeps."""
+    groups = traffic.groups
+    written = SECTOR_BYTES * (groups["global_store"].sectors + groups["global_atomic"].sectors)
+    size = least_read + written + traffic.tile_bytes
+    return Through(size, size / (gpu.l2_bytes_per_clock * gpu.clock_mhz))
 
 
 def launch_verdict(one: LaunchExplanation) -> str:
@@ -176,8 +187,7 @@ def launch_verdict(one: LaunchExplanation) -> str:
     line, sentences = one.roofline, []
     if not one.occupancy.blocks:
         return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
-    dram, l2, shared = (time_words(level.time_us) for level in line.levels)
-    reuse = one.bytes.requested / max(one.bytes.least, 1)
+    dram, l2, l1, shared = (time_words(level.time_us) for level in line.levels)
     if one.binds == ARITHMETIC:
         sentences.append(f"Arithmetic binds: it takes {time_words(line.arithmetic_us)} at full speed.")
     elif one.binds == SHARED:
@@ -187,10 +197,15 @@ def launch_verdict(one: LaunchExplanation) -> str:
         sentences.append(f"Shared memory binds: its wavefronts{because} take {shared}; DRAM takes {dram} at least.")
     elif one.binds == MEMORY:
         sentences.append(f"DRAM binds: it takes {dram} to move each buffer once.")
-    else:
+    elif one.binds == L1:
         sentences.append(
-            f"Requests of global memory bind: they touch {reuse:,.1f} times the bytes of the buffers, which takes {l2} "
-            f"as far as the L1 cache does not help; DRAM takes {dram} at least."
+            f"The L1 cache binds: {l1_words(one.traffic)} All of them take {l1}; DRAM takes {dram} at least."
+        )
+    else:
+        served = line.levels[1].bytes / max(one.bytes.least, 1)
+        sentences.append(
+            f"The L2 cache binds: it serves at least {served:,.1f} times the bytes of the buffers, which takes {l2}; "
+            f"DRAM takes {dram} at least."
         )
     for kind, of in (("global_load", "load"), ("global_store", "store")):
         group = one.traffic.profiled[kind]
@@ -212,6 +227,7 @@ def launch_json(one: LaunchExplanation) -> dict[str, Any]:
             "least_read": one.bytes.least_read,
             "least_written": one.bytes.least_written,
             "requested": one.bytes.requested,
+            "l1": one.bytes.l1,
             "shared": one.bytes.shared,
         },
         **block_json(one.report, one.shared_bytes, one.threads, one.occupancy),

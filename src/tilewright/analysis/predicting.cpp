@@ -24,7 +24,7 @@ struct Model {
 
 // `_Room`, but for its waves.
 struct Room {
-    double held, together, busy, alone, ends, store, tensor, once, aside, side_bytes, copies_a, copies_b;
+    double held, together, busy, alone, ends, store, tensor, once, aside, side_bytes, queued, copies_a, copies_b;
 };
 
 // Constants of cost.py and of models/warpgroups.py.
@@ -44,11 +44,22 @@ double join(double one, double other) {
     return std::sqrt(std::sqrt(one * one + other * other));
 }
 
+// `queue` of models/block.py.
+double queue(int64_t customers, double service, double think) {
+    double response = 0, waiting = 0;
+    for (int64_t number = 1; number <= customers; ++number) {
+        response = service * (1 + waiting);
+        waiting = response != 0 ? number * response / (response + think) : 0;
+    }
+    return response + think;
+}
+
 struct Wave {
     double of_step, besides;
 
     Wave(const Room& room, int64_t blocks)
-        : of_step(join(blocks * room.busy, room.alone)), besides(room.ends + blocks * room.store) {}
+        : of_step(room.queued != 0 ? queue(blocks, room.busy, room.alone - room.busy) : join(blocks * room.busy, room.alone)),
+          besides(room.ends + blocks * room.store) {}
 
     double cycles(double steps) const { return steps * of_step + besides; }
 };

@@ -1,22 +1,21 @@
-"""The roofline: how long a launch takes at the least, for its arithmetic and for what it moves, and which binds.
+"""The roofline: how long a launch takes at the least, for its arithmetic and for what it moves, and which is longest.
 
 Source: "Roofline: An Insightful Visual Performance Model for Multicore Architectures", Williams, Waterman, Patterson,
-2009. There is a line for DRAM, and one for each level nearer to the lanes: the L2 cache, which serves the sectors that
-requests touch (the L1 cache keeps some of them, so that this time may be undercut) and the tiles of tensor maps, and
-shared memory, which serves a wavefront a clock in each multiprocessor. Stores of tiles into shared memory are not
-counted there: on an H200 a kernel whose tensor cores read all that the banks deliver took less than both together.
+2009. There is a line for DRAM, and one for each level nearer to the lanes: the L2 cache, the L1 cache, shared memory.
+Each has what a launch cannot but move through it: DRAM each matrix once; the L2 cache what the L1 cache does not have,
+if that keeps all that a block loads twice; L1 and shared memory a pass a clock over the banks that they have in common.
+Stores of tiles into shared memory are not counted there: on an H200 a kernel whose tensor cores read all that the banks
+deliver took less than both together.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.analysis.traffic import SECTOR_BYTES, WAVEFRONT_BYTES, Traffic
 from tilewright.gpus import Gpu
 from tilewright.problem import ITEM_BYTES, Problem, Scalars
 
-ARITHMETIC, MEMORY, L2, SHARED = "arithmetic", "memory", "L2", "shared memory"
-
-TILE_BYTES_PER_CLOCK = 64
-"""What the copy engine of a multiprocessor loads from the L2 cache, tile by tile. Reached on an H200: 57."""
+ARITHMETIC, MEMORY, L2, L1, SHARED = "arithmetic", "memory", "L2", "L1", "shared memory"
 
 
 @dataclass(frozen=True)
@@ -33,11 +32,20 @@ class Bytes:
     """What the wavefronts of shared memory could move: 128 bytes each."""
     tiles: int = 0
     """Of `requested`, the tiles."""
+    l1: int = 0
+    """What the L1 cache's passes over its banks, for loads of global memory, could move: 128 bytes each."""
 
     @property
     def least(self) -> int:
         """Read and written."""
         return self.least_read + self.least_written
+
+
+class Through(NamedTuple):
+    """What passes the L2 cache."""
+
+    bytes: float
+    time_us: float
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Roofline:
     """Of the GPU, in the kernel's arithmetic."""
     arithmetic_us: float
     levels: tuple[Level, ...]
-    """DRAM first, which the word roofline means where it says no more; then the L2 cache and shared memory."""
+    """DRAM first, which the word roofline means where it says no more; then L2, L1 and shared memory."""
     ridge_flops_per_byte: float
     """The intensity at which DRAM and arithmetic take equally long."""
 
@@ -80,10 +88,14 @@ class Roofline:
         return ARITHMETIC if self.arithmetic_us >= self.memory_us else MEMORY
 
     @property
+    def times_us(self) -> dict[str, float]:
+        """All of them, by name."""
+        return {ARITHMETIC: self.arithmetic_us} | {level.name: level.time_us for level in self.levels}
+
+    @property
     def slowest(self) -> str:
         """Which takes longest for this kernel, levels nearer than DRAM included."""
-        times = {ARITHMETIC: self.arithmetic_us} | {level.name: level.time_us for level in self.levels}
-        return max(times, key=times.__getitem__)
+        return max(self.times_us, key=self.times_us.__getitem__)
 
 
 def least_bytes(problem: Problem, scalars: Scalars = Scalars()) -> tuple[int, int]:
@@ -94,38 +106,33 @@ def least_bytes(problem: Problem, scalars: Scalars = Scalars()) -> tuple[int, in
     return factors + (result if scalars.beta else 0), result
 
 
-def moved(problem: Problem, traffic: Traffic, scalars: Scalars = Scalars()) -> Bytes:
-    """What a launch moves."""
-    read, written = least_bytes(problem, scalars)
+def moved(least: tuple[int, int], traffic: Traffic) -> Bytes:
+    """What a launch moves, of which this much must be read and written."""
     requested = SECTOR_BYTES * traffic.global_sectors + traffic.tile_bytes
-    return Bytes(read, written, requested, WAVEFRONT_BYTES * traffic.shared_wavefronts, traffic.tile_bytes)
+    passes, wavefronts = traffic.groups["global_load"].passes, traffic.shared_wavefronts
+    return Bytes(*least, requested, WAVEFRONT_BYTES * wavefronts, traffic.tile_bytes, WAVEFRONT_BYTES * passes)
 
 
-def roofline(problem: Problem, moves: Bytes, gpu: Gpu, arithmetic: str = "float32") -> Roofline:
-    """The least times of a problem on a GPU.
+def roofline(flops: int, moves: Bytes, through_l2: Through, gpu: Gpu, arithmetic: str = "float32") -> Roofline:
+    """The least times of a launch on a GPU.
 
     Args:
-        problem: what is computed.
-        moves: what its kernel moves.
+        flops: floating-point operations, whatever they are for.
+        moves: what the launch moves.
+        through_l2: of that, what the L1 cache does not have.
         gpu: where.
         arithmetic: what products are made in: an element type, or 'tf32'.
     """
-    return least_times(problem.flops, moves, gpu, arithmetic)
-
-
-def least_times(flops: int, moves: Bytes, gpu: Gpu, arithmetic: str = "float32") -> Roofline:
-    """The same of this many floating-point operations, whatever they are for."""
     peak = gpu.peak_tflops(arithmetic)
-    l2 = 1e6 * gpu.l2_bytes_per_clock * gpu.clock_mhz
-    shared = 1e6 * WAVEFRONT_BYTES * gpu.multiprocessors * gpu.clock_mhz
+    banks = 1e6 * WAVEFRONT_BYTES * gpu.multiprocessors * gpu.clock_mhz
     dram = 1e9 * gpu.dram_gbs
-    tiles = 1e6 * TILE_BYTES_PER_CLOCK * gpu.multiprocessors * gpu.clock_mhz
     levels = tuple(
-        Level(name, size, time, flops / size if size else 0.0)
+        Level(name, round(size), time, flops / size if size else 0.0)
         for name, size, time in (
             (MEMORY, moves.least, 1e6 * moves.least / dram),
-            (L2, moves.requested, 1e6 * (moves.requested - moves.tiles) / l2 + 1e6 * moves.tiles / tiles),
-            (SHARED, moves.shared, 1e6 * moves.shared / shared),
+            (L2, *through_l2),
+            (L1, moves.l1, 1e6 * moves.l1 / banks),
+            (SHARED, moves.shared, 1e6 * moves.shared / banks),
         )
     )
     return Roofline(peak, flops / peak / 1e6, levels, 1e12 * peak / dram)

@@ -7,9 +7,9 @@ gives the counts of a large one: two depths give the step, the third shows that 
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tilewright.kernels.families import Warpgroups
 from tilewright.kernels.spec import Config, Kernel, Tile
@@ -38,6 +38,8 @@ class Plan:
     kinds: tuple[BlockKind, ...]
     depths: tuple[int, ...]
     """Values of k: the whole problem's, or three in equal steps from which it follows."""
+    rows: "Axis"
+    cols: "Axis"
 
     def at(self, depth: int) -> Problem:
         """The small problem with this many elements along k."""
@@ -62,18 +64,18 @@ def plan(kernel: Kernel, config: Config, problem: Problem) -> Plan:
     a_lines, b_lines = problem.a.ld * item, problem.b.ld * item
     a_along_m, a_along_k = (a_lines, item) if problem.a.order == "row" else (item, a_lines)
     b_along_k, b_along_n = (b_lines, item) if problem.b.order == "row" else (item, b_lines)
-    rows = _Axis(problem.m, tile.m, (a_along_m, problem.d.ld * result_item))
-    cols = _Axis(problem.n, tile.n, (b_along_n, result_item))
+    rows = Axis(problem.m, tile.m, (a_along_m, problem.d.ld * result_item))
+    cols = Axis(problem.n, tile.n, (b_along_n, result_item))
     small = replace(problem, m=rows.fewest, n=cols.fewest)
     kinds = tuple(
         BlockKind(row, col, row_count * col_count) for row, row_count in rows.kinds() for col, col_count in cols.kinds()
     )
     depths = _depths(problem.k, tile.k, (a_along_k, b_along_k), (config.get("STAGES", 1) + 1) * tile.k)
-    return Plan(small, kinds, depths)
+    return Plan(small, kinds, depths, rows, cols)
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
     """The tiles of C along its rows or columns."""
 
     extent: int
@@ -98,18 +100,38 @@ class _Axis:
     def small_tiles(self) -> int:
         return -(-self.fewest // self.tile)
 
+    @property
+    def tiles(self) -> int:
+        """How many the whole problem has."""
+        return -(-self.extent // self.tile)
+
     def kinds(self) -> Iterator[tuple[int, int]]:
         """Of each kind of tile: a place where the small problem has one, and how many the whole problem has."""
+        for first, count in self.firsts():
+            yield self.place(first), count
+
+    def firsts(self) -> Iterator[tuple[int, int]]:
+        """Of each kind of tile: the first place where the whole problem has one, and how many it has."""
         whole, rest = divmod(self.extent, self.tile)
         different = min(self.period // self.tile, whole)
-        counts: Counter[tuple[int, ...]] = Counter()
+        found: dict[tuple[int, ...], tuple[int, int]] = {}
         for place in range(different):
-            counts[self._key(place * self.tile, self.extent)] += -(-(whole - place) // different)
+            key = self._key(place * self.tile, self.extent)
+            first, count = found.get(key, (place, 0))
+            found[key] = first, count + -(-(whole - place) // different)
         if rest:
-            counts[self._key(whole * self.tile, self.extent)] += 1
-        places = {self._key(place * self.tile, self.fewest): place for place in range(self.small_tiles)}
-        for key, count in counts.items():
-            yield places[key], count
+            key = self._key(whole * self.tile, self.extent)
+            first, count = found.get(key, (whole, 0))
+            found[key] = first, count + 1
+        yield from found.values()
+
+    def place(self, number: int) -> int:
+        """A place where the small problem has a tile like the whole problem's of this number."""
+        return self._places[self._key(number * self.tile, self.extent)]
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, ...], int]:
+        return {self._key(place * self.tile, self.fewest): place for place in range(self.small_tiles)}
 
     def _key(self, first: int, extent: int) -> tuple[int, ...]:
         return min(self.tile, extent - first), *(first * stride % SECTOR_BYTES for stride in self.strides)

@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tilewright.analysis import shared_tiles
 from tilewright.analysis.block_counts import OPERATIONS, TILES, BlockCounts, Counts
 from tilewright.analysis.sass import SourceLine
 from tilewright.analysis.widths import Widths
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.relayouts import jobs
+from tilewright.kernels.families import Streaming
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem, Scalars
@@ -23,8 +25,6 @@ WAVEFRONT_BYTES = 128
 
 _WHOLE = 2**22
 """Launches of up to this many multiply-adds are run whole."""
-_SHARED_WORK = 2**25
-"""The same for those in which blocks share the work on a tile, whose counts do not follow from a few blocks."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class Group:
     """That the threads asked for."""
     reading: int = 0
     """Of asynchronous copies, requests that read anything; the others write zeros."""
+    lines: int = field(default=0, compare=False)
+    """Of global loads and stores: lines of 128 bytes that requests look up in the L1 cache. Of an extrapolated launch,
+    this and the next are those of blocks whose tiles may begin elsewhere in a line."""
+    passes: int = field(default=0, compare=False)
+    """The same: passes over the banks of the L1 cache, where that has all they ask for."""
     written_requests: int = 0
     """Requests as the source makes them, where the compiler merged some of them to vectors."""
     written_wavefronts: int = 0
@@ -152,31 +157,21 @@ def count(
         notes.append(f"without the relayout of {' and '.join(found.relaid)} beforehand")
     tile, blocks = kernel.tile(config), 0 if problem.is_empty else kernel.grid(problem, config, multiprocessors)
     work = -(-problem.m // tile.m) * -(-problem.n // tile.n) * tile.m * tile.n * problem.k
-    may_share = kernel.workspace_bytes is not None
-    whole = work <= (_SHARED_WORK if may_share else _WHOLE)
-    unshared = False
-    if may_share and not whole and "WORKERS" in config:
-        workspace = kernel.workspace(problem, config, multiprocessors)
-        if workspace.bytes:
-            unshared = True
-            notes.append(
-                f"as if each tile had a block of its own (WORKERS=0): that blocks share the last tiles moves up to "
-                f"{2 * workspace.bytes:,} bytes of partial sums in addition"
-            )
-        config, may_share = Config({**config, "WORKERS": 0}), False
+    whole = work <= _WHOLE
     counting = BlockCounts(kernel, config, problem, widths, scalars, multiprocessors)
     if not blocks:
         total, run, exact = Counts(), 0, True
     elif whole:
         total, run, exact = counting.whole(), blocks, True
-    elif may_share:
-        total, run, exact = counting.some(blocks)
-        notes.append(f"estimated from {run} of {blocks:,} blocks: how blocks share tiles depends on how many there are")
+    elif "WORKERS" in config:
+        total, run, exact = shared_tiles.with_workers(kernel, config, problem, widths, scalars, multiprocessors)
+    elif isinstance(kernel.cost, Streaming):
+        total, run, exact = shared_tiles.divided(counting, blocks, kernel.cost)
     else:
         total, run, exact = counting.kinds()
     if counting.fragments:
         notes.append("matrix fragments counted as 16 bytes a lane: which lane holds what is the GPU's own affair")
-    return traffic_of(total, counting.computes, run, not whole, exact and not unshared, notes)
+    return traffic_of(total, counting.computes, run, not whole, exact, notes)
 
 
 def traffic_of(

@@ -37,7 +37,7 @@ from tilewright.engines.emulator.check import Checked, telling_shapes
 from tilewright.engines.emulator.checker import Finding
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
-from tilewright.kernels import KERNELS, find, resolve
+from tilewright.kernels import KERNELS, resolve
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Scalars
 from tilewright.report.fitted import Column, FittedTable
@@ -217,8 +217,7 @@ def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome
 
 def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
     """The same in a process of its own, since a kernel that is not ours may end it, or never end itself."""
-    cases = [case._replace(config=dict(case.config)) for case in job.cases]
-    with Apart(_answer, job.kernel.name, cases, job.rows, name="check") as process:
+    with Apart(_answer, job.kernel, job.cases, job.rows, name="check") as process:
         process.wait_for_start()
         for case in job.cases:
             try:
@@ -232,11 +231,11 @@ def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
             yield answer
 
 
-def _answer(connection: Connection, name: str, cases: list[Case], rows: bool) -> None:
-    """Check a kernel, by its name, in another process: sends outcomes, and an error in the place of one."""
+def _answer(connection: Connection, kernel: Kernel, cases: list[Case], rows: bool) -> None:
+    """Check a kernel in another process: sends outcomes, and an error in the place of one."""
     connection.send("")
     try:
-        for outcome in outcomes(find(name), cases, rows):
+        for outcome in outcomes(kernel, cases, rows):
             connection.send(outcome)
     except TilewrightError as error:
         connection.send(error)

@@ -1,9 +1,11 @@
 """The command line: `tilewright explain`."""
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -11,7 +13,7 @@ from rich.markup import escape
 
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
 from tilewright.analysis.foreign_code import held, is_code, read_code
-from tilewright.analysis.launch_explanation import launch_json, launch_verdict
+from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
 from tilewright.cli import launches
@@ -36,6 +38,7 @@ KIND = json_kind("an explanation", "kernel", "shape", "gpu", "occupancy")
 SCALING_KIND = json_kind("a prediction of several GPUs", "kernel", "shape", "gpu", "scaling")
 LAUNCH_KIND = json_kind("an explanation of a launch", "kernel", "arguments", "gpu", "occupancy")
 CODE_KIND = json_kind("an explanation of machine code", "kernel", "arch", "gpu", "occupancy")
+T = TypeVar("T")
 SHAPE = "4096x4096x4096"
 GPU = "H200"
 """What is explained where this machine has no GPU."""
@@ -77,6 +80,9 @@ def run_explain(
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write all of it here; - prints it.")
     ] = None,
+    deadline: Annotated[
+        float, typer.Option(min=1e-3, help="Seconds that a source file's kernel may be run for.")
+    ] = 60.0,
     args: Args = "",
     grid: Grid = "",
     block: Block = "",
@@ -116,7 +122,7 @@ def run_explain(
     others = launches.launches([kernel], words, of_products)
     if others:
         check_outputs([json_output(json_path, LAUNCH_KIND)])
-        _explain_launch(next(iter(others.values())), _gpu(gpu), json_path)
+        _explain_launch(next(iter(others.values())), _gpu(gpu), deadline, json_path)
         return
     kind = KIND if devices is None else SCALING_KIND
     check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
@@ -145,7 +151,8 @@ def run_explain(
         ncu.check_available()
     if figure_path:
         figure.check(figure_path, problem)
-    explained = explain(chosen, values, problem, where, find_measured(chosen, values, problem, where), scalars)
+    run = partial(launches.explain_apart, deadline=deadline) if chosen.foreign else _here
+    explained = run(explain, chosen, values, problem, where, find_measured(chosen, values, problem, where), scalars)
     facts = to_json(explained)
     shown = results(json_path)
     _show(explained, shown)
@@ -159,8 +166,12 @@ def run_explain(
     if json_path:
         write_json(json_path, facts, f"the explanation to {json_path}")
     if figure_path:
-        figure.write(explained, figure_path)
+        run(figure.write, explained, figure_path)
         notes.print(f"wrote {figure_path}", markup=False, soft_wrap=True)
+
+
+def _here(function: Callable[..., T], *arguments: Any) -> T:
+    return function(*arguments)
 
 
 def _show(explained: Explanation, out: Console) -> None:
@@ -185,9 +196,9 @@ def _show(explained: Explanation, out: Console) -> None:
         notes.print(f"[dim]note:[/] {note}", soft_wrap=True)
 
 
-def _explain_launch(launch: Launch, gpu: Gpu, json_path: Path | None) -> None:
+def _explain_launch(launch: Launch, gpu: Gpu, deadline: float, json_path: Path | None) -> None:
     """Explain a kernel that is no matrix product."""
-    one = launches.explain_apart(launch, gpu)
+    one = launches.explain_apart(explain_launch, launch, gpu, deadline=deadline)
     shown = results(json_path)
     say(f"{tables.launch_heading(one)}\n[dim]{launches.arguments(launch)}[/]", to=shown)
     shown.print()

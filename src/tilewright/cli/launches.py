@@ -1,29 +1,26 @@
 """What `check` and `explain` do with kernels that are no matrix products: see kernels/launches.py."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from tilewright.analysis.launch_explanation import LaunchExplanation, explain_launch
 from tilewright.bench.references import Compared, Reference
 from tilewright.cli.terminal import say
-from tilewright.engines.apart import Apart, LostError
+from tilewright.engines.apart import Apart, LostError, call_apart
 from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_launch
 from tilewright.errors import CompileError, ConfigError, LaunchError, TilewrightError
-from tilewright.gpus import Gpu
 from tilewright.kernels.launches import Buffer, Launch, is_launch, read_launch
 from tilewright.kernels.source_lines import is_source
 from tilewright.report.fitted import Column, FittedTable
 
-_LONGEST_S = 3600.0
-"""That an explanation may take."""
+T = TypeVar("T")
 
 LOST = {"hung": "the kernel does not end", "crashed": "the kernel ends its process"}
 
@@ -139,29 +136,19 @@ def _answer(connection: Connection, launch: Launch) -> None:
     connection.send(answer)
 
 
-def explain_apart(launch: Launch, gpu: Gpu) -> LaunchExplanation:
-    """Explain a launch in a process of its own, since its kernel may end that.
+def explain_apart(function: Callable[..., T], *arguments: Any, deadline: float) -> T:
+    """What a function that runs a kernel of anybody returns, in a process of its own: the kernel may end that, or never
+    end itself.
 
     Raises:
-        LaunchError: it did.
-        Others: as `explain_launch`.
+        LaunchError: the kernel did so, or it took more than this many seconds.
+        Others: as the function.
     """
-    with Apart(_explain, launch, gpu, name="explain") as process:
-        try:
-            answer = process.receive(_LONGEST_S)
-        except LostError as lost:
-            raise LaunchError(f"{LOST[lost.fate]}: {lost}. tilewright check may name the fault") from None
-    if isinstance(answer, TilewrightError):
-        raise answer
-    assert isinstance(answer, LaunchExplanation)
-    return answer
-
-
-def _explain(connection: Connection, launch: Launch, gpu: Gpu) -> None:
     try:
-        connection.send(explain_launch(launch, gpu))
-    except TilewrightError as error:
-        connection.send(error)
+        return call_apart(function, *arguments, name="explain", allowed_s=deadline)
+    except LostError as lost:
+        help_ = "tilewright check may name the fault" + "; --deadline gives it longer" * (lost.fate == "hung")
+        raise LaunchError(f"{LOST[lost.fate]}: {lost}. {help_}") from None
 
 
 def show(outcome: LaunchOutcome, shown: Console) -> None:

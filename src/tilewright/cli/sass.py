@@ -9,8 +9,9 @@ from rich.console import Console
 
 from tilewright.analysis.foreign_code import ForeignCode, is_code, read_code
 from tilewright.analysis.instruction_mix import access_widths, access_widths_by_line, count, warpgroup_products
-from tilewright.analysis.machine_code import MachineCode, machine_code
+from tilewright.analysis.machine_code import MachineCode, code_of, machine_code
 from tilewright.analysis.register_banks import bank_reads
+from tilewright.cli import launches
 from tilewright.cli.terminal import Order, json_output, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
@@ -18,6 +19,7 @@ from tilewright.errors import ConfigError
 from tilewright.files import check_outputs, json_kind
 from tilewright.gpus import limits
 from tilewright.kernels import resolve
+from tilewright.kernels.launches import Launch
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.kernels.takes import Variant
 from tilewright.problem import DTYPES, Problem, orders
@@ -75,6 +77,13 @@ def run_sass(
             raise ConfigError(f"{kernel} is compiled: it takes --arch, --listing and --json")
         _show_foreign(read_code(kernel, arch), out, show_listing, json_path)
         return
+    of_products: dict[str, object] = {"--shape": shape != SHAPE, "--dtype": dtype, "--layout": layout != "NN"}
+    others = launches.launches([kernel], launches.Words(macros=config), of_products)
+    if others:
+        _show_launch(
+            next(iter(others.values())), arch or _present_arch() or ARCH, out, show_listing, show_ptx, json_path
+        )
+        return
     chosen, preset = resolve(kernel)
     target = arch or _present_arch() or ARCH
     capability = _capability(target)
@@ -108,6 +117,25 @@ def _show(code: MachineCode, shared: int, out: Console, show_listing: bool) -> N
             out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+def _show_launch(
+    launch: Launch, arch: str, out: Console, show_listing: bool, show_ptx: bool, json_path: Path | None
+) -> None:
+    """Show a kernel that is no matrix product."""
+    from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
+
+    _check_known(arch)
+    if show_ptx:
+        text = nvrtc.foreign_ptx(launch.file, launch.entry, launch.macros, arch)
+        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        return
+    code = code_of(nvrtc.compile_foreign(launch.file, launch.entry, launch.macros, arch))
+    say(f"[bold]{launch.name}[/] for {arch}", to=out)
+    _show(code, launch.shared_bytes, out, show_listing)
+    if json_path:
+        facts = {"kernel": launch.name, "config": dict(launch.macros), "arch": arch}
+        write_json(json_path, facts | _code_facts(code, launch.shared_bytes), f"the counts to {json_path}")
+
+
 def _show_foreign(found: ForeignCode, out: Console, show_listing: bool, json_path: Path | None) -> None:
     """Show a kernel of which there is no source here."""
     say(f"[bold]{found.name}[/] for {found.arch}", to=out)
@@ -133,15 +161,19 @@ def _capability(arch: str) -> tuple[int, int]:
 
 def _check_arch(arch: str, kernel: Kernel) -> None:
     """Raise ConfigError unless the compiler knows an architecture, and it has a kernel's instructions."""
+    _check_known(arch)
+    own = kernel.takes.architectures
+    if own and arch not in own:
+        needed = ", ".join(own)
+        raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")
+
+
+def _check_known(arch: str) -> None:
     from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
 
     known = nvrtc.architectures()
     if arch.rstrip("af") not in known:
         raise ConfigError(f"arch must be one that the compiler knows, {', '.join(known)}, got {arch}")
-    own = kernel.takes.architectures
-    if own and arch not in own:
-        needed = ", ".join(own)
-        raise ConfigError(f"arch must be {needed} for {kernel.name}, whose instructions others lack, got {arch}")
 
 
 def _guards(kernel: Kernel, variant: Variant) -> str:

@@ -15,13 +15,14 @@ cuStreamWaitValue32); a wait takes no multiprocessor.
 
 import os
 import socket
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from tilewright.distributed.watch import Watched, prepare, watch
+from tilewright.distributed.watch import Watched, watch
 from tilewright.engines.registry import cuda_unavailable
 from tilewright.errors import LaunchError
 
@@ -34,6 +35,13 @@ _LINE = 256
 _MULTICAST = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 
 _MOST_RANKS = _COUNTER_BYTES // 4
+
+_MOST_CALLS = 16
+"""That have been started and have not ended. The host waits for the one before these, without Python's lock: a queue of
+the driver that is full, behind a rank that is gone, would have it wait with that lock, so nobody could find out."""
+
+_failed: dict[int, list[str]] = {}
+"""By GPU: what its calls failed of."""
 
 _exchanges: dict[tuple[str, int, str], tuple[Any, "Exchange | None"]] = {}
 """By group, GPU and what for; with the group, since another may get its name."""
@@ -48,8 +56,15 @@ def exchange_of(group: Any, like: Any, purpose: str) -> "Exchange | None":
         group: a process group.
         like: a tensor on this rank's GPU.
         purpose: calls of one purpose have memory of their own.
+
+    Raises:
+        LaunchError: a call on this GPU has failed.
     """
-    if not like.is_cuda or group.size() == 1 or torch.cuda.is_current_stream_capturing():
+    if not like.is_cuda or group.size() == 1:
+        return None
+    if words := _failed.get(like.device.index):
+        raise LaunchError(words[0])
+    if torch.cuda.is_current_stream_capturing():
         return None
     key = group.group_name, like.device.index, purpose
     found = _exchanges.get(key)
@@ -126,15 +141,18 @@ class Exchange:
         self._handle: Any = None
         self._call = 0
         self._signals = 0
-        self._last: Any = None
-        self._failed: list[str] = []
+        self._ends: deque[Any] = deque()
         self._ok = torch.ones((), dtype=torch.bool, device=device)
+        torch._assert_async(self._ok)  # loaded now: a GPU may be unable to load code while a stream waits
+        self._aside = _stream_of_its_own(device)
         self.side = torch.cuda.Stream(device)
         """Copies run here."""
+        self.second = torch.cuda.Stream(device)
+        """Every other product may run here."""
 
-    def copying(self) -> Any:
-        """A context in which copies go to the side stream."""
-        return torch.cuda.stream(self.side)
+    def on(self, stream: Any) -> Any:
+        """A context in which work goes to a stream."""
+        return torch.cuda.stream(stream)
 
     def grow(self, needed: int) -> None:
         """Make each half hold this many bytes; a collective call, which waits for all work of all ranks."""
@@ -153,7 +171,6 @@ class Exchange:
         if self._handle.buffer_ptrs[self.rank] != memory.data_ptr():
             raise RuntimeError("symmetric memory does not begin where it was allocated")
         self._memory, self._half, self._signals = memory, half, 0
-        prepare(self._device)
 
     def begin(self, needed: int, signals: int) -> "Call":
         """The next call, in the current stream.
@@ -161,17 +178,14 @@ class Exchange:
         Args:
             needed: bytes of this rank's buffer that others write.
             signals: how many each rank that writes to another sends it.
-
-        Raises:
-            LaunchError: an earlier call has failed.
         """
-        if self._failed:
-            raise LaunchError(self._failed[0])
+        if len(self._ends) == _MOST_CALLS:
+            self._ends.popleft().synchronize()
         if needed > self._half:
             self.grow(max(needed, min(2 * self._half, 2 * needed)))
         stream = torch.cuda.current_stream(self._device)
-        if self._last is not None:
-            stream.wait_event(self._last)  # it may have been in another stream
+        if self._ends:
+            stream.wait_event(self._ends[-1])  # it may have been in another stream
         self._call += 1
         begin = _COUNTER_BYTES + self._call % 2 * self._half
         before, self._signals = self._signals, self._signals + signals
@@ -181,20 +195,41 @@ class Exchange:
         """All of a call has been started; waited: ranks whose signals it waits for."""
         with torch.cuda.stream(call.stream):
             torch._assert_async(self._ok)
-        self._last = call.stream.record_event()
+        end = call.stream.record_event()
+        self._ends.append(end)
         expected, timeout = self._signals, _timeout(self._group, self._device)
         counters = self._memory[:_COUNTER_BYTES].view(torch.int32)[: self.size]
 
+        def ended() -> bool:
+            from tilewright.engines.driver import outside_of_captures  # noqa: PLC0415 - needs the CUDA bindings
+
+            with outside_of_captures():
+                return bool(end.query())
+
         def late() -> list[int]:
-            came = counters.tolist()
+            with torch.cuda.stream(self._aside):
+                came = counters.tolist()
             return [rank for rank in sorted(waited) if (came[rank] - expected) & 2**31]
 
         def release() -> None:
-            self._ok.zero_()
             last = (self._signals + 2**31) % 2**32 - 2**31  # of all calls that have been started
-            counters.copy_(torch.tensor([last] * self.size, dtype=torch.int32))
+            with torch.cuda.stream(self._aside):  # by copies alone, for which a GPU loads no code
+                self._ok.copy_(torch.zeros((), dtype=torch.bool))
+                counters.copy_(torch.tensor([last] * self.size, dtype=torch.int32))
+            torch.cuda.synchronize(self._device)
 
-        watch(Watched(self._last, timeout, self._device, late, release, self._failed))
+        watch(Watched(ended, timeout, late, release, _failed.setdefault(self._device.index, [])))
+
+
+def _stream_of_its_own(device: Any) -> Any:
+    """A stream that nothing else runs in: PyTorch's come from a pool, and one of that could be the one that waits."""
+    from cuda.bindings import driver  # noqa: PLC0415 - slow to import
+
+    from tilewright.engines.driver import check  # noqa: PLC0415 - needs the CUDA bindings
+
+    with torch.cuda.device(device):
+        made = check(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+    return torch.cuda.ExternalStream(int(made), device)
 
 
 class Call:
@@ -217,11 +252,11 @@ class Call:
         address = self._handle.buffer_ptrs[rank] + 4 * self._exchange.rank
         _check(self._driver.cuStreamWriteValue32(self._exchange.side.cuda_stream, address, self._value(number), 0))
 
-    def wait(self, rank: int, number: int) -> None:
-        """Have the call's stream wait for a signal of a rank."""
+    def wait(self, stream: Any, rank: int, number: int) -> None:
+        """Have a stream wait for a signal of a rank."""
         own = self._handle.buffer_ptrs[self._exchange.rank] + 4 * rank
         at_least = self._driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
-        _check(self._driver.cuStreamWaitValue32(self.stream.cuda_stream, own, self._value(number), at_least))
+        _check(self._driver.cuStreamWaitValue32(stream.cuda_stream, own, self._value(number), at_least))
 
     def _value(self, number: int) -> int:
         value: int = self._signals + number

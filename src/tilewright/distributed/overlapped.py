@@ -6,14 +6,18 @@ all_gather_matmul, rank r of 4: its own shard goes to all others, and shards are
     products    shard r     shard r-1   shard r-2   shard r-3
 
 matmul_reduce_scatter: the sum of rows of rank j begins at rank j+1, and goes from rank to rank; each adds its product
-to what came, and rank j is the last. Rows are cut in two, so that one half moves while the other is multiplied.
+to what came, and rank j is the last. Rows are cut in two, so that one half moves while the other is multiplied. The
+products of the halves are in streams of their own, so where one leaves multiprocessors idle at its end, and while its
+sums are stored, the next one begins: at 4096x4096x14336 each is one wave of blocks.
 
-    products    rows of r-1      rows of r-2 + what came    rows of r-3 + what came    own rows + what came
-    copies               to r+1                     to r+1                     to r+1
+    stream 1    rows of r-1 |     rows of r-2 + what came |    rows of r-3 + what came |    own rows + what came |
+    stream 2                | rows of r-1 |     rows of r-2 + what came |    rows of r-3 + what came |    own rows + ...
+    copies                     to r+1        to r+1          to r+1        to r+1        ...
 
 Each step's order is fixed, so results are the same bits in every run of a number of GPUs.
 """
 
+import itertools
 from typing import Any
 
 import torch
@@ -48,11 +52,11 @@ def all_gather_matmul(
     def keep(factor: Any, source: int) -> None:
         if whole is not None:
             side.wait_event(call.stream.record_event())
-            with exchange.copying():
+            with exchange.on(side):
                 whole[source * rows : (source + 1) * rows].copy_(factor)
 
     side.wait_stream(call.stream)
-    with exchange.copying():
+    with exchange.on(side):
         for step in range(1, size):
             to = (rank + step) % size
             call.buffer(to, rank * slot, lines).copy_(lines)
@@ -62,7 +66,7 @@ def all_gather_matmul(
     for step in range(1, size):
         source = (rank - step) % size
         came = call.buffer(rank, source * slot, lines)
-        call.wait(source, 1)
+        call.wait(call.stream, source, 1)
         keep(came, source)
         multiply(came, source)
     call.stream.wait_stream(side)
@@ -86,28 +90,31 @@ def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int,
     alpha = 1 / size if op == "avg" else 1.0
     call = exchange.begin((size - 1) * slot, (size - 1) * len(cuts))
     after, before, last = (rank + 1) % size, (rank - 1) % size, size - 1
-    moved: list[Any] = []
-    side.wait_stream(call.stream)  # sums may lie where earlier work of that stream still reads
-    for step in range(size):
+    streams = call.stream, exchange.second
+    moved: dict[tuple[int, int], Any] = {}
+    for stream in (side, exchange.second):
+        stream.wait_stream(call.stream)  # memory may be what earlier work of that stream still reads
+    for step, number in itertools.product(range(size), range(1, len(cuts) + 1)):
+        begin, end = cuts[number - 1]
+        stream = streams[(step * len(cuts) + number - 1) % 2]
         first = (rank - 1 - step) % size * rows
-        target = result if step == last else sums[step % 2]
+        target = (result if step == last else sums[step % 2])[begin:end]
         if 2 <= step < last:
-            call.stream.wait_event(moved[step - 2])  # its sums lie in the same memory
-        came = call.buffer(rank, (step - 1) * slot, result) if step else None
-        there = call.buffer(after, step * slot, result) if step < last else None
-        for number, (begin, end) in enumerate(cuts, 1):
-            added: dict[str, Any] = {}
-            if came is not None:
-                call.wait(before, (step - 1) * len(cuts) + number)
-                added = {"c": came[begin:end], "beta": 1.0}
-            matmul(lines[first + begin : first + end], B, out=target[begin:end], alpha=alpha, **added, **product)
-            if there is not None:
-                side.wait_event(call.stream.record_event())
-                with exchange.copying():
-                    there[begin:end].copy_(target[begin:end])
-                    call.signal(after, step * len(cuts) + number)
-        moved.append(side.record_event())
-    call.stream.wait_stream(side)
+            stream.wait_event(moved[step - 2, number])  # its sums lie in the same memory
+        added: dict[str, Any] = {}
+        if step:
+            call.wait(stream, before, (step - 1) * len(cuts) + number)
+            added = {"c": call.buffer(rank, (step - 1) * slot, result)[begin:end], "beta": 1.0}
+        with exchange.on(stream):
+            matmul(lines[first + begin : first + end], B, out=target, alpha=alpha, **added, **product)
+        if step < last:
+            side.wait_event(stream.record_event())
+            with exchange.on(side):
+                call.buffer(after, step * slot, result)[begin:end].copy_(target)
+                call.signal(after, step * len(cuts) + number)
+            moved[step, number] = side.record_event()
+    for stream in (side, exchange.second):
+        call.stream.wait_stream(stream)
     exchange.ended(call, {before})
     return result.view(front.shape[0] // size, *front.shape[1:-1], B.shape[1]).movedim(0, dim)
 

@@ -3,36 +3,39 @@ that waits for another may wait for ever.
 
 A stream that waits for a rank that is gone ends its wait only when what it waits for is there. So the watch writes
 that itself, and before it that the call has failed; at its end the call looks at that, and fails: whatever the process
-asks of this GPU then raises an error. PyTorch's watchdog of NCCL ends the process instead.
+asks of this GPU then raises an error. Where even that hangs, as in a driver that waits for a full queue, the process
+ends, as PyTorch's watchdog of NCCL has it end at once.
 """
 
 import contextlib
+import faulthandler
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import torch
+from typing import NamedTuple
 
 LOG = logging.getLogger("tilewright.distributed")
 
+GRACE_S = 10.0
+"""A call that is to fail has this long, then the process ends."""
+
 _PAUSE_S = 0.25
+_STDERR = 2
 
 
 class Watched(NamedTuple):
     """A call that has been started."""
 
-    done: Any
-    """The event of its end."""
+    ended: Callable[[], bool]
+    """Whether it has. A RuntimeError says that the GPU has failed, which its user finds out."""
     timeout: float
     """Seconds from now on, or from the end of the call before."""
-    device: Any
     late: Callable[[], list[int]]
-    """Which ranks it waits for; reads the GPU's memory."""
+    """Which ranks it waits for."""
     release: Callable[[], None]
-    """Ends its waits, and has it fail, in the current stream, without code that a GPU would have to load."""
+    """Ends its waits, and has it fail; returns when it has. It may raise that error."""
     failed: list[str]
     """Told what went wrong."""
 
@@ -54,12 +57,6 @@ def watch(call: Watched) -> None:
             _lock.notify()
 
 
-def prepare(device: Any) -> None:
-    """Load the code by which a call fails, since a GPU may be unable to load any while a stream waits."""
-    torch._assert_async(torch.ones((), dtype=torch.bool, device=device))
-    torch.cuda.synchronize(device)
-
-
 def _run() -> None:
     last = 0.0
     while True:
@@ -68,8 +65,8 @@ def _run() -> None:
                 _lock.wait()
             deadline, call = _calls[0]
         try:
-            ended = _ended(call)
-        except RuntimeError:  # the GPU has failed, which its user finds out
+            ended = call.ended()
+        except RuntimeError:
             ended = True
         if ended:
             last = time.monotonic()
@@ -83,23 +80,18 @@ def _run() -> None:
             time.sleep(_PAUSE_S)
 
 
-def _ended(call: Watched) -> bool:
-    from tilewright.engines.driver import outside_of_captures  # noqa: PLC0415 - needs the CUDA bindings
-
-    with outside_of_captures():
-        return bool(call.done.query())
-
-
 def _fail(call: Watched) -> None:
     """Say who did not come, and have the call fail."""
-    with contextlib.suppress(RuntimeError), torch.cuda.stream(torch.cuda.Stream(call.device)):
+    faulthandler.dump_traceback_later(GRACE_S, exit=True, file=_STDERR)  # needs neither Python's lock nor the driver
+    ranks: list[int] = []
+    with contextlib.suppress(RuntimeError):
         ranks = call.late()
-        words = (
-            f"a product of several ranks did not end within {call.timeout:g} s, the timeout of its group: it waits for "
-            + (f"rank {', '.join(map(str, ranks))} of the group" if ranks else "work that was started before")
-        )
-        call.failed.append(words)
-        LOG.error(words)
+    words = (
+        f"a product of several ranks did not end within {call.timeout:g} s, the timeout of its group: it waits for "
+        + (f"rank {', '.join(map(str, ranks))} of the group" if ranks else "work that was started before")
+    )
+    call.failed.append(words)
+    LOG.error(words)
+    with contextlib.suppress(RuntimeError):
         call.release()
-        torch.cuda.current_stream(call.device).synchronize()
-        torch.cuda.synchronize(call.device)
+    faulthandler.cancel_dump_traceback_later()

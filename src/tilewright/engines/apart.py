@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
-from tilewright.errors import EngineUnavailableError
+from tilewright.errors import EngineUnavailableError, TilewrightError
 
+T = TypeVar("T")
 Fate = Literal["hung", "crashed"]
 
 _START_S = 300.0
@@ -102,6 +103,34 @@ class Apart:
         if status is not None and status < 0:
             return f"ended by {signal.Signals(-status).name}"
         return f"ended with exit status {status}"
+
+
+def call_apart(function: Callable[..., T], *arguments: Any, name: str, allowed_s: float) -> T:
+    """What a function returns, in a process of its own.
+
+    Args:
+        function, arguments, name: see `Apart`; what the function returns can be pickled too.
+        allowed_s: seconds, once the process has started.
+
+    Raises:
+        LostError: it does not return in time, or ends its process.
+        EngineUnavailableError: the process cannot be started.
+        Others of this package: as the function.
+    """
+    with Apart(_call, function, arguments, name=name) as process:
+        process.wait_for_start()
+        answer = process.receive(allowed_s)
+    if isinstance(answer, TilewrightError):
+        raise answer
+    return cast("T", answer)
+
+
+def _call(connection: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    connection.send("")
+    try:
+        connection.send(function(*arguments))
+    except TilewrightError as error:
+        connection.send(error)
 
 
 def _run(connection: Connection, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:

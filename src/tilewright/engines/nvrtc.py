@@ -28,6 +28,8 @@ from tilewright.kernels.takes import Variant
 
 INCLUDE = Path(spec.__file__).parent / "include"
 """The headers that the kernels share."""
+_STANDARD = Path(__file__).with_name("nvrtc_include")
+"""Headers of C++'s library, of which NVRTC has none: what kernels use of them."""
 
 
 @dataclass(frozen=True)
@@ -113,13 +115,24 @@ def ptx(kernel: Kernel, config: Config, variant: Variant, arch: str) -> str:
         CompileError: the compiler refuses the source; its message is in the error.
         EngineUnavailableError: NVRTC is not installed.
     """
-    version()  # raises where there is no NVRTC
     source, defines, folder = _unit(kernel, config, variant)
-    options = _options(str(kernel.source), defines, arch, folder, lineinfo=False)
+    return _ptx(source, _options(str(kernel.source), defines, arch, folder, lineinfo=False), "")
+
+
+def foreign_ptx(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> str:
+    """The PTX of a kernel of anybody's source with these macros, as `ptx`."""
+    return _ptx(_with_macros(file, macros), _options(str(file), {}, arch, file.parent, lineinfo=False), entry)
+
+
+def _ptx(source: str, options: ProgramOptions, entry: str) -> str:
+    """entry: the kernel's name where it is that of a template's with arguments."""
+    version()  # raises where there is no NVRTC
     flags = options.as_bytes("nvrtc", "ptx")
     # cuda.core asks the driver whether it could load the PTX, and fails where there is none.
     program = _value(nvrtc.nvrtcCreateProgram(source.encode(), options.name.encode(), 0, None, None))
     try:
+        if "<" in entry:
+            _check(*nvrtc.nvrtcAddNameExpression(program, entry.encode()))
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             log = bytearray(_value(nvrtc.nvrtcGetProgramLogSize(program)))
@@ -152,7 +165,16 @@ def compile_source(
     # Profilers show source lines then; the code stays the same.
     options = _options(name, defines, arch, folder, lineinfo=True)
     own = included(source, folder) if folder else []
-    key = cache.key(version(), options.as_bytes("nvrtc", "cubin"), name, entry, source, own, cache.texts_key(INCLUDE))
+    key = cache.key(
+        version(),
+        options.as_bytes("nvrtc", "cubin"),
+        name,
+        entry,
+        source,
+        own,
+        cache.texts_key(INCLUDE),
+        cache.texts_key(_STANDARD),
+    )
     code_path, log_path = cache.find(key, ".cubin"), cache.find(key, ".log")
     cached = code_path is not None and log_path is not None
     if code_path and log_path:
@@ -185,7 +207,7 @@ def _options(
         arch=arch,
         std="c++17",
         define_macro=[(macro, str(value)) for macro, value in defines.items()] or None,
-        include_path=[str(place) for place in (*([folder] if folder else ()), INCLUDE, *_cuda_headers())],
+        include_path=[str(place) for place in (*([folder] if folder else ()), INCLUDE, *_cuda_headers(), _STANDARD)],
         ptxas_options=["-v"],  # prints the registers, spills and shared memory that the report is made of
         lineinfo=lineinfo,
         no_cache=True,  # a result from NVRTC's own cache would come without that print
@@ -207,7 +229,9 @@ def _compile(source: str, options: ProgramOptions, entry: str) -> tuple[bytes, s
 def _refused(options: ProgramOptions, words: str) -> CompileError:
     """The error for a source that does not compile."""
     macros = "".join(f" -D{macro}={value}" for macro, value in options.define_macro or ())
-    return CompileError(f"{options.name} does not compile for {options.arch}{macros}\n{_clean(words)}")
+    missing = re.search(r'cannot open source file "(?:cuda|nv|cub|thrust)/', words)
+    help_ = "\nThe CUDA C++ Core Libraries have that file: pip install 'nvidia-cuda-cccl==13.*'" if missing else ""
+    return CompileError(f"{options.name} does not compile for {options.arch}{macros}\n{_clean(words)}{help_}")
 
 
 def _value(result: tuple[Any, ...]) -> Any:
@@ -230,10 +254,14 @@ def _clean(log: str) -> str:
 
 @lru_cache
 def _cuda_headers() -> tuple[str, ...]:
-    """Folders of CUDA's own headers, such as cuda_fp16.h; none where neither wheels nor a toolkit are installed."""
+    """Folders of CUDA's own headers, such as cuda_fp16.h; none where neither wheels nor a toolkit are installed.
+    cooperative_groups.h needs those of the CUDA C++ Core Libraries too."""
     found = pathfinder.find_nvidia_header_directory("cudart")
+    core = pathfinder.find_nvidia_header_directory("cccl")
+    libraries = (core,) if core else ()
     if found and Path(found, "crt").is_dir():
-        return (found,)
+        return (found, *libraries)
     # The runtime's wheel lacks crt/, which is a wheel of its own: a toolkit has both.
     toolkit = os.environ.get("CUDA_PATH") or os.environ.get("CUDA_HOME") or "/usr/local/cuda"
-    return tuple(folder for folder in (found, f"{toolkit}/include") if folder and Path(folder).is_dir())
+    folders = tuple(folder for folder in (found, f"{toolkit}/include") if folder and Path(folder).is_dir())
+    return (*folders, *libraries)

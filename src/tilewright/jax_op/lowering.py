@@ -1,12 +1,15 @@
 """How the product runs: on a GPU as a call of the XLA handler with a plan, elsewhere as XLA's own product."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.dispatch import prim_requires_devices_during_lowering
+from jax.core import ShapedArray
 from jax.interpreters import mlir
 
 from tilewright.arrays.libraries import JAX
@@ -16,7 +19,8 @@ from tilewright.calls import Call, Request, gpu_engine
 from tilewright.engines import cache, xla_handler
 from tilewright.engines.xla_handler import XlaHandler
 from tilewright.errors import EngineUnavailableError
-from tilewright.jax_op.product import Kind, finished, product_p
+from tilewright.jax_op.product import Kind, finished, local_p, product_p
+from tilewright.jax_op.sharding import Division, divided
 from tilewright.problem import ITEM_BYTES, Scalars
 from tilewright.shapes import result_shape
 
@@ -41,27 +45,41 @@ def _lower_to_xla(ctx: Any, *operands: Any, kind: Kind) -> Any:
             "batch_invariant needs a GPU and the compiled handler: XLA's own products add up a row in an order that "
             "depends on the others"
         )
-    return mlir.lower_fun(by_xla, multiple_results=False)(ctx, *operands, kind=kind)
+    return mlir.lower_fun(by_xla, multiple_results=False)(ctx.replace(avals_in=_plain(ctx)), *operands, kind=kind)
 
 
 def _lower_to_handler(ctx: Any, *operands: Any, kind: Kind) -> Any:
-    shapes = [aval.shape for aval in ctx.avals_in]
-    if any(0 in shape for shape in shapes):
+    """On GPUs: XLA divides the product, unless it has done so, and what is left is a call of the handler."""
+    if any(0 in aval.shape for aval in ctx.avals_in):
         return _lower_to_xla(ctx, *operands, kind=kind._replace(rung=None, batch_invariant=False))
-    dtypes = [str(aval.dtype) for aval in ctx.avals_in]
     try:
-        call = planned(xla_handler.load(), shapes, dtypes, [_axes(value) for value in operands[:2]], kind)
+        xla_handler.load()
     except EngineUnavailableError as error:
         if kind.rung is not None or kind.batch_invariant:
             raise
         warnings.warn(f"XLA multiplies in place of tilewright: {error}", RuntimeWarning, stacklevel=2)
         return _lower_to_xla(ctx, *operands, kind=kind)
-    values, avals = list(operands), list(ctx.avals_in)
-    for i, axes in enumerate(call.axes):
-        if axes != _row_major(shapes[i]):
-            values[i] = operands[i].owner.operands[0]
-            avals[i] = avals[i].update(shape=tuple(shapes[i][axis] for axis in axes))
-    return mlir.lower_fun(call.run, multiple_results=False)(ctx.replace(avals_in=avals), *values)
+    if getattr(ctx.module_context.axis_context, "manual_axes", ()):
+        return _lower_local(ctx, *operands, kind=kind)  # parts already, inside shard_map
+    axes = tuple(_axes(value) for value in operands[:2])
+    return _lower_as_they_lie(ctx, operands, axes, partial(divided, Division(kind, axes)))
+
+
+def _lower_local(ctx: Any, *operands: Any, kind: Kind) -> Any:
+    """One device's product as a call of the handler."""
+    shapes, dtypes = [aval.shape for aval in ctx.avals_in], [str(aval.dtype) for aval in ctx.avals_in]
+    call = planned(xla_handler.load(), shapes, dtypes, [_axes(value) for value in operands[:2]], kind)
+    return _lower_as_they_lie(ctx, operands, call.axes, call.run)
+
+
+def _lower_as_they_lie(ctx: Any, operands: Sequence[Any], orders: Sequence[_Axes], function: Callable[..., Any]) -> Any:
+    """A function of operands of which the first are given with their axes in these orders: what was transposed."""
+    values, avals = list(operands), _plain(ctx)
+    for i, axes in enumerate(orders):
+        if axes != _row_major(axes):
+            values[i] = _transpose(operands[i]).operands[0]
+            avals[i] = avals[i].update(shape=tuple(avals[i].shape[axis] for axis in axes))
+    return mlir.lower_fun(function, multiple_results=False)(ctx.replace(avals_in=avals), *values)
 
 
 class HandlerCall(NamedTuple):
@@ -164,13 +182,26 @@ def _gpus() -> list[int]:
     return [device.local_hardware_id for device in jax.local_devices(backend="gpu")]
 
 
+def _plain(ctx: Any) -> list[Any]:
+    """Types of the operands that do not say how these are sharded: that is XLA's from here on."""
+    return [ShapedArray(aval.shape, aval.dtype) for aval in ctx.avals_in]
+
+
 def _axes(value: Any) -> _Axes:
     """The order of axes in which a value of a program lies in memory already, as that of which it is a transpose does:
     XLA lays every value out row-major where nothing asks for another order.
     """
-    if getattr(value.owner, "name", "") != "stablehlo.transpose":
+    if (transpose := _transpose(value)) is None:
         return _row_major(value.type.shape)
-    return tuple(int(axis) for axis in np.argsort(list(value.owner.attributes["permutation"])))
+    return tuple(int(axis) for axis in np.argsort(list(transpose.attributes["permutation"])))
+
+
+def _transpose(value: Any) -> Any:
+    """The operation that a value is a transpose by; None where it is none."""
+    operation = value.owner
+    if getattr(operation, "name", "") == "sdy.sharding_constraint":  # behind each value whose type has a sharding
+        operation = operation.operands[0].owner
+    return operation if getattr(operation, "name", "") == "stablehlo.transpose" else None
 
 
 def _row_major(shape: Sequence[int]) -> _Axes:
@@ -179,3 +210,5 @@ def _row_major(shape: Sequence[int]) -> _Axes:
 
 mlir.register_lowering(product_p, _lower_to_xla, cacheable=False)
 mlir.register_lowering(product_p, _lower_to_handler, platform="cuda", cacheable=False)
+mlir.register_lowering(local_p, _lower_local, platform="cuda", cacheable=False)
+prim_requires_devices_during_lowering.add(product_p)  # as custom_partitioning, which only its lowering uses, does

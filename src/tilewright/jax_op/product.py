@@ -14,8 +14,10 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
+from jax.sharding import NamedSharding, PartitionSpec
 
 from tilewright.calls import Rung
+from tilewright.errors import ArrayError
 from tilewright.problem import Side
 from tilewright.shapes import result_shape
 
@@ -51,7 +53,19 @@ def product(a: Any, b: Any, bias: Any, kind: Kind) -> Any:
         bias: as many elements as the result has columns or rows, as kind.side says; None for none.
         kind: what is computed.
     """
-    return product_p.bind(a, b, *(() if bias is None else (bias,)), kind=kind)
+    return product_p.bind(*_varying_alike(a, b, *(() if bias is None else (bias,))), kind=kind)
+
+
+def _varying_alike(*operands: Any) -> list[Any]:
+    """Operands that differ along the same axes of a mesh: inside `jax.shard_map`, the gradient of one that is the same
+    on all devices is a sum over them, which is the derivative of this.
+    """
+    varying = [jax.typeof(operand).manual_axis_type.varying for operand in operands]
+    together = frozenset().union(*varying)
+    return [
+        jax.lax.pcast(operand, tuple(together - own), to="varying") if together - own else operand
+        for operand, own in zip(operands, varying, strict=True)
+    ]
 
 
 def finished(sums: Any, bias: Any, kind: Kind) -> Any:
@@ -77,7 +91,27 @@ def _along(bias: Any, side: Side | None) -> Any:
 
 def _shape(a: Any, b: Any, *bias: Any, kind: Kind) -> Any:
     _, shape = result_shape(a.shape, b.shape)
-    return jax.core.ShapedArray(shape, jnp.dtype(kind.result))
+    return a.update(shape=shape, dtype=jnp.dtype(kind.result), weak_type=False, sharding=_sharding(a, b))
+
+
+def _sharding(a: Any, b: Any) -> NamedSharding:
+    """That of the result, as far as the types of arrays have one: along axes of a mesh that are explicit.
+
+    Raises:
+        ArrayError: no result follows from how the factors are sharded.
+    """
+    batch, _ = result_shape(a.shape, b.shape)
+    of_a, of_b = ((*(None,) * (len(batch) + 2 - one.ndim), *one.sharding.spec) for one in (a, b))
+    of_k = {of_a[-1], of_b[-2]} - {None}
+    of_batch = [{*pair} - {None} for pair in zip(of_a[:-2], of_b[:-2], strict=True)]
+    spec = [*(next(iter(one), None) for one in of_batch), of_a[-2], of_b[-1]]
+    axes = [axis for one in (*spec, *of_k) for axis in (one if isinstance(one, tuple) else (one,)) if axis is not None]
+    if max(map(len, (*of_batch, of_k))) > 1 or len(axes) > len(set(axes)):
+        raise ArrayError(
+            "the sharding of a product must follow from those of its factors: a is sharded as "
+            f"{a.sharding.spec} and b as {b.sharding.spec}: jax.reshard one of them"
+        )
+    return NamedSharding((b if a.sharding.mesh.empty else a).sharding.mesh, PartitionSpec(*spec))
 
 
 def _jvp(primals: Any, tangents: Any, *, kind: Kind) -> Any:
@@ -153,7 +187,8 @@ def _summed(a: Any, b: Any, like: Any, kind: Kind) -> Any:
     if not whole:
         sizes = (1,) * (len(shape) - len(like.shape)) + tuple(like.shape)
         values = values.sum([i for i, (size, kept) in enumerate(zip(shape, sizes, strict=True)) if size != kept])
-    return values.reshape(like.shape).astype(like.dtype)
+    values = values.reshape(like.shape).astype(like.dtype)
+    return values if jax.typeof(values).sharding == like.sharding else jax.sharding.reshard(values, like.sharding)
 
 
 def _alike(x: Any, y: Any) -> tuple[Any, Any]:
@@ -180,7 +215,10 @@ def _batch_first(operand: Any, axis: int | None, rank: int) -> Any:
 
 
 product_p = Primitive("tilewright_product")
-product_p.def_abstract_eval(_shape)
+local_p = Primitive("tilewright_local_product")
+"""The same of one device's arrays, of which XLA divides nothing any more: what product_p is lowered to."""
+for _primitive in (product_p, local_p):
+    _primitive.def_abstract_eval(_shape)
 product_p.def_impl(jax.jit(product_p.bind, static_argnames="kind"))
 ad.primitive_jvps[product_p] = _jvp
 ad.primitive_transposes[product_p] = _transpose

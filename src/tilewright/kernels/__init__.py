@@ -1,6 +1,8 @@
 """Every kernel by name: the ladder, in the order of its rungs, and those of the library that are no rung."""
 
+import copyreg
 from collections.abc import Mapping
+from typing import Any
 
 from tilewright.errors import KernelNotFoundError, nearest
 from tilewright.kernels.ladder import (
@@ -136,3 +138,10 @@ def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
     name, colon, preset = text.strip().partition(":")
     kernel = find(name)
     return kernel, kernel.preset(preset) if colon else {}
+
+
+def _by_name(kernel: Kernel) -> tuple[Any, ...]:
+    return find, (kernel.name,)
+
+
+copyreg.pickle(Kernel, _by_name)  # processes tell one another a kernel by its name, since its functions cannot be sent

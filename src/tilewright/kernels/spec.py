@@ -81,6 +81,9 @@ class Config(Mapping[str, int]):
     def __getattr__(self, name: str) -> int:
         raise AttributeError(f"config has no parameter {name}")
 
+    def __reduce__(self) -> tuple[type["Config"], tuple[dict[str, int]]]:  # hashes of names are others in each process
+        return Config, (self._values,)
+
     def __contains__(self, name: object) -> bool:  # Mapping's own takes an exception to find that it is not
         return name in self._values
 

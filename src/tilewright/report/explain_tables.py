@@ -7,7 +7,7 @@ from tilewright.analysis.accuracy import error_in_order
 from tilewright.analysis.explanation import Explanation, Waves
 from tilewright.analysis.launch_explanation import LaunchExplanation
 from tilewright.analysis.occupancy import Occupancy
-from tilewright.analysis.roofline import ARITHMETIC, MEMORY, Roofline
+from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED, Roofline
 from tilewright.analysis.traffic import Group, Traffic
 from tilewright.bench.profiles import Profile
 from tilewright.engines.base import CompileReport
@@ -28,8 +28,7 @@ _STALLS = 6
 """Reasons why warps wait that a table shows."""
 _LINES = 8
 """Source lines that a table shows."""
-_LEVELS = {MEMORY: "DRAM, the least possible", "L2": "L2, as requested", "shared memory": "shared memory"}
-
+_LEVELS = {MEMORY: "DRAM, the least possible", L2: "L2, what L1 has not", L1: "L1, passes", SHARED: "shared memory"}
 
 _ROOFLINE, _ROOFLINE_HEADS = "Roofline: the least times", ("", "amount", "FLOP/byte", "at full speed", "")
 
@@ -193,7 +192,7 @@ def _add_levels(table: FittedTable, line: Roofline, binds: str) -> None:
 
 
 def roofline_words(explanation: Explanation) -> str:
-    """Traffic against the least possible, operations, predicted time and error, and measured time."""
+    """Traffic against the least possible, caches, operations, predicted error, and measured time."""
     one, words = explanation, []
     if one.bytes.least:
         verb = "Requests and tensor maps move" if one.bytes.tiles else "Requests touch"
@@ -203,9 +202,8 @@ def roofline_words(explanation: Explanation) -> str:
         beyond = one.traffic.operations.ffma / useful if useful else 0
         more = f", {beyond:.2f} times what the product needs" if beyond > 1.005 else ""
         words.append(f"{_count(one.traffic.operations.ffma)} multiply-adds{more}.")
-    if one.predicted:
-        gflops = one.problem.gflops(one.predicted.us)
-        words.append(f"The cost model expects {_time(one.predicted.us)}, {gflops:,.0f} GFLOP/s.")
+    if one.predicted and one.predicted.l2_bytes:
+        words.append(_cache_words(one.bytes.requested, one.predicted.l2_bytes, one.predicted.dram_bytes))
     if one.error:
         usual = error_in_order(one.problem.k)
         words.append(f"On random operands it should err by {one.error:.1e}; float32 in order by {usual:.1e}.")
@@ -213,6 +211,13 @@ def roofline_words(explanation: Explanation) -> str:
         took = _time(one.measured.time_us(one.problem))
         words.append(f"Measured: {took}, {one.measured.gflops:,.0f} GFLOP/s ({one.measured.source}).")
     return " ".join(words)
+
+
+def _cache_words(requested: int, l2_bytes: float, dram_bytes: float) -> str:
+    """What each cache is expected to keep from the next."""
+    of_l1 = 1 - min(l2_bytes / max(requested, 1), 1.0)
+    of_l2 = 1 - min(dram_bytes / l2_bytes, 1.0)
+    return f"The L1 cache should have {100 * of_l1:.0f}% of that, and the L2 cache {100 * of_l2:.0f}% of the rest."
 
 
 def comparison_table(rows: Sequence[tuple[str, int | None, int | None]]) -> FittedTable:

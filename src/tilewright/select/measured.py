@@ -309,7 +309,8 @@ def by_case(
     kept: str | None = None,
     order: str | None = None,
 ) -> dict[Case, Measured]:
-    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says.
+    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says, of
+    kernels that round to TF32 and of all others.
 
     kept: see `Measured`. order: only of configs that have this order of sums; None for all.
     """
@@ -321,9 +322,10 @@ def by_case(
         of = find_gpu(table.gpu, table.capability)
         in_table: set[object] = set()
         for entry in table.entries:
-            if entry.problem in seen or not entry.keeps(promise) or not entry.adds_in(order):
+            key = entry.problem, entry.rounds
+            if key in seen or not entry.keeps(promise) or not entry.adds_in(order):
                 continue
-            in_table.add(entry.problem)
+            in_table.add(key)
             problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
             sizes = entry.m, entry.n, entry.k, entry.batch
             found.setdefault(Case.of(problem), {}).setdefault(sizes, (of, problem, []))[2].append(entry)

@@ -37,6 +37,14 @@ class Footprint:
     """Before the first step of a launch whose blocks compute tile after tile, and after the last one."""
     aside: float = 0.0
     """That one of a block's warpgroups stores a tile's results while another multiplies the next tile."""
+    queued: bool = False
+    """Whether blocks wait for the multiprocessor in a queue (`queue`), and not as `join` has it."""
+
+    def step(self, blocks: int) -> float:
+        """Cycles from one step to the next of this many blocks on a multiprocessor."""
+        if self.queued:
+            return queue(blocks, self.busy, self.alone - self.busy)
+        return join(blocks * self.busy, self.alone)
 
 
 class Needs(NamedTuple):
@@ -71,3 +79,16 @@ def join(one: float, other: float) -> float:
     """The time of two things that overlap, though not wholly: the norm of exponent 4."""
     one, other = one * one, other * other
     return math.sqrt(math.sqrt(one * one + other * other))
+
+
+def queue(customers: int, service: float, think: float) -> float:
+    """The time of a round of customers that take turns at one server, and spend `think` elsewhere in between.
+
+    Source: mean value analysis of closed queueing networks, Reiser and Lavenberg, 1980: who arrives finds the others as
+    if he were not there.
+    """
+    response = waiting = 0.0
+    for number in range(1, customers + 1):
+        response = service * (1 + waiting)
+        waiting = number * response / (response + think) if response else 0.0
+    return response + think

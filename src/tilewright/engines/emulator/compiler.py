@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
+from tilewright.engines.emulator.inline_ptx import inline_ptx
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included
 from tilewright.errors import CompileError, EngineUnavailableError
@@ -172,12 +173,14 @@ def compile_kernel(
     )
     # Not as options: they may be letters that what comes ahead of the source uses as its own names.
     macros = "".join(f"#define {macro} {value}\n" for macro, value in sorted((defines or {}).items()))
-    unit = f'{macros}#line 1 "{file}"\n{with_pointers(text)}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
+    own = included(text, folder)
+    text, *contents = with_pointers(text, *(content for _, content in own))
+    unit = f'{macros}#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if not build.traced and (level := _optimization()) != "3":
         # -Og compiles faster, and what calls no hook runs nearly as fast. Both make multiply-adds, which -O0 does not.
         options.append("-Og" if level == "1" and not build.observable else f"-O{level}")
-    headers = [included(text, folder), *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
+    headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
     name = "kernel-" + cache.key(compiler, options, build.ahead, build.spacing, unit, headers, runtime.name)
     found = cache.find(name, SUFFIX)
     if found is not None:
@@ -194,7 +197,7 @@ def compile_kernel(
         # In two steps, so that the linker adds no library of the sanitizer whose calls the runtime answers itself.
         unlinked = str(output.with_suffix(".o"))
         try:
-            unit_file = output.with_name(file)  # debug information names the source by it
+            unit_file = _place(output.parent, file, own, contents)  # debug information names the source by it
             unit_file.write_text(unit, encoding="utf-8")
             if build.spacing:
                 assembly = output.with_suffix(".s")
@@ -205,8 +208,31 @@ def compile_kernel(
                 compiler.run([*options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])
                 _link(compiler, [*base, unlinked, str(runtime.library)], output)
         except CompileError as error:
-            raise CompileError(f"{file} does not compile: {error}") from None
+            raise CompileError(f"{file} does not compile{_of_ptx(file, text, own)}: {error}") from None
         return cache.store(name, SUFFIX, output.read_bytes())
+
+
+def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents: Sequence[str]) -> Path:
+    """Where a source is to be written. Where headers of its own have other contents here, all of them lie around it."""
+    if all(content == text for (_, text), content in zip(headers, contents, strict=True)):
+        return folder / file
+    names = [os.path.normpath(name) for name, _ in headers]
+    place = folder.joinpath("of_source", *("in" for _ in range(max(name.count(f"..{os.sep}") for name in names))))
+    place.mkdir(parents=True)
+    for name, content in zip(names, contents, strict=True):
+        if not Path(name).is_absolute():
+            copy = Path(os.path.normpath(place / name))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(f'#line 1 "{name}"\n{content}', encoding="utf-8")
+    return place / file
+
+
+def _of_ptx(file: str, text: str, headers: Sequence[tuple[str, str]]) -> str:
+    """What is to blame where a source has inline PTX."""
+    found = ((name, one) for name, content in ((file, text), *headers) for one in inline_ptx(content))
+    for name, one in found:
+        return f" on the emulator, which has no inline PTX, as {one.instruction} at {name}:{one.line}"
+    return ""
 
 
 def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:

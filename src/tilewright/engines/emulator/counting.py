@@ -50,6 +50,10 @@ class Site:
     """Of 32 bytes, of global memory."""
     reading: int
     """Of a copy's requests, those that read: one whose lanes all lie outside of the matrix writes zeros only."""
+    lines: int
+    """Of global loads and stores: 128-byte lines that requests touch."""
+    passes: int
+    """The same: passes over the banks of the L1 cache, if it has them all."""
     merged: dict[int, Tally]
     """Where accesses of neighbouring words become vectors of up to this many bytes: 4 (none do), 8 or 16."""
 

@@ -1,11 +1,11 @@
 """Rewrites `extern __shared__ T name[];`, which a host's compiler takes for memory that is defined elsewhere.
 
-Within a function it becomes a pointer to the block's dynamic shared memory. One outside of functions becomes such a
-pointer in each function that says the name and has no parameter of that name.
+Within a function it becomes a pointer to the block's dynamic shared memory. One outside of functions, in the source or
+in a header of its own, becomes such a pointer in each function that says the name and has no parameter of that name.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,29 +50,59 @@ class _Function:
     """In its body."""
 
 
-def with_pointers(source: str) -> str:
-    """The source with pointers for all arrays of dynamic shared memory. Lines, comments and strings stay."""
-    if "__shared__" not in source or "extern" not in source:
-        return source
-    code = without_comments(source)
-    declarations = list(map(_declaration, _DECLARATION.finditer(code)))
-    if not declarations:
-        return source
-    functions = list(_functions(_DIRECTIVE.sub(blank, code)))
-    around = [next((one for one in functions if one.begin <= place.begin < one.end), None) for place in declarations]
-    for one, function in zip(declarations, around, strict=True):
-        if function is not None:
-            function.declared.add(one.name)
-    edits = []
-    for one, function in zip(declarations, around, strict=True):
-        lines = "\n" * source.count("\n", one.begin, one.end)
-        edits.append((one.begin, one.end, (one.pointer if function else "") + lines))
-        if function is None:
-            users = (later for later in functions if later.begin > one.end and _uses(later, code, one.name))
-            edits += [(user.begin, user.begin, one.pointer) for user in users]
-    for begin, end, text in sorted(edits, reverse=True):
-        source = source[:begin] + text + source[end:]
-    return source
+def with_pointers(*files: str) -> list[str]:
+    """The texts of a source and of its headers, with pointers for all arrays of dynamic shared memory.
+
+    Lines, comments and strings stay.
+    """
+    parsed = [_File(text) if "__shared__" in text and "extern" in text else None for text in files]
+    outside: dict[str, str] = {}
+    for file in filter(None, parsed):
+        outside |= {one.name: one.pointer for one in file.outside}
+    if not any(file and file.declarations for file in parsed):
+        return list(files)
+    users = [
+        file or (_File(text) if any(name in text for name in outside) else None)
+        for file, text in zip(parsed, files, strict=True)
+    ]
+    return [file.with_pointers(outside) if file else text for file, text in zip(users, files, strict=True)]
+
+
+class _File:
+    """A text, its declarations and functions."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.code = without_comments(text)
+        self.declarations = list(map(_declaration, _DECLARATION.finditer(self.code)))
+        self.functions = list(_functions(_DIRECTIVE.sub(blank, self.code)))
+        self.outside = []
+        """Of the declarations, those that are in no function."""
+        for one in self.declarations:
+            function = next((each for each in self.functions if each.begin <= one.begin < each.end), None)
+            if function is None:
+                self.outside.append(one)
+            else:
+                function.declared.add(one.name)
+
+    def with_pointers(self, outside: Mapping[str, str]) -> str:
+        """The text with them.
+
+        outside: pointers by the names of arrays that are declared outside of functions, in this text or another.
+        """
+        edits = []
+        for one in self.declarations:
+            lines = "\n" * self.text.count("\n", one.begin, one.end)
+            edits.append((one.begin, one.end, ("" if one in self.outside else one.pointer) + lines))
+        own = {one.name: one.end for one in self.outside}
+        for name, pointer in outside.items():
+            later = (each for each in self.functions if each.begin > own.get(name, 0))
+            users = (each for each in later if _uses(each, self.code, name))
+            edits += [(user.begin, user.begin, pointer) for user in users]
+        text = self.text
+        for begin, end, instead in sorted(edits, reverse=True):
+            text = text[:begin] + instead + text[end:]
+        return text
 
 
 def _declaration(match: re.Match[str]) -> _Declaration:

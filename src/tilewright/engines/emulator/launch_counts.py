@@ -30,6 +30,11 @@ def count_memory(launch: Launch, blocks: Sequence[int] | None = None) -> MemoryC
     return memory_counts(counter.report(), program.library)
 
 
+def synchronises(launch: Launch) -> bool:
+    """Whether the kernel synchronises its grid."""
+    return compile_launch(launch, TRACED).cooperative
+
+
 def count_operations(launch: Launch, blocks: Sequence[int] | None = None) -> Operations:
     """What they compute in float32.
 

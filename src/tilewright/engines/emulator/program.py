@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import json
+import math
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,12 @@ _BLOCK_LIMITS = (1024, 1024, 64)
 _THREADS_LIMIT = 1024
 _SHARED_LIMIT = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
 
+_TOGETHER_LIMIT = 2**17
+"""Threads of a grid that synchronises. Each has a stack of its own."""
+
+_GRID_SYNC = b"simt_grid_sync\0"
+"""Among the symbols of a library whose kernel calls it."""
+
 _WAIT_MS = 50  # between looks at signals
 _MESSAGE_BYTES = 4096
 
@@ -44,6 +51,7 @@ class _Launch(ctypes.Structure):
         ("chosen", ctypes.POINTER(ctypes.c_uint64)),
         ("chosen_count", ctypes.c_uint64),
         ("cluster", ctypes.c_uint64),
+        ("cooperative", ctypes.c_uint64),
     )
 
 
@@ -100,6 +108,8 @@ class Program:
     """The shared object that it was loaded from."""
     build: Build
     runtime: ctypes.CDLL
+    cooperative: bool
+    """Whether the kernel synchronises its grid, so that all blocks run together."""
 
     def launch(
         self,
@@ -128,11 +138,11 @@ class Program:
         chosen = None if watch.blocks is None else (ctypes.c_uint64 * len(watch.blocks))(*watch.blocks)
         observer = watch.observer.handle if watch.observer else None
         count = len(watch.blocks or ())
-        launch = _Launch(
-            self.call, pointers, grid, block, shared_bytes, observer, watch.schedule, chosen, count, cluster
-        )
+        together = math.prod(grid) if self.cooperative else cluster
+        where = self.call, pointers, grid, block, shared_bytes
+        launch = _Launch(*where, observer, watch.schedule, chosen, count, together, self.cooperative)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-        workers = 1 if watch.in_turn else min(worker_count(), grid[0] * grid[1] * grid[2] // cluster)
+        workers = 1 if watch.in_turn else min(worker_count(), math.prod(grid) // together)
         run = self.runtime.simt_create(ctypes.byref(launch), workers)
         try:
             self.runtime.simt_start(run)
@@ -170,7 +180,14 @@ class Program:
                 f"{self.name}: on the emulator blocks of a cluster have dynamic shared memory alone, "
                 f"the kernel declares {self.static_shared_bytes} bytes of static"
             )
-        threads = block[0] * block[1] * block[2]
+        threads = math.prod(block)
+        if self.cooperative and cluster > 1:
+            raise LaunchError(f"{self.name}: on the emulator a kernel of clusters cannot synchronise its grid")
+        if self.cooperative and threads * math.prod(grid) > _TOGETHER_LIMIT:
+            raise LaunchError(
+                f"{self.name}: on the emulator a grid that synchronises has at most {_TOGETHER_LIMIT} threads, got "
+                f"{threads * math.prod(grid)}"
+            )
         if threads > _THREADS_LIMIT:
             raise LaunchError(f"{self.name}: a block has at most {_THREADS_LIMIT} threads, got {threads}")
         if self.static_shared_bytes > STATIC_SHARED_LIMIT:
@@ -188,7 +205,7 @@ class Program:
             raise LaunchError(f"{self.name}: takes parameters of {self.parameter_bytes} bytes, got {given}")
         if watch.observer is not None and not self.build.observable:
             raise LaunchError(f"{self.name}: observers see kernels of the CHECKED build only")
-        blocks = grid[0] * grid[1] * grid[2]
+        blocks = math.prod(grid)
         for number in watch.blocks or ():
             if not 0 <= number < blocks:
                 raise LaunchError(f"{self.name}: numbers of blocks must be 0 to {blocks - 1}, got {number}")
@@ -219,7 +236,8 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
     shared_bytes = runtime.simt_static_shared_bytes(call)
     if build.spacing:
         shared_bytes = sum(variable.bytes for variable in shared_variables(library))
-    return Program(name, call, tuple(sizes), shared_bytes, library, build, runtime)
+    cooperative = _GRID_SYNC in library.read_bytes()
+    return Program(name, call, tuple(sizes), shared_bytes, library, build, runtime, cooperative)
 
 
 def launch_source(

@@ -107,8 +107,8 @@ def trace(kernel: Kernel, config: Config, problem: Problem, *, block: int = 0, w
         return Watch(tracers[-1])
 
     engine = EmulatorEngine(TRACED, watch)
-    a = engine.upload(_numbered(problem.m, problem.k, problem.dtype, 1), problem.a.ld)
-    b = engine.upload(_numbered(problem.k, problem.n, problem.dtype, -1), problem.b.ld)
+    a = engine.upload(_numbered(problem.m, problem.k, problem.dtype, 1), problem.a.ld, problem.a.order)
+    b = engine.upload(_numbered(problem.k, problem.n, problem.dtype, -1), problem.b.ld, problem.b.order)
     c = engine.upload(np.zeros((problem.m, problem.n), dtype=problem.result), problem.d.ld)
     run(engine, kernel, config, problem, a, b, c)
     seen = tracers[-1].report()

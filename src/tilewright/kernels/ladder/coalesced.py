@@ -5,6 +5,7 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 
 from pathlib import Path
 
+from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
 
 KERNEL = Kernel(
@@ -16,4 +17,5 @@ KERNEL = Kernel(
     constraints=(Constraint(lambda c: c.BLOCK <= 32, "BLOCK*BLOCK must be at most 1024, a block's threads"),),
     tile=lambda config: Tile(m=config.BLOCK, n=config.BLOCK, k=1),
     block=lambda config: (config.BLOCK * config.BLOCK, 1, 1),
+    cost=Staging(fragment=lambda config: Fragment(1, 1, lanes_n=config.BLOCK)),
 )

@@ -5,12 +5,20 @@ Source: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", kern
 
 from pathlib import Path
 
+from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Tile
+
+_WARP = 32
 
 
 def _tile(config: Config) -> Tile:
     x, y = config.BLOCK_X, config.BLOCK_Y
     return Tile(m=y, n=x, k=1) if config.X_ALONG_N else Tile(m=x, n=y, k=1)
+
+
+def _fragment(config: Config) -> Fragment:
+    along_x = min(config.BLOCK_X, _WARP)
+    return Fragment(1, 1, lanes_n=along_x if config.X_ALONG_N else _WARP // along_x)
 
 
 KERNEL = Kernel(
@@ -29,5 +37,6 @@ KERNEL = Kernel(
     ),
     tile=_tile,
     block=lambda config: (config.BLOCK_X, config.BLOCK_Y, 1),
+    cost=Staging(fragment=_fragment),
     presets={"fastcuda_v1": {"BLOCK_X": 16, "BLOCK_Y": 16, "X_ALONG_N": 1}},
 )

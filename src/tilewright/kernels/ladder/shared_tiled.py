@@ -7,6 +7,7 @@ Sources: "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", ker
 from pathlib import Path
 
 from tilewright.gpus import STATIC_SHARED_LIMIT
+from tilewright.kernels.families import Fragment, Staging
 from tilewright.kernels.spec import Constraint, Kernel, Parameter, Tile
 
 KERNEL = Kernel(
@@ -27,5 +28,6 @@ KERNEL = Kernel(
     ),
     tile=lambda config: Tile(m=config.TILE, n=config.TILE, k=config.TILE),
     block=lambda config: (config.TILE * config.TILE, 1, 1),
+    cost=Staging(fragment=lambda config: Fragment(1, 1, lanes_n=config.TILE)),
     presets={"rtx3060": {"PAD": 1}, "fastcuda_v2": {"PAD": 1}},
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tilewright.analysis.explanation import Explanation
-from tilewright.analysis.roofline import moved
+from tilewright.analysis.roofline import least_bytes, moved
 from tilewright.analysis.traffic import count
 from tilewright.errors import FigureError
 from tilewright.files import Kind, save
@@ -69,5 +69,5 @@ def _others(explained: Explanation) -> Iterator[Point]:
         config = kernel.config(capability=gpu.capability)
         measured = find_measured(kernel, config, problem, gpu)
         if measured and kernel.runs_on(gpu.capability, problem.dtype):
-            requested = moved(problem, count(kernel, config, problem)).requested
+            requested = moved(least_bytes(problem), count(kernel, config, problem)).requested
             yield Point(kernel.rung, kernel.name, problem.flops / requested, measured.gflops)

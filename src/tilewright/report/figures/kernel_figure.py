@@ -12,7 +12,7 @@ from tilewright.engines.emulator.trace import Trace, trace
 from tilewright.errors import FigureError
 from tilewright.gpus import Gpu
 from tilewright.kernels.spec import Config, Kernel, numbered
-from tilewright.problem import ITEM_BYTES, Problem
+from tilewright.problem import ITEM_BYTES, Layout, Problem
 from tilewright.report.figures.banks import bank_panel
 from tilewright.report.figures.coalescing import coalescing_panel
 from tilewright.report.figures.legend import bank_legend, lane_legend
@@ -51,7 +51,8 @@ class KernelFigure:
 
     def __init__(self, kernel: Kernel, config: Config, problem: Problem, *, lines: bool = False) -> None:
         self.kernel, self.problem, self.config = kernel, problem, config
-        self._trace: Trace = trace(kernel, *excerpt(kernel, config, problem))
+        used, self._excerpt = excerpt(kernel, config, problem)
+        self._trace: Trace = trace(kernel, used, self._excerpt)
         self._lines = lines
 
     def whole(self, roofline: Roofline | None = None) -> str:
@@ -83,7 +84,7 @@ class KernelFigure:
 
     def coalescing(self) -> Drawing | None:
         """One request of a warp to each of A, B and C."""
-        problem = self.problem
+        problem = self._excerpt
         matrices = {
             "A": (ITEM_BYTES[problem.dtype], problem.a.ld),
             "B": (ITEM_BYTES[problem.dtype], problem.b.ld),
@@ -124,7 +125,8 @@ class KernelFigure:
 
 
 def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, Problem]:
-    """A problem of a few tiles whose rows lie in memory as the given one's do, with a last tile as full as its.
+    """A problem of a few tiles whose rows lie in memory as the given one's do, with a last tile as full as its; where
+    the kernel takes no gaps between rows, with fewer elements a row.
 
     Each tile of C is one block's alone in it, also where blocks share tiles of the given problem: so one block is seen
     to do all that there is to do.
@@ -136,7 +138,10 @@ def excerpt(kernel: Kernel, config: Config, problem: Problem) -> tuple[Config, P
     elif kernel.workspace_bytes:
         k = min(problem.k, tile.k)  # a step for each group of threads: none is left for a second block
     m, n = _some(problem.m, tile.m, _TILES_M), _some(problem.n, tile.n, _TILES_N)
-    return config, replace(problem, m=m, n=n, k=k)
+    if kernel.takes.gaps:
+        return config, replace(problem, m=m, n=n, k=k)
+    a, b = Layout(problem.a.order), Layout(problem.b.order)
+    return config, replace(problem, m=m, n=n, k=k, a=a, b=b, d=Layout(), c=None)
 
 
 def _some(size: int, tile: int, count: int) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.analysis.roofline import ARITHMETIC, L2, MEMORY, SHARED
+from tilewright.analysis.roofline import ARITHMETIC, L1, L2, MEMORY, SHARED
 from tilewright.analysis.traffic import WAVEFRONT_BYTES
 from tilewright.bench.ncu import CUBLAS
 from tilewright.bench.profiles import SHAPE, SHAPES_OF, Profile
@@ -26,7 +26,8 @@ RECORDS = (performance.RECORDS, *performance.LATER_RUNGS, performance.BEST, perf
 _LIMITS = {
     ARITHMETIC: "arithmetic",
     SHARED: "wavefronts of shared memory",
-    L2: "what requests touch, from L2",
+    L2: "what L1 does not have, from L2",
+    L1: "passes of L1 over its banks",
     MEMORY: "each element once, from DRAM",
 }
 MEASURED_SHAPES = ("256x256x256", "1024x1024x1024", "4092x4092x4092", SHAPE, "8192x8192x8192")

@@ -1,5 +1,5 @@
 // Cooperative groups on the emulator: blocks, tiles of warps, and lanes that have come together; as in the CUDA C++ Programming
-// Guide, "Cooperative Groups". A grid knows its size and has no sync(): not all blocks run at the same time.
+// Guide, "Cooperative Groups". Where a kernel synchronises its grid, all blocks run together.
 #pragma once
 
 namespace cooperative_groups {
@@ -18,6 +18,8 @@ class thread_block {
 
 class grid_group {
   public:
+    static bool is_valid() { return true; }
+    static void sync(SIMT_PLACE) { simt_grid_sync(simt_thread(), {simt::Operation::grid_sync, file, line}); }
     static unsigned long long size() { return num_blocks() * thread_block::size(); }
     static unsigned long long num_threads() { return size(); }
     static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
@@ -51,20 +53,20 @@ class thread_block_tile {
     unsigned meta_group_size() const { return meta_size_; }
 
     void sync(SIMT_PLACE) const { __syncwarp(mask(), file, line); }
-    template <typename T>
-    T shfl(T value, int rank, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl(Type value, int rank, SIMT_PLACE) const {
         return __shfl_sync(mask(), value, rank, Size, file, line);
     }
-    template <typename T>
-    T shfl_up(T value, unsigned delta, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_up(Type value, unsigned delta, SIMT_PLACE) const {
         return __shfl_up_sync(mask(), value, delta, Size, file, line);
     }
-    template <typename T>
-    T shfl_down(T value, unsigned delta, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_down(Type value, unsigned delta, SIMT_PLACE) const {
         return __shfl_down_sync(mask(), value, delta, Size, file, line);
     }
-    template <typename T>
-    T shfl_xor(T value, unsigned rank_mask, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_xor(Type value, unsigned rank_mask, SIMT_PLACE) const {
         return __shfl_xor_sync(mask(), value, rank_mask, Size, file, line);
     }
     int any(int predicate, SIMT_PLACE) const { return __any_sync(mask(), predicate, file, line); }
@@ -72,8 +74,8 @@ class thread_block_tile {
     unsigned ballot(int predicate, SIMT_PLACE) const {
         return __ballot_sync(mask(), predicate, file, line) >> first();
     }
-    template <typename T>
-    unsigned match_any(T value, SIMT_PLACE) const {
+    template <typename Type>
+    unsigned match_any(Type value, SIMT_PLACE) const {
         return __match_any_sync(mask(), value, file, line) >> first();
     }
 
@@ -109,17 +111,17 @@ class coalesced_group {
     unsigned meta_group_size() const { return 1; }
 
     void sync(SIMT_PLACE) const { __syncwarp(mask_, file, line); }
-    template <typename T>
-    T shfl(T value, unsigned rank, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl(Type value, unsigned rank, SIMT_PLACE) const {
         return __shfl_sync(mask_, value, lane_of(rank % size()), warpSize, file, line);
     }
-    template <typename T>
-    T shfl_up(T value, unsigned delta, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_up(Type value, unsigned delta, SIMT_PLACE) const {
         const unsigned rank = thread_rank();
         return shfl(value, rank >= delta ? rank - delta : rank, file, line);
     }
-    template <typename T>
-    T shfl_down(T value, unsigned delta, SIMT_PLACE) const {
+    template <typename Type>
+    Type shfl_down(Type value, unsigned delta, SIMT_PLACE) const {
         const unsigned rank = thread_rank();
         return shfl(value, rank + delta < size() ? rank + delta : rank, file, line);
     }

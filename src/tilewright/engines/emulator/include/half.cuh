@@ -1,9 +1,9 @@
-// 16-bit floating-point types on the emulator: storage and conversions, no arithmetic.
-//
-// Names and results are those of cuda_fp16.h and cuda_bf16.h: round to nearest even, subnormals kept, one NaN.
-// Conversions by constructor and cast are explicit here, so that arithmetic on the types themselves does not compile: it
-// would be done in float, and round otherwise than a GPU.
+// 16-bit floating-point types on the emulator: their formats, and how they round. Names and results are those of cuda_fp16.h and
+// cuda_bf16.h, which narrow_float.hpp has.
 #pragma once
+
+struct __half;
+struct __nv_bfloat16;
 
 namespace simt {
 
@@ -38,34 +38,119 @@ __forceinline__ std::uint16_t bfloat16_from_float(float value) {
 
 __forceinline__ float float_from_bfloat16(std::uint16_t bits) { return bit_cast<float>(std::uint32_t(bits) << 16); }
 
+enum class Rounding { nearest, zero, up, down };
+
+// The bits of a number with a mantissa of MantissaBits and exponents up to Bias.
+template <int MantissaBits, int Bias>
+__forceinline__ std::uint16_t narrowed_to(double value, Rounding rounding) {
+    constexpr std::uint32_t infinite = (2 * Bias + 1) << MantissaBits;
+    const auto bits = bit_cast<std::uint64_t>(value);
+    const std::uint64_t magnitude = bits & ~(1ull << 63);
+    const bool negative = bits >> 63;
+    const std::uint32_t sign = negative ? 0x8000 : 0;
+    if (magnitude > 0x7ffull << 52) return 0x7fff;
+    if (magnitude == 0x7ffull << 52) return sign | infinite;
+    const int exponent = int(magnitude >> 52) - 1023;
+    const int below = exponent < 1 - Bias ? 1 - Bias - exponent : 0;  // by how much it is a subnormal's
+    std::uint32_t kept = 0;
+    std::uint64_t rest = magnitude, half = ~0ull;  // far less than half of the smallest number
+    if (below <= MantissaBits + 1) {
+        const std::uint64_t mantissa = (magnitude & ((1ull << 52) - 1)) | 1ull << 52;
+        const int drop = 52 - MantissaBits + below;
+        kept = std::uint32_t(mantissa >> drop);
+        rest = mantissa & ((1ull << drop) - 1);
+        half = 1ull << (drop - 1);
+    }
+    const bool away = rounding == Rounding::nearest ? rest > half || (rest == half && (kept & 1))
+                                                    : rest != 0 && rounding == (negative ? Rounding::down : Rounding::up);
+    if (exponent > Bias) kept = infinite;
+    else if (below == 0) kept += (exponent + Bias - 1) << MantissaBits;  // the mantissa has a bit of the exponent's
+    if (exponent <= Bias) kept += away;
+    if (kept < infinite) return sign | kept;
+    const bool cut = rounding == Rounding::zero || rounding == (negative ? Rounding::up : Rounding::down);
+    return sign | (infinite - cut);
+}
+
+template <typename Type>
+std::uint16_t narrowed(double value, Rounding rounding = Rounding::nearest);
+template <>
+__forceinline__ std::uint16_t narrowed<__half>(double value, Rounding rounding) {
+    return narrowed_to<10, 15>(value, rounding);
+}
+template <>
+__forceinline__ std::uint16_t narrowed<__nv_bfloat16>(double value, Rounding rounding) {
+    return narrowed_to<7, 127>(value, rounding);
+}
+template <typename Type>
+std::uint16_t narrowed(float value);
+template <>
+__forceinline__ std::uint16_t narrowed<__half>(float value) {
+    return half_from_float(value);
+}
+template <>
+__forceinline__ std::uint16_t narrowed<__nv_bfloat16>(float value) {
+    return bfloat16_from_float(value);
+}
+
+// A sum that a double cannot hold becomes the odd one of its neighbours: rounded again, to fewer bits, it is the exact sum rounded.
+__forceinline__ double odd_sum(double a, double b) {
+    const double sum = a + b, of_b = sum - a;
+    const double error = (a - (sum - of_b)) + (b - of_b);
+    const auto bits = bit_cast<std::int64_t>(sum);
+    if (bits & 1 || !(error < 0 || error > 0)) return sum;
+    return bit_cast<double>(bits + ((error > 0) == (sum > 0) ? 1 : -1));
+}
+
+template <typename Type>
+__forceinline__ double widened(Type value) {
+    if constexpr (!std::is_integral_v<Type> || sizeof(Type) < 8) return double(value);
+    else return odd_sum(double(value >> 32) * 0x1p32, double(value & 0xffffffff));
+}
+
+// Of 0 to 1; NaN becomes 0.
+template <typename Type>
+__forceinline__ Type saturated(Type value) {
+    if (!(value.wide() > 0)) return Type::from_bits(0);
+    return value.wide() > 1 ? Type(1.0) : value;
+}
+
+// The larger of two, or the smaller. 0 is larger than -0. A NaN is given up for a number, unless it counts.
+template <typename Type>
+__forceinline__ Type extreme(Type a, Type b, bool largest, bool nan_counts) {
+    const bool a_nan = a.wide() != a.wide(), b_nan = b.wide() != b.wide();
+    if (a_nan || b_nan) return nan_counts || (a_nan && b_nan) ? Type::from_bits(0x7fff) : a_nan ? b : a;
+    if (a.wide() == b.wide()) return Type::from_bits(largest ? a.bits & b.bits : a.bits | b.bits);
+    return (a.wide() > b.wide()) == largest ? a : b;
+}
+
 }  // namespace simt
 
-struct __half {
-    std::uint16_t bits;
+#define SIMT_NARROW __half
+#define SIMT_PAIR __half2
+#define SIMT_NAMED(before, after) before##half##after
+#define SIMT_SAME_PAIR __half2half2
+#define SIMT_WIDE simt::float_from_half
+#include "narrow_float.hpp"
+#undef SIMT_NARROW
+#undef SIMT_PAIR
+#undef SIMT_NAMED
+#undef SIMT_SAME_PAIR
+#undef SIMT_WIDE
 
-    __half() = default;
-    explicit __half(float value) : bits(simt::half_from_float(value)) {}
-    explicit operator float() const { return simt::float_from_half(bits); }
-};
+#define SIMT_NARROW __nv_bfloat16
+#define SIMT_PAIR __nv_bfloat162
+#define SIMT_NAMED(before, after) before##bfloat16##after
+#define SIMT_SAME_PAIR __bfloat162bfloat162
+#define SIMT_WIDE simt::float_from_bfloat16
+#include "narrow_float.hpp"
+#undef SIMT_NARROW
+#undef SIMT_PAIR
+#undef SIMT_NAMED
+#undef SIMT_SAME_PAIR
+#undef SIMT_WIDE
 
-struct alignas(4) __half2 {
-    __half x, y;
-};
-
-struct __nv_bfloat16 {
-    std::uint16_t bits;
-
-    __nv_bfloat16() = default;
-    explicit __nv_bfloat16(float value) : bits(simt::bfloat16_from_float(value)) {}
-    explicit operator float() const { return simt::float_from_bfloat16(bits); }
-};
-
-struct alignas(4) __nv_bfloat162 {
-    __nv_bfloat16 x, y;
-};
-
-// What tensor cores take elements of T for.
-template <typename T>
+// What tensor cores take elements of Type for.
+template <typename Type>
 constexpr auto FACTOR_TYPE = simt::FactorType::tf32;
 template <>
 constexpr auto FACTOR_TYPE<__half> = simt::FactorType::half;
@@ -76,31 +161,3 @@ using half = __half;
 using half2 = __half2;
 using nv_bfloat16 = __nv_bfloat16;
 using nv_bfloat162 = __nv_bfloat162;
-
-__forceinline__ __half __float2half(float value) { return __half(value); }
-__forceinline__ __half __float2half_rn(float value) { return __half(value); }
-__forceinline__ float __half2float(__half value) { return float(value); }
-__forceinline__ __half2 __halves2half2(__half low, __half high) { return {low, high}; }
-__forceinline__ __half2 __floats2half2_rn(float low, float high) { return {__half(low), __half(high)}; }
-__forceinline__ __half2 __float22half2_rn(float2 pair) { return {__half(pair.x), __half(pair.y)}; }
-__forceinline__ float2 __half22float2(__half2 pair) { return {float(pair.x), float(pair.y)}; }
-__forceinline__ __half __low2half(__half2 pair) { return pair.x; }
-__forceinline__ __half __high2half(__half2 pair) { return pair.y; }
-__forceinline__ float __low2float(__half2 pair) { return float(pair.x); }
-__forceinline__ float __high2float(__half2 pair) { return float(pair.y); }
-
-__forceinline__ __nv_bfloat16 __float2bfloat16(float value) { return __nv_bfloat16(value); }
-__forceinline__ __nv_bfloat16 __float2bfloat16_rn(float value) { return __nv_bfloat16(value); }
-__forceinline__ float __bfloat162float(__nv_bfloat16 value) { return float(value); }
-__forceinline__ __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 low, __nv_bfloat16 high) { return {low, high}; }
-__forceinline__ __nv_bfloat162 __floats2bfloat162_rn(float low, float high) {
-    return {__nv_bfloat16(low), __nv_bfloat16(high)};
-}
-__forceinline__ __nv_bfloat162 __float22bfloat162_rn(float2 pair) {
-    return {__nv_bfloat16(pair.x), __nv_bfloat16(pair.y)};
-}
-__forceinline__ float2 __bfloat1622float2(__nv_bfloat162 pair) { return {float(pair.x), float(pair.y)}; }
-__forceinline__ __nv_bfloat16 __low2bfloat16(__nv_bfloat162 pair) { return pair.x; }
-__forceinline__ __nv_bfloat16 __high2bfloat16(__nv_bfloat162 pair) { return pair.y; }
-__forceinline__ float __low2float(__nv_bfloat162 pair) { return float(pair.x); }
-__forceinline__ float __high2float(__nv_bfloat162 pair) { return float(pair.y); }

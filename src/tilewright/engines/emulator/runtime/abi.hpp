@@ -44,6 +44,7 @@ enum class Operation : int {
     syncthreads_and,
     syncthreads_or,
     cluster_sync,
+    grid_sync,
     syncwarp,
     shuffle,
     shuffle_up,
@@ -209,6 +210,9 @@ SIMT_EXPORT void simt_store_tile(const simt::Thread* self, simt::Call call, cons
                                  int matrix, const void* shared);
 SIMT_EXPORT void simt_commit_tiles(const simt::Thread* self);
 SIMT_EXPORT void simt_wait_tiles(const simt::Thread* self, unsigned pending, bool written);
+
+// What cooperative_groups.h calls. A library that does so is launched with all blocks of its grid together.
+SIMT_EXPORT void simt_grid_sync(const simt::Thread* self, simt::Call call);
 
 // What the stand-in of cluster.cuh calls. A tile goes to the blocks whose ranks are bits of `blocks`.
 SIMT_EXPORT void simt_cluster_sync(const simt::Thread* self, simt::Call call);

@@ -48,6 +48,7 @@ struct Site {
     std::uint32_t bytes;
     std::uint64_t accesses = 0, sectors = 0;
     std::uint64_t reading = 0;  // of a copy's requests, those that read anything
+    std::uint64_t lines = 0, passes = 0;  // of the L1 cache, of global loads and stores
     Tally as_written = {}, merged_to_8 = {}, merged_to_16 = {};
 };
 
@@ -197,7 +198,8 @@ class AccessCounter : public Observer {
                      ",\"file\":" + (site.file ? "\"" + std::string(site.file) + "\"" : "null") + ",\"pipe\":\"" +
                      PIPE_NAMES[int(site.pipe)] + "\",\"bytes\":" + std::to_string(site.bytes) +
                      ",\"accesses\":" + std::to_string(site.accesses) + ",\"sectors\":" + std::to_string(site.sectors) +
-                     ",\"reading\":" + std::to_string(site.reading) +
+                     ",\"reading\":" + std::to_string(site.reading) + ",\"lines\":" + std::to_string(site.lines) +
+                     ",\"passes\":" + std::to_string(site.passes) +
                      ",\"merged\":{\"" + std::to_string(WORD) + "\":" + text(site.as_written) +
                      ",\"8\":" + text(site.merged_to_8) + ",\"16\":" + text(site.merged_to_16) + "}}";
         }
@@ -265,6 +267,8 @@ class AccessCounter : public Observer {
                 } else if (site.pipe < Pipe::shared_load) {
                     ++site.as_written.requests;
                     site.sectors += sectors(request, site.bytes);
+                    site.lines += lines(request, site.bytes);
+                    site.passes += wavefronts(request, site.bytes).all;
                 } else {
                     site.as_written.add(request, site.bytes);
                     const bool whole = site.bytes == WORD || site.bytes == 2 * WORD;

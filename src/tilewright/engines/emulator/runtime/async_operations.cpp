@@ -376,6 +376,11 @@ void* simt_in_block(const simt::Thread* self, simt::Call call, void* shared, int
     return as_gpu_thread(self)->runner->in_block(call, shared, rank);
 }
 
+void simt_grid_sync(const simt::Thread* self, simt::Call call) {
+    auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
+    thread->runner->cluster_sync(thread, call);
+}
+
 void simt_cluster_sync(const simt::Thread* self, simt::Call call) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     thread->runner->cluster_sync(thread, call);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t MAX_THREADS = 1024;
 
-bool is_block_barrier(Operation operation) { return operation <= Operation::cluster_sync; }
+bool is_block_barrier(Operation operation) { return operation <= Operation::grid_sync; }
 
 bool is_of_warpgroup(Operation operation) {
     return Operation::multiply_async <= operation && operation <= Operation::take_registers;

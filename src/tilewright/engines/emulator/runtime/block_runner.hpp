@@ -38,6 +38,7 @@ struct Launch {
     const std::uint64_t* chosen;  // numbers of the blocks to run, or null: all
     std::uint64_t chosen_count;
     std::uint64_t cluster;  // blocks of one, in a row along x; grid.x is a multiple of it
+    std::uint64_t cooperative;  // whether these are all of the grid, which synchronises, and no cluster
 };
 
 // The order in which things begin that have no order, as a schedule has it.
@@ -199,12 +200,13 @@ class BlockRunner {
     void barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address) {
-        load_tile_to(self, 1u << block_.rank, copy, address);
+        check_tile(copy);
+        start_tile(self, copy, *this, address);
     }
     void load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, unsigned long long* address);
     void store_tile(GpuThread* self, TileStore store);
     void wait_tiles(GpuThread* self, unsigned pending, bool written);
-    void cluster_sync(GpuThread* self, const Call& call);
+    void cluster_sync(GpuThread* self, const Call& call);  // or the grid's, by the call
     void* in_block(const Call& call, void* shared, int rank);
     void named_barrier(GpuThread* self, const Call& call, int number, unsigned threads, bool waits);
 

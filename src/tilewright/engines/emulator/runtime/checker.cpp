@@ -47,7 +47,7 @@ void Checker::begin_launch(const Layout& layout) {
     dynamic_begin_ = (layout.static_shared_bytes + 15) / 16 * 16;
     shared_.assign(layout.cluster, Shadow(dynamic_begin_ + layout.dynamic_shared_bytes));
     blocks_.resize(layout.cluster);
-    order_.begin_launch(layout.threads, layout.cluster);
+    order_.begin_launch(layout.threads, layout.cluster, layout.cooperative);
 }
 
 void Checker::begin_block(const Block& block) {
@@ -67,7 +67,7 @@ void Checker::begin_block(const Block& block) {
 void Checker::end_block(const Block& block) {
     if (block.rank + 1 < layout_.cluster) return;
     for (const auto& [key, reach] : reaches_) {
-        const Stamp stamp = {reach.time, reach.one.site, std::uint16_t(reach.one.thread), 0};
+        const Stamp stamp = {reach.time, reach.one.site, reach.one.thread, 0};
         if (!order_.waited_for(stamp, key.second)) find("ended block", reach.one);
     }
     reaches_.clear();
@@ -83,7 +83,7 @@ void Checker::barrier_arrived(const GpuThread& thread, const Call& call, const v
 
 void Checker::access(const Access& access) {
     const std::uint32_t site = std::uint32_t(access.site - layout_.library);
-    const std::uint16_t flags = access.kind == AccessKind::atomic ? Stamp::ATOMIC : 0;
+    const unsigned flags = access.kind == AccessKind::atomic ? Stamp::ATOMIC : 0;
     const Visit one = {access.thread.actor, site, access.address, access.bytes, access.kind, flags};
     visit(one, access.space, access.offset, access.block.rank);
     if (access.block.rank != rank_of(one.thread)) {
@@ -115,7 +115,7 @@ void Checker::fragment(const Warp& warp, const Call& call, const FragmentAccess&
 void Checker::waited_for_grid(const GpuThread& thread) {
     if (waited_[thread.actor]) return;
     waited_[thread.actor] = true;
-    waits_.push_back({order_.now(), 0, std::uint16_t(thread.actor), 0});
+    waits_.push_back({order_.now(), 0, thread.actor, 0});
 }
 
 void Checker::copy_started(const GpuThread& thread, const CopyAccess& copy) {
@@ -124,13 +124,13 @@ void Checker::copy_started(const GpuThread& thread, const CopyAccess& copy) {
     if (copy.read != 0) visit({thread.actor, site, number(copy.global), copy.read, AccessKind::read, 0});
     visit({thread.actor, site, number(copy.shared), copy.bytes, AccessKind::write, Stamp::COPY});
     set_written(number(copy.shared), copy.bytes,
-                {Stamp::UNDER_WAY, site, std::uint16_t(thread.actor), Stamp::COPY});
+                {Stamp::UNDER_WAY, site, thread.actor, Stamp::COPY});
 }
 
 void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
     --under_way_;
     set_written(number(copy.shared), copy.bytes,
-                {order_.now(), findings_.site_of(copy.call), std::uint16_t(thread.actor), Stamp::COPY});
+                {order_.now(), findings_.site_of(copy.call), thread.actor, Stamp::COPY});
 }
 
 void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
@@ -141,20 +141,20 @@ void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const 
     check_shown(written, shared_cells(written.address, written.bytes));
     visit(written);
     set_written(number(copy.shared), copy.bytes(),
-                {Stamp::UNDER_WAY, site, std::uint16_t(thread.actor), Stamp::COPY});
+                {Stamp::UNDER_WAY, site, thread.actor, Stamp::COPY});
 }
 
 void Checker::tile_landed(const TileCopy& copy, const void* barrier) {
     const Time now = order_.now();
     --under_way_;
     set_written(number(copy.shared), copy.bytes(),
-                {now, findings_.site_of(copy.call), std::uint16_t(order_.engine_arrived(barrier)), Stamp::COPY});
+                {now, findings_.site_of(copy.call), order_.engine_arrived(barrier), Stamp::COPY});
 }
 
 // Until the thread has waited for that, the copy engine may read shared memory at any time.
 void Checker::store_started(const GpuThread& thread, const TileStore& store) {
     const std::uint32_t site = findings_.site_of(store.call);
-    const Stamp reads = {Stamp::UNDER_WAY, site, std::uint16_t(thread.actor), Stamp::COPY};
+    const Stamp reads = {Stamp::UNDER_WAY, site, thread.actor, Stamp::COPY};
     ++under_way_;
     store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
         const Visit one = {thread.actor, site, number(store.in_shared(row, byte)), bytes, AccessKind::read, Stamp::COPY};
@@ -187,14 +187,14 @@ void Checker::store_read(const GpuThread& thread, const TileStore& store) {
 }
 
 void Checker::store_written(const GpuThread& thread, const TileStore& store) {
-    set_stored(store, {order_.now(), findings_.site_of(store.call), std::uint16_t(thread.actor), Stamp::COPY});
+    set_stored(store, {order_.now(), findings_.site_of(store.call), thread.actor, Stamp::COPY});
 }
 
 // Each warp of the group reads: any thread stands for it, so that all of them must be sure of what was written. From now on
 // until the wait the reads are the tensor cores' own.
 void Checker::product_started(const Warpgroup& group, const Call& call, const std::vector<FactorWords>& factors) {
     const std::uint32_t site = findings_.site_of(call);
-    const Stamp reads = {order_.now(), site, std::uint16_t(Ordering::tensor_cores(group)), 0};
+    const Stamp reads = {order_.now(), site, Ordering::tensor_cores(group), 0};
     std::size_t number_of_word = 0;
     for (const FactorWords& factor : factors) {
         const std::vector<bool> written = written_lines(factor);
@@ -277,7 +277,7 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
 void Checker::visit(const Visit& one) {
     const auto offset_in = [&](const void* begin) { return one.address - number(begin); };
     if (offset_in(layout_.static_shared) < layout_.static_shared_bytes) {
-        return visit(one, Space::static_shared, offset_in(layout_.static_shared), 0);
+        return visit(one, Space::static_shared, offset_in(layout_.static_shared), running_);
     }
     const unsigned rank = rank_at(one.address);
     if (offset_in(dynamic_shared(rank)) < layout_.dynamic_shared_bytes) {
@@ -340,7 +340,7 @@ Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned
 
 Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) {
     const std::size_t offset = address - number(layout_.static_shared);
-    if (offset < layout_.static_shared_bytes) return cells_of(offset, bytes, 0);
+    if (offset < layout_.static_shared_bytes) return cells_of(offset, bytes, running_);
     const unsigned rank = rank_at(address);
     return cells_of(dynamic_begin_ + address - number(dynamic_shared(rank)), bytes, rank);
 }
@@ -351,7 +351,7 @@ void Checker::touch(const Visit& one, const Cells& cells) {
 
 void Checker::read(const Visit& one, const Cells& cells) {
     const Time start = order_.start(), span = order_.together() - start;
-    const Stamp stamp = {order_.now(), one.site, std::uint16_t(one.thread), one.flags};
+    const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     // Whether every later write that the old read comes in conflict with does so with the new one too.
     const auto replaces = [&](const Stamp& old) {
         if (old.time == Stamp::UNDER_WAY) return false;
@@ -379,7 +379,7 @@ void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells&
 }
 
 void Checker::write(const Visit& one, const Cells& cells) {
-    const Stamp stamp = {order_.now(), one.site, std::uint16_t(one.thread), one.flags};
+    const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
         const bool both_atomic = cell.write.flags & one.flags & Stamp::ATOMIC;

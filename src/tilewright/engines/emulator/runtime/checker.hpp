@@ -24,6 +24,7 @@ class Checker : public Observer {
             std::size_t variable_count, bool overlaps);
 
     void begin_launch(const Layout& layout) override;
+    void goes_on(const Block& block) override { running_ = block.rank; }
     void begin_block(const Block& block) override;
     void end_block(const Block& block) override;
     void thread_returned(const GpuThread& thread) override { order_.returned(thread.actor); }
@@ -67,7 +68,7 @@ class Checker : public Observer {
         std::uintptr_t address;
         std::size_t bytes;
         AccessKind kind;
-        std::uint16_t flags;  // of its stamps
+        unsigned flags;  // of its stamps
     };
 
     // The cells that it concerns.
@@ -114,6 +115,7 @@ class Checker : public Observer {
     std::vector<Shadow> shared_;      // static, and behind it dynamic shared memory, by the block's rank
     std::size_t dynamic_begin_ = 0;   // in each of them
     std::vector<Block> blocks_;       // that run, by rank
+    unsigned running_ = 0;            // the rank of the one that does now
     std::size_t under_way_ = 0;  // copies
     bool overlaps_;
     std::vector<Stamp> waits_;  // of these blocks' threads, for the launch before

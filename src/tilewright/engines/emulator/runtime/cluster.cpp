@@ -1,5 +1,7 @@
 #include "cluster.hpp"
 
+#include <cstring>
+
 #include "messages.hpp"
 
 namespace simt {
@@ -14,6 +16,8 @@ std::size_t aligned(std::size_t bytes) { return (bytes + SHARED_ALIGNMENT - 1) /
 void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     stop_ = &stop;
     size_ = unsigned(launch.cluster);
+    cooperative_ = launch.cooperative;
+    observer_ = launch.observer;
     order_ = Order(launch.schedule, size_);
     const unsigned threads = launch.threads.x * launch.threads.y * launch.threads.z;
     threads_ = std::size_t{size_} * threads;
@@ -28,16 +32,34 @@ void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     for (unsigned rank = 0; rank < size_; ++rank) {
         blocks_[rank]->prepare(launch, stop, *this, rank, shared_ + rank * stride_);
     }
+    const SharedSegment& of_kernel = blocks_[0]->static_shared();
+    running_ = 0;
+    static_shared_.assign(size_, std::vector<unsigned char>(size_ > 1 ? of_kernel.bytes : 0));
     if (launch.observer != nullptr) {
-        const SharedSegment& of_kernel = blocks_[0]->static_shared();
         launch.observer->begin_launch({static_cast<const unsigned char*>(of_kernel.data), of_kernel.bytes, shared_,
-                                       launch.dynamic_shared_bytes, stride_, threads, size_, of_kernel.library});
+                                       launch.dynamic_shared_bytes, stride_, threads, size_, cooperative_,
+                                       of_kernel.library});
     }
 }
 
-std::string Cluster::run(std::uint64_t number, unsigned chosen) {
+// The block of this rank, with its static shared memory in the place that all have.
+BlockRunner& Cluster::go_on(unsigned rank) {
+    BlockRunner& block = *blocks_[rank];
+    if (rank == running_) return block;
+    if (const SharedSegment& segment = block.static_shared(); segment.bytes != 0) {
+        std::memcpy(static_shared_[running_].data(), segment.data, segment.bytes);
+        std::memcpy(segment.data, static_shared_[rank].data(), segment.bytes);
+    }
+    running_ = rank;
+    if (observer_ != nullptr) observer_->goes_on(block.block());
+    return block;
+}
+
+std::string Cluster::run(std::uint64_t number, const std::vector<bool>& chosen) {
     arrived_ = passed_ = 0;
-    for (unsigned rank = 0; rank < size_; ++rank) blocks_[rank]->begin(number * size_ + rank, chosen >> rank & 1);
+    for (unsigned rank = 0; rank < size_; ++rank) {
+        go_on(rank).begin(number * size_ + rank, chosen.empty() || chosen[rank]);
+    }
     bool goes_on;
     do {
         goes_on = run_blocks();
@@ -45,7 +67,7 @@ std::string Cluster::run(std::uint64_t number, unsigned chosen) {
     if (goes_on) check_that_all_ended();
     std::string error;
     for (unsigned rank = 0; rank < size_; ++rank) {
-        BlockRunner& block = *blocks_[rank];
+        BlockRunner& block = go_on(rank);
         block.end(goes_on);
         if (!block.error().empty()) error += (error.empty() ? "" : "; ") + block.error();
     }
@@ -60,7 +82,7 @@ bool Cluster::run_blocks() {
             BlockRunner& block = *blocks_[order_[turn]];
             if (!block.has_work()) continue;
             ran = true;
-            block.run_ready();
+            go_on(order_[turn]).run_ready();
             if (!block.error().empty() || *stop_) return false;
         }
     }
@@ -73,6 +95,11 @@ void Cluster::check_that_all_ended() {
     std::string message;
     for (unsigned rank = 0; rank < size_; ++rank) {
         BlockRunner& block = *blocks_[rank];
+        if (rank >= MOST && first != nullptr) {
+            message += "; and so on";
+            break;
+        }
+        if (rank >= MOST && block.ended()) continue;
         if (rank > 0) message += "; ";
         message += block.ended() ? "block " + describe(block.block().index) + " has ended" : block.deadlock();
         if (!block.ended() && first == nullptr) first = &block;
@@ -82,7 +109,7 @@ void Cluster::check_that_all_ended() {
 
 bool Cluster::wake() {
     for (unsigned turn = 0; turn < size_; ++turn) {
-        if (blocks_[order_[turn]]->wake()) return true;
+        if (go_on(order_[turn]).wake()) return true;
     }
     return false;
 }

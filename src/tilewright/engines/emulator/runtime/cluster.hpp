@@ -1,4 +1,5 @@
-// Runs the blocks of a cluster together, on one thread of the host; most launches have clusters of one block.
+// Runs the blocks of a cluster together, on one thread of the host; most launches have clusters of one block. The blocks of a grid that
+// synchronises (a cooperative launch) run together in the same way, as one that is no cluster to the kernel.
 //
 // Each block in turn runs until it can go no further without the others. Only when none of them can, a tile comes that
 // somebody waits for: so what one block does to another comes as late as a GPU may let it.
@@ -20,11 +21,15 @@ class Cluster {
     // To be called on the thread of the host that is to run the blocks.
     void prepare(const Launch& launch, const std::atomic<bool>& stop);
 
-    // Runs the cluster of this number; of its blocks, those of the ranks in `chosen` count. Returns what went wrong.
-    std::string run(std::uint64_t number, unsigned chosen);
+    // Runs the cluster of this number; of its blocks, those whose rank is chosen count, or all if there is no choice. Returns what
+    // went wrong.
+    std::string run(std::uint64_t number, const std::vector<bool>& chosen);
 
-    unsigned size() const { return size_; }
-    BlockRunner* block(unsigned rank) { return rank < size_ ? blocks_[rank].get() : nullptr; }
+    // As kernels know it.
+    unsigned size() const { return cooperative_ ? 1 : size_; }
+    BlockRunner* block(unsigned rank) { return rank < size() ? blocks_[rank].get() : nullptr; }
+
+    bool is_large() const { return blocks_.size() > MOST; }
 
     // The block in whose dynamic shared memory an address is, or null; and how far from its start.
     struct Place {
@@ -33,7 +38,7 @@ class Cluster {
     };
     Place place(std::uintptr_t address) const {
         const std::size_t offset = address - reinterpret_cast<std::uintptr_t>(shared_);
-        const bool inside = offset < size_ * stride_ && offset % stride_ < shared_bytes_;
+        const bool inside = !cooperative_ && offset < size_ * stride_ && offset % stride_ < shared_bytes_;
         return {inside ? blocks_[offset / stride_].get() : nullptr, offset % stride_};
     }
 
@@ -44,10 +49,15 @@ class Cluster {
   private:
     bool run_blocks();
     bool wake();
+    BlockRunner& go_on(unsigned rank);
     void check_that_all_ended();
 
     std::vector<std::unique_ptr<BlockRunner>> blocks_;  // some may be at rest, of an earlier launch
     unsigned size_ = 0;
+    bool cooperative_ = false;
+    unsigned running_ = 0;                                   // the rank of the block whose static shared memory is in place
+    std::vector<std::vector<unsigned char>> static_shared_;  // of the others
+    Observer* observer_ = nullptr;
     std::vector<unsigned char> dynamic_shared_;  // of all blocks, from `shared_` on
     unsigned char* shared_ = nullptr;
     std::size_t shared_bytes_ = 0, stride_ = 1;  // of a block; from one block's to the next one's

@@ -20,12 +20,12 @@ __forceinline__ T rounded(T value) {
     return value;
 }
 
-// As the GPU converts: what is too large becomes the largest number, and NaN 0.
+// As the GPU converts: what is too large becomes the largest number, and NaN 0; with 64 bits the one of which only the first is set.
 template <typename To, typename From>
 __forceinline__ To integer(From value) {
     constexpr std::make_unsigned_t<To> all = ~std::make_unsigned_t<To>{0};
     constexpr To most = std::is_signed_v<To> ? all / 2 : all, least = std::is_signed_v<To> ? -most - 1 : 0;
-    if (value != value) return 0;
+    if (value != value) return sizeof(To) == 8 ? To(1ull << 63) : To(0);
     if (value <= From(least)) return least;
     return value >= From(most) ? most : To(value);
 }

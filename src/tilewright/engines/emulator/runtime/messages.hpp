@@ -11,7 +11,8 @@ namespace simt {
 
 // In the order of Operation.
 inline const char* const OPERATION_NAMES[] = {
-    "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "cluster_sync", "__syncwarp",
+    "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "cluster_sync",
+    "grid_group::sync", "__syncwarp",
     "__shfl_sync",   "__shfl_up_sync",      "__shfl_down_sync",  "__shfl_xor_sync",  "__all_sync",
     "__any_sync",    "__ballot_sync",       "__activemask",      "__reduce_add_sync", "__reduce_min_sync",
     "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync", "__match_any_sync",

@@ -2,7 +2,7 @@
 //
 // A launch of a kernel in the CHECKED build may carry one. Such a launch runs on one thread of the host, one block
 // after the other, and within a block one CUDA thread at a time until it waits: all calls of an observer come in that
-// order. The blocks of a cluster run together: all of them begin, by rank, then each in turn runs until it waits, and
+// order. The blocks of a cluster, and of a grid that synchronises, run together: all of them begin, by rank, then each in turn runs until it waits, and
 // at last all of them end. What it is told:
 //
 //   begin_block ... end_block
@@ -16,8 +16,10 @@
 //       the copy of a large struct is one on each side, of any number of bytes.
 //   block_barrier
 //       The block's threads have all come to a __syncthreads (or _count, _and, _or).
+//   goes_on
+//       Of blocks that run together, which one does from now on. Static shared memory is then its own, at the same address.
 //   cluster_barrier
-//       All threads of all blocks of the cluster have arrived at a cluster_sync.
+//       All threads of all blocks of the cluster have arrived at a cluster_sync, or of the grid at its sync().
 //   warp_exchange
 //       Lanes have arrived together: __syncwarp, shuffles, votes, by call.operation.
 //   fragment
@@ -115,8 +117,8 @@ class Observer {
   public:
     virtual ~Observer() = default;
 
-    // Once, before the first block: where the block's shared memory lies, and how many threads it has. In a cluster, that
-    // of the block of rank 0, and how far on that of the next one lies; none of them has static shared memory.
+    // Once, before the first block: where the block's shared memory lies, and how many threads it has. Of blocks that run
+    // together, the dynamic shared memory of that of rank 0, and how far on that of the next one lies.
     struct Layout {
         const unsigned char* static_shared;
         std::size_t static_shared_bytes;
@@ -124,11 +126,13 @@ class Observer {
         std::size_t dynamic_shared_bytes;
         std::size_t dynamic_shared_stride;
         unsigned threads;
-        unsigned cluster;  // blocks
+        unsigned cluster;  // blocks that run together
+        bool cooperative;  // whether these are those of the whole grid, and no cluster
         std::uintptr_t library;  // where the kernel's library was loaded: sites are in it
     };
     virtual void begin_launch(const Layout&) {}
 
+    virtual void goes_on(const Block&) {}
     virtual void begin_block(const Block&) {}
     virtual void end_block(const Block&) {}
     virtual void thread_returned(const GpuThread&) {}

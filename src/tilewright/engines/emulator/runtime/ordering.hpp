@@ -60,9 +60,11 @@ class Ordering {
     static constexpr unsigned ENGINE = 32 * WARP_SIZE;
     static constexpr unsigned TENSOR_CORES = ENGINE + WARP_SIZE;
 
-    // threads: of each of a cluster's blocks.
-    void begin_launch(unsigned threads, unsigned cluster) {
+    // threads: of each block; cluster: blocks that run together; cooperative: whether these are a grid that synchronises, of
+    // which blocks know of one another what that tells, and what atomic operations between fences do.
+    void begin_launch(unsigned threads, unsigned cluster, bool cooperative) {
         threads_ = threads;
+        is_cluster_ = cluster > 1 && !cooperative;
         blocks_ = std::vector<Running>(cluster);
         views_ = std::vector<View>((cluster - 1) * ACTORS + threads);
         async_fences_.assign(views_.size(), {});
@@ -88,9 +90,9 @@ class Ordering {
     Time start() const { return start_; }  // of the blocks that run
 
     // When all threads that run last met: what came earlier comes before all that any of them does now.
-    Time together() const { return is_cluster() ? together_ : blocks_[0].barrier; }
+    Time together() const { return blocks_.size() > 1 ? together_ : blocks_[0].barrier; }
 
-    bool is_cluster() const { return blocks_.size() > 1; }
+    bool is_cluster() const { return is_cluster_; }
 
     void block_barrier(unsigned rank) {
         ++now_;
@@ -114,7 +116,7 @@ class Ordering {
         for (unsigned left = lanes; left != 0; left &= left - 1) {
             const unsigned thread = warp.threads[__builtin_ctz(left)].actor;
             together.learn(views_[thread]);
-            together.learn(thread, now_);
+            together.learn(in_view(thread), now_);
         }
         for (unsigned left = lanes; left != 0; left &= left - 1) {
             views_[warp.threads[__builtin_ctz(left)].actor].learn(together);
@@ -123,7 +125,7 @@ class Ordering {
     }
 
     void fence(unsigned thread) {
-        releases_.fence(thread, now_++, views_[thread].row(thread / WARP_SIZE));
+        releases_.fence(thread, now_++, views_[thread].row(in_view(thread) / WARP_SIZE));
     }
 
     void atomic(unsigned thread, std::uintptr_t address) { releases_.atomic(thread, address, now_++); }
@@ -136,7 +138,7 @@ class Ordering {
         View& coming = barriers_[barrier].coming;
         coming.learn(views_[thread]);
         if (is_cluster()) coming.learn(blocks_[rank_of(thread)].known);
-        coming.learn(thread, now_++);
+        coming.learn(in_view(thread), now_++);
     }
     void barrier_passed(unsigned thread, const void* barrier) { views_[thread].learn(barriers_[barrier].ended); }
     void phase_ended(const void* barrier) { barriers_[barrier].ended.learn(barriers_[barrier].coming); }
@@ -144,7 +146,7 @@ class Ordering {
     // The copy engine's actor for an mbarrier, which has now written what it counts there.
     unsigned engine_arrived(const void* barrier) {
         Barrier& at = barriers_[barrier];
-        at.coming.learn(at.engine, now_++);
+        at.coming.learn(in_view(at.engine), now_++);
         return at.engine;
     }
 
@@ -171,7 +173,7 @@ class Ordering {
     void product_ended(const Warpgroup& group) {
         const unsigned actor = tensor_cores(group), index = index_of(actor);
         read_[index] = products_[index].front();
-        for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) views_[group.threads[t].actor].learn(actor, read_[index]);
+        for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) views_[group.threads[t].actor].learn(in_view(actor), read_[index]);
         products_[index].pop_front();
     }
 
@@ -196,10 +198,10 @@ class Ordering {
             if (stamp.time < (own ? block.barrier : together_)) return true;
             if (stamp.actor == thread && !in_fragment && !(stamp.flags & Stamp::FRAGMENT)) return true;
         }
-        if (stamp.time <= views_[thread][stamp.actor]) return true;
-        if (!is_cluster()) return false;
+        if ((own || is_cluster()) && stamp.time <= views_[thread][in_view(stamp.actor)]) return true;
         const bool is_thread = stamp.actor % ACTORS < ENGINE;
-        return stamp.time <= block.known[stamp.actor] || (!own && is_thread && releases_.before(stamp, thread));
+        if (is_cluster() && stamp.time <= block.known[stamp.actor]) return true;
+        return !own && is_thread && releases_.before(stamp, thread);
     }
 
     // Whose reads a barrier of the block orders only once they have been waited for.
@@ -224,6 +226,9 @@ class Ordering {
         View waited_for = {};   // by threads that have returned, when they did
     };
 
+    // An actor's number in a View: of a cluster, which is small, Views have all blocks, else their own one alone.
+    unsigned in_view(unsigned actor) const { return is_cluster() ? actor : actor % ACTORS; }
+
     static unsigned index_of(unsigned tensor_cores) {
         return rank_of(tensor_cores) * WARPGROUPS + tensor_cores % ACTORS - TENSOR_CORES;
     }
@@ -246,6 +251,7 @@ class Ordering {
     Time start_ = 0;
     Time together_ = 0;  // the last barrier of all blocks that run, or when they started
     unsigned threads_ = 0;
+    bool is_cluster_ = false;
     std::vector<Running> blocks_;  // by rank
     std::vector<View> views_;      // of the threads; times before the last barrier are out of date, and do no harm
     std::unordered_map<const void*, Barrier> barriers_;

@@ -6,6 +6,8 @@
 // want is read once. Up to 4 bytes a lane are one phase, 8 bytes two halves of the warp, 16 bytes four quarters; and two
 // parts of 8 bytes, or the two quarters of a half of 16 bytes, go together where all lanes want the same as their
 // neighbour (lane ^ 1), or all the same as the one after that (lane ^ 2). Both rules give what Nsight Compute counts.
+// The L1 cache lies in the same banks: words of global memory that it has are read from them alike, after each line of
+// 128 bytes was looked up.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +17,7 @@
 
 namespace simt {
 
-constexpr std::uint32_t SECTOR_BYTES = 32;
+constexpr std::uint32_t SECTOR_BYTES = 32, LINE_BYTES = 128;
 constexpr unsigned BANKS = 32;
 
 // A warp's request: the lanes that take part, and the address of each.
@@ -62,18 +64,28 @@ inline std::uint64_t phase(const Request& request, std::uint32_t lanes, std::uin
     return most;
 }
 
-}  // namespace pipe
-
-inline std::uint64_t sectors(const Request& request, std::uint32_t bytes) {
-    std::uintptr_t touched[WARP_SIZE * 2];  // an access of up to 16 bytes touches two at most
+// Pieces of memory of this size that a request touches.
+inline std::uint64_t touched(const Request& request, std::uint32_t bytes, std::uint32_t size) {
+    std::uintptr_t pieces[WARP_SIZE * 2];  // an access of up to 16 bytes touches two at most
     std::size_t count = 0;
     for (std::uint32_t left = request.lanes; left != 0; left &= left - 1) {
         const std::uintptr_t first = request.address[__builtin_ctz(left)];
-        touched[count++] = first / SECTOR_BYTES;
-        const std::uintptr_t last = (first + bytes - 1) / SECTOR_BYTES;
-        if (last != touched[count - 1]) touched[count++] = last;
+        pieces[count++] = first / size;
+        const std::uintptr_t last = (first + bytes - 1) / size;
+        if (last != pieces[count - 1]) pieces[count++] = last;
     }
-    return pipe::count_distinct(touched, touched + count);
+    return count_distinct(pieces, pieces + count);
+}
+
+}  // namespace pipe
+
+inline std::uint64_t sectors(const Request& request, std::uint32_t bytes) {
+    return pipe::touched(request, bytes, SECTOR_BYTES);
+}
+
+// Of the L1 cache: each is looked up.
+inline std::uint64_t lines(const Request& request, std::uint32_t bytes) {
+    return pipe::touched(request, bytes, LINE_BYTES);
 }
 
 inline Wavefronts wavefronts(const Request& request, std::uint32_t bytes) {

@@ -40,6 +40,7 @@ class Pool {
     }
 
     void give_back(std::unique_ptr<Cluster> cluster) {
+        if (cluster->is_large()) return;
         std::lock_guard<std::mutex> lock(mutex_);
         clusters_.push_back(std::move(cluster));
     }
@@ -101,7 +102,7 @@ class Run {
   private:
     struct Chosen {
         std::uint64_t cluster;
-        unsigned ranks;  // of the blocks to run, a bit each
+        std::vector<bool> ranks;  // of the blocks to run; empty for all
     };
 
     // In the order in which the first of their blocks are named.
@@ -111,8 +112,8 @@ class Run {
         for (std::uint64_t i = 0; i < launch.chosen_count; ++i) {
             const std::uint64_t cluster = launch.chosen[i] / launch.cluster;
             const auto [place, added] = known.try_emplace(cluster, result.size());
-            if (added) result.push_back({cluster, 0});
-            result[place->second].ranks |= 1u << launch.chosen[i] % launch.cluster;
+            if (added) result.push_back({cluster, std::vector<bool>(launch.cluster)});
+            result[place->second].ranks[launch.chosen[i] % launch.cluster] = true;
         }
         return result;
     }
@@ -124,7 +125,7 @@ class Run {
             while (!stop_) {
                 const std::uint64_t turn = next_++;
                 if (turn >= clusters_) break;
-                const Chosen one = launch_.chosen ? chosen_[order_[turn]] : Chosen{order_[turn], ~0u};
+                const Chosen one = launch_.chosen ? chosen_[order_[turn]] : Chosen{order_[turn], {}};
                 const std::string error = cluster->run(one.cluster, one.ranks);
                 if (!error.empty()) fail(error);
             }

@@ -172,6 +172,8 @@ __forceinline__ long long clock64() { return simt_clock(); }
 
 __forceinline__ void __trap(SIMT_PLACE) { simt_trap("__trap()", file, line); }
 
+#define __CUDA_ARCH__ 900  // sources ask for it where they have other code for older GPUs, or for the host
+
 // What the runtime calls: the kernel, with its parameters taken from an array of pointers to them, as cudaLaunchKernel
 // does. Their sizes, ended by a 0, let a launch be checked.
 

@@ -7,20 +7,23 @@ namespace simt {
 
 using Time = std::uint32_t;
 
-// Actors: those of a cluster's blocks that access memory on their own. Each block has this many numbers, by rank; the first
-// are its threads', then come its copy engine's and its tensor cores' (ordering.hpp).
+// Actors: those that access memory on their own, of all blocks that run together. Each block has this many numbers, by rank; the
+// first are its threads', then come its copy engine's and its tensor cores' (ordering.hpp).
 constexpr unsigned ACTORS = 2048;
 
 inline unsigned rank_of(unsigned actor) { return actor / ACTORS; }
 
 struct Stamp {
-    static constexpr std::uint16_t ATOMIC = 1, FRAGMENT = 2, COPY = 4, ARRIVAL = 8;
+    static constexpr unsigned ATOMIC = 1, FRAGMENT = 2, COPY = 4, ARRIVAL = 8;
     static constexpr Time UNDER_WAY = 0xffffffff;  // an asynchronous copy that has not come
 
     Time time = 0;  // 0: none
     std::uint32_t site = 0;
-    std::uint16_t actor = 0;
-    std::uint16_t flags = 0;
+    std::uint32_t actor : 28, flags : 4;
+
+    Stamp() : actor(0), flags(0) {}
+    Stamp(Time time, std::uint32_t site, unsigned actor, unsigned flags)
+        : time(time), site(site), actor(actor), flags(flags) {}
 };
 
 }  // namespace simt

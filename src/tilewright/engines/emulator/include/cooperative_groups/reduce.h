@@ -6,9 +6,9 @@
 namespace cooperative_groups {
 
 #define SIMT_OPERATOR(name, expression)                      \
-    template <typename T>                                    \
+    template <typename Type>                                    \
     struct name {                                            \
-        T operator()(T a, T b) const { return expression; }  \
+        Type operator()(Type a, Type b) const { return expression; }  \
     };
 SIMT_OPERATOR(plus, a + b)
 SIMT_OPERATOR(less, b < a ? b : a)
@@ -18,17 +18,17 @@ SIMT_OPERATOR(bit_or, a | b)
 SIMT_OPERATOR(bit_xor, a ^ b)
 #undef SIMT_OPERATOR
 
-template <unsigned Size, typename Parent, typename T, typename Operator>
-T reduce(const thread_block_tile<Size, Parent>& tile, T value, Operator combine, SIMT_PLACE) {
+template <unsigned Size, typename Parent, typename Type, typename Operator>
+Type reduce(const thread_block_tile<Size, Parent>& tile, Type value, Operator combine, SIMT_PLACE) {
     for (unsigned distance = Size / 2; distance != 0; distance /= 2) {
         value = combine(value, tile.shfl_xor(value, distance, file, line));
     }
     return value;
 }
 
-template <typename T, typename Operator>
-T reduce(const coalesced_group& group, T value, Operator combine, SIMT_PLACE) {
-    T total = group.shfl(value, 0, file, line);
+template <typename Type, typename Operator>
+Type reduce(const coalesced_group& group, Type value, Operator combine, SIMT_PLACE) {
+    Type total = group.shfl(value, 0, file, line);
     for (unsigned rank = 1; rank < group.size(); ++rank) total = combine(total, group.shfl(value, rank, file, line));
     return total;
 }

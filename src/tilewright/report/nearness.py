@@ -1,0 +1,185 @@
+"""How near the model is to what was measured: times that `explain` gives next to records and to the sources' figures.
+
+Run as `python -m tilewright.report.nearness` to predict everything anew and write it to `PREDICTED`; needs no GPU.
+Tests hold the model to these, and docs/counters.md has them in a table.
+"""
+
+import math
+import statistics
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, TypeAdapter
+
+from tilewright.analysis.cost import predict
+from tilewright.analysis.explanation import explain
+from tilewright.bench.records import Record, Run
+from tilewright.engines import nvrtc
+from tilewright.engines.relayouts import as_read
+from tilewright.errors import RecordsError, TilewrightError
+from tilewright.gpus import Gpu, gpu_named, limits
+from tilewright.kernels import find
+from tilewright.kernels.families import Staging
+from tilewright.kernels.old_configs import upgraded
+from tilewright.kernels.spec import Config, Kernel
+from tilewright.problem import Problem
+from tilewright.report import published
+from tilewright.report.markdown import table
+from tilewright.report.worklog import saved
+
+RESULTS = Path("results/h200")
+PREDICTED = Path("results/emulator/predicted.json")
+
+_SOURCES: tuple[tuple[str, str, str, Mapping[int, float], str], ...] = (
+    ("the first worklog", "RTX A6000", "4092x4092x4092", published.A6000, "a6000"),
+    ("notes on a GH200", "GH200", "4096x4096x4096", published.GH200, ""),
+    *(("notes on an RTX 3060", "RTX 3060", shape, speeds, "rtx3060") for shape, speeds in published.RTX3060.items()),
+)
+"""What published a table, of which GPU and problem, and the preset that has its tiles. Of other rungs, the config that
+the GPU gets is predicted. Of cuBLAS nothing is."""
+_ALONG_N = {"rtx3060": {1: {"X_ALONG_N": 1}}}
+"""Where a source's kernel of a rung has another mapping."""
+
+
+class Nearness(BaseModel):
+    """A launch, measured and predicted."""
+
+    source: str
+    """The file of records, or what published the figure."""
+    gpu: str
+    kernel: str
+    rung: int
+    shape: str
+    dtype: str
+    config: dict[str, int]
+    measured_us: float
+    predicted_us: float
+
+    @property
+    def ratio(self) -> float:
+        """The predicted time over the measured one."""
+        return self.predicted_us / self.measured_us
+
+
+def predicted_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> float:
+    """What `explain` says, in microseconds; counted only where the model takes counts."""
+    if isinstance(kernel.cost, Staging):
+        cost = explain(kernel, config, problem, gpu).predicted
+    else:
+        variant = kernel.variant(as_read(kernel, config, problem), config)
+        report = nvrtc.compile(kernel, config, variant, limits(gpu.capability).arch).report
+        cost = predict(kernel, config, problem, gpu, report)
+    assert cost is not None, f"{kernel.name} runs on a {gpu.name}"
+    return cost.us
+
+
+def of_records(results: Path = RESULTS, gpu: str = "H200") -> Iterator[Nearness]:
+    """Every verified record of a square, row-major product without epilogue, of a config that there is today."""
+    where, known = gpu_named(gpu), dict[tuple[str, Config, Problem], float]()
+    for path in sorted(results.glob("*.json")):
+        try:
+            records = Run.load(path).records
+        except RecordsError:
+            continue  # a file of another kind
+        for record in filter(_judged, records):
+            kernel = find(record.picked or record.kernel)
+            if (config := upgraded(kernel.name, record.config)) is None:
+                continue
+            key = kernel.name, config, record.problem
+            if key not in known:
+                known[key] = predicted_us(kernel, config, record.problem, where)
+            yield _nearness(path.name, where, kernel, config, record.problem, record.time_us.median, known[key])
+
+
+def _judged(record: Record) -> bool:
+    square = record.m == record.n == record.k and record.batch == 1 and record.layout == "NN"
+    return square and record.verified and not (record.bias or record.activation or record.prepared)
+
+
+def of_sources() -> Iterator[Nearness]:
+    """Every figure of a rung that the sources published."""
+    for source, gpu, shape, speeds, preset in _SOURCES:
+        where = gpu_named(gpu)
+        for rung in filter(None, speeds):
+            kernel = find(str(rung))
+            overrides = kernel.presets.get(preset, _ALONG_N.get(preset, {}).get(rung, {}))
+            config = kernel.config(overrides, capability=where.capability)
+            problem = Problem.parse(shape, arithmetic=kernel.takes.arithmetic())
+            measured = problem.flops / speeds[rung] / 1e3
+            predicted = predicted_us(kernel, config, problem, where)
+            yield _nearness(source, where, kernel, config, problem, measured, predicted)
+
+
+def _nearness(
+    source: str, gpu: Gpu, kernel: Kernel, config: Config, problem: Problem, measured: float, predicted: float
+) -> Nearness:
+    return Nearness(
+        source=source,
+        gpu=gpu.name,
+        kernel=kernel.name,
+        rung=kernel.rung,
+        shape=problem.shape,
+        dtype=problem.dtype,
+        config=dict(config),
+        measured_us=measured,
+        predicted_us=predicted,
+    )
+
+
+def mean(rows: Iterable[Nearness]) -> float:
+    """How far predictions are off, in the geometric mean: 0.1 for a tenth, in either direction."""
+    return math.exp(statistics.mean(abs(math.log(row.ratio)) for row in rows)) - 1
+
+
+def worst(rows: Iterable[Nearness]) -> Nearness:
+    """The row whose prediction is furthest off."""
+    return max(rows, key=lambda row: abs(math.log(row.ratio)))
+
+
+_FILE = TypeAdapter(list[Nearness])
+
+
+def load(path: Path = PREDICTED) -> list[Nearness]:
+    """What was predicted.
+
+    Raises:
+        RecordsError: the file cannot be read, or is none of predictions.
+    """
+    return saved.load(path, _FILE, "predictions", "a file of predictions")
+
+
+def section() -> str:
+    """A table of the committed predictions: by kernel on the H200, and by source."""
+    rows = load()
+    ours = [row for row in rows if row.source.endswith(".json")]
+    groups: dict[tuple[str, str], list[Nearness]] = {}
+    for row in sorted(ours, key=lambda row: (not row.rung, row.rung, row.kernel)):
+        groups.setdefault((f"{row.rung or ''} `{row.kernel}`".strip(), row.gpu), []).append(row)
+    groups[f"all {len(ours)}", "H200"] = ours
+    for row in rows:
+        if row not in ours:
+            groups.setdefault((row.source, row.gpu), []).append(row)
+    heads = ("", "GPU", "times", "off in the mean", "predicted / measured, furthest off", "at")
+    return table(heads, [(*names, *_cells(of)) for names, of in groups.items()], "llrrrl")
+
+
+def _cells(rows: Sequence[Nearness]) -> tuple[object, ...]:
+    furthest = worst(rows)
+    where = furthest.shape if len({row.kernel for row in rows}) == 1 else f"`{furthest.kernel}`, {furthest.shape}"
+    return len(rows), f"{100 * mean(rows):.1f}%", f"{furthest.ratio:.2f}", where
+
+
+def main() -> int:
+    """Predict everything; returns the exit status."""
+    try:
+        saved.save(PREDICTED, _FILE, [*of_records(), *of_sources()])
+    except (TilewrightError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(section())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
