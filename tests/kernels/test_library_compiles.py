@@ -48,7 +48,7 @@ ALIKE = (
 OF_WARPS = {
     "gemm_mma_bf16x6": ("sm_89", "sm_120"),
     "gemm_mma_bf16x3": ("sm_86", "sm_90"),
-    "gemm_mma_fp16x3": ("sm_80", "sm_120"),
+    "gemm_mma_fp16x3": ("sm_80",),
 }
 """Architectures that kernels of one source are compiled for: they take turns."""
 

@@ -1,0 +1,165 @@
+"""The checker: of all that orders accesses in a kernel nothing can be left out unnoticed."""
+
+import re
+import shutil
+from dataclasses import dataclass, field, replace
+
+import pytest
+from test_emulator_check import SM90, file_of, run
+
+from tilewright.engines.nvrtc import INCLUDE
+from tilewright.kernels import KERNELS, find
+from tilewright.problem import Problem
+
+ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
+
+FLIGHT = re.compile(
+    r"(__syncthreads|cluster_sync|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\((sums|made)\);|"
+    r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
+)
+
+STORES = re.compile(r"(wait_tiles_read<0>|commit_tiles|fence_async_shared|(?<=^ {20})__syncwarp)\(\);")
+
+STAGES_OF_A_BLOCK = re.compile(r"barrier_(wait|arrive)\([^;]*;")
+STAGES_OF_A_CLUSTER = re.compile(r"barrier_(wait|arrive_at)\([^;]*;")
+
+CLUSTERED = re.compile(rf"{FLIGHT.pattern}|Sums::meet\(\);|meet_warps\(&shared->all_met, 0\);")
+
+ALONE = re.compile(
+    r"(__syncthreads|fence_async_shared|fence_barrier_init)\(\);|barrier_(wait|arrive)\([^;]*;|"
+    r"meet_warps\(&shared->(all|consumers)_met, 0\);"
+)
+
+ALL_FORMS = (
+    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_sync\(\);|fence_barrier_init\(\);|"
+    r"shared->barriers\.(wait_full|release)\([^;]*;|wait_products<[^;]*;"
+)
+SM90_ORDERS = {
+    "every form": re.compile(ALL_FORMS),
+    "products": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;"),
+    "held": re.compile(r"(?<=^ {12})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
+    "clusters": re.compile(rf"{ALL_FORMS}|(?<=Grid::BLOCKS > 1\) )cluster_sync\(\);"),
+}
+"""What orders accesses there."""
+
+
+PROMOTED = re.compile(
+    r"(?<=^ {16})(commit_products|wait_products)[^;]*;"
+)  # of one term; its two fences are one too many
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A kernel, a file of its source, and a form in which all that orders accesses there is needed."""
+
+    name: str
+    file: str
+    overrides: dict = field(default_factory=dict)
+    shape: tuple = (131, 77, 205)
+    orders: re.Pattern = ORDERS
+    """What orders accesses."""
+
+    @property
+    def source(self):
+        """The file."""
+        return file_of(find(self.name), self.file)
+
+    @property
+    def lines(self):
+        """Numbers of its lines that order accesses, and are not there to be sure alone."""
+        lines = self.source.read_text().splitlines()
+        needed = [line.partition("//")[0] if "// to be sure" not in line else "" for line in lines]
+        return [number for number, line in enumerate(needed, 1) if self.orders.search(line)]
+
+
+ORDERED = [
+    Ordered("shared_tiled", "shared_tiled.cu"),
+    Ordered("async_copy", "async_copy.cu"),
+    Ordered("wmma_f16", "wmma_epilogue.cuh"),
+    Ordered("tma_packed", "schedule.cuh", {"BM": 256, "BK": 16, "MIN_BLOCKS": 1, "WORKERS": 3}),
+    Ordered(
+        "tma_transposed",
+        "gemm_tma.cu",
+        {"BM": 32, "BN": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 2},
+    ),
+    Ordered("split_k", "split_k.cu", {"WORKERS": 1}, (400, 61, 205)),
+    Ordered("split_k", "slices.cuh", {"K_SLICES": 2}),
+    Ordered("gemm_wmma", "gemm_wmma.cu"),
+    Ordered(
+        "tma_transposed",
+        "gemm_tma.cu",
+        {"BM": 32, "BN": 64, "K_SLICES": 4, "A_BUFFERS": 1, "UNROLL": 16, "WORKERS": 2},
+        (190, 61, 205),  # some workers have parts of two tiles
+        re.compile(r"(?<=^ {12})fence_async_shared\(\);"),
+    ),
+    Ordered("gemm_mma_bf16x3", "gemm_mma.cu", {"BM": 64, "BN": 64, "WM": 32}),
+    Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
+    Ordered("wgmma_tma", "wgmma_tma.cu", {"BM": 64, "BN": 64, "STAGES": 2}, (131, 77, 300), FLIGHT),
+    Ordered("specialised", "specialised.cu", {"BN": 64, "STAGES": 2}, (131, 77, 300), FLIGHT),
+    Ordered("persistent", "persistent.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
+    Ordered("clusters", "clusters.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
+    Ordered("pingpong", "pingpong.cu", {"BN": 64, "STAGES": 2}, (260, 150, 205), FLIGHT),
+    Ordered("tma_store", "tma_store.cu", {"BN": 64, "STAGES": 2}, (260, 152, 205), STORES),
+    Ordered("promoted", "promoted.cu", {"BN": 64, "STAGES": 2}, orders=FLIGHT),
+    Ordered("interleaved", "interleaved.cu", {"BN": 64}, (260, 150, 205), FLIGHT),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["one consumer"], (300, 150, 405), SM90_ORDERS["every form"]),
+    Ordered("gemm_sm90", "stage_products.cuh", SM90["one consumer"], (300, 150, 405), SM90_ORDERS["products"]),
+    Ordered("gemm_sm90", "stage_barriers.cuh", SM90["one consumer"], (300, 150, 405), STAGES_OF_A_BLOCK),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["three"], (600, 300, 205), SM90_ORDERS["every form"]),
+    Ordered("gemm_sm90", "consumers.cuh", SM90["ping-pong"], (300, 150, 205), FLIGHT),
+    Ordered("gemm_sm90", "gemm_sm90.cu", SM90["clusters"], (600, 300, 205), SM90_ORDERS["clusters"]),
+    Ordered("gemm_sm90", "stage_barriers.cuh", SM90["clusters"], (600, 300, 205), STAGES_OF_A_CLUSTER),
+    Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
+    Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (131, 77, 700), PROMOTED),
+    Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (150, 300, 405), SM90_ORDERS["held"]),
+    Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 130, 300), CLUSTERED),
+    Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
+    Ordered("thin_bf16x6", "thin_stages.cuh", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
+    Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
+]
+
+
+LEFT_OUT = """__attribute__((noinline, no_sanitize("thread"))) static int left_out() {
+    const char* line = getenv("LEFT_OUT"); return line ? atoi(line) : 0; }""".replace("\n", "")
+"""The number of the line that is left out, so that all lines of a file are in one compiled kernel."""
+
+
+def switchable(ordered):
+    """The text of the file in which each line that orders accesses is only executed where it is not left out."""
+    lines = ordered.source.read_text().splitlines()
+    for number in ordered.lines:
+        once = f"{{ if (left_out() != {number}) {{ \\g<0> }} }}"
+        lines[number - 1] = ordered.orders.sub(once, lines[number - 1], count=1)
+    return "\n".join([f"{LEFT_OUT} {lines[0]}", *lines[1:]])
+
+
+@pytest.mark.parametrize(
+    ("ordered", "number"),
+    [pytest.param(one, line, id=f"{one.name}-{one.file}-{line}") for one in ORDERED for line in (0, *one.lines)],
+)
+def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, tmp_path, monkeypatch):
+    """With the number 0 none is."""
+    monkeypatch.setenv("LEFT_OUT", str(number))
+    kernel = find(ordered.name)
+    if ordered.file != kernel.source.name:  # all headers, so that those next to the changed one find it too
+        shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
+    shutil.copy(kernel.source, tmp_path)
+    (tmp_path / ordered.file).write_text(switchable(ordered))
+    changed = replace(kernel, source=tmp_path / kernel.source.name)
+    checked, _ = run(changed, Problem(*ordered.shape, kernel.takes.arithmetic()), ordered.overrides)
+    kinds = {finding.kind for finding in checked.findings}
+    assert kinds - {"order"} if number else not kinds
+
+
+OVERLAPPING = {(kernel.source, bool(kernel.split)): kernel for kernel in KERNELS[::-1] if kernel.overlaps}
+"""One for each source, with terms and without."""
+
+
+@pytest.mark.parametrize("kernel", OVERLAPPING.values(), ids=lambda kernel: kernel.name)
+def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(kernel, tmp_path):
+    text = kernel.source.read_text()
+    assert "wait_for_grid_before();" in text
+    (tmp_path / kernel.source.name).write_text(text.replace("wait_for_grid_before();", ";"))
+    hasty = replace(kernel, source=tmp_path / kernel.source.name)
+    checked, _ = run(hasty, Problem(67, 45, 37, kernel.takes.factors[0]))
+    assert {finding.kind for finding in checked.findings} == {"early access"}
