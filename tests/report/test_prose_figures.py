@@ -7,6 +7,7 @@ import pytest
 
 from tilewright.bench.end_to_end import WALL_S
 from tilewright.bench.out_of_core import LIMIT
+from tilewright.distributed.watch import GRACE_S
 from tilewright.engines.cuda import REPLAY_MS
 from tilewright.on_gpu import LENT_BYTES
 from tilewright.report import scaling
@@ -26,6 +27,7 @@ CONSTANTS = {
     f"{100 * scaling.PAYS:.0f}%",
     f"{LENT_BYTES >> 20} MiB",
     f"{LIMIT / 1e9:.0f} GB",
+    f"{GRACE_S:.0f} s",
     f"{REPLAY_MS:.0f} ms",
     f"{1000 * WALL_S:.0f} ms",
     f"{100 * LEAST_VOTES:.0f}%",
