@@ -78,7 +78,7 @@ def one_process(monkeypatch):
 
 def test_everything_is_compared_with_pytorch_alone(quick, on_the_host, one_process):
     before = len(asked)
-    found = list(of_torch.comparisons(SMALL))
+    found = [*of_torch.comparisons(SMALL), *of_torch.trainings_in_bf16(SMALL)]
     assert len(asked) == before, "memory is that of other processes"
     assert not any(routes.installed for routes in routing._routes.values())
     assert sum(row.calls for row in tilewright.torch.report() if row.where == "tilewright") > 50

@@ -132,7 +132,7 @@ def test_shipped_tables_name_kernels_and_configs_of_the_ladder(path):
         assert one.dtype in kernel.takes.factors
         assert one.keeps(PROMISES[-1]), "a problem may ask for it"
         assert kernel.runs_on(table.capability, one.dtype)
-        assert kernel.refusal(posed(one.m, one.n, one.k, one.case, one.batch)) is None
+        assert kernel.refusal(kernel.takes.scaled(posed(one.m, one.n, one.k, one.case, one.batch))) is None
 
 
 def test_a_table_of_before_a_parameter_came_has_its_default(tmp_path):

@@ -11,8 +11,9 @@ PROFILES = Path("results/h100/ncu/profiles.json")
 _STALLS_SHOWN = 3
 
 _WORDS = """What Nsight Compute counts of one launch on one {gpu}, at the clocks that it found (`python -m
-tilewright.bench.profiles`, revision {revision}). L1 and L2: shares of the sectors of loads that the cache had; DRAM:
-what was read and written. The last column is what a warp's time goes to, issuing apart, in the profiler's words."""
+tilewright.bench.profiles --out PATH`, revision {revision}). L1 and L2: shares of the sectors of loads that the cache
+had; DRAM: what was read and written. The last column is what a warp's time goes to, issuing apart, in the profiler's
+words."""
 
 
 def load(path: Path = PROFILES) -> Profiles | None:
