@@ -147,7 +147,7 @@ def _comparable(counts: Counts) -> Iterator[tuple[Key, int]]:
 
 
 def add(total: Counts, counts: Counts, times: int = 1) -> None:
-    """Add counts, so many times, to a total."""
+    """Add counts to a total, `times` times."""
     for key, value in counts.items():
         total[key] += value * times
 

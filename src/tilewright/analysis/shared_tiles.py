@@ -43,7 +43,7 @@ def with_workers(
         if workers == 1:
             add(total, kind.at(steps_of_k), tiles)
             continue
-        # On so many multiprocessors every tile of the small problem has this many workers.
+        # On as many multiprocessors as `together` every tile of the small problem has this many workers.
         depth, steps = _depth(small, workers, config.BK)
         few = small.at(depth)
         first = (place[0] * small.cols.small_tiles + place[1]) * workers

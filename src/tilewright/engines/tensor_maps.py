@@ -50,7 +50,8 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
     """
     found: dict[str, TensorLayout] = {}
     if kernel.tensor_maps is not None and problem.k:
-        sides = min(problem.m, BOX_SIDE), min(problem.n, BOX_SIDE)
+        m, n = problem.m, problem.n
+        sides = m if m < BOX_SIDE else BOX_SIDE, n if n < BOX_SIDE else BOX_SIDE
         box_a, box_b = _boxes(kernel, config, problem.layout, sides, ITEM_BYTES[problem.dtype])
         dtype, terms, rounds = problem.dtype, kernel.terms, kernel.precision == "tf32"
         if box_a is not None:

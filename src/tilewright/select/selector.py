@@ -220,7 +220,8 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
     precision: only of kernels of this one.
     """
     gpu = find_gpu(asked.device, asked.capability)
-    takers = [one for one in KERNELS if precision in (None, one.precision) and asked.takes[one]]
+    running = _running(KERNELS, asked.capability, asked.problem.dtype)
+    takers = [one for one in running if precision in (None, one.precision) and asked.takes[one]]
     factors = shipped_factors(asked.problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
     # win over them, unless none of them makes such products. Kernels for float8 take no other type.
@@ -265,6 +266,12 @@ def _refusal(
 
 
 _runs_on = lru_cache(Kernel.runs_on)
+
+
+@lru_cache
+def _running(kernels: tuple[Kernel, ...], capability: tuple[int, int], dtype: str) -> tuple[Kernel, ...]:
+    """Those that run on the GPU: fewer are asked for each problem then."""
+    return tuple(kernel for kernel in kernels if _runs_on(kernel, capability, dtype))
 
 
 def _no_kernel(problem: Problem, capability: tuple[int, int], addresses: Addresses) -> TilewrightError:

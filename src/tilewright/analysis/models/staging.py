@@ -198,7 +198,7 @@ def wide(kernel: Kernel, config: Config) -> int:
 @lru_cache(maxsize=256)
 def _wavefronts(alike: int, lanes: int, apart: int) -> int:
     """Of a 128-bit load: this many neighbouring lanes read one piece, and the next ones a piece this far from it, in 16
-    bytes; every so many lanes they begin anew. As pipe_model.hpp has it."""
+    bytes; after `lanes` lanes they begin anew. As pipe_model.hpp has it."""
     pieces = [lane % lanes // alike * apart for lane in range(WARP)]
     total, quarter = 0, WARP // 4
     for half in (pieces[: WARP // 2], pieces[WARP // 2 :]):

@@ -1,6 +1,8 @@
 """gemm_sm90: products by Hopper's warpgroups, of 16-bit factors in either order, of terms, of TF32, of float8."""
 
 from dataclasses import replace
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +22,7 @@ from tilewright.kernels.spec import (
     Tile,
 )
 from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Order
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK, Order, Problem
 
 _T = TypeVar("_T")
 
@@ -97,8 +99,11 @@ def _shared_bytes(config: Config, layout: str, terms: int) -> int:
     return stages + barriers * warpgroups.BARRIER_BYTES + 8
 
 
-def _blocks(batch: int, m: int, n: int, config: Config, multiprocessors: int) -> int:
+def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: int) -> int:
     """One a multiprocessor, whose registers hold no second, in whole clusters; or one for each part of a tile's k."""
+    batch, m, n = problem.batch, problem.m, problem.n
+    if exchanged:
+        m, n = n, m
     if config.SPLITS > 1:
         return batch * -(-m // config.BM) * -(-n // config.BN) * config.SPLITS
     sharing = config.CLUSTER * config.CLUSTER_N
@@ -172,6 +177,7 @@ def of_type(
         return (of_columns, of_rows) if exchanged else (of_rows, of_columns)
 
     held, exchanged = across_k is not None, across_k == "B"
+    below, next_to = of_d("CLUSTER", "CLUSTER_N")
     terms = 1 if split is None else split.terms
     results = (*RESULTS, FLOAT8[0]) if factors == FLOAT8 else RESULTS
     item_bytes = ITEM_BYTES[split.dtype if split else factors[0]]
@@ -254,13 +260,13 @@ def of_type(
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NT" if along_k else "NN", terms)),
         ),
         constants=lambda config: constants,
-        tile=lambda config: Tile(*of_d(config.BM, config.BN), line),
+        tile=(lambda c: Tile(c.BN, c.BM, line)) if exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
             warpgroups.PERSISTENT,
             band=lambda config: config.BAND,
-            cluster=lambda config: of_d(config.CLUSTER, config.CLUSTER_N)[0],
-            across=lambda config: of_d(config.CLUSTER, config.CLUSTER_N)[1],
+            cluster=attrgetter(below),
+            across=attrgetter(next_to),
             alternates=lambda config: bool(config.PINGPONG),
             splits=lambda config: config.SPLITS,
             run=lambda config: 32,
@@ -287,7 +293,7 @@ def of_type(
         sum_order=lambda config: _sum_order(config, split, item_bytes),
         sums=(lambda config: _adds(config, split)) if factors == ("float32",) else None,
         overlaps=True,
-        blocks=lambda problem, config, count: _blocks(problem.batch, *of_d(problem.m, problem.n), config, count),
+        blocks=partial(_blocks, exchanged),
         exchanged=exchanged,
     )
 

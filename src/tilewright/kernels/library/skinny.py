@@ -76,6 +76,11 @@ def _registers(config: Config) -> int:
     return few * wide + config.DEPTH * (together + (1 + config.AHEAD) * wide) + _OTHER_REGISTERS
 
 
+def _presets(named: dict[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
+    """Presets of what `_NAMES` are in each."""
+    return {name: dict(zip(_NAMES, values, strict=True)) for name, values in named.items()}
+
+
 KERNEL = Kernel(
     rung=17,
     name="skinny",
@@ -131,9 +136,8 @@ KERNEL = Kernel(
     constants=lambda config: {"FACTOR_SCALES": 0},
     blocks=_blocks,
     workspace_bytes=_workspace_bytes,
-    presets={
-        name: dict(zip(_NAMES, values, strict=True))
-        for name, values in {
+    presets=_presets(
+        {
             # Few rows and a row-major B; transposed_rows has registers for guards where A is column-major.
             "row": (1, 4, 8, 1, 16, 16, 0, 1),
             "rows": (16, 4, 32, 1, 12, 4, 1, 1),
@@ -147,8 +151,8 @@ KERNEL = Kernel(
             # Few columns and a column-major A.
             "transposed_column": (4, 1, 1, 8, 16, 16, 0, 1),
             "transposed_columns": (4, 8, 1, 32, 12, 4, 1, 1),
-        }.items()
-    },
+        }
+    ),
 )
 
 _OF_FLOAT8 = {"TM": 1, "THREADS_N": 1, "GROUPS": 8, "DEPTH": 16, "AHEAD": 0, "MIN_BLOCKS": 2}
@@ -162,12 +166,11 @@ FP8 = replace(
     idea="skinny for float8 factors, which threads convert and add up in float32",
     takes=replace(KERNEL.takes, factors=FLOAT8, results=(*RESULTS, FLOAT8[0]), least_capability=(8, 9)),
     constants=lambda config: {"FACTOR_SCALES": 1},
-    presets={
-        name: dict(zip(_NAMES, values, strict=True))
-        for name, values in {
+    presets=_presets(
+        {
             "row": (1, 4, 8, 1, 16, 16, 0, 1),
             "weights_rows": (4, 2, 1, 1, 8, 16, 0, 2),
             "column": (4, 1, 1, 1, 8, 16, 0, 2),
-        }.items()
-    },
+        }
+    ),
 )
