@@ -79,11 +79,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->terms.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    BLOCKS == 1 ? __syncthreads() : cluster_meet();
     wait_for_grid_before();
     const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
     // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
-    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_meet();
 
     const Grid grid;
     StageTurn<STAGES> turn;
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             }
         }
         if (SPLITS > 1 && terms_hold) Totals::attend();
-        if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
+        if (Grid::BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
         shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
         return;
     }
@@ -144,6 +144,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             store_product(result, row + 64 * i, col, held.row(), parts[i], biases);
         }
     }
-    if (Grid::BLOCKS > 1) cluster_sync();
     shared->terms.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
 }
