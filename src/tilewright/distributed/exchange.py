@@ -261,9 +261,9 @@ class Call:
         return value & 0xFFFFFFFF  # compared as a difference, so it may wrap
 
 
-def slot_bytes(like: Any, rows: int) -> int:
-    """Bytes that rows of a matrix take in a buffer."""
-    taken: int = rows * like.shape[-1] * like.element_size()
+def slot_bytes(like: Any) -> int:
+    """Bytes that a tensor takes in a buffer."""
+    taken: int = like.nbytes
     return -(-taken // _LINE) * _LINE
 
 

@@ -4,10 +4,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.analysis.scaling import DEVICES, SCHEMES, Links, Share, scaling
+from tilewright.analysis.cost import Cost, predict
+from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
 from tilewright.bench.distributed.records import Scaling, ScalingRun
 from tilewright.errors import TilewrightError
-from tilewright.gpus import gpu_named
+from tilewright.gpus import Gpu, find_gpu, gpu_named
 from tilewright.problem import Arithmetic, Problem
 from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.markdown import table
@@ -18,6 +19,9 @@ PAGE = Path("docs/scaling.md")
 
 GPU, LINKS = "H200", Links(450.0, 50.0, 8)
 """What the page is of: NVLink and a network of 400 Gbit/s for each GPU, one way, as their makers give them."""
+
+MEASURED_LINKS = Links(394.0)
+"""Of two GPUs of the runs: what copies alone were measured to move over NVLink, one way."""
 
 SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
 
@@ -54,10 +58,11 @@ def _cells(one: Share) -> tuple[str, ...]:
 def sections() -> dict[str, str]:
     """The page's tables, by name."""
     found: dict[str, str] = {}
+    gpu = gpu_named(GPU)
     for dtype in ("bfloat16", "float32"):
         rows, stops = [], []
         for m, n, k in SHAPES:
-            shares = _shares(dtype, m, n, k)
+            shares = _shares(dtype, Problem(m, n, k), gpu, f"NVIDIA {GPU}", LINKS, DEVICES)
             rows += [(f"{m}x{n}x{k}", *_cells(one)) for one in shares if one.devices in (2, 8, 64)]
             for scheme in SCHEMES:
                 paying = [one.devices for one in shares if one.scheme == scheme and one.efficiency >= PAYS]
@@ -78,7 +83,7 @@ def measured(runs: Sequence[ScalingRun]) -> str:
     if not runs:
         return ""
     facts = runs[0].environment
-    rows = [_measured_row(one) for run in runs for one in run.records]
+    rows = [(*_measured_row(one), *_compared(one, _predicted(one, run))) for run in runs for one in run.records]
     heads = (
         "scheme",
         "GPUs",
@@ -87,34 +92,50 @@ def measured(runs: Sequence[ScalingRun]) -> str:
         "us",
         "product alone us",
         "speed over it",
+        "predicted",
         "others",
         "best of them over ours",
     )
     where = ", ".join((facts["gpu"]["name"], facts["date"][:10], f"revision {facts['revision']}"))
-    return f"On GPUs of the kind {where}:\n\n" + table(heads, rows, "lrllrrrlr")
+    return f"On GPUs of the kind {where}:\n\n" + table(heads, rows, "lrllrrrrlr")
 
 
 def _measured_row(one: Scaling) -> tuple[str, ...]:
     """Product alone: what a GPU multiplies, without moving; of split, the whole on one GPU."""
-    alone, peer = one.product_us, one.of_best_peer
+    alone = one.product_us
+    times = f"{one.time_us.median:,.0f}", f"{alone.median:,.0f}" if alone else ""
+    return one.scheme, str(one.devices), one.what, one.dtype, *times, f"{one.of_product:.2f}" if one.of_product else ""
+
+
+def _compared(one: Scaling, predicted: float | None) -> tuple[str, ...]:
+    peer = one.of_best_peer
     return (
-        one.scheme,
-        str(one.devices),
-        one.what,
-        one.dtype,
-        f"{one.time_us.median:,.0f}",
-        f"{alone.median:,.0f}" if alone else "",
-        f"{one.of_product:.2f}" if one.of_product else "",
+        f"{predicted:.2f}" if predicted else "",
         "; ".join(f"{name} {us.median:,.0f}" for name, us in one.peers_us.items()),
         f"{peer:.2f}" if peer else "",
     )
 
 
-def _shares(dtype: str, m: int, n: int, k: int) -> list[Share]:
-    gpu = gpu_named(GPU)
-    problem = Problem(m, n, k, Arithmetic(dtype, dtype))
-    kernel, config = select(problem, gpu.capability, f"NVIDIA {GPU}")
-    return scaling(kernel, config, problem, gpu, LINKS, DEVICES)
+def _predicted(one: Scaling, run: ScalingRun) -> float | None:
+    """The speed over the product alone, by the cost model; None of what it does not predict."""
+    if one.scheme not in SCHEMES:
+        return None
+    name, capability = (run.environment["gpu"][fact] for fact in ("name", "compute_capability"))
+    major, minor = map(int, capability.split("."))
+    gpu = find_gpu(name, (major, minor))
+    shares = _shares(one.dtype, Problem.parse(one.what), gpu, name, MEASURED_LINKS, (one.devices,))
+    share = next(share for share in shares if share.scheme == one.scheme)
+    return share.speedup if one.scheme == SPLIT else share.of_product
+
+
+def _shares(dtype: str, sizes: Problem, gpu: Gpu, device: str, links: Links, devices: tuple[int, ...]) -> list[Share]:
+    """By the kernels and configs that the library picks, of the product and of each part."""
+
+    def expected(part: Problem) -> Cost | None:
+        return predict(*select(part, gpu.capability, device), part, gpu)
+
+    problem = Problem(sizes.m, sizes.n, sizes.k, Arithmetic(dtype, dtype))
+    return scaling(expected, problem, links, devices)
 
 
 def main() -> int:
