@@ -83,7 +83,9 @@ class Exchange:
         begin = self._half + offset
         return self._memories[rank][begin : begin + like.nbytes].view(like.dtype).view(like.shape)
 
-    def signal(self, rank, number):
+    def send(self, rank, offset, data, number):
+        assert data.is_contiguous()
+        self.buffer(rank, offset, data).copy_(data)
         changed, counters = self._signals
         with changed:
             assert counters[rank, self.rank] == self._base + number - 1

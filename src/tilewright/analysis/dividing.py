@@ -18,8 +18,8 @@ Taken = Callable[[int, int], float]
 """What a product of so many rows and columns is expected to take a GPU, in microseconds; 0 where nobody can tell."""
 
 STEP_US = 9.0
-"""What each of several products takes besides, which waits for a copy and has another begin: of four at 8192 in
-bfloat16 on H100s, 36 us more than one product (results/h100/distributed.json)."""
+"""What a product that waits for a copy, and that a copy waits for, takes more: at 8192 in bfloat16 on two H100s, the
+four of matmul_reduce_scatter took 36 us more than one product."""
 
 UNIT = 128
 """Shares and parts are multiples of this many rows or columns."""
@@ -120,15 +120,7 @@ def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Div
 
 def share_us(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> float:
     """When a GPU without the factors has stored its share of the result where they lie; as many load over one link."""
-    each_us = others / link_bytes_us
-    came = multiplied = returned = 0.0
-    for piece in pieces(*cuts.blocks(share.m, share.n)):
-        rows, cols = (one.stop - one.start for one in (piece.rows, piece.cols))
-        loaded = sum(one.stop - one.start for _, one in piece.loads) * share.k * share.item
-        came += (loaded + share.reads_c * rows * cols * share.result) * each_us
-        multiplied = max(multiplied, came) + taken_us(rows, cols) + STEP_US
-        returned = max(returned, multiplied) + rows * cols * share.result * each_us
-    return returned
+    return max((one.stored_us for one in timeline(taken_us, share, cuts, others, link_bytes_us)), default=0.0)
 
 
 class Piece(NamedTuple):
@@ -137,6 +129,30 @@ class Piece(NamedTuple):
     loads: tuple[tuple[str, slice], ...]
     rows: slice
     cols: slice
+
+
+class Timed(NamedTuple):
+    """When a piece is expected to be done, in microseconds from the first load on."""
+
+    piece: Piece
+    came_us: float
+    """All that is loaded for it is there."""
+    multiplied_us: float
+    stored_us: float
+    """Its part of the result lies with the factors."""
+
+
+def timeline(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[Timed]:
+    """The pieces of a share, in order: loads, products and stores each begin when the one before has ended."""
+    each_us = others / link_bytes_us
+    came = multiplied = stored = 0.0
+    for piece in pieces(*cuts.blocks(share.m, share.n)):
+        rows, cols = (one.stop - one.start for one in (piece.rows, piece.cols))
+        loaded = sum(one.stop - one.start for _, one in piece.loads) * share.k * share.item
+        came += (loaded + share.reads_c * rows * cols * share.result) * each_us
+        multiplied = max(multiplied, came) + taken_us(rows, cols) + STEP_US
+        stored = max(stored, multiplied) + rows * cols * share.result * each_us
+        yield Timed(piece, came, multiplied, stored)
 
 
 def pieces(rows: Sequence[slice], cols: Sequence[slice]) -> Iterator[Piece]:

@@ -47,11 +47,8 @@ def all_gather_matmul(
                 whole[source * rows : (source + 1) * rows].copy_(factor)
 
     side.wait_stream(call.stream)
-    with exchange.copying():
-        for step in range(1, size):
-            to = (rank + step) % size
-            call.buffer(to, rank * slot, lines).copy_(lines)
-            call.signal(to, 1)
+    for step in range(1, size):
+        call.send((rank + step) % size, rank * slot, lines, 1)
     keep(lines, rank)
     multiply(lines, rank)
     for step in range(1, size):
@@ -100,9 +97,7 @@ def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int,
             matmul(factor, B[:, part[1]], out=target, alpha=alpha, **added, **product)
             if step < last:
                 side.wait_event(call.stream.record_event())
-                with exchange.copying():
-                    call.buffer(after, step * slot + begin, own).copy_(own)
-                    call.signal(after, step * len(parts) + number + 1)
+                call.send(after, step * slot + begin, own, step * len(parts) + number + 1)
         moved.append(side.record_event())
     call.stream.wait_stream(side)
     exchange.ended(call, {before})

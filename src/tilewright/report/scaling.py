@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright.analysis.cost import Cost, predict
+from tilewright.analysis.dividing import Work, divide, timeline
 from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
 from tilewright.bench.distributed.records import Scaling, ScalingRun
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, find_gpu, gpu_named
-from tilewright.problem import Arithmetic, Problem
+from tilewright.problem import ITEM_BYTES, Arithmetic, Problem
 from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.markdown import table
 from tilewright.report.performance import redraw
@@ -25,7 +26,7 @@ MEASURED_LINKS = Links(394.0)
 
 SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
 
-MEASURED = tuple(Path(f"results/h100/{name}.json") for name in ("distributed", "parallel_block", "out_of_core"))
+MEASURED = tuple(Path(f"results/h100/{name}.json") for name in ("distributed", "parallel_block", "out_of_core", "link"))
 """Runs of `python -m tilewright.bench.distributed` and `.out_of_core`, of which there may be some."""
 
 PAYS = 0.8
@@ -71,19 +72,42 @@ def sections() -> dict[str, str]:
         heads = ["m x n x k", "scheme", "GPUs", "compute us", "memory us", "link us", "network us", "total us", "binds"]
         found[dtype] = table([*heads, "speedup", "each GPU"], rows, "llrrrrrrlrr")
         found[f"{dtype} pays"] = table(["m x n x k", "scheme", "pays up to", "then binds"], stops, "llrl")
-    return found | {"measured": measured([ScalingRun.load(path) for path in MEASURED if path.exists()])}
+    measured_runs = [ScalingRun.load(path) for path in MEASURED if path.exists()]
+    return found | {"schedule": schedule(Problem(*SHAPES[1]), gpu), "measured": measured(measured_runs)}
+
+
+def schedule(sizes: Problem, gpu: Gpu) -> str:
+    """What the second of two GPUs loads, multiplies and stores of one product of GPU 0, and when."""
+    rows: list[tuple[str, ...]] = []
+    for dtype in ("bfloat16", "float32"):
+
+        def taken_us(m: int, n: int, dtype: str = dtype) -> float:
+            cost = _expected(Problem(m, n, sizes.k, Arithmetic(dtype, dtype)), gpu, f"NVIDIA {GPU}")
+            return cost.us if cost else 0.0
+
+        work = Work(sizes.m, sizes.n, sizes.k, ITEM_BYTES[dtype], ITEM_BYTES[dtype])
+        link_bytes_us = 1e3 * MEASURED_LINKS.link_gb_s
+        found = divide(taken_us, work, 2, link_bytes_us)
+        first = found.bounds[1]
+        rows.append((dtype, f"GPU 0: {first} x {sizes.n}", "", "", f"{taken_us(first, sizes.n):,.0f}", ""))
+        share = work._replace(m=sizes.m - first)
+        for one in timeline(taken_us, share, found.cuts, 1, link_bytes_us):
+            loads = " and ".join(f"{block.stop - block.start} of {side}" for side, block in one.piece.loads)
+            made = " x ".join(str(span.stop - span.start) for span in (one.piece.rows, one.piece.cols))
+            times = (f"{us:,.0f}" for us in (one.came_us, one.multiplied_us, one.stored_us))
+            rows.append((dtype, made, loads, *times))
+    heads = ("in", "product, rows x columns", "loads lines", "have come us", "multiplied us", "stored us")
+    return table(heads, rows, "lllrrr")
 
 
 def measured(runs: Sequence[ScalingRun]) -> str:
-    """What runs measured, a row for each piece of work; empty where there is none.
-
-    Args:
-        runs: on GPUs of one kind.
-    """
-    if not runs:
-        return ""
-    facts = runs[0].environment
-    rows = [(*_measured_row(one), *_compared(one, _predicted(one, run))) for run in runs for one in run.records]
+    """What runs measured, a row for each piece of work, in a table for those of one GPU, day and revision."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for run in runs:
+        facts = run.environment
+        where = f"{facts['gpu']['name']}, {facts['date'][:10]}, revision {facts['revision']}"
+        rows = [(*_measured_row(one), *_compared(one, _predicted(one, run))) for one in run.records]
+        found.setdefault(where, []).extend(rows)
     heads = (
         "scheme",
         "GPUs",
@@ -96,8 +120,8 @@ def measured(runs: Sequence[ScalingRun]) -> str:
         "others",
         "best of them over ours",
     )
-    where = ", ".join((facts["gpu"]["name"], facts["date"][:10], f"revision {facts['revision']}"))
-    return f"On GPUs of the kind {where}:\n\n" + table(heads, rows, "lrllrrrrlr")
+    tables = (f"On GPUs of the kind {where}:\n\n" + table(heads, rows, "lrllrrrrlr") for where, rows in found.items())
+    return "\n\n".join(tables)
 
 
 def _measured_row(one: Scaling) -> tuple[str, ...]:
@@ -108,10 +132,11 @@ def _measured_row(one: Scaling) -> tuple[str, ...]:
 
 
 def _compared(one: Scaling, predicted: float | None) -> tuple[str, ...]:
-    peer = one.of_best_peer
+    """Copies alone are what the link allows; they are nobody's product, and none of those that are compared."""
+    peer, copies = one.of_best_peer, {name: us for name, us in one.variants_us.items() if name.startswith("copies")}
     return (
         f"{predicted:.2f}" if predicted else "",
-        "; ".join(f"{name} {us.median:,.0f}" for name, us in one.peers_us.items()),
+        "; ".join(f"{name} {us.median:,.0f}" for name, us in (one.peers_us | copies).items()),
         f"{peer:.2f}" if peer else "",
     )
 
@@ -131,11 +156,12 @@ def _predicted(one: Scaling, run: ScalingRun) -> float | None:
 def _shares(dtype: str, sizes: Problem, gpu: Gpu, device: str, links: Links, devices: tuple[int, ...]) -> list[Share]:
     """By the kernels and configs that the library picks, of the product and of each part."""
 
-    def expected(part: Problem) -> Cost | None:
-        return predict(*select(part, gpu.capability, device), part, gpu)
-
     problem = Problem(sizes.m, sizes.n, sizes.k, Arithmetic(dtype, dtype))
-    return scaling(expected, problem, links, devices)
+    return scaling(lambda part: _expected(part, gpu, device), problem, links, devices)
+
+
+def _expected(problem: Problem, gpu: Gpu, device: str) -> Cost | None:
+    return predict(*select(problem, gpu.capability, device), problem, gpu)
 
 
 def main() -> int:
