@@ -68,9 +68,12 @@ def test_a_page_shows_what_was_measured():
         scaling(what="8192x8192x8192"),
         scaling(scheme="split", what="8192x8192x8192", peers_us={}),
         scaling(scheme="block", product_us=None, peers_us={}),
+        scaling(scheme="out_of_core", pinned=True, peers_us={}, variants_us={"copies alone": Times(min=5, median=6)}),
     ]
-    shown = page.measured([ScalingRun(environment=facts, records=records)])
-    first, *_, full, divided, bare = shown.splitlines()
+    other = ScalingRun(environment=facts | {"revision": "def5678"}, records=records[-1:])
+    shown, of_other = page.measured([ScalingRun(environment=facts, records=records), other]).split("\n\nOn GPUs of ")
+    first, *_, full, divided, bare, moved = shown.splitlines()
+    assert "float32, pinned | 10 | 9 | 0.90 |  | copies alone 6 |  |" in moved and of_other.endswith(moved)
     assert first == "On GPUs of the kind NVIDIA H100 80GB HBM3, 2026-11-25, revision abc1234:"
     start, predicted, rest = re.fullmatch(r"(.*) \| (0\.\d\d) \| (PyTorch.*)", full).groups()
     assert start.endswith("| 10 | 9 | 0.90") and rest == "PyTorch fused 12; NCCL, then product 15 | 1.20 |"

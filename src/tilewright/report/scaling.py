@@ -128,7 +128,9 @@ def _measured_row(one: Scaling) -> tuple[str, ...]:
     """Product alone: what a GPU multiplies, without moving; of split, the whole on one GPU."""
     alone = one.product_us
     times = f"{one.time_us.median:,.0f}", f"{alone.median:,.0f}" if alone else ""
-    return one.scheme, str(one.devices), one.what, one.dtype, *times, f"{one.of_product:.2f}" if one.of_product else ""
+    where = "" if one.pinned is None else ", pinned" if one.pinned else ", not pinned"
+    of_product = f"{one.of_product:.2f}" if one.of_product else ""
+    return one.scheme, str(one.devices), one.what, one.dtype + where, *times, of_product
 
 
 def _compared(one: Scaling, predicted: float | None) -> tuple[str, ...]:
