@@ -1,5 +1,6 @@
 """One product on several GPUs: what each computes. That GPUs do it: tests/gpu/test_distributed_gpu.py."""
 
+import contextlib
 import sys
 
 import pytest
@@ -8,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
+from tilewright.analysis.dividing import Cuts  # noqa: E402
 from tilewright.calls import Call, Request  # noqa: E402
 from tilewright.errors import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.problem import Scalars  # noqa: E402
@@ -65,6 +67,36 @@ def test_rows_follow_from_what_products_are_expected_to_take(count):
 
 def test_gpus_that_nobody_knows_have_equal_shares():
     assert division(NumPyEngine((1, 0)), 4, 1024, 1024, 1024).bounds == (0, 256, 512, 768, 1024)
+
+
+class Stream:
+    """Work is done when it is started."""
+
+    def record_event(self):
+        return None
+
+    def wait_event(self, event):
+        pass
+
+    wait_stream = wait_event
+
+
+@pytest.mark.parametrize("with_c", [False, True])
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("cuts", [Cuts(8, 2, 8), Cuts(8, 4, 16), Cuts()])
+def test_another_gpu_multiplies_what_has_come(monkeypatch, with_c, by_columns, cuts):
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    monkeypatch.setattr(torch.cuda, "stream", contextlib.nullcontext)
+    monkeypatch.setattr(split, "_streams", lambda device: (Stream(), Stream(), Stream()))
+    monkeypatch.setattr(split, "_like", lambda tensor, device: torch.full_like(tensor, float("nan")))
+    monkeypatch.setattr(split, "_copy", lambda target, source, to, of, stream: target.copy_(source))
+    whole = operands(90, 130, 20, None, with_c)
+    whole = whole.transposed if by_columns else whole
+    whole.out.fill_(float("nan"))
+    part = whole.part(slice(30, whole.a.shape[0]))
+    split._elsewhere(part, cuts, SETTINGS, 0, 1, None)
+    torch.testing.assert_close(part.out, part.a @ part.b if part.c is None else part.a @ part.b + 2 * part.c)
+    assert bool(whole.out[:30].isnan().all())
 
 
 def test_matrices_are_copied_as_they_lie():
