@@ -63,6 +63,8 @@ def test_a_product_does_not_divide_further_than_its_sizes():
     assert {one for _, one in shares(16, 4096, 4096)} == {1, 2, 4, 8, 16}
     with pytest.raises(ProblemError, match="devices must be 1 or more, got 0"):
         shares(64, 64, 64, devices=(0,))
+    with pytest.raises(ProblemError, match="the GPU cannot hold a block of the kernel with this config"):
+        scaling(lambda part: None, Problem(64, 64, 64), page.LINKS)
     with pytest.raises(ProblemError, match="link must be more than 0"):
         Links(0.0)
 

@@ -90,7 +90,7 @@ def scaling(expected: Expected, problem: Problem, links: Links, devices: tuple[i
         raise ProblemError(f"devices must be 1 or more, got {', '.join(map(str, devices))}")
     alone = expected(problem)
     if alone is None:
-        raise ProblemError("the GPU cannot hold a block of the kernel")
+        raise ProblemError("the GPU cannot hold a block of the kernel with this config: name another --config or --gpu")
     shares = (_share(scheme, count, expected, problem, links, alone.us) for scheme in SCHEMES for count in devices)
     return [share for share in shares if share is not None]
 
