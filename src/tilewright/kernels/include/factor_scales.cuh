@@ -45,28 +45,49 @@ __device__ __forceinline__ void scale_sums(const Scales& scales, int m, int n, i
 }
 
 // Scales of blocks: of a thread's rows, two in each of PARTS times 64, and of its tile's columns, which are all of one block.
+//
+// They are loaded a step before they are needed, so no thread waits for memory between products:
+//
+//     products     | step 0            | step 1            | step 2
+//     of_part                      of step 0           of step 1           of step 2
+//     next: loads                     of step 2           of step 3
 template <int PARTS>
 struct BlockScales {
-    const float *a, *b;  // of this step along k
-    int step_a, step_b;
-    int rows[PARTS][2];  // where those of the rows are
+    struct Values {
+        float of_rows[2 * PARTS], of_columns;
+    };
 
-    // Of a tile at (row, col) of an m x n result, from step `step` on. Rows past the last one get its scale.
-    __device__ __forceinline__ BlockScales(const Scales& scales, int m, int n, int row, int col, int step)
-        : a(scales.a + static_cast<long long>(step) * scales.step_k_a),
-          b(scales.b + static_cast<long long>(step) * scales.step_k_b + min(col, n - 1) / BLOCK_SIDES * scales.step_b),
-          step_a(scales.step_k_a),
-          step_b(scales.step_k_b) {
+    const float *a, *b;  // of the step that is loaded next
+    int step_a, step_b;
+    int left;             // steps that have not been loaded
+    int rows[2 * PARTS];  // where those of the rows are
+    Values now, ahead;
+
+    // Of a tile at (row, col) of an m x n result, from step `step` of `steps` on. Rows past the last one get its scale.
+    // Where it is BEHIND, the first call of `next` goes on to the first step, and scales are 1 before.
+    template <bool BEHIND>
+    static __device__ __forceinline__ BlockScales begin(const Scales& scales, int m, int n, int row, int col, int step, int steps) {
+        BlockScales of_tile;
+        of_tile.a = scales.a + static_cast<long long>(step) * scales.step_k_a;
+        of_tile.b = scales.b + static_cast<long long>(step) * scales.step_k_b + min(col, n - 1) / BLOCK_SIDES * scales.step_b;
+        of_tile.step_a = scales.step_k_a;
+        of_tile.step_b = scales.step_k_b;
+        of_tile.left = steps - step;
         const int own = row + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
         for (int i = 0; i < 2 * PARTS; ++i) {
-            rows[i / 2][i % 2] = min(own + i / 2 * 64 + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
+            of_tile.rows[i] = min(own + i / 2 * 64 + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
+            of_tile.now.of_rows[i] = of_tile.ahead.of_rows[i] = 1;
         }
+        of_tile.now.of_columns = of_tile.ahead.of_columns = 1;
+        of_tile.load();
+        if (!BEHIND) of_tile.next(m, n);
+        return of_tile;
     }
 
     __device__ __forceinline__ void next(int, int) {
-        a += step_a;
-        b += step_b;
+        now = ahead;
+        load();
     }
 
     // What a thread's sums of a part are multiplied by.
@@ -76,6 +97,16 @@ struct BlockScales {
     };
     template <int COUNT>
     __device__ __forceinline__ Part of_part(int part) const {
-        return {{a[rows[part][0]] * *b, a[rows[part][1]] * *b}};
+        return {{now.of_rows[2 * part] * now.of_columns, now.of_rows[2 * part + 1] * now.of_columns}};
+    }
+
+  private:
+    __device__ __forceinline__ void load() {
+        if (left-- <= 0) return;
+#pragma unroll
+        for (int i = 0; i < 2 * PARTS; ++i) ahead.of_rows[i] = a[rows[i]];
+        ahead.of_columns = *b;
+        a += step_a;
+        b += step_b;
     }
 };

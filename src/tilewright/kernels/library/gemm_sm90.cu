@@ -122,15 +122,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         int before = 0;  // the stage of the step before
         auto scales = step_scales<Multiplying::ROWS / 64>(split_a, split_b, scales_of_factors, sizes, tile.matrix, all_steps,
                                                           first_step, row, tile.col);
-        for (int step = 0; step < steps; ++step, turn.next()) {
+        const auto multiply = [&](int step, Made<BN / 2>& made, Made<BN / 2>& made_before) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, scales, held);
+            multiply_stage(shared->stages[turn.stage], first, sums, made, made_before, scales, held);
             scales.next(sizes.m, sizes.n);
             if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? before : turn.stage, grid, lane);
             before = turn.stage;
-        }
-        shared->consumers.pass_turn(warpgroup, lane);
-        wait_products<0>(sums);
+            turn.next();
+        };
+        const auto finish = [&](Made<BN / 2>& made) {
+            shared->consumers.pass_turn(warpgroup, lane);
+            finish_products(sums, made, scales);
+        };
+        multiply_steps<BN / 2>(steps, multiply, finish);
         if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(before, grid, lane);
 
         if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D

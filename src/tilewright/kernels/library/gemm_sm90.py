@@ -119,6 +119,14 @@ def _sums(config: Config, anew: bool, held: bool) -> int:
     return sums + begun + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if held else 0)
 
 
+def _made(config: Config, promotes: bool) -> int:
+    """How many times a thread holds what tensor cores begin anew: twice where registers have room, so that it adds up one
+    while they make the other."""
+    of_one = warpgroups.ROWS * config.BN // warpgroups.THREADS
+    alone = config.BM == warpgroups.ROWS * _together(config)  # one instruction has all rows of a warpgroup
+    return 2 if promotes and alone and 3 * of_one <= _SUMS[_consumers(config)] else 1
+
+
 def _adds(config: Config, split: Split | None) -> Sums:
     """How products of terms are added up; those of TF32 by tensor cores alone."""
     return Sums(None) if split is None else Sums(config.PROMOTE, apart=True)
@@ -259,7 +267,7 @@ def of_type(
             *in_steps,
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NT" if along_k else "NN", terms)),
         ),
-        constants=lambda config: constants,
+        constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast)},
         tile=(lambda c: Tile(c.BN, c.BM, line)) if exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(
