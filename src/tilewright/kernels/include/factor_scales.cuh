@@ -18,31 +18,49 @@ __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes
     return sum * scale_of(scales.a, scales.step_a, row, sizes.m) * scale_of(scales.b, scales.step_b, col, sizes.n);
 }
 
-// A warpgroup's sums of 64 rows (wgmma.cuh), with element (row, col) of an m x n result at their corner.
+// Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns. They are loaded long before they are used.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
-template <int COUNT>
-__device__ __forceinline__ void scale_sums(const Scales& scales, int m, int n, int row, int col, float (&sums)[COUNT]) {
-    constexpr int RUNS = (2 * COUNT + 31) / 32;
-    const int thread = threadIdx.x % 128, lane = thread % 32;
-    float own[RUNS];
+template <int PARTS, int COLS, bool EXIST = FACTOR_SCALES == 1>
+class SumScales {
+  public:
+    // Of sums with element (row, col) of an m x n result at their corner. multiplied: whether anything has been; else scales are 1.
+    __device__ __forceinline__ SumScales(const Scales& scales, int m, int n, int row, int col, bool multiplied) {
+        const float *const a = multiplied ? scales.a : nullptr, *const b = multiplied ? scales.b : nullptr;
+        const int lane = threadIdx.x % 32, own = row + threadIdx.x % 128 / 32 * 16 + lane / 4;
 #pragma unroll
-    for (int i = 0; i < RUNS; ++i) {
-        const bool exists = 32 * i + lane < 2 * COUNT;  // of the last run, there may be a part
-        own[i] = exists ? scale_of(scales.b, scales.step_b, col + 32 * i + lane, n) : 1.0f;
-    }
-    row += thread / 32 * 16 + lane / 4;
-    const float of_rows[] = {scale_of(scales.a, scales.step_a, row, m), scale_of(scales.a, scales.step_a, row + 8, m)};
+        for (int i = 0; i < RUNS; ++i) {
+            const bool exists = 32 * i + lane < COLS;  // of the last run, there may be a part
+            of_columns[i] = exists ? scale_of(b, scales.step_b, col + 32 * i + lane, n) : 1.0f;
+        }
 #pragma unroll
-    for (int i = 0; i < COUNT / 2; ++i) {
-        const float of_column = __shfl_sync(0xffffffff, own[i / 8], i / 2 % 4 * 8 + lane % 4 * 2 + i % 2);
-        sums[i / 2 * 4 + i % 2] *= of_rows[0];
-        sums[i / 2 * 4 + i % 2] *= of_column;
-        sums[i / 2 * 4 + i % 2 + 2] *= of_rows[1];
-        sums[i / 2 * 4 + i % 2 + 2] *= of_column;
+        for (int i = 0; i < 2 * PARTS; ++i) of_rows[i] = scale_of(a, scales.step_a, own + i / 2 * 64 + i % 2 * 8, m);
     }
-}
+
+    // Scales the sums of a part. All lanes of a warp call it.
+    __device__ __forceinline__ void scale(int part, float (&sums)[COLS / 2]) const {
+#pragma unroll
+        for (int i = 0; i < COLS / 4; ++i) {
+            const float of_column = __shfl_sync(0xffffffff, of_columns[i / 8], i / 2 % 4 * 8 + threadIdx.x % 4 * 2 + i % 2);
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                sums[i / 2 * 4 + i % 2 + 2 * j] *= of_rows[2 * part + j];
+                sums[i / 2 * 4 + i % 2 + 2 * j] *= of_column;
+            }
+        }
+    }
+
+  private:
+    static constexpr int RUNS = (COLS + 31) / 32;
+    float of_rows[2 * PARTS], of_columns[RUNS];
+};
+template <int PARTS, int COLS>
+class SumScales<PARTS, COLS, false> {
+  public:
+    __device__ __forceinline__ SumScales(const Scales&, int, int, int, int, bool) {}
+    __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
+};
 
 // Scales of blocks: of a thread's rows, two in each of PARTS times 64, and of its tile's columns, which are all of one block.
 //

@@ -120,11 +120,11 @@ def _sums(config: Config, anew: bool, held: bool) -> int:
 
 
 def _made(config: Config, promotes: bool) -> int:
-    """How many times a thread holds what tensor cores begin anew: twice where registers have room, so that it adds up one
-    while they make the other."""
-    of_one = warpgroups.ROWS * config.BN // warpgroups.THREADS
-    alone = config.BM == warpgroups.ROWS * _together(config)  # one instruction has all rows of a warpgroup
-    return 2 if promotes and alone and 3 * of_one <= _SUMS[_consumers(config)] else 1
+    """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while tensor
+    cores make the other."""
+    begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
+    alone = warpgroups.ROWS * _together(config) == config.BM  # an instruction has all rows of a consumer
+    return 2 if promotes and alone and 3 * begun <= _SUMS[_consumers(config)] else 1
 
 
 def _adds(config: Config, split: Split | None) -> Sums:
