@@ -18,13 +18,13 @@ __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes
     return sum * scale_of(scales.a, scales.step_a, row, sizes.m) * scale_of(scales.b, scales.step_b, col, sizes.n);
 }
 
-// Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns. They are loaded long before they are used.
+// Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns. They are loaded long before they are used, but
+// not where sums take the registers.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
-template <int PARTS, int COLS, bool EXIST = FACTOR_SCALES == 1>
-class SumScales {
-  public:
+template <int PARTS, int COLS, bool EXIST = FACTOR_SCALES == 1, bool HELD = PARTS * COLS / 2 <= 128>
+struct SumScales {
     // Of sums with element (row, col) of an m x n result at their corner. multiplied: whether anything has been; else scales are 1.
     __device__ __forceinline__ SumScales(const Scales& scales, int m, int n, int row, int col, bool multiplied) {
         const float *const a = multiplied ? scales.a : nullptr, *const b = multiplied ? scales.b : nullptr;
@@ -56,8 +56,17 @@ class SumScales {
     float of_rows[2 * PARTS], of_columns[RUNS];
 };
 template <int PARTS, int COLS>
-class SumScales<PARTS, COLS, false> {
-  public:
+struct SumScales<PARTS, COLS, true, false> {
+    const Scales& scales;
+    const int m, n, row, col;
+    const bool multiplied;
+
+    __device__ __forceinline__ void scale(int part, float (&sums)[COLS / 2]) const {
+        if (multiplied) SumScales<1, COLS, true, true>(scales, m, n, row + 64 * part, col, true).scale(0, sums);
+    }
+};
+template <int PARTS, int COLS, bool HELD>
+struct SumScales<PARTS, COLS, false, HELD> {
     __device__ __forceinline__ SumScales(const Scales&, int, int, int, int, bool) {}
     __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
 };

@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         const int row = tile.row + first, col = tile.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
-        const SumScales<PARTS, COLS> sum_scales(scales_of_factors, sizes.m, sizes.n, row, col, depth > 0);
+        const SumScales<PARTS, COLS> sum_scales{scales_of_factors, sizes.m, sizes.n, row, col, depth > 0};
         shared->consumers.wait_turn(number, warpgroup);
         float sums[PARTS][BN / 2] = {};
         auto scales = step_scales<PARTS>(split_a, split_b, scales_of_factors, sizes, tile.matrix, all_steps, first_step, row, tile.col);

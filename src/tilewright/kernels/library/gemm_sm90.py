@@ -120,8 +120,8 @@ def _sums(config: Config, anew: bool, held: bool) -> int:
 
 
 def _made(config: Config, promotes: bool) -> int:
-    """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while tensor
-    cores make the other."""
+    """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while
+    tensor cores make the other."""
     begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
     alone = warpgroups.ROWS * _together(config) == config.BM  # an instruction has all rows of a consumer
     return 2 if promotes and alone and 3 * begun <= _SUMS[_consumers(config)] else 1
