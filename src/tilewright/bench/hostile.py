@@ -49,7 +49,7 @@ def _outlier(power: int) -> Drawn:
 def _outliers_against_zeros(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
     """One element of 2^100 in each factor, and zeros in all that it is multiplied by; of two k none is left over."""
     a, b = _both(_normal)(random, m, n, k)
-    if k > 2:  # noqa: PLR2004 one k for each outlier, and one that the result consists of
+    if k > 2:
         of_a, of_b = random.permutation(k)[:2]
         a[random.integers(m), of_a] = b[of_b, random.integers(n)] = 2.0**100
         b[of_a] = a[:, of_b] = 0

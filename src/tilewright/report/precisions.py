@@ -75,9 +75,9 @@ def speeds(run: Precisions) -> str:
     rows = [(way, *(cell for shape in shapes for cell in _cells(found.get((way, shape))))) for way, _ in ways]
     libraries = ", ".join(dict.fromkeys(library for _, library in ways))
     text = (
-        f"{libraries}; on an {_gpu(run)}, revision {run.environment.get('revision')}. Each cell: TFLOP/s, and in brackets how many times "
-        "as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative Frobenius error on normal inputs, "
-        "over that of PyTorch's float32."
+        f"{libraries}; on an {_gpu(run)}, revision {run.environment.get('revision')}. Each cell: TFLOP/s, and in "
+        "brackets how many times as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative Frobenius "
+        "error on normal inputs, over that of PyTorch's float32."
     )
     return f"{_HEADING}\n\n{text}\n\n{table(heads, rows, 'l' + 'rr' * len(shapes))}"
 
