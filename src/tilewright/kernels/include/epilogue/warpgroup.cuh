@@ -79,8 +79,8 @@ __device__ __forceinline__ void store_32_columns(T* origin, bool exists, const P
     }
 }
 
-// 16-bit elements of two rows, `row` and 8 further, from column `col` on, of which `sums` has this thread's pairs. Each part of the
-// work has code of its own, one after the other: most tiles need the first alone, and instructions in a row are fetched ahead.
+// 16-bit elements of two rows, `row` and 8 further, from column `col` on, of which `sums` has this thread's pairs. What few tiles need
+// has code of its own: the rest then has no branches, and instructions in a row are fetched ahead.
 template <typename T, int COUNT, typename Biases>
 struct RowsOfPieces {
     static constexpr int PAIRS = COUNT / 4;  // of a row
@@ -95,25 +95,18 @@ struct RowsOfPieces {
     const Pieces pieces{at(result.D, result.ldd, row, col), CHECKS ? min(result.n - col, 8 * PAIRS) : 8 * PAIRS};
 
     __device__ __forceinline__ void store() const {
-        if (__builtin_expect(result.beta == 0.0f, true)) {
-            store_whole<false>();
-        } else {
-            store_whole<true>();
-        }
-        if (__builtin_expect(CHECKS && (pieces.shift < pieces.from || pieces.to < pieces.end), false)) store_ends();
+        // The ends first: the rest needs fewer and fewer of the sums as it goes.
+        if (CHECKS && (pieces.shift < pieces.from || pieces.to < pieces.end)) store_ends();
+        result.beta == 0.0f ? store_whole<false>() : store_whole<true>();
     }
 
   private:
-    // Pair i of a row's.
+    // A pair of sums as elements of the result, from column at_col on.
     template <bool ADDS_C>
-    __device__ __forceinline__ unsigned pair(int half, int i) const {
-        const int at_col = col + 8 * i + static_cast<int>(threadIdx.x % 4) * 2;
-        float of_columns[2];
-        biases.get(i, of_columns);
-        float both[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
-        result.template finish_pair<ADDS_C>(both, row + 8 * half, at_col, of_rows[half], of_columns);
+    __device__ __forceinline__ unsigned finished(float (&pair)[2], int half, int at_col, const float (&of_columns)[2]) const {
+        result.template finish_pair<ADDS_C>(pair, row + 8 * half, at_col, of_rows[half], of_columns);
         unsigned word;
-        store_run<2>(reinterpret_cast<T*>(&word), both);
+        store_run<2>(reinterpret_cast<T*>(&word), pair);
         return word;
     }
 
@@ -130,28 +123,41 @@ struct RowsOfPieces {
             for (int first = 0; first < PAIRS; first += 4) {
                 unsigned words[4] = {};
 #pragma unroll
-                for (int i = first; i < first + 4 && i < PAIRS; ++i) words[i - first] = pair<ADDS_C>(half, i);
-                if (ADDS_C) __syncwarp();  // C may be D: other lanes store what this one has read
+                for (int i = first; i < first + 4 && i < PAIRS; ++i) {
+                    float of_columns[2];
+                    biases.get(i, of_columns);
+                    float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
+                    words[i - first] = finished<ADDS_C>(pair, half, col + 8 * i + threadIdx.x % 4 * 2, of_columns);
+                }
+                __syncwarp();  // C may be D: other lanes store what this one has read; and not all is computed at once
                 store_32_columns(origin(half), exists(half), pieces, 8 * first, words, before);
             }
         }
     }
 
-    // What a row has before and behind its whole pieces, element by element.
+    // What a row has before and behind its whole pieces, element by element: in its first 8 columns, and in up to 16 further on.
     __device__ __forceinline__ void store_ends() const {
+        const int last = max(pieces.to - pieces.shift, 0) / 8;
 #pragma unroll
-        for (int i = 0; i < PAIRS; ++i) {
-            const int own = pieces.shift + 8 * i + threadIdx.x % 4 * 2;
-            if (pieces.from <= pieces.shift + 8 * i && pieces.shift + 8 * i + 8 <= pieces.to) continue;  // the whole quad's
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll 1
+            for (int part = 0; part < 3; ++part) {
+                const int i = part == 0 ? 0 : max(last, 1) + part - 1, own = pieces.shift + 8 * i + threadIdx.x % 4 * 2;
+                if (!exists(half) || own >= pieces.end) continue;
+                float both[2] = {};
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const unsigned word = pair<true>(half, i);
+                for (int one = 0; one < PAIRS; ++one) {
+                    if (one != i) continue;
+                    both[0] = sums[4 * one + 2 * half];
+                    both[1] = sums[4 * one + 2 * half + 1];
+                }
+                const int at_col = col + own - pieces.shift;
+                const float of_columns[] = {result.bias.of_column(at_col), result.bias.of_column(at_col + 1)};
+                const unsigned word = finished<true>(both, half, at_col, of_columns);
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                     const bool in_piece = pieces.from <= own + j && own + j < pieces.to;
-                    if (exists(half) && !in_piece && own + j < pieces.end) {
-                        origin(half)[own + j] = reinterpret_cast<const T*>(&word)[j];
-                    }
+                    if (!in_piece && own + j < pieces.end) origin(half)[own + j] = reinterpret_cast<const T*>(&word)[j];
                 }
             }
         }
