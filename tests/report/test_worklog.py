@@ -295,7 +295,7 @@ def test_a_file_of_errors_that_is_none_is_an_error(tmp_path):
 def checkout(tmp_path, monkeypatch, request):
     """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
     root = request.config.rootpath
-    measured = [path for path in (tables.RECORDS, PROFILES) if (root / path).exists()]
+    measured = [path for path in (*tables.RECORDS, PROFILES) if (root / path).exists()]
     for path in (pages.TEXTS, *RECORDS, tables.TUNED, *measured, command.COUNTS, command.ERRORS, command.SOURCES):
         copy = tmp_path / path
         copy.parent.mkdir(parents=True, exist_ok=True)
