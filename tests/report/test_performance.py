@@ -15,6 +15,7 @@ from tilewright.report import (
     grouped,
     nearness,
     performance,
+    picks,
     precisions,
     prepared,
     profiles,
@@ -158,7 +159,7 @@ def test_a_kernel_of_terms_stands_next_to_cublas_in_float32(records, make_record
     lines = performance.headline([*records, terms]).splitlines()
     assert lines[4].startswith("| 25 | `terms` | bf16x6 |  | 1,234 | 2,469 | 50.0% |")
     picked = make_record(kernel="best", picked="gemm_bf16x6", config={}, precision="bf16x6")
-    assert "| `gemm_bf16x6` | bf16x6 |  | 1,234 | 2,469 |" in performance.best([picked])
+    assert "| `gemm_bf16x6` | bf16x6 | 1,234 | 2,469 |" in picks.every([picked])
     assert {"25 terms (bf16x6)", "cuBLAS"} <= set(labels(float32_ladder([*records, terms], [picked], {})))
 
 
@@ -249,16 +250,6 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         assert (tmp_path / page).read_text() == (root / page).read_text(), f"{page} is out of date: run make docs"
 
 
-def test_what_matmul_picks_has_a_table_for_each_case(make_record):
-    picked = {"kernel": "best", "picked": "split_k", "config": {}}
-    records = [make_record(**picked), make_record(**picked, layout="NT", batch=8)]
-    assert performance.best(records[:1]).startswith("| m x n x k |")
-    text = performance.best(records)
-    assert text.startswith("NN float32:\n\n| m x n x k |")
-    assert "\n\nNT float32:\n\n| m x n x k |" in text
-    assert "| 8 of 64x64x64 | `split_k` | float32 |" in text
-
-
 def test_a_missing_records_file_is_an_error(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert performance.main() == 1
@@ -277,3 +268,10 @@ def test_counters_of_nsight_compute_are_tabled_in_millions(tmp_path):
     (tmp_path / "6-vectorized.csv").write_text('"Metric Name","Metric Value"\n')
     with pytest.raises(RecordsError, match=r"6-vectorized.csv does not count"):
         performance.counters(tmp_path.glob("*.csv"))
+
+
+def test_the_contents_of_the_page_lead_to_every_part(request):
+    page = (request.config.rootpath / "docs/performance.md").read_text()
+    contents, *parts = re.split(r"^##+ ", page, flags=re.MULTILINE)
+    anchors = [re.sub(r"[^\w -]", "", part.splitlines()[0]).lower().replace(" ", "-") for part in parts]
+    assert re.findall(r"\]\(#([\w-]+)\)", contents) == anchors

@@ -9,7 +9,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +25,7 @@ from tilewright.report import (
     first_calls,
     grouped,
     nearness,
+    picks,
     precisions,
     prepared,
     profiles,
@@ -35,7 +36,7 @@ from tilewright.report import (
 )
 from tilewright.report.markdown import table
 from tilewright.report.plots import float32_ladder, tensor_core_ladder
-from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
+from tilewright.report.ratios import baseline_speed, quotient, share, speed
 from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
@@ -86,7 +87,8 @@ def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
         runs, emulated = load((RECORDS, *LATER_RUNGS)), Run.load(EMULATED)
-        run, picked = runs[0], Run.load(BEST).records
+        picked_by_path = {path: Run.load(path) for path in (BEST, *filter(Path.exists, CASES))}
+        run, picked = runs[0], picked_by_path[BEST].records
         records = own(runs)
         squares = _squares(records)
         gpu = run.environment["gpu"]["name"]
@@ -96,10 +98,11 @@ def main() -> int:
         write_whole(TENSOR_CORE_PLOT, others.encode())
         sections = {
             "chart": chart(),
-            "device": device(Run.load(BEST)),
+            "device": device(picked_by_path[BEST]),
             "headline": headline(records),
-            "best": best(picked),
-            "cases": cases(load(filter(Path.exists, CASES)), gpu),
+            "best": picks.every(picked),
+            "glance": picks.glance(picked_by_path),
+            "cases": picks.chosen({path: run for path, run in picked_by_path.items() if path != BEST}),
             "end_to_end": calls.markdown(
                 [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
             ),
@@ -210,47 +213,6 @@ def headline(records: Sequence[Record]) -> str:
     rows.append(("", "cuBLAS", "", "", "", "", "", f"{published.GH200[0]:,.0f}"))
     heads = ("rung", "kernel", "in", "config", "GFLOP/s", "cuBLAS, same run", "of cuBLAS", "worklog, GH200")
     return table(heads, rows, "rlllrrrr")
-
-
-def cases(runs: Iterable[Run], gpu: str) -> str:
-    """The tables of further runs; what was measured on another GPU than this one says so before its own."""
-    return "\n\n".join(
-        text
-        for run in runs
-        for text in ([device(run)] if run.environment["gpu"]["name"] != gpu else []) + [best(run.records)]
-    )
-
-
-def best(records: Sequence[Record]) -> str:
-    """What `matmul` picks for each problem, next to cuBLAS, in the order of the suites.
-
-    Raises:
-        RecordsError: a ratio is of another run.
-    """
-    cases = dict.fromkeys(record.case for record in records)
-    tables = [(case, _best([record for record in records if record.case == case])) for case in cases]
-    return tables[0][1] if list(cases) == ["NN float32"] else "\n\n".join(f"{case}:\n\n{text}" for case, text in tables)
-
-
-def _best(records: Sequence[Record]) -> str:
-    """The table of one case."""
-    places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
-    rows = [
-        (
-            record.shape,
-            f"`{record.picked}`",
-            record.arithmetic,
-            ", ".join(f"{name}={value}" for name, value in record.config.items()),
-            speed(record.gflops),
-            baseline_speed(record),
-            f"{value:.2f}" if (value := ratio(record)) else "",
-            f"{record.error_ratio:.2f}" if record.error_ratio else "",
-        )
-        for record in sorted(records, key=lambda one: places.get(_shape(one), len(places)))
-    ]
-    return table(
-        ("m x n x k", "kernel", "in", "config", "GFLOP/s", "cuBLAS", "ratio", "error over cuBLAS's"), rows, "llllrrrr"
-    )
 
 
 def device(run: Run) -> str:
