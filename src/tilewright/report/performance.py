@@ -65,7 +65,7 @@ END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", 
 """Runs with --end-to-end, of which there may be some."""
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
-PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md", "docs/counters.md")))
+PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md", "docs/counters.md", "docs/tools.md")))
 PLOT = Path("docs/ladder.svg")
 TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"
@@ -108,6 +108,7 @@ def main() -> int:
             ),
             "first_calls": first_calls.section(),
             "emulator": terminal(emulated.records),
+            "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
             "sizes": sizes(runs),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
             "nearness": nearness.section(),
