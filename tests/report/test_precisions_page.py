@@ -117,7 +117,9 @@ def test_labels_of_near_points_do_not_cover_each_other():
 
 
 def test_axes_reach_as_far_as_the_points():
-    drawing = choice_points([Point("one", 1e-6, 50.0, "#000000"), Point("other", 3e-4, 700.0, "#000000")], "x", "y")
-    text = drawing.render("title")
+    points = [Point("one", 1e-6, 50.0, "#000000"), Point("other", 3e-4, 700.0, "#000000")]
+    drawing = choice_points(points, "the title", "x", "y")
+    text = drawing.render("another")
+    assert ">the title</text>" in text
     assert ">1e-06</text>" in text and ">1e-03</text>" in text
     assert ">50</text>" in text and ">500</text>" in text

@@ -50,6 +50,7 @@ def draw() -> bool:
         return False
     drawing = choice_points(
         [Point(one.way, one.error, one.tflops, _color(one), one.way.startswith(_OWN)) for one in charted],
+        title(run),
         "relative error of the result (Frobenius norm, against float64)",
         "TFLOP/s",
     )
