@@ -54,6 +54,13 @@ def test_the_headline_stands_next_to_cublas_and_the_worklog(records):
     assert lines[-1] == "|  | cuBLAS |  |  |  |  |  | 50,058 |"
 
 
+def test_configs_are_shown_in_todays_parameters(records, make_record):
+    old = {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "BLOCKS": 2}
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+    lines = performance.headline([*records, make_record(kernel="wmma_tf32", rung=13, config=old, **sizes)]).splitlines()
+    assert "WN=32, MIN_BLOCKS=2 |" in lines[4]
+
+
 def test_each_row_of_the_headline_has_cublas_of_its_own_run(records, make_record):
     slower = Baseline(name="cuBLASLt", version="13", time_us=Times(min=1, median=1), gflops=2400.0)
     sizes = {"m": 4096, "n": 4096, "k": 4096, "gflops": 2568.0, "ratio": 1.07}

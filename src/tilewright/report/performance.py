@@ -18,6 +18,7 @@ from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import write_whole
+from tilewright.kernels.old_configs import completed
 from tilewright.report import (
     calls,
     changes,
@@ -204,7 +205,7 @@ def headline(records: Sequence[Record]) -> str:
                 record.rung,
                 f"`{record.kernel}`",
                 record.arithmetic,
-                ", ".join(f"{name}={value}" for name, value in record.config.items()),
+                ", ".join(f"{name}={value}" for name, value in completed(record.kernel, record.config).items()),
                 speed(record.gflops),
                 baseline_speed(record),
                 share(record),

@@ -132,7 +132,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
             longer = picked_now(environment["gpu"], one)
             if longer is not None:
                 of_draw.append(longer)
-            kernel, _, config = one.picked.partition(":")
+            kernel, _, config = (words_now(one.picked) or one.picked).partition(":")
             rows.append(
                 (
                     one.shape,
