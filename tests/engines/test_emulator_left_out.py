@@ -14,13 +14,13 @@ from tilewright.problem import Problem
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 FLIGHT = re.compile(
-    r"(__syncthreads|cluster_sync|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\((sums|made)\);|"
+    r"(__syncthreads|cluster_sync|cluster_meet|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\((sums|made)\);|"
     r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
 )
 
 STORES = re.compile(r"(wait_tiles_read<0>|commit_tiles|fence_async_shared|(?<=^ {20})__syncwarp)\(\);")
 
-STAGES_OF_A_BLOCK = re.compile(r"barrier_(wait|arrive)\([^;]*;")
+STAGES_OF_A_BLOCK = re.compile(r"(?<!turn\.next\(\)\) )barrier_(wait|arrive)\([^;]*;")
 STAGES_OF_A_CLUSTER = re.compile(r"barrier_(wait|arrive_at)\([^;]*;")
 
 CLUSTERED = re.compile(rf"{FLIGHT.pattern}|Sums::meet\(\);|meet_warps\(&shared->all_met, 0\);")
@@ -31,14 +31,14 @@ ALONE = re.compile(
 )
 
 ALL_FORMS = (
-    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_sync\(\);|fence_barrier_init\(\);|"
+    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_meet\(\);|fence_barrier_init\(\);|"
     r"shared->barriers\.(wait_full|release)\([^;]*;|wait_products<[^;]*;"
 )
 SM90_ORDERS = {
     "every form": re.compile(ALL_FORMS),
     "products": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;"),
     "held": re.compile(r"(?<=^ {12})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
-    "clusters": re.compile(rf"{ALL_FORMS}|(?<=Grid::BLOCKS > 1\) )cluster_sync\(\);"),
+    "clusters": re.compile(rf"{ALL_FORMS}|(?<=warp % 4 == 0\) )shared->barriers\.wait_read\([^;]*;"),
 }
 """What orders accesses there."""
 

@@ -94,8 +94,8 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
             case=timed_case(record.problem),
             kernel=kernel,
             config=dict(config),
-            gflops=record.gflops,
-            baseline_gflops=record.baseline.gflops if record.baseline and record.baseline.gflops else None,
+            gflops=record.problem.gflops(record.usual_us),
+            baseline_gflops=record.problem.gflops(record.baseline.usual_us) or None if record.baseline else None,
             error_ratio=record.error_ratio,
             revision=revision,
         )

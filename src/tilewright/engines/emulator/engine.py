@@ -320,6 +320,9 @@ class EmulatorEngine:
     def synchronize(self) -> None:
         """Nothing: a launch has ended, and has reported its errors, when it returns."""
 
+    def start_other(self, stream: object = None) -> None:
+        """Nothing: every launch begins when the one before it has ended."""
+
     def time(
         self, works: Sequence[Work], samples: int, *, rotation: int = 1, on_sample: Callable[[], None] = lambda: None
     ) -> list[list[float]]:

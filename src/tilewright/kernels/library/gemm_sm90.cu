@@ -1,13 +1,11 @@
 // gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
-// matrices of 16 bits each (split_factors.cuh, stage_products.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors
-// with scales. A and B are read as they lie: tensor map and descriptor say in which order, of 16 bits either, of others along k.
+// matrices of 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors with scales.
 // HOLDS_A: A is of floats and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
 //
-// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the
-// order of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
+// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, in the order of tile_order.cuh. Its
+// stages go on from one tile to the next, so the next is loaded while one is stored.
 //
-//   shared memory of a block:
-//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
+//   shared memory: | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
 //     A and B: TERMS tiles each, of lines of 128 bytes along k or of blocks of such lines across 64 k (swizzled_tile.cuh)
 //     instead of stages: what splits factors, before; SPLITS' sums and tiles in float32, after
 //
@@ -17,8 +15,7 @@
 //     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
 //   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
 //   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
-//   SPLITS n: n blocks share the k of one tile, and add up their sums through shared memory (cluster_sums.cuh).
-//   TERMS above 1: what terms cannot hold, the block computes at the end in float32 (float32_warpgroups.cuh).
+//   SPLITS: so many share the k of a tile (cluster_sums.cuh). TERMS: what these cannot hold comes last (float32_warpgroups.cuh).
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
@@ -71,7 +68,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
 
     let_grid_after_start();
-    if (threadIdx.x == 0) {
+    const auto tiles_from = [](const Sizes& sizes, int number) { return Order::of_block(sizes, BLOCKS, number); };
+    Order tile = tiles_from(sizes, 0);
+    bool more = warp != THREADS / 32 - 1 && tile.next();
+    if (warp == THREADS / 32 - 1 && elect_one()) {  // of a warp that does nothing else
         prefetch_map(&A);
         prefetch_map(&B);
         shared->barriers.init();
@@ -79,21 +79,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->terms.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    BLOCKS == 1 ? __syncthreads() : cluster_meet();
     wait_for_grid_before();
     const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
     // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
-    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_meet();
 
-    const auto tiles_from = [](const Sizes& sizes, int number) { return Order::of_block(sizes, BLOCKS, number); };
     const Grid grid;
-    Order tile = tiles_from(sizes, 0);
-    if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
         if constexpr (MOVES_REGISTERS) give_registers<40>();
-        while (warp % 4 == 0 && tile.next()) {
+        for (; warp % 4 == 0 && terms_hold && more; more = tile.next()) {
             const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 shared->barriers.fill(turn, bytes, [&](Barrier* full) {
@@ -102,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             }
         }
         if (SPLITS > 1 && terms_hold) Totals::attend();
-        if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
+        if (Grid::BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
         shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
         return;
     }
@@ -110,18 +107,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     if constexpr (MOVES_REGISTERS) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
     HeldFactor<Multiplying::ROWS / 64> held{sizes.batch};
-    for (int number = 0; tile.next(); ++number) {
+    for (int number = 0; terms_hold && more; ++number) {
+        const Order here = tile;
         if (!Multiplying::own(number, warpgroup)) {
+            more = tile.next();
             turn.skip(steps);
             continue;
         }
-        const int row = tile.row + first, col = tile.col + rank * COLS;
+        const int row = here.row + first, col = here.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
         shared->consumers.wait_turn(number, warpgroup);
         float sums[Multiplying::ROWS / 64][BN / 2] = {};
         int before = 0;  // the stage of the step before
-        auto scales = step_scales<Multiplying::ROWS / 64>(split_a, split_b, scales_of_factors, sizes, tile.matrix, all_steps,
-                                                          first_step, row, tile.col);
+        auto scales = step_scales<Multiplying::ROWS / 64>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps,
+                                                          first_step, row, here.col);
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, scales, held);
@@ -130,11 +129,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             before = turn.stage;
         }
         shared->consumers.pass_turn(warpgroup, lane);
+        more = tile.next();  // while the last products are under way
         wait_products<0>(sums);
         if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(before, grid, lane);
 
-        if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
-        const Result<RESULT> result(output, of_d, tile.matrix);
+        if (here.row >= sizes.m || here.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
+        const Result<RESULT> result(output, of_d, here.matrix);
         auto& parts = reinterpret_cast<float (&)[Multiplying::ROWS / 64][COLS / 2]>(sums);  // 64 rows each
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], parts[0]);
 #pragma unroll
@@ -144,6 +144,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             store_product(result, row + 64 * i, col, held.row(), parts[i], biases);
         }
     }
-    if (Grid::BLOCKS > 1) cluster_sync();
     shared->terms.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
 }

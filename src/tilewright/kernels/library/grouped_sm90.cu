@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->consumers.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    BLOCKS == 1 ? __syncthreads() : cluster_meet();
     wait_for_grid_before();
 
     const Grid grid;
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
                 });
             }
         }
-        if (BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
+        if (BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
         return;
     }
 
@@ -109,5 +109,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             store_warpgroup(result, tile.row + first + 64 * i, tile.col, sums[i], biases);
         }
     }
-    if (BLOCKS > 1) cluster_sync();
 }
