@@ -98,7 +98,7 @@ def main() -> int:
         others = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
         write_whole(TENSOR_CORE_PLOT, others.encode())
         sections = {
-            "chart": chart(),
+            "chart": chart(picked_by_path[BEST]),
             "device": device(picked_by_path[BEST]),
             "headline": headline(records),
             "best": picks.every(picked),
@@ -134,11 +134,23 @@ def main() -> int:
     return 0
 
 
-def chart() -> str:
-    """The picture that the README opens with: speed over error, or that of the ladder where this was not measured."""
-    if precisions.draw():
-        return f"![TFLOP/s over error of what float32 products may be computed in]({precisions.CHART})"
-    return f"![GFLOP/s of every rung, of what matmul picks and of cuBLAS against size]({PLOT})"
+def chart(results: Run) -> str:
+    """The picture that the README opens with: speed over error, or that of the ladder where this was not measured.
+
+    Args:
+        results: the run of the speeds below it; where the picture is of another revision, a sentence says so.
+    """
+    drawn = precisions.draw()
+    if not drawn:
+        return f"![GFLOP/s of every rung, of what matmul picks and of cuBLAS against size]({PLOT})"
+    picture = f"![TFLOP/s over error of what float32 products may be computed in]({precisions.CHART})"
+    shown, below = (run.environment for run in (drawn, results))
+    if shown["revision"] == below["revision"]:
+        return picture
+    return (
+        f"{picture}\n\nThe chart is of revision {shown['revision']} ({shown['date'][:10]}), the figures below are of "
+        f"revision {below['revision']} ({below['date'][:10]}): speeds of the two differ."
+    )
 
 
 def load(paths: Iterable[Path]) -> list[Run]:
