@@ -75,10 +75,10 @@ def chosen(runs: Mapping[Path, Run]) -> str:
         by_path.setdefault(case.path, []).append(case)
     texts = []
     for of_path in by_path.values():
-        rows = [(case.name, *_cells(record)) for case in of_path for record in telling(case)]
+        rows = [((case.name,), record) for case in of_path for record in telling(case)]
         count = sum(len(case.records) for case in of_path)
         heading = f"{of_path[0].link}, {len(rows)} of {count} problems, on an {of_path[0].gpu}:"
-        texts.append(f"{heading}\n\n{table(('case', *_HEADS), rows, 'llllrrrr')}")
+        texts.append(f"{heading}\n\n{_table(('case',), rows)}")
     return "\n\n".join(texts)
 
 
@@ -95,7 +95,7 @@ def every(records: Sequence[Record]) -> str:
     Raises:
         RecordsError: a ratio is of another run.
     """
-    return table(_HEADS, map(_cells, in_order(records)), "lllrrrr")
+    return _table((), [((), record) for record in in_order(records)])
 
 
 def in_order(records: Sequence[Record]) -> list[Record]:
@@ -108,17 +108,29 @@ def in_order(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=place)
 
 
-_HEADS = ("m x n x k", "kernel", "in", "GFLOP/s", "cuBLAS", "ratio", "error over cuBLAS's")
+def _table(heads: Sequence[str], rows: Sequence[tuple[Sequence[str], Record]]) -> str:
+    """Records, each behind some cells of its own; where it was measured, with times of runs that follow other work."""
+    apart = any(record.apart_ratio for _, record in rows)
+    after = ["us after other work / cuBLAS's"] * apart
+    named = (*heads, "m x n x k", "kernel", "in", "GFLOP/s", "cuBLAS", "ratio", *after, "error over cuBLAS's")
+    texts = len(heads) + 3
+    cells = ((*own, *_cells(record, apart)) for own, record in rows)
+    return table(named, cells, "l" * texts + "r" * (len(named) - texts))
 
 
-def _cells(record: Record) -> tuple[str, ...]:
+def _cells(record: Record, apart: bool) -> Iterator[str]:
     value = ratio(record)
-    return (
-        record.shape,
-        f"`{record.picked}`",
-        record.arithmetic,
-        speed(record.gflops),
-        baseline_speed(record),
-        "" if value is None else f"{value:.2f}",
-        f"{record.error_ratio:.2f}" if record.error_ratio else "",
-    )
+    yield from (record.shape, f"`{record.picked}`", record.arithmetic, speed(record.gflops), baseline_speed(record))
+    yield "" if value is None else f"{value:.2f}"
+    if apart:
+        yield _apart(record)
+    yield f"{record.error_ratio:.2f}" if record.error_ratio else ""
+
+
+def _apart(record: Record) -> str:
+    """Microseconds of runs that follow other work, the baseline's, and how many times as fast ours are."""
+    times = [one.apart_us for one in (record, record.baseline) if one and one.apart_us]
+    if len(times) < 2:
+        return ""
+    ours, theirs = (f"{one.median:.4g}" for one in times)
+    return f"{ours} / {theirs} = {float(theirs) / float(ours):.2f}"

@@ -2,7 +2,7 @@
 // matrices of 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors with scales.
 // HOLDS_A: A is of floats and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
 //
-// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, in the order of tile_order.cuh. Its
+// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile of all matrices (tile_order.cuh). Its
 // stages go on from one tile to the next, so the next is loaded while one is stored.
 //
 //   shared memory: | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
@@ -36,6 +36,7 @@ constexpr int COLS = BN / SPLITS;                // of a tile, that a block stor
 using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;    // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS * SPLITS;    // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
+constexpr int PARTS = Multiplying::ROWS / 64;    // instructions' rows, that a consumer multiplies of a tile
 using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, TERMS>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
@@ -59,7 +60,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
               Scales scales_of_factors, SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
-
     const Sizes sizes = EXCHANGED ? exchanged(of_d) : of_d;
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
@@ -103,10 +103,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
         return;
     }
-
     if constexpr (MOVES_REGISTERS) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
-    HeldFactor<Multiplying::ROWS / 64> held{sizes.batch};
+    HeldFactor<PARTS> held{sizes.batch};
     for (int number = 0; terms_hold && more; ++number) {
         const Order here = tile;
         if (!Multiplying::own(number, warpgroup)) {
@@ -116,31 +115,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         }
         const int row = here.row + first, col = here.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
+        const SumScales<PARTS, COLS> sum_scales{scales_of_factors, sizes.m, sizes.n, row, col, depth > 0};
         shared->consumers.wait_turn(number, warpgroup);
-        float sums[Multiplying::ROWS / 64][BN / 2] = {};
-        int before = 0;  // the stage of the step before
-        auto scales = step_scales<Multiplying::ROWS / 64>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps,
-                                                          first_step, row, here.col);
-        for (int step = 0; step < steps; ++step, turn.next()) {
+        float sums[PARTS][BN / 2] = {};
+        auto scales = step_scales<PARTS>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
+        const auto multiply = [&](int step, Made<BN / 2>& made, Made<BN / 2>& made_before) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, scales, held);
+            multiply_stage(shared->stages[turn.stage], first, sums, made, made_before, scales, held);
             scales.next(sizes.m, sizes.n);
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? before : turn.stage, grid, lane);
-            before = turn.stage;
-        }
-        shared->consumers.pass_turn(warpgroup, lane);
-        more = tile.next();  // while the last products are under way
-        wait_products<0>(sums);
-        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(before, grid, lane);
-
+            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
+            turn.next();
+        };
+        const auto finish = [&](Made<BN / 2>& made) {
+            shared->consumers.pass_turn(warpgroup, lane);
+            more = tile.next();  // while the last products are under way
+            finish_products(sums, made, scales);
+        };
+        multiply_steps<BN / 2>(steps, multiply, finish);
+        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
         if (here.row >= sizes.m || here.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
         const Result<RESULT> result(output, of_d, here.matrix);
-        auto& parts = reinterpret_cast<float (&)[Multiplying::ROWS / 64][COLS / 2]>(sums);  // 64 rows each
+        auto& parts = reinterpret_cast<float (&)[PARTS][COLS / 2]>(sums);  // 64 rows each
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], parts[0]);
 #pragma unroll
-        for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
+        for (int i = 0; i < PARTS; ++i) {
             shared->terms.look(parts[i], sizes.m - row - 64 * i, sizes.n - col);
-            if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row + 64 * i, col, parts[i]);
+            sum_scales.scale(i, parts[i]);
             store_product(result, row + 64 * i, col, held.row(), parts[i], biases);
         }
     }

@@ -89,16 +89,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             continue;
         }
         float sums[Multiplying::ROWS / 64][BN / 2] = {};
-        int before = 0;  // the stage of the step before
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, TermScales{});
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(before, grid, lane);
-            before = turn.stage;
+            if (step >= STEPS_UNDER_WAY) shared->barriers.release(turn.before, grid, lane);
         }
         shared->consumers.pass_turn(warpgroup, lane);
         wait_products<0>(sums);
-        if (steps > 0) shared->barriers.release(before, grid, lane);
+        if (steps > 0) shared->barriers.release(turn.before, grid, lane);
 
         if (tile.col >= sizes.n) continue;  // a cluster's last blocks may have no columns of D
         Result<RESULT> result(output, sizes, 0);

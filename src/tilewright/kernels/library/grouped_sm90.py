@@ -60,6 +60,7 @@ KERNEL = Kernel(
         "HOLDS_A": 0,
         "EXCHANGED": 0,
         "PROMOTE": 0,
+        "MADE": 1,
         "CONSUMERS": _CONSUMERS,
     },
     tile=_LIKE.tile,
