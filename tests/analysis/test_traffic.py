@@ -155,6 +155,16 @@ def test_products_of_warpgroups_read_a_and_b_from_shared_memory(layout, columns)
     assert line.source.file == "stage_products.cuh"
 
 
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+def test_factors_that_are_split_in_registers_are_moved_on_distinct_banks(layout):
+    """Elements of the large one, terms of the other, also where a step has several tiles."""
+    a, b = orders(layout)
+    found = counted("thin_bf16x6", Problem(64, 64, 256, a=a, b=b), {"BM": 64, "BN": 64, "BK": 64, "STAGES": 3})
+    assert found.groups["shared_load"].bank_conflicts == 0
+    terms = max((line.group for line in found.lines if line.pipe == "shared_store"), key=lambda group: group.bytes)
+    assert terms.wavefronts * 128 == terms.bytes == 3 * 2 * 64 * 256
+
+
 @pytest.mark.parametrize(("ld", "ends"), [(96, 0), (97, 4), (98, 4)])
 def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
     """Of 8 rows, 32 columns an instruction; and of each end of a row, one element a lane, then its other one."""

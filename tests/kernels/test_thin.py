@@ -73,7 +73,12 @@ def test_one_part_of_k_is_enough(part):
     check_float32(case, operands, multiply(ENGINE, KERNEL, config, case, operands))
 
 
-FLIGHT = ("fence_sums(made, now);", "commit_products();", "wait_products<1>(made);", "wait_products<0>(largest, now);")
+FLIGHT = (
+    "fence_sums(largest, now);",
+    "commit_products();",
+    "wait_products<1>(largest);",
+    "wait_products<0>(others, now);",
+)
 
 
 @pytest.mark.parametrize("line", FLIGHT)

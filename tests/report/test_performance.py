@@ -12,6 +12,7 @@ from tilewright.report import (
     changes,
     clients,
     first_calls,
+    float32_way,
     grouped,
     nearness,
     performance,
@@ -38,6 +39,7 @@ def records(make_record):
 
 OTHER_RECORDS = (
     clients.RECORDS,
+    float32_way.RECORDS,
     precisions.RECORDS,
     prepared.RECORDS,
     first_calls.RECORDS,

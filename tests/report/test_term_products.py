@@ -88,6 +88,20 @@ def test_runs_are_found_with_the_gpu_they_name(tmp_path, monkeypatch, record):
     assert found.records["float32"]["64x64x64"].gflops == 1000.0
 
 
+def test_a_run_on_another_gpu_says_so_and_makes_no_claim_for_the_first(tmp_path, monkeypatch, record):
+    monkeypatch.chdir(tmp_path)
+    for precision, name in (("float32", "NVIDIA H200"), ("fp16x3", "NVIDIA H100 80GB HBM3")):
+        path = term_products.RUNS[precision]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        one = record(4096, 4096, 4096, 200000.0, 50000.0, precision=precision)
+        Run(environment={"gpu": {"name": name, "compute_capability": "9.0"}}, records=[one]).save(path)
+    found = term_products.load()
+    heads = term_products.sections(found)["terms"].splitlines()[0]
+    assert "| float32: GFLOP/s / cuBLAS's |" in heads
+    assert "| fp16x3 on an NVIDIA H100 80GB HBM3: GFLOP/s / cuBLAS's |" in heads
+    assert "fp16x3" not in term_products.claim(found)
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/performance.md"])
 def test_every_printed_quotient_divides(request, page):
     text = (request.config.rootpath / page).read_text()

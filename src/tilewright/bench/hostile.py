@@ -13,11 +13,15 @@ def _normal(random: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.f
     return random.standard_normal(shape)
 
 
-def _both(draw: Drawn) -> Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]:
+def _pair(of_a: Drawn, of_b: Drawn) -> Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]:
     def pair(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
-        return draw(random, (m, k)).astype(np.float32), draw(random, (k, n)).astype(np.float32)
+        return of_a(random, (m, k)).astype(np.float32), of_b(random, (k, n)).astype(np.float32)
 
     return pair
+
+
+def _both(draw: Drawn) -> Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]:
+    return _pair(draw, draw)
 
 
 def _graded(along: int, powers: int) -> Drawn:
@@ -40,6 +44,16 @@ def _outlier(power: int) -> Drawn:
         return values
 
     return draw
+
+
+def _outliers_against_zeros(random: np.random.Generator, m: int, n: int, k: int) -> tuple[Matrix, Matrix]:
+    """One element of 2^100 in each factor, and zeros in all that it is multiplied by; of two k none is left over."""
+    a, b = _both(_normal)(random, m, n, k)
+    if k > 2:
+        of_a, of_b = random.permutation(k)[:2]
+        a[random.integers(m), of_a] = b[of_b, random.integers(n)] = 2.0**100
+        b[of_a] = a[:, of_b] = 0
+    return a, b
 
 
 def _both_by(left: float, right: float) -> Callable[[np.random.Generator, int, int, int], tuple[Matrix, Matrix]]:
@@ -78,8 +92,11 @@ ORDINARY = {
     "rows graded": _both(_graded(0, 40)),
     "columns graded": _both(_graded(1, 40)),
     "columns rising": _both(_graded(1, -40)),
+    "k graded": _pair(_graded(1, 40), _graded(0, 40)),
+    "k graded, one against the other": _pair(_graded(1, 40), _graded(0, -40)),
     "outliers of 2^20": _both(_outlier(20)),
     "outliers of 2^50": _both(_outlier(50)),
+    "outliers of 2^100 against zeros": _outliers_against_zeros,
     "cancelling": _cancelling,
     "Hilbert": _both(_hilbert),
     "Vandermonde": _both(_vandermonde),

@@ -60,8 +60,11 @@ def draw() -> Precisions | None:
 
 def title(run: Precisions) -> str:
     """What the chart shows, in words."""
-    gpu = run.environment.get("gpu", {}).get("name", "GPU")
-    return f"Float32 products of {CHARTED} on one {gpu}: speed over error, one run"
+    return f"Float32 products of {CHARTED} on one {_gpu(run)}: speed over error, one run"
+
+
+def _gpu(run: Precisions) -> str:
+    return str(run.environment.get("gpu", {}).get("name", "GPU"))
 
 
 def speeds(run: Precisions) -> str:
@@ -73,9 +76,9 @@ def speeds(run: Precisions) -> str:
     rows = [(way, *(cell for shape in shapes for cell in _cells(found.get((way, shape))))) for way, _ in ways]
     libraries = ", ".join(dict.fromkeys(library for _, library in ways))
     text = (
-        f"{libraries}; revision {run.environment.get('revision')}. Each cell: TFLOP/s, and in brackets how many times "
-        "as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative Frobenius error on normal inputs, "
-        "over that of PyTorch's float32."
+        f"{libraries}; on an {_gpu(run)}, revision {run.environment.get('revision')}. Each cell: TFLOP/s, and in "
+        "brackets how many times as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative Frobenius "
+        "error on normal inputs, over that of PyTorch's float32."
     )
     return f"{_HEADING}\n\n{text}\n\n{table(heads, rows, 'l' + 'rr' * len(shapes))}"
 

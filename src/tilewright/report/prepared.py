@@ -18,7 +18,11 @@ def section() -> str:
     Raises:
         RecordsError: the file is none of records, or a ratio is of another run.
     """
-    return markdown(Run.load(RECORDS).records) if RECORDS.exists() else ""
+    if not RECORDS.exists():
+        return ""
+    run = Run.load(RECORDS)
+    found = markdown(run.records)
+    return f"On an {run.environment['gpu']['name']}:\n\n{found}" if found else ""
 
 
 def markdown(records: Sequence[Record]) -> str:

@@ -44,7 +44,9 @@ class Found(NamedTuple):
 
     records: Measured
     gpu: Gpu | None
-    """The GPU of the runs; None where there are none."""
+    """The GPU of the first run; None where there are none."""
+    elsewhere: Mapping[str, str] = {}
+    """By precision, the name of the GPU of a run that is on another."""
 
 
 def load() -> Found:
@@ -54,15 +56,19 @@ def load() -> Found:
         RecordsError: a file is none of records.
     """
     records: dict[str, dict[str, Record]] = {}
+    elsewhere: dict[str, str] = {}
     gpu = None
     for precision, path in RUNS.items():
         if not path.exists():
             continue
         run = Run.load(path)
         facts = run.environment["gpu"]
-        gpu = gpu or find_gpu(facts["name"], capability_of(facts["compute_capability"]))
+        own = find_gpu(facts["name"], capability_of(facts["compute_capability"]))
+        gpu = gpu or own
+        if own != gpu:
+            elsewhere[precision] = facts["name"]
         records[precision] = {record.shape: record for record in run.records}
-    return Found(records, gpu)
+    return Found(records, gpu, elsewhere)
 
 
 def sections(found: Found) -> dict[str, str]:
@@ -75,8 +81,8 @@ def sections(found: Found) -> dict[str, str]:
     split = {shape for name in measured if name != "float32" for shape in measured[name]}
     return {
         "claim": claim(found),
-        "results": _table(measured, RESULTS, [name for name in measured if name != "bf16x3"]) if measured else "",
-        "terms": _table(measured, _ordered(split, measured), list(measured)) if split else "",
+        "results": _table(found, RESULTS, [name for name in measured if name != "bf16x3"]) if measured else "",
+        "terms": _table(found, _ordered(split, measured), list(measured)) if split else "",
     }
 
 
@@ -91,7 +97,7 @@ def claim(found: Found) -> str:
         "its error on random inputs: they are made of products of bfloat16 on tensor cores, and inputs that bfloat16 "
         "cannot hold are noticed on the device and computed in float32."
     )
-    if fast:
+    if fast and "fp16x3" not in found.elsewhere:
         text += (
             f' With `precision="fp16x3"` they are {_range(map(ratio, fast))} times as fast, with '
             f"{_range(one.error_ratio for one in fast)} times cuBLAS's error."
@@ -139,11 +145,14 @@ def _ordered(names: Iterable[str], measured: Measured) -> list[str]:
     return sorted(names, key=place)
 
 
-def _table(measured: Measured, rows: Iterable[str], precisions: list[str]) -> str:
+def _table(found: Found, rows: Iterable[str], precisions: list[str]) -> str:
     heads = ["m x n x k"]
     for name in precisions:
-        heads += [f"{name}: GFLOP/s / cuBLAS's", "error"]
-    lines = [(shape, *(cell for name in precisions for cell in _cells(measured[name].get(shape)))) for shape in rows]
+        on = f" on an {found.elsewhere[name]}" if name in found.elsewhere else ""
+        heads += [f"{name}{on}: GFLOP/s / cuBLAS's", "error"]
+    lines = [
+        (shape, *(cell for name in precisions for cell in _cells(found.records[name].get(shape)))) for shape in rows
+    ]
     return table(heads, lines, "l" + "rr" * len(precisions))
 
 

@@ -2,7 +2,8 @@
 // parts of A and of B in shared memory (part_copies.cuh). Sums begin anew every 256 of k, so that errors of long ones stay small.
 //
 // A thread has runs of rows and of columns, quads where there are as many, and fragments of two k: those of the next are loaded
-// while the products of one are added. A warp has 8 threads along a row of D and 4 along a column.
+// while the products of one are added. A warp has 8 threads along a row of D and 4 along a column, neighbours in pairs along a
+// column: shared memory serves half a warp at a time where lanes want the same as their neighbour, or as the one after it.
 #pragma once
 
 #include "elements.cuh"
@@ -40,8 +41,8 @@ class Float32Tile {
     static __device__ __forceinline__ void compute(int depth, const Result<T>& result, int row, int col, int thread, SliceSums& shared,
                                                    const Begin& begin, const End& end, const Meet& meet) {
         const int slice = SLICES > 1 ? thread / SLICE_THREADS : 0, warp = thread % SLICE_THREADS / 32, lane = thread % 32;
-        const int across = warp % (ACROSS / 8) * 8 + lane % 8;
-        const int down = warp / (ACROSS / 8) * 4 + lane / 8;
+        const int across = warp % (ACROSS / 8) * 8 + lane / 2 % 8;
+        const int down = warp / (ACROSS / 8) * 4 + lane / 16 * 2 + lane % 2;
         float totals[ROWS_EACH][COLS_EACH] = {}, sums[ROWS_EACH][COLS_EACH] = {};  // these of STEPS_TOGETHER steps
         float rows[2][ROWS_EACH] = {}, cols[2][COLS_EACH] = {};                    // fragments of an even k and of an odd one
         const int steps = (depth + DEPTH - 1) / DEPTH;

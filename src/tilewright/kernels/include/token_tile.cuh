@@ -92,9 +92,9 @@ class TokenSplitter {
     }
 
     __device__ __forceinline__ bool has(int i) const { return UNITS % 128 == 0 || thread + 128 * i < UNITS; }
-    // Neighbouring threads load neighbours.
-    __device__ __forceinline__ int row_of(int i) const { return (thread + 128 * i) / (2 * TILES); }
-    __device__ __forceinline__ int step_of(int i) const { return (thread + 128 * i) % (2 * TILES); }
+    // Two neighbouring threads load neighbours, and eight store to distinct banks.
+    __device__ __forceinline__ int row_of(int i) const { return (thread + 128 * i) / 2 % ROWS; }
+    __device__ __forceinline__ int step_of(int i) const { return (thread + 128 * i) / (2 * ROWS) * 2 + thread % 2; }
 
     __device__ __forceinline__ void load(int i, int buffer) {
         const int row = row_of(i), k = 16 * step_of(i), left = has(i) && (!EDGES || row < rows) ? depth - k : 0;

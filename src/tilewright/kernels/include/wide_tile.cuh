@@ -8,7 +8,7 @@
 // where, is free where both factors and the result agree on it. So that no two lanes that read at the same time do so from one
 // bank, lane l has
 //
-//   B row-major       columns l / 4 and 8 further        k as wgmma numbers them: 2 * (l % 4) and the next, and 8 further
+//   B row-major       columns l / 4 * 2 and the next     k as wgmma numbers them: 2 * (l % 4) and the next, and 8 further
 //     column-major    columns l / 8 + l / 4 % 2 * 4      k 4 * (l % 4) to the third next, which wgmma has as pairs 8 apart
 //                     and 8 further
 #pragma once
@@ -22,8 +22,9 @@ constexpr int WIDE_K = 32;  // floats of a line
 
 template <bool ALONG_K>
 struct WideOrder {
-    // Which of 16 columns has the first of a lane's rows.
-    static __device__ __forceinline__ int column(int lane) { return ALONG_K ? lane / 8 + lane / 4 % 2 * 4 : lane / 4; }
+    // Which of 16 columns has the first of a lane's two rows, and how far from it the second is.
+    static __device__ __forceinline__ int column(int lane) { return ALONG_K ? lane / 8 + lane / 4 % 2 * 4 : lane / 4 * 2; }
+    static constexpr int SECOND = ALONG_K ? 8 : 1;
 
     // Which pair of neighbours along k is pair i of piece `half`, 8 of the 16 k of an instruction.
     static constexpr __device__ __forceinline__ int pair(int half, int i) { return ALONG_K ? 2 * i + half : 4 * half + i; }
@@ -48,22 +49,25 @@ struct WideTile {
     // of the block, of which each 128 have 64 columns.
     __device__ __forceinline__ void read(float (&x)[8], int thread, int step) const {
         const int lane = thread % 32, col = thread / 32 * 16 + WideOrder<ALONG_K>::column(lane);
+        if constexpr (ALONG_K) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {  // of the columns
-            if constexpr (ALONG_K) {
+            for (int half = 0; half < 2; ++half) {  // of the columns
                 const unsigned at = swizzled(col + 8 * half, 4 * step + lane % 4);
                 float quad[4];
                 load_run<4>(quad, reinterpret_cast<const float*>(lines + at));
 #pragma unroll
                 for (int i = 0; i < 4; ++i) x[i / 2 * 4 + half * 2 + i % 2] = quad[i];
-            } else {
+            }
+        } else {
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int k = 2 * (lane % 4) + i % 2, in_box = col % WIDE_K + 8 * half;
-                    const unsigned at = swizzled(k, in_box / 4) + in_box % 4 * sizeof(float);
-                    const unsigned char* const first = lines + col / WIDE_K * BOX_BYTES + (16 * step + i / 2 * 8) * LINE_BYTES;
-                    x[i / 2 * 4 + half * 2 + i % 2] = *reinterpret_cast<const float*>(first + at);
-                }
+            for (int i = 0; i < 4; ++i) {
+                const int k = 2 * (lane % 4) + i % 2, in_box = col % WIDE_K;
+                const unsigned at = swizzled(k, in_box / 4) + in_box % 4 * sizeof(float);
+                const unsigned char* const first = lines + col / WIDE_K * BOX_BYTES + (16 * step + i / 2 * 8) * LINE_BYTES;
+                float pair[2];
+                load_run<2>(pair, reinterpret_cast<const float*>(first + at));
+#pragma unroll
+                for (int half = 0; half < 2; ++half) x[i / 2 * 4 + half * 2 + i % 2] = pair[half];
             }
         }
     }

@@ -90,28 +90,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
 
     if constexpr (CONSUMERS > 1) take_registers<TAKEN>();
     const int slice = warpgroup / SIDE_BY_SIDE, thread = threadIdx.x % (128 * SIDE_BY_SIDE);
-    TokenProducts<TRANSPOSED_B, BN, BM> products(thread);
+    TokenProducts<TRANSPOSED_B, BN, BM> products(thread, sizes.batch);
     StageTurn<STAGES> turn;
     if (slice < steps) {
-        const auto split = [&] {
+        const auto come = [&]() -> const auto& {
             barrier_wait(&shared->full[turn.stage], turn.parity);
-            products.split(shared->wide[turn.stage][0]);
+            return shared->wide[turn.stage][0];
         };
         turn.skip(slice);
-        split();
-        products.take();
+        products.begin(come());
         for (int step = slice; step < steps; step += K_SLICES) {
             const int stage = turn.stage;
             turn.skip(K_SLICES);
 #pragma unroll
-            for (int i = 0; i < TILES; ++i) {
-                products.multiply(shared->tokens[stage][i], [&] {
-                    if (i + 1 < TILES) {
-                        products.split(shared->wide[stage][i + 1]);
-                    } else if (step + K_SLICES < steps) {
-                        split();
-                    }
-                });
+            for (int i = 0; i < TILES - 1; ++i) {
+                products.multiply<true>(shared->tokens[stage][i], i == 0, false, shared->wide[stage][i + 1]);
+            }
+            const auto& last = shared->tokens[stage][TILES - 1];
+            if (step + K_SLICES < steps) {
+                products.multiply<true>(last, TILES == 1, true, come());
+            } else {
+                products.multiply<false>(last, TILES == 1, true, shared->wide[stage][0]);
             }
             __syncwarp();
             if (lane == 0) barrier_arrive(&shared->empty[stage]);

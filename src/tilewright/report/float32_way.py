@@ -1,0 +1,33 @@
+"""Float32 products that terms cannot hold, over the time of the kernel for "ieee", from the record of a run."""
+
+from pathlib import Path
+
+from tilewright.bench.float32_way import END, IEEE, MIDDLE, TERMS, Float32Way, Product
+from tilewright.report.markdown import table
+
+RECORDS = Path("results/h200/float32_way.json")
+"""A run of `python -m tilewright.bench.float32_way`, which there may be."""
+
+
+def section() -> str:
+    """The table; empty where nothing was measured.
+
+    Raises:
+        RecordsError: the file is none of such records.
+    """
+    return markdown(Float32Way.load(RECORDS)) if RECORDS.exists() else ""
+
+
+def markdown(run: Float32Way) -> str:
+    """A row for each product: microseconds, and over those of 'ieee'."""
+    heads = ("m = n = k", "case", "terms hold: us", f"{MIDDLE} / ieee: us", f"{END} / ieee: us")
+    rows = [
+        (str(one.size), f"{one.layout} float32", f"{one.us[TERMS]:,.1f}", *(_over(one, name) for name in (MIDDLE, END)))
+        for one in run.products
+    ]
+    return f"On an {run.environment['gpu']['name']}:\n\n{table(heads, rows, 'llrrr')}"
+
+
+def _over(one: Product, name: str) -> str:
+    ours, ieee = round(one.us[name], 1), round(one.us[IEEE], 1)
+    return f"{ours:,.1f} / {ieee:,.1f} = {ours / ieee:.2f}"

@@ -1,0 +1,57 @@
+"""Times of float32 products that terms cannot hold: on the emulator, whose clock is the host's; and their table."""
+
+import pytest
+
+from tilewright.bench.float32_way import END, IEEE, MIDDLE, TERMS, Float32Way, main, measure
+from tilewright.engines.emulator.engine import EmulatorEngine
+from tilewright.errors import RecordsError
+from tilewright.kernels import find
+from tilewright.kernels.spec import Choice
+from tilewright.report import float32_way
+
+
+def choice(name, **values):
+    kernel = find(name)
+    return Choice(kernel, kernel.config(values))
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT"])
+def test_every_way_is_timed_and_float32_is_near_float64(layout, monkeypatch):
+    engine = EmulatorEngine()
+    monkeypatch.setattr(engine, "cache_bytes", 2 * 4 * 96 * 96)
+    started = []
+    start = engine.start
+    monkeypatch.setattr(engine, "start", lambda *given, **named: (started.append(given[1]), start(*given, **named)))
+    terms = choice("gemm_bf16x6", BM=128, BN=64, STAGES=2)
+    found = measure(engine, 96, layout, terms, choice("split_k"), samples=2)
+    assert (found.size, found.layout) == (96, layout)
+    assert set(found.us) == {MIDDLE, END, IEEE, TERMS}
+    assert all(us > 0 for us in found.us.values())
+    assert 0 < found.error < 1e-6
+    assert len({pointers.d for pointers in started}) == 2, "two sets are more than twice the cache"
+
+
+def test_the_table_divides_what_it_prints():
+    environment = {"gpu": {"name": "NVIDIA H200"}}
+    us = {MIDDLE: 375.57, END: 1382.34, IEEE: 329.75, TERMS: 167.67}
+    run = Float32Way(environment=environment, products=[{"layout": "NT", "size": 2048, "us": us, "error": 1e-7}])
+    lines = float32_way.markdown(run).splitlines()
+    assert lines[0] == "On an NVIDIA H200:"
+    assert lines[-1] == "| 2048 | NT float32 | 167.7 | 375.6 / 329.8 = 1.14 | 1,382.3 / 329.8 = 4.19 |"
+
+
+def test_without_records_there_is_no_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert float32_way.section() == ""
+    float32_way.RECORDS.parent.mkdir(parents=True)
+    float32_way.RECORDS.write_text("{}")
+    with pytest.raises(RecordsError, match="not a file of records"):
+        float32_way.section()
+
+
+def test_a_file_of_another_kind_is_not_written_over(tmp_path, capsys):
+    path = tmp_path / "notes.txt"
+    path.write_text("mine")
+    assert main(["--out", str(path)]) != 0
+    assert "error: " in capsys.readouterr().err
+    assert path.read_text() == "mine"
