@@ -69,4 +69,6 @@ def test_a_page_shows_what_was_measured(monkeypatch):
     facts = {"gpu": {"name": "NVIDIA H200"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
     shown = page.markdown(GroupedRun(environment=facts, grouped=[run(monkeypatch)]))
     assert "(NVIDIA H200, 2026-11-25, revision abc1234)" in shown
-    assert shown.splitlines()[-1].startswith("| small, 24 x 32 | 5 | 40 | ")
+    assert (
+        shown.splitlines()[-1] == "| small, 24 x 32 | 5 | 40 | skewed | 20.00 / 10.00 = 2.00 | 30.00 / 10.00 = 3.00 |"
+    )

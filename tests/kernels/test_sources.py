@@ -247,7 +247,7 @@ def lined(words, head=LAUNCH):
 
 HOST_CODE = START.read_text() + "void f() { start<<<1, 1>>>(); }"
 UNREADABLE = {
-    "no file": (None, KernelNotFoundError, "no kernel can be read from .*own.cu: .*No such file"),
+    "no file": (None, KernelNotFoundError, "no kernel can be read from .*own.cu: No such file"),
     "no kernel": ("int x;", KernelNotFoundError, "own.cu defines no __global__ function"),
     "several": (TEMPLATE, KernelNotFoundError, "several kernels: name one, as in own.cu:own; there are own, other"),
     "host code": (HOST_CODE, ConfigError, "own.cu launches kernels"),
@@ -277,6 +277,12 @@ def test_what_cannot_be_called_is_said(tmp_path, text, error, words):
     place = str(tmp_path / "own.cu") if text is None else written(tmp_path, text)
     with pytest.raises(error, match=words):
         from_source(place)
+
+
+def test_a_file_that_is_no_text_is_said_to_be_none(tmp_path):
+    (tmp_path / "own.cu").write_bytes(b"\xff\xfe")
+    with pytest.raises(KernelNotFoundError, match=r"no kernel can be read from .*own.cu: it is no text"):
+        from_source(str(tmp_path / "own.cu"))
 
 
 def test_an_unknown_entry_names_the_nearest(tmp_path):

@@ -22,13 +22,22 @@ def records(make_record):
     return [first, make_record(layout="NT", end_to_end=slower, end_to_end_out=slower), make_record()]
 
 
-def test_each_form_of_call_has_a_row_whose_ratios_divide(records):
+def test_calls_of_row_major_factors_have_a_row_whose_ratios_divide(records):
     lines = markdown(records).splitlines()
-    assert lines[4:6] == [
-        "| 64x64x64 | NN float32 | `new result` | 5.00 | 10.00 | 0.50 | 8.00 | 12.00 | 1.50 |",
-        "| 64x64x64 | NN float32 | `out=` | 4.00 | 10.00 | 0.40 | 8.00 | 10.00 | 1.25 |",
+    assert lines[-1] == "| 64x64x64 | NN float32 | 5.00 | 10.00 | 0.50 | 8.00 | 12.00 | 1.50 |"
+    assert "| NT float32 |" not in lines[-2]
+
+
+def test_each_case_and_form_of_call_has_its_means_and_where_it_is_slowest(records, make_record):
+    faster = times((5.0, 10.0), (4.0, 24.0))
+    lines = markdown([*records, make_record(m=128, end_to_end=faster)]).splitlines()
+    start = lines.index("Means over the problems of a case:") + 4
+    assert lines[start : start + 4] == [
+        "| NN float32 | `new result` | 2 | 0.50 | 3.00 | 1.50 | 64x64x64 |",
+        "| NN float32 | `out=` | 1 | 0.40 | 1.25 | 1.25 | 64x64x64 |",
+        "| NT float32 | `new result` | 1 | 2.00 | 0.75 | 0.75 | 64x64x64 |",
+        "| NT float32 | `out=` | 1 | 2.00 | 0.75 | 0.75 | 64x64x64 |",
     ]
-    assert len(lines) == 8
 
 
 def test_the_mean_and_the_worst_are_said(records):

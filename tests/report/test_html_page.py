@@ -97,12 +97,12 @@ def test_the_page_replaces_neither_records_nor_a_foreign_file(tilewright, tmp_pa
     assert tilewright("report", records, "-o", page_of_ours)[0] == 0, "a page replaces an earlier one"
 
 
-@pytest.mark.parametrize("command", ["explain", "sass"])
+@pytest.mark.parametrize("command", ["explain", "sass", "check"])
 def test_a_file_that_another_command_wrote_is_called_what_it_is(tilewright, tmp_path, command):
     path = tmp_path / "facts.json"
-    assert tilewright(command, "naive", "--json", path)[0] == 0
+    assert tilewright(command, "naive", "--shape", "64", "--json", path)[0] == 0
     status, err = tilewright("report", path, "-o", tmp_path / "report.html")
-    what = {"explain": "an explanation", "sass": "counts of machine code"}[command]
+    what = {"explain": "an explanation", "sass": "counts of machine code", "check": "findings of a check"}[command]
     assert (status, f"RECORDS must be files of records or journals of tune, got {path}, {what}" in err) == (2, True)
 
 
@@ -111,7 +111,7 @@ def test_a_page_a_figure_and_other_records_are_called_what_they_are(tilewright, 
     assert tilewright("report", tmp_path / "run.json", "-o", tmp_path / "page.html")[0] == 0
     (tmp_path / "figure.svg").write_text("<svg/>")
     files = {"page.html": "a page of records", "figure.svg": "a figure"}
-    for what in ("comparisons", "outcomes", "first_calls", "profiles"):
+    for what in ("comparisons", "outcomes", "first_calls", "profiles", "grouped"):
         (tmp_path / f"{what}.json").write_text(f'{{"environment": {{}}, "{what}": []}}')
         files[f"{what}.json"] = f"a file of {what}"
     for name, what in files.items():

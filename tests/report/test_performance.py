@@ -16,6 +16,7 @@ from tilewright.report import (
     grouped,
     nearness,
     performance,
+    picks,
     precisions,
     prepared,
     profiles,
@@ -55,6 +56,13 @@ def test_the_headline_stands_next_to_cublas_and_the_worklog(records):
     assert lines[-1] == "|  | cuBLAS |  |  |  |  |  | 50,058 |"
 
 
+def test_configs_are_shown_in_todays_parameters(records, make_record):
+    old = {"BM": 128, "BN": 128, "BK": 16, "WM": 64, "WN": 32, "BLOCKS": 2}
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+    lines = performance.headline([*records, make_record(kernel="wmma_tf32", rung=13, config=old, **sizes)]).splitlines()
+    assert "WN=32, MIN_BLOCKS=2 |" in lines[4]
+
+
 def test_each_row_of_the_headline_has_cublas_of_its_own_run(records, make_record):
     slower = Baseline(name="cuBLASLt", version="13", time_us=Times(min=1, median=1), gflops=2400.0)
     sizes = {"m": 4096, "n": 4096, "k": 4096, "gflops": 2568.0, "ratio": 1.07}
@@ -71,10 +79,10 @@ def test_runs_after_other_work_have_a_column_where_they_were_measured(make_recor
         name="cuBLAS", version="13.1.0", gflops=2469.0, **{**time, "apart_us": Times(min=1, median=1300.0)}
     )
     after = make_record(kernel="best", picked="naive", rung=0, m=128, baseline=baseline, **time)
-    head, _, without, having = performance.best([first, after]).splitlines()
+    head, _, without, having = picks.every([first, after]).splitlines()
     assert "| ratio | us after other work / cuBLAS's | error" in head
     assert "| 0.50 |  |" in without and "| 0.50 | 2600 / 1300 = 0.50 |" in having
-    assert "after other work" not in performance.best([first])
+    assert "after other work" not in picks.every([first])
 
 
 def test_a_ratio_of_another_run_is_refused(records, make_record):
@@ -173,7 +181,7 @@ def test_a_kernel_of_terms_stands_next_to_cublas_in_float32(records, make_record
     lines = performance.headline([*records, terms]).splitlines()
     assert lines[4].startswith("| 25 | `terms` | bf16x6 |  | 1,234 | 2,469 | 50.0% |")
     picked = make_record(kernel="best", picked="gemm_bf16x6", config={}, precision="bf16x6")
-    assert "| `gemm_bf16x6` | bf16x6 |  | 1,234 | 2,469 |" in performance.best([picked])
+    assert "| `gemm_bf16x6` | bf16x6 | 1,234 | 2,469 |" in picks.every([picked])
     assert {"25 terms (bf16x6)", "cuBLAS"} <= set(labels(float32_ladder([*records, terms], [picked], {})))
 
 
@@ -264,16 +272,6 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         assert (tmp_path / page).read_text() == (root / page).read_text(), f"{page} is out of date: run make docs"
 
 
-def test_what_matmul_picks_has_a_table_for_each_case(make_record):
-    picked = {"kernel": "best", "picked": "split_k", "config": {}}
-    records = [make_record(**picked), make_record(**picked, layout="NT", batch=8)]
-    assert performance.best(records[:1]).startswith("| m x n x k |")
-    text = performance.best(records)
-    assert text.startswith("NN float32:\n\n| m x n x k |")
-    assert "\n\nNT float32:\n\n| m x n x k |" in text
-    assert "| 8 of 64x64x64 | `split_k` | float32 |" in text
-
-
 def test_a_missing_records_file_is_an_error(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert performance.main() == 1
@@ -292,3 +290,10 @@ def test_counters_of_nsight_compute_are_tabled_in_millions(tmp_path):
     (tmp_path / "6-vectorized.csv").write_text('"Metric Name","Metric Value"\n')
     with pytest.raises(RecordsError, match=r"6-vectorized.csv does not count"):
         performance.counters(tmp_path.glob("*.csv"))
+
+
+def test_the_contents_of_the_page_lead_to_every_part(request):
+    page = (request.config.rootpath / "docs/performance.md").read_text()
+    contents, *parts = re.split(r"^##+ ", page, flags=re.MULTILINE)
+    anchors = [re.sub(r"[^\w -]", "", part.splitlines()[0]).lower().replace(" ", "-") for part in parts]
+    assert re.findall(r"\]\(#([\w-]+)\)", contents) == anchors

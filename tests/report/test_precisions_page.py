@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from tilewright.bench.precisions.measurements import Choice, Errors, HostileCase, Precisions
+from tilewright.bench.records import Run
 from tilewright.errors import RecordsError
 from tilewright.report import performance, precisions
 from tilewright.report.figures.choices import Point, _labels, choice_points
@@ -17,7 +18,8 @@ WAYS = {
     "JAX highest": ("JAX 0.11", 2690.0, 1.15e-6),
     "Triton bf16x6": ("Triton 3.5", 2050.0, 4.4e-6),
 }
-ENVIRONMENT = {"revision": "abc1234", "gpu": {"name": "NVIDIA H200"}}
+ENVIRONMENT = {"revision": "abc1234", "date": "2026-11-23T18:22:08+00:00", "gpu": {"name": "NVIDIA H200"}}
+RESULTS = Run(environment=ENVIRONMENT, records=[])
 
 
 def choice(way, size=4096, **changes):
@@ -50,7 +52,7 @@ def test_without_records_nothing_is_drawn_or_written(tmp_path, monkeypatch):
     assert precisions.sections() == {"precisions": "", "hostile": ""}
     assert not precisions.draw()
     assert not precisions.CHART.exists()
-    assert str(performance.PLOT) in performance.chart()
+    assert str(performance.PLOT) in performance.chart(RESULTS)
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path, monkeypatch):
@@ -70,7 +72,7 @@ def test_each_way_has_its_speed_over_the_baselines_and_its_error(measured):
 
 
 def test_the_readme_opens_with_the_chart_once_it_was_measured(measured):
-    assert str(precisions.CHART) in performance.chart()
+    assert str(precisions.CHART) in performance.chart(RESULTS)
     text = precisions.CHART.read_text()
     assert "<title>Float32 products of 4096x4096x4096 on one NVIDIA H200: speed over error, one run</title>" in text
     for way in WAYS:
@@ -79,6 +81,13 @@ def test_the_readme_opens_with_the_chart_once_it_was_measured(measured):
     assert '<rect width="' in text.splitlines()[3], "paper"
     precisions.draw()
     assert precisions.CHART.read_text() == text
+
+
+def test_a_chart_of_another_revision_than_the_results_says_so(measured):
+    assert "revision" not in performance.chart(RESULTS)
+    later = RESULTS.model_copy(update={"environment": {"revision": "def5678", "date": "2026-11-24T22:16:19+00:00"}})
+    said = "The chart is of revision abc1234 (2026-11-23), the figures below are of revision def5678 (2026-11-24)"
+    assert said in performance.chart(later)
 
 
 def test_a_run_that_has_not_what_is_charted_has_no_chart(measured):
@@ -117,7 +126,9 @@ def test_labels_of_near_points_do_not_cover_each_other():
 
 
 def test_axes_reach_as_far_as_the_points():
-    drawing = choice_points([Point("one", 1e-6, 50.0, "#000000"), Point("other", 3e-4, 700.0, "#000000")], "x", "y")
-    text = drawing.render("title")
+    points = [Point("one", 1e-6, 50.0, "#000000"), Point("other", 3e-4, 700.0, "#000000")]
+    drawing = choice_points(points, "the title", "x", "y")
+    text = drawing.render("another")
+    assert ">the title</text>" in text
     assert ">1e-06</text>" in text and ">1e-03</text>" in text
     assert ">50</text>" in text and ">500</text>" in text

@@ -42,15 +42,15 @@ def test_winners_are_the_fastest_that_err_little_in_the_order_of_their_work():
     assert tuning.fastest(entries) == [entries[1], entries[2]]
 
 
-def test_winners_are_shown_for_the_suites_and_told_by_config_for_other_problems():
+def test_winners_are_shown_for_the_suites_and_counted_by_kernel_for_all_problems():
     in_suite = entry(64, "a", 3, 2, 0.5, n=64)
     entries = [in_suite, entry(9, "b", 4, 2), entry(2, "a", 1.0, 2.0), entry(3, "a", 8.0, 1.0)]
     assert tuning.winners(entries).splitlines()[2:] == [
         "| 64x64x64 | NN float32 | `a` | BLOCK=32 | 3.000 | 2.000 | 1.50x | 0.50x |"
     ]
-    assert tuning.others(entries).splitlines()[2:] == [
-        "| `a` | BLOCK=32 | 2 | 2x1x1 | 3x1x1 | 2.00x |",
-        "| `b` | BLOCK=32 | 1 | 9x1x1 | 9x1x1 | 2.00x |",
+    assert tuning.kernels(entries).splitlines()[2:] == [
+        "| NN float32 | `a` | 3 | 2x1x1 | 64x64x64 | 1.82x |",
+        "| NN float32 | `b` | 1 | 9x1x1 | 9x1x1 | 2.00x |",
     ]
 
 

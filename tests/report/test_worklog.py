@@ -295,7 +295,7 @@ def test_a_file_of_errors_that_is_none_is_an_error(tmp_path):
 def checkout(tmp_path, monkeypatch, request):
     """A copy of what the pages are made from, as the current folder; returns the root of the real ones."""
     root = request.config.rootpath
-    measured = [path for path in (tables.RECORDS, PROFILES) if (root / path).exists()]
+    measured = [path for path in (*tables.RECORDS, PROFILES) if (root / path).exists()]
     for path in (pages.TEXTS, *RECORDS, tables.TUNED, *measured, command.COUNTS, command.ERRORS, command.SOURCES):
         copy = tmp_path / path
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -408,11 +408,8 @@ def test_the_committed_errors_are_those_of_the_kernels(request, way, inputs, k):
     assert now.toward_zero == pytest.approx(committed.toward_zero, abs=0.01)
 
 
-def test_no_link_of_the_committed_pages_leads_nowhere(request):
+def test_every_committed_figure_is_on_a_page(request):
     folder = request.config.rootpath / pages.FOLDER
-    for page in folder.glob("*.md"):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            assert (folder / target).exists(), f"{page.name} links to {target}"
     linked = {name for page in folder.glob("*.md") for name in re.findall(r"figures/(\w+\.svg)", page.read_text())}
     assert {path.name for path in (folder / "figures").iterdir()} == linked
 

@@ -87,7 +87,7 @@ def read_code(place: str, arch: str | None = None) -> ForeignCode:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise KernelNotFoundError(f"no kernel can be read from {path}: {error}") from None
+        raise KernelNotFoundError(f"no kernel can be read from {path}: {error.strerror}") from None
     log = ""
     if Path(path).suffix == ".ptx":
         text = content.decode(errors="replace")

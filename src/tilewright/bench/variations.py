@@ -1,7 +1,8 @@
 """Configs that pages compare: the sources' own, the tiles that one of them sweeps, split k, the order of tiles.
 
 Run as `python -m tilewright.bench.variations --out PATH` on a machine with a GPU and cuBLAS. The configs of a problem
-take turns, and every record names the kernels that cuBLAS launched. The file is written anew after each problem.
+take turns, and every record names the kernels that cuBLAS launched. The file is written anew after each problem. A file
+that a run left unfinished is continued: of problems that it has, nothing is measured again.
 """
 
 import argparse
@@ -9,14 +10,14 @@ import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tilewright.bench.environment import environment
 from tilewright.bench.measure import measure
 from tilewright.bench.records import Run
 from tilewright.bench.run import baseline_library
 from tilewright.engines.registry import resolve_engine
-from tilewright.errors import ConfigError, TilewrightError
+from tilewright.errors import ConfigError, RecordsError, TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.kernels import LADDER, find, resolve
 from tilewright.kernels.spec import Choice, Config, Kernel
@@ -73,8 +74,8 @@ def presets(source: str) -> dict[str, Choice]:
 
 def tasks() -> list[Task]:
     """All of them."""
-    naive, coalesced = (Choice(find(name), find(name).config()) for name in ("naive", "coalesced"))
-    notes = list(dict.fromkeys([naive, *presets("rtx3060").values(), *swept()]))
+    coalesced = Choice(find("coalesced"), find("coalesced").config())
+    notes = list(dict.fromkeys([*presets("rtx3060").values(), *swept()]))
     found = [Task(Problem.parse(shape), [coalesced]) for shape in SQUARES]
     found += [Task(Problem.parse(shape), notes) for shape in SWEPT_SHAPES]
     by_types: dict[Arithmetic, list[Choice]] = {}
@@ -110,10 +111,10 @@ def main() -> int:
         check_outputs([Output("--out", arguments.out, Run.kind())])
         engine = resolve_engine("cuda")
         library = baseline_library(engine)
-        run = Run(environment=environment(engine), records=[])
+        run = _begun(arguments.out, environment(engine))
         for problem, choices in tasks():
             taken = [choice for choice in choices if _runs(choice, problem, engine.capability)]
-            if not taken:
+            if not taken or _has(run, problem, taken):
                 continue
             measured = measure(engine, taken, problem, samples=arguments.samples, library=library, name_kernels=True)
             run.records.extend(measured)
@@ -130,6 +131,27 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.status
     return 0 if run.verified else 1
+
+
+def _begun(path: Path, facts: dict[str, Any]) -> Run:
+    """What a file has of an earlier run on the same GPU, to be continued.
+
+    Raises:
+        RecordsError: its records are of another GPU.
+    """
+    if not path.exists() or not path.stat().st_size:
+        return Run(environment=facts, records=[])
+    run = Run.load(path)
+    before, now = (named.get("gpu", {}).get("name") for named in (run.environment, facts))
+    if before != now:
+        raise RecordsError(f"--out takes records of this GPU, {now}, to continue; {path} has those of {before}")
+    return Run(environment=facts, records=run.records)
+
+
+def _has(run: Run, problem: Problem, choices: Sequence[Choice]) -> bool:
+    """Whether a problem was measured with these configs."""
+    measured = [(one.kernel, one.config) for one in run.records if one.problem == problem]
+    return all((kernel.name, dict(config)) in measured for kernel, config in choices)
 
 
 def _runs(choice: Choice, problem: Problem, capability: tuple[int, int] | None) -> bool:

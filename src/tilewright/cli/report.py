@@ -1,16 +1,12 @@
 """The command line: `tilewright report`."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tilewright.bench.clients.outcomes import Clients
-from tilewright.bench.first_calls import FirstCallsRun
-from tilewright.bench.frameworks.comparisons import Comparisons
-from tilewright.bench.precisions.measurements import Precisions
-from tilewright.bench.profiles import Profiles
-from tilewright.cli import explain, sass
+from tilewright.cli import check, explain, sass
 from tilewright.cli.terminal import notes
 from tilewright.errors import RecordsError
 from tilewright.files import Output, check_outputs
@@ -21,16 +17,13 @@ from tilewright.tables import table
 
 _OTHERS = (
     explain.KIND,
+    explain.SCALING_KIND,
     sass.KIND,
+    check.KIND,
     explained.KIND,
     page.KIND,
     table.KIND,
     validation.KIND,
-    Comparisons.kind(),
-    Precisions.kind(),
-    Clients.kind(),
-    FirstCallsRun.kind(),
-    Profiles.kind(),
 )
 """Kinds of files that this package writes and that no page is made of."""
 
@@ -74,6 +67,18 @@ def _refuse_others(path: Path) -> None:
         content = path.read_bytes()
     except OSError:
         return  # `sources.load` says what is wrong
-    for kind in _OTHERS:
-        if kind.holds(content):
-            raise RecordsError(f"RECORDS must be files of records or journals of tune, got {path}, {kind.name}")
+    what = next((kind.name for kind in _OTHERS if kind.holds(content)), None) or _other_run(content)
+    if what:
+        raise RecordsError(f"RECORDS must be files of records or journals of tune, got {path}, {what}")
+
+
+def _other_run(content: bytes) -> str | None:
+    """What a file is that some `python -m tilewright.bench...` wrote, by the name of its only list."""
+    try:
+        facts = json.loads(content)
+    except ValueError:
+        return None
+    if not isinstance(facts, dict) or "environment" not in facts:
+        return None
+    lists = [name for name, value in facts.items() if isinstance(value, list)]
+    return f"a file of {lists[0]}" if len(lists) == 1 and lists != ["records"] else None

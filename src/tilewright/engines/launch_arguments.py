@@ -30,7 +30,7 @@ _SWIZZLES = {
 
 _PROMOTION = int(CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B)
 """How much the L2 cache fetches at least. With 256 bytes, products whose rows begin within its lines (2056 in bfloat16)
-took 5 to 9% longer on an H200, and no other was faster."""
+take longer, and no others are faster: "maps of 128 bytes" in docs/performance.md."""
 
 
 def describe(layout: TensorLayout) -> bytes:

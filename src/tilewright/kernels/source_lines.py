@@ -27,8 +27,10 @@ def read(place: str) -> tuple[Path, str, str]:
     file = Path(path + SUFFIX if entry else place)
     try:
         return file, file.read_text(encoding="utf-8"), entry
-    except (OSError, UnicodeDecodeError) as error:
-        raise KernelNotFoundError(f"no kernel can be read from {file}: {error}") from None
+    except OSError as error:
+        raise KernelNotFoundError(f"no kernel can be read from {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise KernelNotFoundError(f"no kernel can be read from {file}: it is no text") from None
 
 
 def is_source(text: str) -> bool:

@@ -9,6 +9,7 @@ from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.markdown import table
 
 _HEADS = ("host, ours", "theirs", "ours over theirs", "wall, ours", "theirs", "times as fast")
+_FORMS = ("new result", "out=")
 _CAPTION = "host: until the call returns. wall: calls back to back, until the GPU is done."
 
 
@@ -33,7 +34,7 @@ class Row(NamedTuple):
 def rows(records: Iterable[Record]) -> Iterator[Row]:
     """Two for each record that has times end to end."""
     for record in records:
-        for form, found in (("new result", record.end_to_end), ("out=", record.end_to_end_out)):
+        for form, found in zip(_FORMS, (record.end_to_end, record.end_to_end_out), strict=True):
             if found:
                 yield Row(record, form, found.framework, _printed(found.host_us), _printed(found.wall_us))
 
@@ -58,7 +59,8 @@ def calls_table(records: Iterable[Record]) -> FittedTable | None:
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """The same of many problems as Markdown, with the mean over them; empty where no calls were timed."""
+    """The same of many problems as Markdown: means over each case, and calls that return a new result, of row-major
+    factors. Empty where no calls were timed."""
     found = list(rows(records))
     if not found:
         return ""
@@ -69,8 +71,29 @@ def markdown(records: Sequence[Record]) -> str:
         f"{statistics.geometric_mean(ratios):.2f} times as fast in the geometric mean, and {min(ratios):.2f} times at "
         f"the least, on {least.record.shape} {least.record.case}, {least.form}."
     )
-    cells = [(row.record.shape, row.record.case, f"`{row.form}`", *row.cells) for row in found]
-    return summary + "\n\n" + table(("m x n x k", "case", "call", *_HEADS), cells, "lllrrrrrr")
+    shown = [row for row in found if (row.record.layout, row.form) == ("NN", _FORMS[0])]
+    heads = ("case", "call", "problems", "host, ours over theirs", "wall, times as fast", "at the least", "on")
+    cells = [(row.record.shape, row.record.case, *row.cells) for row in shown]
+    return "\n\n".join(
+        (
+            summary,
+            "Means over the problems of a case:",
+            table(heads, _means(found), "llrrrrl"),
+            f"Of row-major factors, a {_FORMS[0]}:",
+            table(("m x n x k", "case", *_HEADS), cells, "llrrrrrr"),
+        )
+    )
+
+
+def _means(found: Sequence[Row]) -> Iterator[tuple[object, ...]]:
+    """Of each case and form of call: geometric means, and where a call is slowest next to the framework's."""
+    for case, form in dict.fromkeys((row.record.case, row.form) for row in found):
+        of_case = [row for row in found if (row.record.case, row.form) == (case, form)]
+        host = statistics.geometric_mean(row.host[0] / row.host[1] for row in of_case)
+        wall = statistics.geometric_mean(row.wall[1] / row.wall[0] for row in of_case)
+        least = min(of_case, key=lambda row: row.wall[1] / row.wall[0])
+        cells = (f"{host:.2f}", f"{wall:.2f}", f"{least.wall[1] / least.wall[0]:.2f}", least.record.shape)
+        yield case, f"`{form}`", len(of_case), *cells
 
 
 def _printed(times: PerCall) -> tuple[float, float]:

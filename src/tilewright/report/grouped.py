@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tilewright.bench.grouped import LOOP, OURS, THEIRS, Grouped, GroupedRun
 from tilewright.report.markdown import table
+from tilewright.report.ratios import quotient, speed
 
 RECORDS = Path("results/h200/grouped.json")
 """A run of `python -m tilewright.bench.grouped`, which there may be."""
@@ -19,42 +20,29 @@ def section() -> str:
 
 
 def markdown(run: GroupedRun) -> str:
-    """What was measured, a row for each product."""
+    """What was measured: a row for the groups and rows of a layer, with columns for each order of the factors."""
     facts = run.environment
-    heads = (
-        "layer",
-        "groups",
-        "rows",
-        "sizes",
-        "order",
-        "us",
-        "TFLOP/s",
-        "torch._grouped_mm us",
-        "ratio",
-        "loop us",
-        "ratio",
-    )
+    orders = dict.fromkeys(one.layout for one in run.grouped)
+    by_row: dict[tuple[object, ...], dict[str, Grouped]] = {}
+    for one in run.grouped:
+        row = (f"{one.layer}, {one.n} x {one.k}", one.groups, one.rows, one.spread)
+        by_row.setdefault(row, {})[one.layout] = one
+    rows = [(*row, *(_times(of.get(order), name) for order in orders for name in _NAMES)) for row, of in by_row.items()]
+    heads = ("layer", "groups", "rows", "sizes", *(f"{order}: {name}" for order in orders for name in _NAMES))
     where = ", ".join((facts["gpu"]["name"], facts["date"][:10], f"revision {facts['revision']}"))
     return (
-        "`grouped_matmul` in bfloat16 next to `torch._grouped_mm` and to a loop of `torch.mm`, which is told sizes; "
-        f"the GPU's microseconds, and theirs over ours ({where}).\n\n"
-        + table(heads, map(_row, run.grouped), "lrrllrrrrrr")
+        "`grouped_matmul` in bfloat16 next to `torch._grouped_mm` and to a loop of `torch.mm`, which is told sizes "
+        f"({where}). In each cell the GPU's microseconds of that way, ours, and how many times as fast ours is.\n\n"
+        + table(heads, rows, "lrrl" + "r" * len(_NAMES) * len(orders))
     )
 
 
-def _row(one: Grouped) -> tuple[object, ...]:
-    ways = {way.name: way for way in one.ways}
-    theirs, loop = (ways[name].time_us.median for name in (THEIRS, LOOP))
-    return (
-        f"{one.layer}, {one.n} x {one.k}",
-        one.groups,
-        one.rows,
-        one.spread,
-        one.layout,
-        f"{ways[OURS].time_us.median:,.0f}",
-        f"{ways[OURS].tflops:,.0f}",
-        f"{theirs:,.0f}",
-        f"{one.over(THEIRS):.2f}",
-        f"{loop:,.0f}",
-        f"{one.over(LOOP):.2f}",
-    )
+_NAMES = {"torch._grouped_mm": THEIRS, "loop": LOOP}
+
+
+def _times(one: Grouped | None, name: str) -> str:
+    if one is None:
+        return ""
+    times = {way.name: way.time_us.median for way in one.ways}
+    theirs, ours = (times[way] for way in (_NAMES[name], OURS))
+    return f"{speed(theirs)} / {speed(ours)} = {quotient(theirs, ours):.2f}"

@@ -9,7 +9,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +18,7 @@ from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import write_whole
+from tilewright.kernels.old_configs import completed
 from tilewright.report import (
     calls,
     changes,
@@ -26,6 +27,7 @@ from tilewright.report import (
     float32_way,
     grouped,
     nearness,
+    picks,
     precisions,
     prepared,
     profiles,
@@ -36,7 +38,7 @@ from tilewright.report import (
 )
 from tilewright.report.markdown import table
 from tilewright.report.plots import float32_ladder, tensor_core_ladder
-from tilewright.report.ratios import baseline_speed, quotient, ratio, share, speed
+from tilewright.report.ratios import baseline_speed, quotient, share, speed
 from tilewright.report.tables import bench_table
 
 RECORDS = Path("results/h200/ladder.json")
@@ -65,7 +67,7 @@ END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", 
 """Runs with --end-to-end, of which there may be some."""
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
-PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md", "docs/counters.md")))
+PAGES = tuple(map(Path, ("README.md", "docs/performance.md", "docs/emulator.md", "docs/counters.md", "docs/tools.md")))
 PLOT = Path("docs/ladder.svg")
 TENSOR_CORE_PLOT = Path("docs/ladder_tensor_cores.svg")
 HEADLINE = "4096x4096x4096"
@@ -87,7 +89,8 @@ def main() -> int:
     """Redraw everything; returns the exit status."""
     try:
         runs, emulated = load((RECORDS, *LATER_RUNGS)), Run.load(EMULATED)
-        run, picked = runs[0], Run.load(BEST).records
+        picked_by_path = {path: Run.load(path) for path in (BEST, *filter(Path.exists, CASES))}
+        run, picked = runs[0], picked_by_path[BEST].records
         records = own(runs)
         squares = _squares(records)
         gpu = run.environment["gpu"]["name"]
@@ -96,16 +99,18 @@ def main() -> int:
         others = tensor_core_ladder(squares).render(f"The ladder on tensor cores on one {gpu}")
         write_whole(TENSOR_CORE_PLOT, others.encode())
         sections = {
-            "chart": chart(),
-            "device": device(Run.load(BEST)),
+            "chart": chart(picked_by_path[BEST]),
+            "device": device(picked_by_path[BEST]),
             "headline": headline(records),
-            "best": best(picked),
-            "cases": cases(load(filter(Path.exists, CASES)), gpu),
+            "best": picks.every(picked),
+            "glance": picks.glance(picked_by_path),
+            "cases": picks.chosen({path: run for path, run in picked_by_path.items() if path != BEST}),
             "end_to_end": calls.markdown(
                 [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
             ),
             "first_calls": first_calls.section(),
             "emulator": terminal(emulated.records),
+            "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
             "sizes": sizes(runs),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
             "nearness": nearness.section(),
@@ -131,11 +136,23 @@ def main() -> int:
     return 0
 
 
-def chart() -> str:
-    """The picture that the README opens with: speed over error, or that of the ladder where this was not measured."""
-    if precisions.draw():
-        return f"![TFLOP/s over error of what float32 products may be computed in]({precisions.CHART})"
-    return f"![GFLOP/s of every rung, of what matmul picks and of cuBLAS against size]({PLOT})"
+def chart(results: Run) -> str:
+    """The picture that the README opens with: speed over error, or that of the ladder where this was not measured.
+
+    Args:
+        results: the run of the speeds below it; where the picture is of another revision, a sentence says so.
+    """
+    drawn = precisions.draw()
+    if not drawn:
+        return f"![GFLOP/s of every rung, of what matmul picks and of cuBLAS against size]({PLOT})"
+    picture = f"![TFLOP/s over error of what float32 products may be computed in]({precisions.CHART})"
+    shown, below = (run.environment for run in (drawn, results))
+    if shown["revision"] == below["revision"]:
+        return picture
+    return (
+        f"{picture}\n\nThe chart is of revision {shown['revision']} ({shown['date'][:10]}), the figures below are of "
+        f"revision {below['revision']} ({below['date'][:10]}): speeds of the two differ."
+    )
 
 
 def load(paths: Iterable[Path]) -> list[Run]:
@@ -202,7 +219,7 @@ def headline(records: Sequence[Record]) -> str:
                 record.rung,
                 f"`{record.kernel}`",
                 record.arithmetic,
-                ", ".join(f"{name}={value}" for name, value in record.config.items()),
+                ", ".join(f"{name}={value}" for name, value in completed(record.kernel, record.config).items()),
                 speed(record.gflops),
                 baseline_speed(record),
                 share(record),
@@ -212,58 +229,6 @@ def headline(records: Sequence[Record]) -> str:
     rows.append(("", "cuBLAS", "", "", "", "", "", f"{published.GH200[0]:,.0f}"))
     heads = ("rung", "kernel", "in", "config", "GFLOP/s", "cuBLAS, same run", "of cuBLAS", "worklog, GH200")
     return table(heads, rows, "rlllrrrr")
-
-
-def cases(runs: Iterable[Run], gpu: str) -> str:
-    """The tables of further runs; what was measured on another GPU than this one says so before its own."""
-    return "\n\n".join(
-        text
-        for run in runs
-        for text in ([device(run)] if run.environment["gpu"]["name"] != gpu else []) + [best(run.records)]
-    )
-
-
-def best(records: Sequence[Record]) -> str:
-    """What `matmul` picks for each problem, next to cuBLAS, in the order of the suites.
-
-    Raises:
-        RecordsError: a ratio is of another run.
-    """
-    cases = dict.fromkeys(record.case for record in records)
-    tables = [(case, _best([record for record in records if record.case == case])) for case in cases]
-    return tables[0][1] if list(cases) == ["NN float32"] else "\n\n".join(f"{case}:\n\n{text}" for case, text in tables)
-
-
-def _best(records: Sequence[Record]) -> str:
-    """The table of one case; where it was measured, with the ratio of runs that follow other work."""
-    apart = any(record.apart_ratio for record in records)
-    places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
-    rows = [
-        (
-            record.shape,
-            f"`{record.picked}`",
-            record.arithmetic,
-            ", ".join(f"{name}={value}" for name, value in record.config.items()),
-            speed(record.gflops),
-            baseline_speed(record),
-            f"{value:.2f}" if (value := ratio(record)) else "",
-            *([_apart(record)] if apart else []),
-            f"{record.error_ratio:.2f}" if record.error_ratio else "",
-        )
-        for record in sorted(records, key=lambda one: places.get(_shape(one), len(places)))
-    ]
-    after = ["us after other work / cuBLAS's"] * apart
-    heads = ("m x n x k", "kernel", "in", "config", "GFLOP/s", "cuBLAS", "ratio", *after, "error over cuBLAS's")
-    return table(heads, rows, "llll" + "r" * (len(heads) - 4))
-
-
-def _apart(record: Record) -> str:
-    """Microseconds of runs that follow other work, the baseline's, and how many times as fast ours are."""
-    times = [one.apart_us for one in (record, record.baseline) if one and one.apart_us]
-    if len(times) < 2:
-        return ""
-    ours, theirs = (f"{one.median:.4g}" for one in times)
-    return f"{ours} / {theirs} = {float(theirs) / float(ours):.2f}"
 
 
 def device(run: Run) -> str:

@@ -36,25 +36,26 @@ def sections() -> dict[str, str]:
     }
 
 
-def draw() -> bool:
-    """Redraw the chart; whether there is one.
+def draw() -> Precisions | None:
+    """Redraw the chart; the run that it shows, None where there is no chart.
 
     Raises:
         RecordsError: the file is none of records.
     """
     if not RECORDS.exists():
-        return False
+        return None
     run = Precisions.load(RECORDS)
     charted = [one for one in run.choices if one.shape == CHARTED and one.error > 0]
     if not charted:
-        return False
+        return None
     drawing = choice_points(
         [Point(one.way, one.error, one.tflops, _color(one), one.way.startswith(_OWN)) for one in charted],
+        title(run),
         "relative error of the result (Frobenius norm, against float64)",
         "TFLOP/s",
     )
     write_whole(CHART, drawing.render(title(run)).encode())
-    return True
+    return run
 
 
 def title(run: Precisions) -> str:

@@ -1,6 +1,6 @@
 """Redraws the tables and plots of docs/tuning.md: `python -m tilewright.report.tuning`, from the root of a checkout.
 
-The table of winners comes from the shipped table. The plots come from two journals of one kernel on one problem, one of
+The tables of winners come from the shipped table. The plots come from two journals of one kernel on one problem, one of
 `tilewright tune --exhaustive` and one of the usual search. How good the picks are was measured by `tuning.regret`.
 Sections of which there is no data yet stay empty.
 """
@@ -40,6 +40,9 @@ SEARCH = Path("docs/tuning-search.svg")
 WITHIN = 1.03
 """How many times longer than the fastest a pick is to take at most."""
 
+SHOWN = ("NN float32", "NN bfloat16->bfloat16")
+"""Cases whose configs the page shows."""
+
 PAIRS = (("BM", "BN"), ("TM", "TN"))
 """Parameters that maps are drawn over, where a kernel has them."""
 
@@ -48,7 +51,7 @@ def main() -> int:
     """Redraw everything there is data of; returns the exit status."""
     try:
         tabled = Table.load(TABLE)
-        sections = {"winners": winners(tabled.entries), "others": others(tabled.entries)}
+        sections = {"kernels": kernels(tabled.entries), "winners": winners(tabled.entries)}
         if runs := [load(path) for path in REGRETS if path.exists()]:
             sections["regret"] = regret(runs, tabled)
         if EXHAUSTIVE.exists() and RANKED.exists():
@@ -60,12 +63,25 @@ def main() -> int:
     return 0
 
 
+def kernels(entries: Sequence[Entry]) -> str:
+    """Which kernels win in each case, on how many problems, and how they do next to cuBLAS."""
+    won: dict[tuple[str, str], list[Entry]] = {}
+    for entry in fastest(entries):
+        won.setdefault((entry.case, entry.kernel), []).append(entry)
+    rows: list[Sequence[object]] = []
+    for (case, kernel), of in won.items():
+        ratios = [entry.gflops / entry.baseline_gflops for entry in of if entry.baseline_gflops]
+        mean = f"{statistics.geometric_mean(ratios):.2f}x" if ratios else ""
+        rows.append((case, f"`{kernel}`", len(of), of[0].shape, of[-1].shape, mean))
+    return table(("case", "kernel", "problems", "least work", "most work", "ratio"), rows, "llrllr")
+
+
 def winners(entries: Sequence[Entry]) -> str:
-    """What the selector takes for the suites' problems that are tabled, next to cuBLAS, by case and work."""
+    """The fastest configs on the suites' problems, in the cases of SHOWN, next to cuBLAS, by case and work."""
     rows: list[Sequence[object]] = []
     for entry in fastest(entries):
         baseline = entry.baseline_gflops
-        if _in_suite(entry):
+        if entry.case in SHOWN and _in_suite(entry):
             rows.append(
                 (
                     entry.shape,
@@ -80,20 +96,6 @@ def winners(entries: Sequence[Entry]) -> str:
             )
     heads = ("m x n x k", "case", "kernel", "config", "GFLOP/s", "cuBLAS", "ratio", "error")
     return table(heads, rows, "llllrrrr")
-
-
-def others(entries: Sequence[Entry]) -> str:
-    """Which configs win on the other tabled problems, the most frequent first, and how they do next to cuBLAS."""
-    won: dict[tuple[str, str], list[Entry]] = {}
-    for entry in fastest(entries):
-        if not _in_suite(entry):
-            won.setdefault((f"`{entry.kernel}`", _config(entry)), []).append(entry)
-    rows: list[Sequence[object]] = []
-    for (kernel, config), of_config in sorted(won.items(), key=lambda one: -len(one[1])):
-        ratios = [entry.gflops / entry.baseline_gflops for entry in of_config if entry.baseline_gflops]
-        ratio = f"{statistics.geometric_mean(ratios):.2f}x" if ratios else ""
-        rows.append((kernel, config, len(of_config), of_config[0].shape, of_config[-1].shape, ratio))
-    return table(("kernel", "config", "problems", "least work", "most work", "ratio"), rows, "llrllr")
 
 
 def fastest(entries: Iterable[Entry]) -> list[Entry]:
@@ -130,7 +132,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
             longer = picked_now(environment["gpu"], one)
             if longer is not None:
                 of_draw.append(longer)
-            kernel, _, config = one.picked.partition(":")
+            kernel, _, config = (words_now(one.picked) or one.picked).partition(":")
             rows.append(
                 (
                     one.shape,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tilewright.report.figures.axes import LogScale, decade_above, decade_below, decades
 from tilewright.report.figures.svg import FAINT, INK, PALE, SOFT, Drawing, text_width
 
-_LEFT, _TOP = 56.0, 12.0
+_LEFT, _TOP = 56.0, 30.0
 _WIDTH, _HEIGHT = 620.0, 400.0
 _SIZE = 12.0
 """Of the labels' font: legible where a phone shows the drawing at half its size."""
@@ -38,11 +38,12 @@ class _Box(NamedTuple):
         return max(width, 0.0) * max(height, 0.0)
 
 
-def choice_points(points: Sequence[Point], across: str, up: str) -> Drawing:
+def choice_points(points: Sequence[Point], title: str, across: str, up: str) -> Drawing:
     """The drawing.
 
     Args:
         points: the ways.
+        title: the text above.
         across, up: captions of the axes.
     """
     speeds, errors = [one.speed for one in points], [one.error for one in points]
@@ -58,6 +59,7 @@ def choice_points(points: Sequence[Point], across: str, up: str) -> Drawing:
     )
     drawing = Drawing()
     bottom = _TOP + _HEIGHT
+    drawing.text(_LEFT, _TOP - 12, title, 13, bold=True)
     for error in decades(scale.low_x, scale.high_x):
         drawing.line(scale.x(error), _TOP, scale.x(error), bottom, PALE)
         drawing.text(scale.x(error), bottom + 17, f"{error:.0e}", _SIZE, fill=SOFT, anchor="middle")

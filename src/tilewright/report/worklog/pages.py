@@ -5,12 +5,11 @@ and way to the neighbouring pages, is added here.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 
 from tilewright import kernels
-from tilewright.bench.records import Record
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel
 from tilewright.report.figures.kernel_figure import KernelFigure
@@ -30,7 +29,6 @@ FIGURES = FOLDER / "figures"
 INDEX = "README.md"
 SOURCES_PAGE = "sources.md"
 SWEEP = "sources_sweep.svg"
-_SWEEP_CAPTION = "GFLOP/s of the RTX 3060 notes' kernels on one H200, over the results of a thread"
 _SOURCES = "../../src/tilewright/kernels"
 _KERNELS = Path(kernels.__file__).parent
 _CAPTIONS = {
@@ -55,7 +53,11 @@ class Worklog:
     """
 
     def __init__(
-        self, facts: Facts, errors: Errors, of_sources: sources.SourceCounts, varied: Sequence[Record] = ()
+        self,
+        facts: Facts,
+        errors: Errors,
+        of_sources: sources.SourceCounts,
+        varied: variations.Varied,
     ) -> None:
         self.facts, self.errors, self.of_sources, self.varied = facts, errors, of_sources, varied
         self._figure = cache(self._make_figure)
@@ -99,7 +101,7 @@ class Worklog:
                     yield FIGURES / figure_name(kernel, kind), self.figure(kernel, kind)
         yield FIGURES / "roofline.svg", self.roofline("")
         if drawn := variations.sweep_figure(self.varied):
-            yield FIGURES / SWEEP, drawn.render(_SWEEP_CAPTION)
+            yield FIGURES / SWEEP, drawn.render(self._sweep_caption)
 
     def figure(self, kernel: Kernel, kind: str) -> str:
         """One figure of a rung."""
@@ -126,24 +128,30 @@ class Worklog:
     def _swept(self) -> str:
         """What was measured of the tiles that a source sweeps, as a picture and a table."""
         measured = variations.sweep(self.varied)
-        return f"![{_SWEEP_CAPTION}]({FIGURES.name}/{SWEEP})\n\n{measured}" if measured else ""
+        return f"![{self._sweep_caption}]({FIGURES.name}/{SWEEP})\n\n{measured}" if measured else ""
+
+    @property
+    def _sweep_caption(self) -> str:
+        return f"GFLOP/s of the RTX 3060 notes' kernels on one {self.varied.gpu}, over the results of a thread"
 
     def _source_tables(self) -> Mapping[str, Fill]:
-        facts, counts = self.facts, self.of_sources
+        facts, counts, varied = self.facts, self.of_sources, self.varied
         return {
             "a6000": partial(sources.a6000, facts),
             "hopper": partial(sources.hopper, facts),
             "fast_cu": partial(sources.fast_cu, facts),
             "fast_cu_here": sources.fast_cu_here,
-            "cublas": partial(variations.cublas, self.varied),
+            "cublas": partial(variations.cublas, varied),
             "rtx3060": partial(sources.rtx3060, facts),
             "op_t": partial(sources.orders_of_factors, facts),
-            "notes": partial(variations.notes, self.varied),
+            "notes": partial(variations.notes, varied),
             "sweep": partial(sources.sweep, counts.sweep),
             "swept": self._swept,
-            "fastcuda": partial(sources.fastcuda, facts, counts.presets, variations.fastcuda(self.varied)),
-            "split": partial(variations.split, self.varied),
-            "orders": lambda: variations.orders(self.varied, variations.load(variations.TUNED)),
+            "fastcuda": partial(
+                sources.fastcuda, facts, counts.presets, variations.fastcuda(self.varied), self.varied.gpu
+            ),
+            "split": partial(variations.split, varied),
+            "orders": lambda: variations.orders(varied, variations.load([variations.TUNED])),
         }
 
     def _common(self) -> dict[str, Fill]:

@@ -166,19 +166,21 @@ def fast_cu_here() -> str:
     return speed(published.FAST_CU_ON_H200)
 
 
-def fastcuda(facts: Facts, counts: Sequence[Counted], measured: Mapping[str, Record]) -> str:
+def fastcuda(facts: Facts, counts: Sequence[Counted], measured: Mapping[str, Record], gpu: str) -> str:
     """A table of FastCuda's versions: what each adds and needs, its counters here, and its speed at SHAPE.
 
     Args:
-        facts: with the speeds of the rungs, for versions that were not measured themselves.
+        facts: with the speeds of the rungs, which are shown where not every version was measured itself.
         counts: of the versions.
         measured: by preset.
+        gpu: that they were measured on.
     """
+    whole = all(version.preset in measured for version in published.FASTCUDA)
     metrics = ("intensity", "ffmas_a_wavefront", "registers", "warps")
     rows = []
     for version, one in zip(published.FASTCUDA, counts, strict=True):
         kernel, _ = resolve(version.preset)
-        record = measured.get(version.preset) or facts.record(kernel.name, SHAPE)
+        record = measured[version.preset] if whole else facts.record(kernel.name, SHAPE)
         rows.append(
             (
                 version.name,
@@ -192,8 +194,8 @@ def fastcuda(facts: Facts, counts: Sequence[Counted], measured: Mapping[str, Rec
             )
         )
     heads = ("", "adds", "needs", "here", *(METRICS[name].label for name in metrics))
-    what = "it" if measured else "its rung"
-    reached = (f"{what} at {SHAPE}, GFLOP/s", "cuBLAS, same run", "of cuBLAS")
+    what = f"it on one {gpu}" if whole else "its rung on one H200"
+    reached = (f"{what}, {SHAPE}, GFLOP/s", "cuBLAS, same run", "of cuBLAS")
     return table((*heads, *reached), rows, "llll" + "r" * (len(metrics) + len(reached)))
 
 

@@ -1,11 +1,13 @@
-"""What the sources' configs do on our GPU: tables of what `bench/variations.py` measured, empty where it did not."""
+"""What the sources' configs do on a GPU: tables of what `bench/variations.py` measured, empty where it did not."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tilewright.bench.records import Record, Run
 from tilewright.bench.variations import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
+from tilewright.gpus import capability_of, find_gpu
 from tilewright.kernels.spec import Choice
 from tilewright.report import published
 from tilewright.report.figures.ladder import Curve, ladder_panel
@@ -13,7 +15,8 @@ from tilewright.report.figures.svg import Drawing, stack
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, quotient, share, speed
 
-RECORDS = Path("results/h200/variations.json")
+RECORDS = (Path("results/h200/variations.json"), Path("results/h100/variations.json"))
+"""Of these, the first that there is."""
 TUNED = Path("results/h200/tuning/table.json")
 """Of a tuning run in which float32's tiles had an order too."""
 
@@ -21,20 +24,33 @@ _PANEL_GAP = 26.0
 _RASTER_SHAPE = "4096x4096x4096"
 
 
-def load(path: Path = RECORDS) -> list[Record]:
-    """The records; none where there is no such file.
+class Varied(NamedTuple):
+    """What one run measured."""
+
+    records: Sequence[Record] = ()
+    gpu: str = ""
+    """The product, as in 'H100'."""
+
+
+def load(paths: Iterable[Path] = RECORDS) -> Varied:
+    """The records of the first file that there is; none where there is no such file.
 
     Raises:
         RecordsError: it cannot be read.
     """
-    return Run.load(path).records if path.exists() else []
+    for path in paths:
+        if path.exists():
+            run = Run.load(path)
+            facts = run.environment["gpu"]
+            return Varied(run.records, find_gpu(facts["name"], capability_of(facts["compute_capability"])).name)
+    return Varied()
 
 
-def cublas(records: Sequence[Record]) -> str:
+def cublas(varied: Varied) -> str:
     """A table of the kernels that cuBLAS runs, on an A6000 and here."""
     ours = {
         record.m: record.baseline.kernels
-        for record in records
+        for record in varied.records
         if record.kernel == "coalesced" and record.baseline and record.baseline.kernels
     }
     if not ours:
@@ -48,31 +64,31 @@ def cublas(records: Sequence[Record]) -> str:
         )
         for size in sorted({*published.CUBLAS_ON_A6000, *ours})
     ]
-    return table(("m = n = k", "A6000: tile of a block", "H200: kernels", "blocks"), rows, "rlll")
+    return table(("m = n = k", "A6000: tile of a block", f"{varied.gpu}: kernels", "blocks"), rows, "rlll")
 
 
-def notes(records: Sequence[Record]) -> str:
+def notes(varied: Varied) -> str:
     """The RTX 3060 notes' own configs on our GPU, next to cuBLAS, and the notes' shares."""
     rows = []
     for shape in SWEPT_SHAPES:
         theirs = published.RTX3060[shape]
         for preset, choice in presets("rtx3060").items():
-            if record := _find(records, shape, choice):
+            if record := _find(varied, shape, choice):
                 rung = choice.kernel.rung
                 their_share = f"{100 * quotient(theirs[rung], theirs[0]):.1f}%"
                 shares = (baseline_speed(record), share(record), their_share)
                 rows.append((shape, f"{rung} `{preset}`", speed(record.gflops), *shares))
     if not rows:
         return ""
-    heads = ("m x n x k", "", "H200, GFLOP/s", "cuBLAS, same run", "of cuBLAS", "RTX 3060, of cuBLAS")
-    return f"With the notes' own tiles, on one H200:\n\n{table(heads, rows, 'llrrrr')}"
+    heads = ("m x n x k", "", f"{varied.gpu}, GFLOP/s", "cuBLAS, same run", "of cuBLAS", "RTX 3060, of cuBLAS")
+    return f"With the notes' own tiles, on one {varied.gpu}:\n\n{table(heads, rows, 'llrrrr')}"
 
 
-def sweep(records: Sequence[Record]) -> str:
+def sweep(varied: Varied) -> str:
     """The tiles that the notes sweep, on our GPU."""
     rows = []
     for choice in swept():
-        found = [_find(records, shape, choice) for shape in SWEPT_SHAPES]
+        found = [_find(varied, shape, choice) for shape in SWEPT_SHAPES]
         if all(found):
             config = choice.config
             tile = (f"{choice.kernel.rung} {choice.kernel.name}", config.BM, f"{config.TM} x {config.TN}")
@@ -81,16 +97,17 @@ def sweep(records: Sequence[Record]) -> str:
         return ""
     measured = [cell for shape in SWEPT_SHAPES for cell in (f"{shape}, GFLOP/s", "of cuBLAS")]
     text = table(("", "TILE", "a thread", *measured), rows, "lrlrrrr")
-    return f"Measured on one H200, all tiles of a size in one run:\n\n{text}"
+    words = f"What the notes sweep, TILE and the results of a thread, on one {varied.gpu}; a run for each size:"
+    return f"{words}\n\n{text}"
 
 
-def sweep_figure(records: Sequence[Record]) -> Drawing | None:
+def sweep_figure(varied: Varied) -> Drawing | None:
     """The same as curves, speed over the results of a thread; None where nothing was measured."""
     panels = []
     for shape in SWEPT_SHAPES:
         curves: dict[str, list[tuple[int, float]]] = {}
         for choice in swept():
-            if record := _find(records, shape, choice):
+            if record := _find(varied, shape, choice):
                 name = f"{choice.kernel.name}, TILE {choice.config.BM}"
                 curves.setdefault(name, []).append((choice.config.TM * choice.config.TN, record.gflops))
         if curves:
@@ -99,17 +116,17 @@ def sweep_figure(records: Sequence[Record]) -> Drawing | None:
     return stack(panels, _PANEL_GAP) if panels else None
 
 
-def fastcuda(records: Sequence[Record]) -> Mapping[str, Record]:
+def fastcuda(varied: Varied) -> Mapping[str, Record]:
     """The records of FastCuda's versions, by preset."""
-    found = {preset: _find(records, "4096x4096x4096", choice) for preset, choice in presets("fastcuda").items()}
+    found = {preset: _find(varied, "4096x4096x4096", choice) for preset, choice in presets("fastcuda").items()}
     return {preset: record for preset, record in found.items() if record}
 
 
-def split(records: Sequence[Record]) -> str:
+def split(varied: Varied) -> str:
     """What dividing k gained: the best of each way, all in one run a problem."""
     rows = []
     for shape in SPLIT_SHAPES:
-        of_shape = [record for record in records if (record.kernel, record.shape) == ("split_k", shape)]
+        of_shape = [record for record in varied.records if (record.kernel, record.shape) == ("split_k", shape)]
         whole = [one for one in of_shape if (one.config["K_SLICES"], one.config["WORKERS"]) == (1, 0)]
         slices = [one for one in of_shape if one.config["K_SLICES"] > 1 and not one.config["WORKERS"]]
         blocks = [one for one in of_shape if one.config["WORKERS"]]
@@ -121,22 +138,25 @@ def split(records: Sequence[Record]) -> str:
         return ""
     heads = ("m x n x k", "k whole, GFLOP/s", "divided in a block", "divided among blocks", "cuBLAS, same run")
     text = table(heads, rows, "lrrrr")
-    return f"Split-K (rung 16, one tile), a run for each size; in brackets, times as fast as with k whole:\n\n{text}"
+    words = (
+        f"Split-K (rung 16, one tile) on one {varied.gpu}, a run for each size; in brackets, times as fast as k whole:"
+    )
+    return f"{words}\n\n{text}"
 
 
-def orders(records: Sequence[Record], tuned: Sequence[Record]) -> str:
+def orders(varied: Varied, tuned: Varied) -> str:
     """What the order of tiles gained (thread-block swizzling), rows of tiles over bands of rows."""
     rows = []
-    for name, of, parameter in (
-        ("tma_packed", _of(tuned, "tma_packed", _RASTER_SHAPE), "RASTER"),
-        ("gemm_sm90", _of(records, "gemm_sm90", BAND_SHAPE), "BAND"),
+    for name, of, shape, parameter in (
+        ("tma_packed", tuned, _RASTER_SHAPE, "RASTER"),
+        ("gemm_sm90", varied, BAND_SHAPE, "BAND"),
     ):
-        for group in _alike(of, parameter):
+        for group in _alike(_of(of.records, name, shape), parameter):
             first, best = group[0], max(group[1:], key=lambda one: one.gflops)
             cells = (speed(first.gflops), best.config[parameter], _gained(best, first))
-            rows.append((f"`{name}`", first.arithmetic, first.shape, *cells))
-    heads = ("", "in", "m x n x k", "row by row, GFLOP/s", "rows of a band", "by bands")
-    return table(heads, rows, "lllrrr") if rows else ""
+            rows.append((f"`{name}`", first.arithmetic, first.shape, of.gpu, *cells))
+    heads = ("", "in", "m x n x k", "on", "row by row, GFLOP/s", "rows of a band", "by bands")
+    return table(heads, rows, "llllrrr") if rows else ""
 
 
 def _of(records: Iterable[Record], kernel: str, shape: str) -> list[Record]:
@@ -154,11 +174,11 @@ def _alike(records: Sequence[Record], parameter: str) -> list[list[Record]]:
     return [group for group in ordered if len(group) > 1 and group[0].config[parameter] == 1]
 
 
-def _find(records: Iterable[Record], shape: str, choice: Choice) -> Record | None:
+def _find(varied: Varied, shape: str, choice: Choice) -> Record | None:
     return next(
         (
             record
-            for record in records
+            for record in varied.records
             if (record.kernel, record.shape, record.config) == (choice.kernel.name, shape, dict(choice.config))
         ),
         None,
