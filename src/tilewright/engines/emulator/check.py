@@ -11,7 +11,7 @@ from tilewright.engines.base import run
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, padded
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
-from tilewright.engines.emulator.program import Watch
+from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
 from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
@@ -81,7 +81,11 @@ def check(
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales)
-    result, error = session.run(watched=True)
+    try:
+        result, error = session.run(watched=True)
+    except WaitsForBlocksError:
+        session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, together=True)
+        result, error = session.run(watched=True)
     findings = [finding for checker in session.checkers for finding in checker.findings()]
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
@@ -112,7 +116,9 @@ class _Session:
         bias: NDArray[Any] | None,
         scalars: Scalars,
         scales: Sequence[NDArray[np.float32] | None],
+        together: bool = False,
     ) -> None:
+        self._together = together
         self._kernel, self._config = kernel, config
         self._scalars = scalars
         self._engine = EmulatorEngine(CHECKED, self._watch)
@@ -130,7 +136,11 @@ class _Session:
         self.checkers: list[Checker] = []
 
     def run(self, watched: bool, schedule: int = 0) -> tuple[NDArray[Any], str]:
-        """C, and why the launch failed."""
+        """C, and why the launch failed.
+
+        Raises:
+            WaitsForBlocksError: blocks are to run together, and do not yet.
+        """
         self._watched, self._schedule = watched, schedule
         a, b = self._factors
         c = padded(self._operands[2], self._problem.d.ld)
@@ -140,19 +150,21 @@ class _Session:
             what = self._engine, self._kernel, self._config, self._problem
             run(*what, a, b, c, self._scalars, bias=self._bias, scales=self._scales)
         except LaunchError as failure:
+            if isinstance(failure, WaitsForBlocksError) and not self._together:
+                raise
             error = str(failure)
         return self._engine.download(c), error
 
     def _watch(self, facts: LaunchFacts) -> Watch:
         if not self._watched:
-            return Watch(schedule=self._schedule)
+            return Watch(schedule=self._schedule, together=self._together)
         executable = facts.executable
         kernel = executable.kernel
         declared = shared_arrays(kernel.source, kernel.defines(executable.config, executable.variant))
         arrays = arrays_of(facts, self._padded_at)
         checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
         self.checkers.append(checker)
-        return Watch(checker)
+        return Watch(checker, together=self._together)
 
 
 def _apart(array: NDArray[Any], layout: Layout) -> Layout:
