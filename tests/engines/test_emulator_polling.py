@@ -5,9 +5,12 @@ import re
 import numpy as np
 import pytest
 
+import tilewright
+from tilewright.engines.emulator.check import check as check_product
 from tilewright.engines.emulator.launches import check_launch, draw
 from tilewright.engines.host_compiler import find_compiler
 from tilewright.kernels.launches import read_launch
+from tilewright.problem import Problem
 
 pytestmark = pytest.mark.skipif(find_compiler().gcc < 11, reason="of GCC, from 11 on")
 
@@ -128,6 +131,35 @@ def test_a_wait_for_what_never_comes_is_found_with_its_line(blocks, tmp_path):
     assert str(found) == (
         "thread (5, 0, 0) of block (0, 0, 0) waits for flag[2] at kernel.cu:4, and no thread that runs changes it"
     )
+
+
+def test_blocks_of_a_matrix_product_take_turns(tmp_path):
+    path = tmp_path / "turns.cu"
+    path.write_text("""// tilewright: block=(16,16) grid=(ceil(N/16),ceil(M/16),3)
+    __device__ unsigned turns[16];
+    extern "C" __global__ void turns_(const float* A, const float* B, float* C, int M, int N, int K) {
+        const int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+        const int later = gridDim.z - 1 - blockIdx.z;
+        unsigned* const turn = &turns[blockIdx.y * gridDim.x + blockIdx.x];
+        float sum = 0;
+        if (row < M && col < N) {
+            for (int k = blockIdx.z; k < K; k += 3) sum += A[row * K + k] * B[k * N + col];
+        }
+        if (threadIdx.x + threadIdx.y == 0) while (atomicAdd(turn, 0) != later) {}
+        __syncthreads();
+        __threadfence();
+        if (row < M && col < N) C[row * N + col] = later == 0 ? sum : C[row * N + col] + sum;
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x + threadIdx.y == 0) atomicExch(turn, later == 2 ? 0 : later + 1);
+    }
+    """)
+    kernel = tilewright.Kernel.from_source(str(path))
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((33, 20), np.float32), random.standard_normal((20, 40), np.float32)
+    result = check_product(kernel, kernel.config(), Problem(33, 40, 20), a, b, np.zeros((33, 40), np.float32))
+    assert result.findings == []
+    np.testing.assert_allclose(result.result, a @ b, rtol=1e-4, atol=1e-4)
 
 
 def test_more_blocks_than_run_together_are_beyond_it(tmp_path):

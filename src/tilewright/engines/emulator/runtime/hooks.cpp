@@ -29,7 +29,12 @@ inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, Acc
                 return obey_refusal();
             }
             space = Space::global;
-            if (is_own(address)) return;
+            if (is_own(address)) {
+                if (kind == AccessKind::atomic || is_volatile) {
+                    observer_->relaxed_in_library(*current_, address, kind != AccessKind::read);
+                }
+                return;
+            }
         }
     }
     observer_->access({*current_, site, address, bytes, kind, space, offset, block_, is_volatile});

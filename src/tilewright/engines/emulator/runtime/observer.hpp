@@ -138,6 +138,8 @@ class Observer {
     virtual void end_block(const Block&) {}
     virtual void thread_returned(const GpuThread&) {}
     virtual void access(const Access&) {}
+    // Of a variable of the kernel's library, of which no other access is told: an atomic or volatile one.
+    virtual void relaxed_in_library(const GpuThread&, std::uintptr_t /*address*/, bool /*writes*/) {}
     virtual void block_barrier(const Block&, const Call&) {}
     virtual void cluster_barrier(const Call&) {}
     virtual void warp_exchange(const Warp&, unsigned /*lanes*/, const Call&) {}
