@@ -78,6 +78,22 @@ def test_blocks_take_turns_backwards(tmp_path):
     np.testing.assert_allclose(result.outputs["y"][0], inputs["x"][:16].sum(), rtol=1e-5)
 
 
+def test_a_wait_for_a_block_of_which_only_another_order_begins_later_is_no_fault(tmp_path):
+    text = """// tilewright: y=out:int32[4] flags=zeros:int32[4] grid=4 block=32
+    __global__ void wait(int* y, volatile int* flags) {
+        if (threadIdx.x != 0) return;
+        if (blockIdx.x > 0) while (flags[blockIdx.x - 1] == 0) {}
+        __threadfence();
+        y[blockIdx.x] = blockIdx.x == 0 ? 1 : y[blockIdx.x - 1] + 1;
+        __threadfence();
+        flags[blockIdx.x] = 1;
+    }
+    """
+    result, _ = check(tmp_path, text)
+    assert result.findings == []
+    assert result.outputs["y"].tolist() == [1, 2, 3, 4]
+
+
 LOCK = """// tilewright: x=float32[512] y=zeros:float32[1] locked=zeros:int32[1] grid=4 block=128
 __global__ void sum(const float* x, float* y, int* locked) {
     __shared__ int own;

@@ -1,4 +1,4 @@
-"""Overruns of a thread's own arrays, and what its local variables hold before they are written."""
+"""Overruns of a thread's own arrays, divisions by zero, and what its local variables hold before they are written."""
 
 import re
 
@@ -81,6 +81,13 @@ WITHIN = {
 @pytest.mark.parametrize("body", WITHIN.values(), ids=WITHIN)
 def test_nothing_is_found_within_arrays(body, tmp_path):
     assert findings(tmp_path, body, before="// tilewright: shared=1024\n") == []
+
+
+@pytest.mark.parametrize("body", ["y[t] = n / (i - 3);", "y[t] = unsigned(n) % (t / 300);", "y[t] = 7ll / (n - 256);"])
+def test_a_division_by_zero_is_found(body, tmp_path):
+    ((kind, said),) = findings(tmp_path, body)
+    assert kind == "division by zero"
+    assert said == "in block (0, 0, 0) thread (0, 0, 0) divides by zero (kernel.cu:4)"
 
 
 UNWRITTEN = {

@@ -81,11 +81,7 @@ def check(
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales)
-    try:
-        result, error = session.run(watched=True)
-    except WaitsForBlocksError:
-        session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, together=True)
-        result, error = session.run(watched=True)
+    result, error = session.run(watched=True)
     findings = [finding for checker in session.checkers for finding in checker.findings()]
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
@@ -116,9 +112,8 @@ class _Session:
         bias: NDArray[Any] | None,
         scalars: Scalars,
         scales: Sequence[NDArray[np.float32] | None],
-        together: bool = False,
     ) -> None:
-        self._together = together
+        self._together = False
         self._kernel, self._config = kernel, config
         self._scalars = scalars
         self._engine = EmulatorEngine(CHECKED, self._watch)
@@ -136,11 +131,7 @@ class _Session:
         self.checkers: list[Checker] = []
 
     def run(self, watched: bool, schedule: int = 0) -> tuple[NDArray[Any], str]:
-        """C, and why the launch failed.
-
-        Raises:
-            WaitsForBlocksError: blocks are to run together, and do not yet.
-        """
+        """C, and why the launch failed."""
         self._watched, self._schedule = watched, schedule
         a, b = self._factors
         c = padded(self._operands[2], self._problem.d.ld)
@@ -151,7 +142,9 @@ class _Session:
             run(*what, a, b, c, self._scalars, bias=self._bias, scales=self._scales)
         except LaunchError as failure:
             if isinstance(failure, WaitsForBlocksError) and not self._together:
-                raise
+                self._together = True
+                self.checkers.clear()
+                return self.run(watched, schedule)
             error = str(failure)
         return self._engine.download(c), error
 

@@ -72,7 +72,7 @@ class Build:
     traced: bool = False
     """Whether these are counted, which must not depend on how far the user has code optimized."""
     bounded: bool = False
-    """Whether subscripts of a thread's own arrays are checked, and volatile accesses known: by GCC, from 11 on."""
+    """Whether a thread's subscripts and divisors are checked, and volatile accesses known: by GCC, from 11 on."""
     locals_hold: str = ""
     """What local variables hold before they are written: pattern, 0xFE in every byte, or zero. By GCC, from 12 on."""
 
@@ -122,7 +122,7 @@ def _build_options(compiler: Compiler, build: Build) -> list[str]:
     """What a way to compile adds to them."""
     options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if build.bounded and compiler.gcc >= 11:
-        options += ["-fsanitize=bounds", "--param=tsan-distinguish-volatile=1"]
+        options += ["-fsanitize=bounds,integer-divide-by-zero", "--param=tsan-distinguish-volatile=1"]
     if build.locals_hold and compiler.gcc >= 12:
         options.append(f"-ftrivial-auto-var-init={build.locals_hold}")
     return options

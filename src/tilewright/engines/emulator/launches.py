@@ -4,7 +4,7 @@ import ctypes
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -165,9 +165,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         return CheckedLaunch(findings, inputs, outputs)
     poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
     for schedule, order in _SCHEDULES.items():
-        other = Placed(launch, {**inputs, **poisoned})
-        error = str(_run(other, program, Watch(schedule=schedule, together=together)) or "")
-        again = other.written()
+        again, error = _run_again(launch, {**inputs, **poisoned}, program, Watch(schedule=schedule, together=together))
         if error:
             findings.append(Finding("order", None, message=error))
         elif schedule == 1:
@@ -177,10 +175,8 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         words = f"others when threads run {order}"
         findings += [one for name in outputs if (one := _differing("order", name, outputs[name], again[name], words))]
     if not findings:
-        other = Placed(launch, inputs)
-        _run(other, zeroed, Watch(together=together))
-        words = "others when local variables hold zeros before they are written"
-        kind, again = "uninitialized read", other.written()
+        again, _ = _run_again(launch, inputs, zeroed, Watch(together=together))
+        kind, words = "uninitialized read", "others when local variables hold zeros before they are written"
         findings += [one for name in outputs if (one := _differing(kind, name, outputs[name], again[name], words))]
     return CheckedLaunch(findings, inputs, outputs)
 
@@ -192,6 +188,15 @@ def _run(placed: Placed, program: Program, watch: Watch) -> LaunchError | None:
     except LaunchError as failure:
         return failure
     return None
+
+
+def _run_again(launch: Launch, arrays: Arrays, program: Program, watch: Watch) -> tuple[Arrays, str]:
+    """Run a launch, with all blocks together where that is needed: what it wrote, and why it failed."""
+    placed = Placed(launch, arrays)
+    failure = _run(placed, program, watch)
+    if isinstance(failure, WaitsForBlocksError) and not watch.together:
+        return _run_again(launch, arrays, program, replace(watch, together=True))
+    return placed.written(), str(failure or "")
 
 
 def _unwritten(name: str, first: NDArray[Any], second: NDArray[Any]) -> Finding | None:

@@ -386,6 +386,11 @@ void BlockRunner::overrun(const Overrun& access, std::intptr_t index) {
                    place(access.file, access.line) + ")");
 }
 
+void BlockRunner::divided_by_zero(const CheckedPlace& at) {
+    stop_block(Stop::division, 0, {Operation::none, at.file, int(at.line)},
+               "divides by zero (" + place(at.file, at.line) + ")");
+}
+
 void BlockRunner::stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what) {
     error_ = "in block " + describe(block_.index) + " thread " + describe(current_->index) + " " + what;
     if (observed()) observer_->stopped(reason, *current_, address, call, error_);
@@ -501,4 +506,9 @@ SIMT_EXPORT void __ubsan_handle_type_mismatch_v1_abort(const simt::MisalignedAcc
 // The same of -fsanitize=bounds. It returns where the checker knows the memory, and sees the access itself.
 SIMT_EXPORT void __ubsan_handle_out_of_bounds(const simt::Overrun* access, std::intptr_t index) {
     if (access->array != nullptr) simt::runner->overrun(*access, index);
+}
+
+// The same of -fsanitize=integer-divide-by-zero.
+SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedPlace* at, std::uintptr_t, std::uintptr_t) {
+    simt::runner->divided_by_zero(*at);
 }

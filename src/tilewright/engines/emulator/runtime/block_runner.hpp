@@ -142,7 +142,7 @@ struct Warp {
 // Whether two calls are the same one in the source.
 bool same_place(const Call& a, const Call& b);
 
-// What the compiler says of an access that -fsanitize=alignment or =bounds checks; the layout is the sanitizer's.
+// What the compiler says of what -fsanitize checks; the layout is the sanitizer's.
 struct CheckedPlace {
     const char* file;
     std::uint32_t line, column;
@@ -239,6 +239,7 @@ class BlockRunner {
     void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
     [[noreturn]] void trap(const char* expression, const char* file, int line);
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
+    [[noreturn]] void divided_by_zero(const CheckedPlace& place);
     [[noreturn]] void overrun(const Overrun& access, std::intptr_t index);
 
     // What the kernel does to memory, for the observer. See hooks.cpp.

@@ -263,7 +263,7 @@ void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
 
 void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                       const std::string& message) {
-    const char* const kinds[] = {"barrier", "misaligned access", "misuse", "out of bounds"};
+    const char* const kinds[] = {"barrier", "misaligned access", "misuse", "out of bounds", "division by zero"};
     const std::uint32_t site = findings_.site_of(call);
     reaches_.clear();  // of a cluster that does not come to its end
     if (!findings_.is_new(kinds[int(reason)], site, 0)) return;

@@ -112,7 +112,7 @@ struct FactorWords {
     std::size_t lines;
 };
 
-enum class Stop { deadlock, misaligned, misuse, overrun };
+enum class Stop { deadlock, misaligned, misuse, overrun, division };
 
 class Observer {
   public:
