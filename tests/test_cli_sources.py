@@ -54,8 +54,12 @@ def test_check_finds_a_missing_barrier(run, tmp_path):
 STORE = re.search(r"    if \(row < M && col < N\) C.*", START.read_text())[0]
 NEVER_RIGHT = {
     "crash": (
-        "    C[0] = 1 / (row - row);",
+        "    __builtin_trap();",
         r"crashed 16x16x16, beta 0.5 the kernel ends its process: ended by SIG\w+",
+    ),
+    "division": (
+        "    C[0] = 1 / (row - row);",
+        r"division by zero 16x16x16, beta 0.5 in block .* thread .* divides by zero \(wild.cu:\d+\)",
     ),
     "hang": ("    while (A[0] != 12345.0f) {}", "hung 16x16x16, beta 0.5 the kernel does not end: no answer in 2 s"),
     "far away": (
@@ -117,7 +121,7 @@ def test_explain_counts_its_lines(run):
 @pytest.mark.parametrize(
     ("name", "deadline", "words"),
     [
-        ("crash", 60, r"the kernel ends its process: ended by SIG\w+\. tilewright check may name the fault$"),
+        ("division", 60, r"the kernel ends its process: ended by SIG\w+\. tilewright check may name the fault$"),
         ("hang", 2, "the kernel does not end: no answer in 2 s.*; --deadline gives it longer$"),
     ],
 )

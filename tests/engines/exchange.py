@@ -106,7 +106,7 @@ class Launched:
     grid: tuple[int, ...]
     block: tuple[int, ...]
     shared_bytes: int
-    overlaps: bool
+    attribute: int
     parameters: bytes
 
 
@@ -118,7 +118,7 @@ class _Launch(ctypes.Structure):
         ("grid", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3),
         ("shared_bytes", ctypes.c_uint32),
-        ("overlaps", ctypes.c_int32),
+        ("attribute", ctypes.c_int32),
         ("size", ctypes.c_uint64),
         ("parameters", ctypes.c_char * 1024),
     )
@@ -174,7 +174,7 @@ class StandInDriver:
                 tuple(one.grid),
                 tuple(one.block),
                 one.shared_bytes,
-                bool(one.overlaps),
+                one.attribute,
                 ctypes.string_at(ctypes.addressof(one) + _Launch.parameters.offset, one.size),
             )
             for one in all_[: self.launch_count]

@@ -17,7 +17,7 @@ SLOTS = (
     Slot(40, "scalar", "alpha"),
     Slot(44, "scalar", "beta"),
 )
-STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, False, bytes(48), (0,), SLOTS)
+STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, 0, bytes(48), (0,), SLOTS)
 
 
 class Product:

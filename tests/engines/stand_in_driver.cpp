@@ -25,7 +25,7 @@ extern "C" {
 struct Launch {
     void *function, *stream, *context;
     unsigned grid[3], block[3], shared_bytes;
-    int overlaps;
+    int attribute;
     uint64_t size;
     char parameters[1024];
 };
@@ -53,10 +53,9 @@ int cuLaunchKernelEx(const Config* config, void* function, void** parameters, vo
     std::memcpy(launch.grid, config->grid, sizeof launch.grid);
     std::memcpy(launch.block, config->block, sizeof launch.block);
     launch.shared_bytes = config->shared_bytes;
-    launch.overlaps = 0;
+    launch.attribute = 0;
     for (unsigned i = 0; i < config->attribute_count; ++i) {
-        if (config->attributes[i].id != 6) return 1;
-        launch.overlaps = config->attributes[i].value;
+        if (config->attributes[i].value == 1) launch.attribute = config->attributes[i].id;
     }
     launch.size = parameter_bytes[reinterpret_cast<uintptr_t>(function)];
     if (launch.size > sizeof launch.parameters) return 1;

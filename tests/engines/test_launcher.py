@@ -8,7 +8,7 @@ from launcher_products import CONTEXT, STEP, factors
 
 from tilewright.engines import cuda_launch
 from tilewright.engines.launch_arguments import MAP_WORDS, describe
-from tilewright.engines.plan import Needs, Slot, Step
+from tilewright.engines.plan import COOPERATIVE, OVERLAPS, Needs, Slot, Step
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import TensorBox
@@ -29,7 +29,7 @@ def test_a_call_fills_in_pointers_and_scalars(driver, product):
     (launch,) = driver.launches
     assert (launch.function, launch.stream, launch.context) == (0xF00D, 0x5EA, CONTEXT)
     assert (launch.grid, launch.block, launch.shared_bytes) == ((3, 2, 1), (128, 1, 1), 4096)
-    assert not launch.overlaps
+    assert launch.attribute == 0
     addresses = (0x10000000, 0x20000000 + 32, 0x30000000, 0x40000000, 0x50000000)
     assert launch.parameters == struct.pack("5Q2f", *addresses, 0.5, 2.0) + b"untouched"
 
@@ -76,14 +76,14 @@ def test_a_byte_offset_is_part_of_the_address(driver, product):
 
 def test_steps_are_launched_in_order_with_memory(driver, product):
     a, b = factors()
-    first = Step(1, (1, 1, 1), (32, 1, 1), 0, False, bytes(16), (0,), (Slot(0, "pointer", "relayout", 256),))
+    first = Step(1, (1, 1, 1), (32, 1, 1), 0, COOPERATIVE, bytes(16), (0,), (Slot(0, "pointer", "relayout", 256),))
     slots = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "tickets"), Slot(16, "pointer", "relayout"))
-    second = Step(2, (1, 1, 1), (32, 1, 1), 0, True, bytes(24), (0,), slots)
+    second = Step(2, (1, 1, 1), (32, 1, 1), 0, OVERLAPS, bytes(24), (0,), slots)
     needs = Needs(100, 3, 1000)
     product.remember(a, b, steps=(first, second), needs=needs)
     product(a, b)
     assert [launch.function for launch in driver.launches] == [1, 2]
-    assert [launch.overlaps for launch in driver.launches] == [False, True]
+    assert [launch.attribute for launch in driver.launches] == [COOPERATIVE, OVERLAPS]
     assert driver.launches[0].parameters == struct.pack("2Q", 0x3000 + 256, 0)
     assert driver.launches[1].parameters == struct.pack("3Q", 0x1000, 0x2000, 0x3000)
 

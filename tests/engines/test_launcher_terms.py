@@ -9,7 +9,7 @@ from launcher_products import MEMORY
 from tilewright.engines import relayouts, tensor_maps
 from tilewright.engines.arguments import pack, shape_of
 from tilewright.engines.launch_arguments import describe
-from tilewright.engines.plan import Memory, Step
+from tilewright.engines.plan import OVERLAPS, Memory, Step
 from tilewright.kernels import find
 from tilewright.kernels.spec import SPLIT_COUNTERS
 from tilewright.kernels.takes import Addresses
@@ -29,7 +29,8 @@ def planned(kernel):
     maps = {name: describe(layout) for name, layout in layouts.items()}
     division = kernel.division(job.problem, job.config, MULTIPROCESSORS)
     arguments, slots = pack(kernel, job.problem, job.sources, maps, division, relayouts.numbers(job.copies))
-    return job, Step(1, (1, 1, 1), (32, 1, 1), 0, True, arguments, (0,), slots), relayouts.needs(found, MULTIPROCESSORS)
+    step = Step(1, (1, 1, 1), (32, 1, 1), 0, OVERLAPS, arguments, (0,), slots)
+    return job, step, relayouts.needs(found, MULTIPROCESSORS)
 
 
 def addresses(job, launch):
@@ -50,7 +51,7 @@ def plan(request, driver, product):
 def check(job, launch, memory):
     """That the launch is given the counters and the copies of this memory, and the operands; returns D."""
     given = addresses(job, launch)
-    assert (launch.function, launch.overlaps) == (1, True)
+    assert (launch.function, launch.attribute) == (1, OVERLAPS)
     assert given["tickets"] == memory.tickets
     assert (given["range_a"], given["range_b"]) == (memory.tickets, memory.tickets + 12)
     assert (given["from_a"], given["from_b"]) == (A, B)

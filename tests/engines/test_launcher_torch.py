@@ -119,7 +119,7 @@ def test_what_is_traced_is_not_launched(call, launcher_module, monkeypatch):
 
 
 SLOTS = (Slot(0, "pointer", "workspace"), Slot(8, "pointer", "tickets"), Slot(16, "pointer", "relayout"))
-STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, False, bytes(24), (0,), SLOTS)
+STEP = Step(0xF00D, (3, 2, 1), (128, 1, 1), 4096, 0, bytes(24), (0,), SLOTS)
 
 
 class Caching:

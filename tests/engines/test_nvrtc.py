@@ -276,3 +276,16 @@ def test_without_the_wheel_of_crt_headers_a_toolkit_is_added(monkeypatch, tmp_pa
     assert find() == (str(wheel), str(toolkit / "include"), "core")
     (wheel / "crt").mkdir()
     assert find() == (str(wheel), "core")
+
+
+def test_code_says_whether_a_source_synchronises_its_grid():
+    text = """#include <cooperative_groups.h>
+    extern "C" __global__ void kernel(float* x) {
+        cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+        x[grid.thread_rank()] = 1;
+        %s
+        x[0] += x[grid.size() - 1];
+    }"""
+    for arch in ("sm_80", "sm_90a"):
+        assert not nvrtc.compile_source(text % "", "kernel.cu", "kernel", {}, arch).cooperative
+        assert nvrtc.compile_source(text % "grid.sync();", "kernel.cu", "kernel", {}, arch).cooperative

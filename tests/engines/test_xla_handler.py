@@ -20,7 +20,7 @@ import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
 from tilewright.engines import xla_handler  # noqa: E402
 from tilewright.engines.host_compiler import find_compiler  # noqa: E402
-from tilewright.engines.plan import Needs, Slot  # noqa: E402
+from tilewright.engines.plan import OVERLAPS, Needs, Slot  # noqa: E402
 from tilewright.errors import EngineUnavailableError  # noqa: E402
 from tilewright.jax_op import lowering  # noqa: E402
 from tilewright.jax_op.product import Kind, local_p, product_p  # noqa: E402
@@ -109,13 +109,14 @@ def test_factors_may_be_swapped(driver, handler):
 
 def test_steps_share_the_scratch_memory(driver, handler):
     slots = [Slot(8 * i, "pointer", source) for i, source in enumerate(("workspace", "relayout", "tickets"))]
-    steps = tuple(STEP._replace(function=i, arguments=bytes(24), slots=tuple(slots), overlaps=i == 2) for i in (1, 2))
+    step = STEP._replace(arguments=bytes(24), slots=tuple(slots))
+    steps = step._replace(function=1), step._replace(function=2, attribute=OVERLAPS)
     for step in steps:
         driver.takes(step)
     needs = Needs(workspace_bytes=100, tickets=3, relayout_bytes=1000)
     assert handler.keep("scratch", 0, CONTEXT, steps, needs) == 256 + 1024 + 12
     call("scratch", draw(4, 3), draw(3, 5), results=((4, 5), (1292,)))
-    assert [(launch.function, launch.overlaps) for launch in driver.launches] == [(1, False), (2, True)]
+    assert [(launch.function, launch.attribute) for launch in driver.launches] == [(1, 0), (2, OVERLAPS)]
     workspace, relayout, tickets = struct.unpack("3Q", driver.launches[1].parameters)
     assert (relayout - workspace, tickets - workspace) == (256, 1280)
 

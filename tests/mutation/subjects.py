@@ -29,6 +29,11 @@ HEADERS = {
     "schedule.cuh": ("split_k", "tma_packed"),
     "stage_barriers.cuh": ("gemm_sm90",),
     "stage_products.cuh": ("gemm_sm90",),
+    "stage_turn.cuh": ("pingpong",),
+    "consumers.cuh": ("gemm_sm90",),
+    "held_factor.cuh": ("gemm_tf32_nn",),
+    "thin_stages.cuh": ("thin_bf16x6",),
+    "tile_sums.cuh": ("thin_bf16x6",),
 }
 """Headers that are mutated, and the kernels that are checked with each mutant: what one of them shows is found."""
 

@@ -13,8 +13,7 @@ from tilewright.bench.references import Compared, Reference
 from tilewright.cli.terminal import say
 from tilewright.engines.apart import Apart, LostError, call_apart
 from tilewright.engines.emulator.checker import Finding
-from tilewright.engines.emulator.compiler import CHECKED
-from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_launch
+from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_for_check
 from tilewright.errors import CompileError, ConfigError, LaunchError, TilewrightError
 from tilewright.kernels.launches import Buffer, Launch, is_launch, read_launch
 from tilewright.kernels.source_lines import is_source
@@ -125,7 +124,7 @@ def _answer(connection: Connection, launch: Launch) -> None:
     """Check a launch in another process: sends that it begins, once its kernel is compiled, and what came of it."""
     answer: CheckedLaunch | TilewrightError
     try:
-        compile_launch(launch, CHECKED)
+        compile_for_check(launch)
         connection.send("")
         answer = check_launch(launch)
     except CompileError as error:

@@ -179,7 +179,7 @@ class CudaEngine:
             grid,
             block,
             shared_bytes,
-            executable.overlaps,
+            executable.attribute,
             arguments,
             shape_of(kernel.arguments).offsets,
             slots,

@@ -1,15 +1,23 @@
 """A kernel's machine code on one GPU, and the geometry that it is launched with."""
 
+import math
 from functools import cached_property
 from typing import NamedTuple
 
-from cuda.bindings.driver import CUfunction_attribute, cuKernelGetFunction, cuKernelSetAttribute
+from cuda.bindings.driver import (
+    CUfunction,
+    CUfunction_attribute,
+    cuKernelGetFunction,
+    cuKernelSetAttribute,
+    cuOccupancyMaxActiveBlocksPerMultiprocessor,
+)
 from cuda.core import Device, ObjectCode
 from cuda.core import Kernel as Function
 
 from tilewright import gpus
 from tilewright.engines import nvrtc
 from tilewright.engines.driver import check
+from tilewright.engines.plan import COOPERATIVE, OVERLAPS
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import Config, Kernel, Launch
 from tilewright.kernels.takes import Variant
@@ -36,7 +44,9 @@ class CudaExecutable:
         self.function: Function = ObjectCode.from_cubin(cubin.code, name=kernel.name).get_kernel(cubin.entry)
         self.handle = int(check(cuKernelGetFunction(self.function.handle)))
         """Address of the CUfunction."""
-        self.overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
+        overlaps = kernel.overlaps and device.compute_capability >= _DEPENDENT_LAUNCHES
+        self.attribute = COOPERATIVE if cubin.cooperative else OVERLAPS if overlaps else 0
+        """Of its launches, see `Step.attribute`."""
         self._limits = gpus.limits(device.compute_capability)
         self._room = _Room.of(device, cubin.report.shared_bytes or 0)
         self._spreads = kernel.relayouts(config) is not None
@@ -53,7 +63,10 @@ class CudaExecutable:
             LaunchError: it is a geometry that a GPU refuses.
         """
         if self.kernel.extents:
-            return self._of_one._replace(grid=self._checked(self.kernel.extents(problem, self.config)))
+            one = self._of_one._replace(grid=self._checked(self.kernel.extents(problem, self.config)))
+            if self.attribute == COOPERATIVE:
+                self._check_that_all_fit(one)
+            return one
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
         bundles, (_, block, shared_bytes) = -(-count // self._bundle), self._of_one
         if bundles > _MOST_BLOCKS:
@@ -61,6 +74,17 @@ class CudaExecutable:
         if self._spreads:
             shared_bytes = self._room.spread(bundles, shared_bytes)
         return Launch((bundles, 1, 1), block, shared_bytes)
+
+    def _check_that_all_fit(self, launch: Launch) -> None:
+        """Blocks of a grid that synchronises wait for each other, so that all must run at once."""
+        where = CUfunction(self.handle), math.prod(launch.block), launch.shared_bytes
+        of_one = check(cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
+        blocks, most = math.prod(launch.grid), of_one * self._room.multiprocessors
+        if blocks > most:
+            raise LaunchError(
+                f"{self.kernel.name} synchronises its grid, of which this GPU runs at most {most} blocks at once, "
+                f"{of_one} on each of {self._room.multiprocessors} multiprocessors; got {blocks}"
+            )
 
     def _checked(self, grid: tuple[int, int, int]) -> tuple[int, int, int]:
         """A grid that a source counts itself."""

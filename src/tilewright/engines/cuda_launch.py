@@ -16,7 +16,6 @@ from tilewright.engines.launcher import DRIVER
 from tilewright.engines.plan import Step
 from tilewright.problem import Scalars
 
-_PROGRAMMATIC_STREAM_SERIALIZATION = 6
 _MAP_ALIGNMENT = 64
 
 
@@ -65,10 +64,10 @@ def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: i
             struct.pack_into("=Q", memory, start + offset, address)
         else:
             _write_map(driver, base + offset, address, step.arguments[offset:])
-    overlap = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION)
-    overlap.value[0] = 1
-    count = int(step.overlaps)
-    config = _Config(step.grid, step.block, step.shared_bytes, stream, ctypes.pointer(overlap), count)
+    attribute = _Attribute(step.attribute)
+    attribute.value[0] = 1
+    count = int(step.attribute != 0)
+    config = _Config(step.grid, step.block, step.shared_bytes, stream, ctypes.pointer(attribute), count)
     parameters = (ctypes.c_void_p * len(step.offsets))(*(base + offset for offset in step.offsets))
     check((CUresult(driver.cuLaunchKernelEx(ctypes.byref(config), step.function, parameters, None)),))
 

@@ -39,6 +39,12 @@ class Compiler:
         """Whether it is Clang under whatever name, else GCC."""
         return "#define __clang__ " in self.macros
 
+    @property
+    def gcc(self) -> int:
+        """GCC's major version; 0 of Clang."""
+        match = re.search(r"#define __GNUC__ (\d+)", self.macros)
+        return int(match[1]) if match and not self.is_clang else 0
+
     def run(self, arguments: Sequence[str]) -> None:
         """Compile or link.
 

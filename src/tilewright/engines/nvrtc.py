@@ -32,6 +32,10 @@ _STANDARD = Path(__file__).with_name("nvrtc_include")
 """Headers of C++'s library, of which NVRTC has none: what kernels use of them."""
 
 
+_GRID_WORKSPACE = b"%envreg2"
+"""In the PTX, which line information comes with: the register by which cooperative_groups.h synchronises a grid."""
+
+
 @dataclass(frozen=True)
 class Cubin:
     """A kernel's machine code for one architecture."""
@@ -43,6 +47,11 @@ class Cubin:
     report: CompileReport
     log: str = field(default="", compare=False, repr=False)
     """What the compilers printed: warnings, what the report is made of, and how long it took."""
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether the source synchronises a grid, whose blocks must all run at once."""
+        return _GRID_WORKSPACE in self.code
 
 
 def architectures() -> tuple[str, ...]:

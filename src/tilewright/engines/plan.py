@@ -29,6 +29,10 @@ class Slot(NamedTuple):
     """Bytes that are added to the address."""
 
 
+OVERLAPS, COOPERATIVE = 6, 2
+"""The driver's numbers of attributes of a launch (CUlaunchAttributeID)."""
+
+
 class Step(NamedTuple):
     """One launch of a plan."""
 
@@ -37,8 +41,8 @@ class Step(NamedTuple):
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    overlaps: bool
-    """Whether it may begin while the launch before it on the stream ends."""
+    attribute: int
+    """0; OVERLAPS: it may begin while the launch before it on the stream ends; COOPERATIVE: all blocks run at once."""
     arguments: bytes
     """The kernel's parameters, as a template."""
     offsets: tuple[int, ...]

@@ -36,7 +36,6 @@ struct LaunchConfig {
     unsigned attribute_count;
 };
 
-constexpr int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 constexpr int NOT_CAPTURING = 0;
 constexpr uintptr_t PER_THREAD_STREAM = 2;  // a handle that stands for another stream in every thread
 
@@ -175,7 +174,7 @@ struct Map {
 
 struct Step {
     LaunchConfig config = {};
-    LaunchAttribute overlap = {};
+    LaunchAttribute attribute = {};
     void* function = nullptr;
     std::vector<char> parameters;
     std::vector<void*> addresses;  // of each parameter in them
@@ -271,18 +270,18 @@ bool read_step(PyObject* tuple, std::vector<std::unique_ptr<Step>>& steps) {
     auto step = std::make_unique<Step>();
     unsigned long long function;
     LaunchConfig& config = step->config;
-    int overlaps;
+    int attribute;
     PyObject *arguments, *offsets, *slots;
-    if (!PyArg_ParseTuple(tuple, "K(III)(III)IpSO!O!;a Step", &function, &config.grid[0], &config.grid[1],
+    if (!PyArg_ParseTuple(tuple, "K(III)(III)IiSO!O!;a Step", &function, &config.grid[0], &config.grid[1],
                           &config.grid[2], &config.block[0], &config.block[1], &config.block[2],
-                          &config.shared_bytes, &overlaps, &arguments, &PyTuple_Type, &offsets, &PyTuple_Type, &slots)) {
+                          &config.shared_bytes, &attribute, &arguments, &PyTuple_Type, &offsets, &PyTuple_Type, &slots)) {
         return false;
     }
     step->function = reinterpret_cast<void*>(function);
-    if (overlaps) {
-        step->overlap.id = PROGRAMMATIC_STREAM_SERIALIZATION;
-        step->overlap.value.flag = 1;
-        config.attributes = &step->overlap;
+    if (attribute != 0) {
+        step->attribute.id = attribute;
+        step->attribute.value.flag = 1;
+        config.attributes = &step->attribute;
         config.attribute_count = 1;
     }
     const char* bytes = PyBytes_AS_STRING(arguments);

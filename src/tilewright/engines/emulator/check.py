@@ -11,7 +11,7 @@ from tilewright.engines.base import run
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, padded
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
-from tilewright.engines.emulator.program import Watch
+from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
 from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
@@ -113,6 +113,7 @@ class _Session:
         scalars: Scalars,
         scales: Sequence[NDArray[np.float32] | None],
     ) -> None:
+        self._together = False
         self._kernel, self._config = kernel, config
         self._scalars = scalars
         self._engine = EmulatorEngine(CHECKED, self._watch)
@@ -140,19 +141,23 @@ class _Session:
             what = self._engine, self._kernel, self._config, self._problem
             run(*what, a, b, c, self._scalars, bias=self._bias, scales=self._scales)
         except LaunchError as failure:
+            if isinstance(failure, WaitsForBlocksError) and not self._together:
+                self._together = True
+                self.checkers.clear()
+                return self.run(watched, schedule)
             error = str(failure)
         return self._engine.download(c), error
 
     def _watch(self, facts: LaunchFacts) -> Watch:
         if not self._watched:
-            return Watch(schedule=self._schedule)
+            return Watch(schedule=self._schedule, together=self._together)
         executable = facts.executable
         kernel = executable.kernel
         declared = shared_arrays(kernel.source, kernel.defines(executable.config, executable.variant))
         arrays = arrays_of(facts, self._padded_at)
         checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
         self.checkers.append(checker)
-        return Watch(checker)
+        return Watch(checker, together=self._together)
 
 
 def _apart(array: NDArray[Any], layout: Layout) -> Layout:

@@ -20,6 +20,7 @@ from tilewright.problem import Order
 _ALIGNMENT = 256
 _SLACK_ROWS = 16
 _LEAST_SLACK = 64 * 1024
+_LARGEST_SCALAR = 16
 
 
 class CheckedArray(NamedTuple):
@@ -89,7 +90,8 @@ class Finding:
     """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, early access (of
     a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
     tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
-    its begin), barrier, misuse, order, or of a launch unwritten (elements of an output)."""
+    its begin), barrier, endless wait, misuse, division by
+    zero, order, or of a launch unwritten (elements of an output)."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -123,6 +125,7 @@ class Finding:
 
 
 _WHY = {
+    "endless wait": "and no thread that runs changes it",
     "race": "and nothing orders the two",
     "unfinished copy": "and nobody has waited for it",
     "early access": "and has not waited for the launch before",
@@ -253,6 +256,8 @@ def _memory(
         return known.element(array, index[0])
     last = [*index[:-1], index[-1] + count - 1]
     inside = all(0 <= position < extent for position, extent in zip(index + last, extents * 2, strict=True))
+    if shared and index[0] == 0 and extents[0] <= _LARGEST_SCALAR:
+        return array
     if shared:
         return f"byte {index[0]} of {array}" + ("" if inside else f", which has {extents[0]}")
     element = f"{array}[{', '.join(map(str, index))}]"

@@ -11,6 +11,7 @@ from pathlib import Path
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
 from tilewright.engines.emulator.inline_ptx import inline_ptx
+from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included
 from tilewright.errors import CompileError, EngineUnavailableError
@@ -70,13 +71,17 @@ class Build:
     """Whether accesses of memory are announced."""
     traced: bool = False
     """Whether these are counted, which must not depend on how far the user has code optimized."""
+    bounded: bool = False
+    """Whether a thread's subscripts and divisors are checked, and volatile accesses known: by GCC, from 11 on."""
+    locals_hold: str = ""
+    """What local variables hold before they are written: pattern, 0xFE in every byte, or zero. By GCC, from 12 on."""
 
 
 FAST = Build(("-fsanitize=alignment", "-fno-sanitize-recover=alignment"))
 """For results and speed. Only misaligned accesses are caught (by GCC; by Clang, those of whole vectors are not), since
 the processor would end the process at some."""
 
-CHECKED = Build(
+TRACED = Build(
     (
         *FAST.options,
         "-fsanitize=thread",
@@ -99,13 +104,28 @@ CHECKED = Build(
     ),
     spacing=1024,
     observable=True,
+    traced=True,
 )
-"""For observers: before every access of memory the code calls one of the thread sanitizer's hooks, which are the
-runtime's own (hooks.cpp), and places in the source can be found from addresses in the code. What overruns a
-`__shared__` variable does not meet the next. Clang makes one access for each part of a vector that is used, GCC one."""
+"""For counters and traces of accesses: before every access of memory the code calls one of the thread sanitizer's
+hooks, which are the runtime's own (hooks.cpp), and places in the source can be found from addresses in the code. What
+overruns a `__shared__` variable does not meet the next. Clang makes one access for each part of a vector that is used,
+GCC one."""
 
-TRACED = replace(CHECKED, traced=True)
-"""For counters and traces of accesses."""
+CHECKED = replace(TRACED, traced=False, bounded=True, locals_hold="pattern")
+"""For the checker."""
+
+ZEROED = replace(CHECKED, locals_hold="zero")
+"""What gives another result than CHECKED has read a local variable that it had not written."""
+
+
+def _build_options(compiler: Compiler, build: Build) -> list[str]:
+    """What a way to compile adds to them."""
+    options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
+    if build.bounded and compiler.gcc >= 11:
+        options += ["-fsanitize=bounds,integer-divide-by-zero", "--param=tsan-distinguish-volatile=1"]
+    if build.locals_hold and compiler.gcc >= 12:
+        options.append(f"-ftrivial-auto-var-init={build.locals_hold}")
+    return options
 
 
 def _base_options(compiler: Compiler) -> tuple[str, ...]:
@@ -176,7 +196,7 @@ def compile_kernel(
     own = included(text, folder)
     text, *contents = with_pointers(text, *(content for _, content in own))
     unit = f'{macros}#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
-    options = [*base, *build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
+    options = [*base, *_build_options(compiler, build)]
     if not build.traced and (level := _optimization()) != "3":
         # -Og compiles faster, and what calls no hook runs nearly as fast. Both make multiply-adds, which -O0 does not.
         options.append("-Og" if level == "1" and not build.observable else f"-O{level}")
@@ -202,7 +222,11 @@ def compile_kernel(
             if build.spacing:
                 assembly = output.with_suffix(".s")
                 compiler.run([*options, "-S", "-x", "c++", str(unit_file), "-o", str(assembly)])
-                assembly.write_text(_spaced(assembly.read_text(encoding="utf-8"), build.spacing), encoding="utf-8")
+                written = _spaced(assembly.read_text(encoding="utf-8"), build.spacing)
+                if build.bounded:
+                    texts = {file: text, **{name: content for (name, _), content in zip(own, contents, strict=True)}}
+                    written = with_arrays(written, texts, (_RUNTIME, _INCLUDE[0]))
+                assembly.write_text(written, encoding="utf-8")
                 _link(compiler, [*base, str(assembly), str(runtime.library)], output)
             else:
                 compiler.run([*options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])

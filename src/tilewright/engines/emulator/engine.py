@@ -191,9 +191,7 @@ class EmulatorEngine:
         division = kernel.division(problem, config, self.multiprocessors)
         arguments, slots = pack(kernel, problem, sources, maps, division, numbers(copies))
         launch = _Launch(executable, problem, sources, workspace, tuple(copies))
-        return Step(
-            launch, grid, block, shared_bytes, kernel.overlaps, arguments, shape_of(kernel.arguments).offsets, slots
-        )
+        return Step(launch, grid, block, shared_bytes, 0, arguments, shape_of(kernel.arguments).offsets, slots)
 
     def keep(self, kept: Kept, pointer: int, stream: Any) -> Matrix:
         """Memory with a copy of the operand at this address.

@@ -3,7 +3,8 @@
 import ctypes
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from numpy.typing import NDArray
 
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, padded
-from tilewright.engines.emulator.compiler import CHECKED, Build, compile_kernel
-from tilewright.engines.emulator.program import UNWATCHED, Program, Watch, load
+from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
+from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load
 from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.launches import Buffer, Launch
@@ -77,6 +78,17 @@ def compile_launch(launch: Launch, build: Build) -> Program:
     return load(compile_kernel(launch.file, launch.entry, launch.macros, build), launch.name, build)
 
 
+def compile_for_check(launch: Launch) -> tuple[Program, Program]:
+    """The same for `check_launch`, compiled side by side: in the CHECKED build, and in the ZEROED one.
+
+    Raises:
+        CompileError, EngineUnavailableError: as `compile_launch`.
+    """
+    with ThreadPoolExecutor(2) as threads:
+        checked, zeroed = threads.map(lambda build: compile_launch(launch, build), (CHECKED, ZEROED))
+    return checked, zeroed
+
+
 class Placed:
     """A launch's buffers in memory, with room around each of them."""
 
@@ -127,7 +139,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
 
     Where nothing is found, it runs again with its threads and blocks backwards and shuffled. Integers must be the same
     then; of floats a sum may be added up in another order, so these may differ by its rounding. Elements of 'out' that
-    no run writes are a finding too.
+    no run writes are a finding too. At last it runs with other contents of local variables that it has not written.
 
     Args:
         launch: what is checked.
@@ -137,11 +149,15 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    program, inputs = compile_launch(launch, CHECKED), draw(launch, seed)
-    placed = Placed(launch, inputs)
+    (program, zeroed), inputs = compile_for_check(launch), draw(launch, seed)
     declared = shared_arrays(launch.file, launch.macros)
-    checker = Checker(program.library, placed.checked_arrays(), shared=declared)
-    error = _run(placed, program, Watch(checker))
+    for together in (False, True):
+        placed = Placed(launch, inputs)
+        checker = Checker(program.library, placed.checked_arrays(), shared=declared)
+        failure = _run(placed, program, Watch(checker, together=together))
+        if not isinstance(failure, WaitsForBlocksError):
+            break  # else once more with all blocks together, which takes more memory
+    error = str(failure or "")
     outputs, findings = placed.written(), checker.findings()
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
@@ -149,26 +165,38 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         return CheckedLaunch(findings, inputs, outputs)
     poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
     for schedule, order in _SCHEDULES.items():
-        other = Placed(launch, {**inputs, **poisoned})
-        error = _run(other, program, Watch(schedule=schedule))
-        again = other.written()
+        again, error = _run_again(launch, {**inputs, **poisoned}, program, Watch(schedule=schedule, together=together))
         if error:
             findings.append(Finding("order", None, message=error))
         elif schedule == 1:
             findings += [one for name in poisoned if (one := _unwritten(name, outputs[name], again[name]))]
         if findings:
             break
-        findings += [one for name in outputs if (one := _differing(name, outputs[name], again[name], order))]
+        words = f"others when threads run {order}"
+        findings += [one for name in outputs if (one := _differing("order", name, outputs[name], again[name], words))]
+    if not findings:
+        again, _ = _run_again(launch, inputs, zeroed, Watch(together=together))
+        kind, words = "uninitialized read", "others when local variables hold zeros before they are written"
+        findings += [one for name in outputs if (one := _differing(kind, name, outputs[name], again[name], words))]
     return CheckedLaunch(findings, inputs, outputs)
 
 
-def _run(placed: Placed, program: Program, watch: Watch) -> str:
+def _run(placed: Placed, program: Program, watch: Watch) -> LaunchError | None:
     """Run a launch; why it failed, if it did."""
     try:
         placed.run(program, watch)
     except LaunchError as failure:
-        return str(failure)
-    return ""
+        return failure
+    return None
+
+
+def _run_again(launch: Launch, arrays: Arrays, program: Program, watch: Watch) -> tuple[Arrays, str]:
+    """Run a launch, with all blocks together where that is needed: what it wrote, and why it failed."""
+    placed = Placed(launch, arrays)
+    failure = _run(placed, program, watch)
+    if isinstance(failure, WaitsForBlocksError) and not watch.together:
+        return _run_again(launch, arrays, program, replace(watch, together=True))
+    return placed.written(), str(failure or "")
 
 
 def _unwritten(name: str, first: NDArray[Any], second: NDArray[Any]) -> Finding | None:
@@ -181,7 +209,7 @@ def _unwritten(name: str, first: NDArray[Any], second: NDArray[Any]) -> Finding 
     return Finding("unwritten", None, message=f"{_some(name, where, first.size)} never written")
 
 
-def _differing(name: str, first: NDArray[Any], other: NDArray[Any], order: str) -> Finding | None:
+def _differing(kind: str, name: str, first: NDArray[Any], other: NDArray[Any], words: str) -> Finding | None:
     if first.dtype.name in _LIKE_ROUNDING:
         one, two = first.astype(np.float64), other.astype(np.float64)
         finite = one[np.isfinite(one)]
@@ -191,7 +219,7 @@ def _differing(name: str, first: NDArray[Any], other: NDArray[Any], order: str) 
         where = np.argwhere(first != other)
     if not len(where):
         return None
-    return Finding("order", None, message=f"{_some(name, where, first.size)} others when threads run {order}")
+    return Finding(kind, None, message=f"{_some(name, where, first.size)} {words}")
 
 
 def _some(name: str, where: NDArray[np.intp], size: int) -> str:

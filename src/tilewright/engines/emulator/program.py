@@ -30,6 +30,12 @@ _SHARED_LIMIT = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.v
 _TOGETHER_LIMIT = 2**17
 """Threads of a grid that synchronises. Each has a stack of its own."""
 
+
+# Not in errors.py: callers of launches meet it only where they did not say that blocks are to run together.
+class WaitsForBlocksError(LaunchError):
+    """A block waits for others that do not run at the same time: see `Watch.together`."""
+
+
 _GRID_SYNC = b"simt_grid_sync\0"
 """Among the symbols of a library whose kernel calls it."""
 
@@ -85,6 +91,8 @@ class Watch:
     schedule: int = 0
     """In what order blocks begin, and within a block threads: 0 in that of their numbers, 1 backwards, else shuffled by
     this seed."""
+    together: bool = False
+    """Whether all blocks run together, as on a GPU that has room for them, if their threads are not too many."""
 
     @property
     def in_turn(self) -> bool:
@@ -138,9 +146,11 @@ class Program:
         chosen = None if watch.blocks is None else (ctypes.c_uint64 * len(watch.blocks))(*watch.blocks)
         observer = watch.observer.handle if watch.observer else None
         count = len(watch.blocks or ())
-        together = math.prod(grid) if self.cooperative else cluster
+        fits = cluster == 1 and math.prod(grid) * math.prod(block) <= _TOGETHER_LIMIT and watch.blocks is None
+        cooperative = self.cooperative or (watch.together and fits)
+        together = math.prod(grid) if cooperative else cluster
         where = self.call, pointers, grid, block, shared_bytes
-        launch = _Launch(*where, observer, watch.schedule, chosen, count, together, self.cooperative)
+        launch = _Launch(*where, observer, watch.schedule, chosen, count, together, cooperative)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         workers = 1 if watch.in_turn else min(worker_count(), math.prod(grid) // together)
         run = self.runtime.simt_create(ctypes.byref(launch), workers)
@@ -149,9 +159,11 @@ class Program:
             while not self.runtime.simt_wait(run, _WAIT_MS):
                 pass
         finally:
-            self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
+            waits_for_others = self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
         if message.value:
-            raise LaunchError(f"{self.name}: {message.value.decode(errors='replace')}")
+            kind = WaitsForBlocksError if waits_for_others else LaunchError
+            limit = f"; up to {_TOGETHER_LIMIT:,} threads can run together" if waits_for_others else ""
+            raise kind(f"{self.name}: {message.value.decode(errors='replace')}{limit}")
 
     def _check(
         self,
@@ -280,7 +292,7 @@ def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
     runtime.simt_wait.argtypes = (ctypes.c_void_p, ctypes.c_uint)
     runtime.simt_wait.restype = ctypes.c_int
     runtime.simt_finish.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
-    runtime.simt_finish.restype = None
+    runtime.simt_finish.restype = ctypes.c_int
     runtime.simt_report.argtypes = (ctypes.c_void_p,)
     runtime.simt_report.restype = ctypes.c_char_p
     runtime.simt_delete_observer.argtypes = (ctypes.c_void_p,)

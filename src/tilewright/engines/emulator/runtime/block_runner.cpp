@@ -127,6 +127,7 @@ void BlockRunner::begin(std::uint64_t number, bool chosen) {
     begun_ = 0;
     returned_ = 0;
     passed_ = 0;
+    polls_ = 0;
     mbarriers_.forget();
     named_barriers_ = {};
     error_.clear();
@@ -140,6 +141,7 @@ void BlockRunner::run_threads() {
         while (can_begin() && ready_.empty() && !*stop_) {
             GpuThread& thread = threads_[order_[begun_++]];
             thread.fiber = self;
+            thread.polled = thread.polls = 0;
             thread.copies.forget();
             thread.stores.forget();
             current_ = &thread;
@@ -155,7 +157,6 @@ void BlockRunner::run_threads() {
 
 // Goes on with a thread that is ready, else on a fiber that begins another, else in `run`.
 void BlockRunner::hand_over(Context& from) {
-    if (ready_.empty() && !can_begin()) ready_.take_all(yielded_);
     if (*stop_) {
         if (&from != &main_) Context::switch_to(from, main_);  // a launch may stop before `run_ready` has entered a fiber
     } else if (!ready_.empty()) {
@@ -212,9 +213,13 @@ void BlockRunner::wait_for_count(GpuThread* self, const unsigned* count, unsigne
 }
 
 void BlockRunner::yield(GpuThread* self) {
-    if (ready_.empty() && yielded_.empty() && !can_begin() && !*stop_) return std::this_thread::yield();
     yielded_.push(self);
     hand_over(self->fiber->context);
+}
+
+bool BlockRunner::go_on_with_yielded() {
+    ready_.take_all(yielded_);
+    return !ready_.empty();
 }
 
 std::uint64_t BlockRunner::warp_exchange(GpuThread* self, const Call& call, unsigned mask, std::uint64_t value,
@@ -375,6 +380,17 @@ void BlockRunner::misaligned(const MisalignedAccess& access, std::uintptr_t addr
                    place(access.file, access.line) + ")");
 }
 
+void BlockRunner::overrun(const Overrun& access, std::intptr_t index) {
+    stop_block(Stop::overrun, 0, {Operation::none, access.file, int(access.line)},
+               "uses index " + std::to_string(index) + " of " + access.array + ", which is " + access.type->name + " (" +
+                   place(access.file, access.line) + ")");
+}
+
+void BlockRunner::divided_by_zero(const CheckedPlace& at) {
+    stop_block(Stop::division, 0, {Operation::none, at.file, int(at.line)},
+               "divides by zero (" + place(at.file, at.line) + ")");
+}
+
 void BlockRunner::stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what) {
     error_ = "in block " + describe(block_.index) + " thread " + describe(current_->index) + " " + what;
     if (observed()) observer_->stopped(reason, *current_, address, call, error_);
@@ -403,6 +419,14 @@ std::string BlockRunner::deadlock() const {
         message += count_of_threads(count) + (count == 1 ? " waits at " : " wait at ") + place.second + ", ";
     }
     return message + count_of_threads(returned_) + (returned_ == 1 ? " has returned" : " have returned");
+}
+
+// alone: whether other blocks have not begun, which may be what it waits for.
+void BlockRunner::report_polling(bool alone) {
+    const GpuThread& first = *yielded_.front();
+    error_ = "in block " + describe(block_.index) + " thread " + describe(first.index) + " waits for memory to change, " +
+             (alone ? "and blocks run one after the other" : "and nobody changes it");
+    if (observed() && !alone) observer_->polls_for_ever(first);
 }
 
 void BlockRunner::report_deadlock(const std::string& message) {
@@ -477,4 +501,14 @@ long simt_clock() noexcept {
 // Called by code compiled with -fsanitize=alignment, in place of the sanitizer's own library, before a misaligned access.
 SIMT_EXPORT void __ubsan_handle_type_mismatch_v1_abort(const simt::MisalignedAccess* access, std::uintptr_t address) {
     simt::runner->misaligned(*access, address);
+}
+
+// The same of -fsanitize=bounds. It returns where the checker knows the memory, and sees the access itself.
+SIMT_EXPORT void __ubsan_handle_out_of_bounds(const simt::Overrun* access, std::intptr_t index) {
+    if (access->array != nullptr) simt::runner->overrun(*access, index);
+}
+
+// The same of -fsanitize=integer-divide-by-zero.
+SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedPlace* at, std::uintptr_t, std::uintptr_t) {
+    simt::runner->divided_by_zero(*at);
 }

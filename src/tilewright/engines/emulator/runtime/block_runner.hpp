@@ -38,7 +38,7 @@ struct Launch {
     const std::uint64_t* chosen;  // numbers of the blocks to run, or null: all
     std::uint64_t chosen_count;
     std::uint64_t cluster;  // blocks of one, in a row along x; grid.x is a multiple of it
-    std::uint64_t cooperative;  // whether these are all of the grid, which synchronises, and no cluster
+    std::uint64_t cooperative;  // whether these are all of the grid, which run together, and no cluster
 };
 
 // The order in which things begin that have no order, as a schedule has it.
@@ -79,6 +79,8 @@ struct GpuThread : Thread {
     TileStores stores;
     const Mbarrier* barrier;  // at which it waits, where it does so in barrier_wait
     std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
+    std::uintptr_t polled, poll_site;  // what it has looked at last, and from where
+    std::uint64_t polls;               // times that it has found the same there, one after the other
 };
 
 // Threads in order of arrival. A thread is in one queue at most.
@@ -140,15 +142,20 @@ struct Warp {
 // Whether two calls are the same one in the source.
 bool same_place(const Call& a, const Call& b);
 
-// What the compiler says of an access that -fsanitize=alignment checks; its layout is the sanitizer's.
-struct MisalignedAccess {
+// What the compiler says of what -fsanitize checks; the layout is the sanitizer's.
+struct CheckedPlace {
     const char* file;
     std::uint32_t line, column;
     const struct {
         std::uint16_t kind, info;
-        char name[64];
+        char name[64];  // in quotes
     }* type;
+};
+struct MisalignedAccess : CheckedPlace {
     unsigned char log_alignment;
+};
+struct Overrun : CheckedPlace {
+    const char* array;  // of which an element is taken, as the source has it; null: not of this check (subscripts.py)
 };
 
 class BlockRunner {
@@ -167,6 +174,12 @@ class BlockRunner {
     bool has_work() const { return !ready_.empty() || can_begin(); }
     bool wake() { return resolve_active_masks() || bring_tiles(); }
     bool ended() const { return returned_ == threads_.size(); }
+
+    // Threads that have let others go on, and may now themselves; how often they have since looked at memory that nobody changed.
+    bool go_on_with_yielded();
+    std::uint64_t polls() const { return yielded_.empty() ? 0 : polls_; }
+    bool has_yielded() const { return !yielded_.empty(); }
+    void report_polling(bool alone);
     std::string deadlock() const;  // what its threads wait for
     void report_deadlock(const std::string& message);
     void end(bool complete);  // whether its cluster has run until nothing more could come
@@ -188,6 +201,10 @@ class BlockRunner {
                                 SimtWarpWork work = nullptr);
     void wait_for_count(GpuThread* self, const unsigned* count, unsigned least);
     void yield(GpuThread* self);
+    void poll(std::uintptr_t address, std::uintptr_t site);
+    void has_written(std::uintptr_t address) {
+        if (!stacks_.hold(address)) polls_ = current_->polls = 0;  // what others see
+    }
     void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
     void wait_copies(GpuThread* self, unsigned pending);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
@@ -222,15 +239,19 @@ class BlockRunner {
     void check_shared(const Call& call, const void* shared, std::size_t bytes, std::size_t alignment);
     [[noreturn]] void trap(const char* expression, const char* file, int line);
     [[noreturn]] void misaligned(const MisalignedAccess& access, std::uintptr_t address);
+    [[noreturn]] void divided_by_zero(const CheckedPlace& place);
+    [[noreturn]] void overrun(const Overrun& access, std::intptr_t index);
 
     // What the kernel does to memory, for the observer. See hooks.cpp.
     bool observed() const { return observer_ != nullptr; }
-    void access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site);
+    void access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
     void fragment(const GpuThread& self, const Call& call, const FragmentAccess& access);
     void fence(const GpuThread& self);
     void wait_for_grid(const GpuThread& self);
 
   private:
+    static constexpr std::uint64_t PATIENCE = 64;  // times that a thread looks before it lets others go on
+
     bool can_begin() const { return begun_ < threads_.size(); }
     void run_threads();
     void hand_over(Context& from);
@@ -295,7 +316,8 @@ class BlockRunner {
     std::size_t returned_ = 0;
     GpuThread* current_ = nullptr;
     Queue ready_;
-    Queue yielded_;  // that go on when no other is ready
+    Queue yielded_;  // that go on when no other of any block is ready
+    std::uint64_t polls_ = 0;  // since a thread of the block has written
     std::string error_;
 
     // The block's barrier.

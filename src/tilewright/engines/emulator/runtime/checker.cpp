@@ -83,15 +83,17 @@ void Checker::barrier_arrived(const GpuThread& thread, const Call& call, const v
 
 void Checker::access(const Access& access) {
     const std::uint32_t site = std::uint32_t(access.site - layout_.library);
-    const unsigned flags = access.kind == AccessKind::atomic ? Stamp::ATOMIC : 0;
+    const bool shared = access.space != Space::global;
+    // Threads may wait for each other by volatile accesses of global memory, which PTX has as relaxed ones of the system.
+    const bool relaxed = access.kind == AccessKind::atomic || (access.is_volatile && !shared);
+    const unsigned flags = relaxed ? Stamp::ATOMIC : 0;
     const Visit one = {access.thread.actor, site, access.address, access.bytes, access.kind, flags};
     visit(one, access.space, access.offset, access.block.rank);
     if (access.block.rank != rank_of(one.thread)) {
         if (order_.together() == order_.start()) find("unstarted block", one);
         reaches_[{one.thread, access.block.rank}] = {order_.now(), one};
     }
-    const bool shared = access.space != Space::global;
-    if (access.kind == AccessKind::atomic && !shared) order_.atomic(one.thread, access.address);
+    if (relaxed) order_.atomic(one.thread, access.address, shared, access.kind != AccessKind::read);
 }
 
 void Checker::warp_exchange(const Warp& warp, unsigned lanes, const Call& call) {
@@ -261,7 +263,7 @@ void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
 
 void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                       const std::string& message) {
-    const char* const kinds[] = {"barrier", "misaligned access", "misuse"};
+    const char* const kinds[] = {"barrier", "misaligned access", "misuse", "out of bounds", "division by zero"};
     const std::uint32_t site = findings_.site_of(call);
     reaches_.clear();  // of a cluster that does not come to its end
     if (!findings_.is_new(kinds[int(reason)], site, 0)) return;
@@ -270,6 +272,17 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
     finding.party = party(thread.actor, thread.block->index, site, reason == Stop::deadlock ? "waits" : "uses");
     finding.message = message;
     if ((finding.has_place = address != 0)) finding.place = place(address, 0, rank_of(thread.actor));
+    findings_.put(std::move(finding));
+}
+
+void Checker::polls_for_ever(const GpuThread& thread) {
+    const std::uint32_t site = std::uint32_t(thread.poll_site - layout_.library);
+    reaches_.clear();
+    if (!findings_.is_new("endless wait", site, 0)) return;
+    Finding finding{};
+    finding.kind = "endless wait";
+    finding.party = party(thread.actor, thread.block->index, site, "waits for");
+    if ((finding.has_place = thread.polled != 0)) finding.place = place(thread.polled, 4, rank_of(thread.actor));
     findings_.put(std::move(finding));
 }
 
@@ -373,7 +386,7 @@ void Checker::read(const Visit& one, const Cells& cells) {
 void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells& cells) {
     if (last_write.time < cells.oldest) {
         if (!cells.written) find("uninitialized read", one);
-    } else {
+    } else if (!(last_write.flags & one.flags & Stamp::ATOMIC)) {
         check_order(one, last_write, did(last_write));
     }
 }
@@ -385,7 +398,8 @@ void Checker::write(const Visit& one, const Cells& cells) {
         const bool both_atomic = cell.write.flags & one.flags & Stamp::ATOMIC;
         if (cell.write.time >= cells.oldest && !both_atomic) check_order(one, cell.write, did(cell.write));
         for (Stamp& read : cell.reads) {
-            if (read.time >= cells.oldest) check_order(one, read, did_read(read));
+            const bool both_relaxed = read.flags & one.flags & Stamp::ATOMIC;
+            if (read.time >= cells.oldest && !both_relaxed) check_order(one, read, did_read(read));
             read.time = 0;
         }
         cell.write = stamp;

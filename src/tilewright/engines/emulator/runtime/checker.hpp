@@ -58,6 +58,10 @@ class Checker : public Observer {
     void product_ended(const Warpgroup& group) override { order_.product_ended(group); }
     void stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                  const std::string& message) override;
+    void relaxed_in_library(const GpuThread& thread, std::uintptr_t address, bool writes) override {
+        order_.atomic(thread.actor, address, false, writes);
+    }
+    void polls_for_ever(const GpuThread& thread) override;
     std::string report() override { return findings_.json(); }
 
   private:

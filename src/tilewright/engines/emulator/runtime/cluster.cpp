@@ -1,6 +1,8 @@
 #include "cluster.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "messages.hpp"
 
@@ -8,6 +10,9 @@ namespace simt {
 namespace {
 
 constexpr std::size_t SHARED_ALIGNMENT = 1024;
+
+constexpr std::uint64_t ENOUGH_POLLS = 1'000'000;  // of all blocks, with no write between them, to be sure that none comes
+constexpr std::uint64_t LEAST_POLLS = 100;         // of each block
 
 std::size_t aligned(std::size_t bytes) { return (bytes + SHARED_ALIGNMENT - 1) / SHARED_ALIGNMENT * SHARED_ALIGNMENT; }
 
@@ -17,6 +22,7 @@ void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
     stop_ = &stop;
     size_ = unsigned(launch.cluster);
     cooperative_ = launch.cooperative;
+    is_all_ = size_ == std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
     observer_ = launch.observer;
     order_ = Order(launch.schedule, size_);
     const unsigned threads = launch.threads.x * launch.threads.y * launch.threads.z;
@@ -57,6 +63,7 @@ BlockRunner& Cluster::go_on(unsigned rank) {
 
 std::string Cluster::run(std::uint64_t number, const std::vector<bool>& chosen) {
     arrived_ = passed_ = 0;
+    waits_for_others_ = false;
     for (unsigned rank = 0; rank < size_; ++rank) {
         go_on(rank).begin(number * size_ + rank, chosen.empty() || chosen[rank]);
     }
@@ -64,6 +71,7 @@ std::string Cluster::run(std::uint64_t number, const std::vector<bool>& chosen) 
     do {
         goes_on = run_blocks();
     } while (goes_on && wake());
+    goes_on = goes_on && std::all_of(blocks_.begin(), blocks_.begin() + size_, [](auto& one) { return one->error().empty(); });
     if (goes_on) check_that_all_ended();
     std::string error;
     for (unsigned rank = 0; rank < size_; ++rank) {
@@ -111,7 +119,30 @@ bool Cluster::wake() {
     for (unsigned turn = 0; turn < size_; ++turn) {
         if (go_on(order_[turn]).wake()) return true;
     }
-    return false;
+    return go_on_with_yielded();
+}
+
+// When nobody else can go on. Where all of them look at memory again and again, and in none of the blocks a thread writes, it
+// is for ever, or until blocks come that are not here.
+bool Cluster::go_on_with_yielded() {
+    BlockRunner* first = nullptr;
+    std::uint64_t polls = 0, least = ENOUGH_POLLS;
+    for (unsigned turn = 0; turn < size_; ++turn) {
+        BlockRunner& block = *blocks_[order_[turn]];
+        if (!block.has_yielded()) continue;
+        if (first == nullptr) first = &block;
+        polls += block.polls();
+        least = std::min(least, block.polls());
+    }
+    if (first == nullptr) return false;
+    if (polls >= (is_all_ ? ENOUGH_POLLS : ENOUGH_POLLS / 10) && least >= LEAST_POLLS) {
+        waits_for_others_ = !is_all_;
+        first->report_polling(waits_for_others_);
+        return false;
+    }
+    if (polls == 0) std::this_thread::yield();  // to blocks on other threads of the host
+    for (unsigned rank = 0; rank < size_; ++rank) blocks_[rank]->go_on_with_yielded();
+    return true;
 }
 
 bool Cluster::arrive(GpuThread* self) {

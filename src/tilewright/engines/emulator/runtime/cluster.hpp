@@ -29,6 +29,9 @@ class Cluster {
     unsigned size() const { return cooperative_ ? 1 : size_; }
     BlockRunner* block(unsigned rank) { return rank < size() ? blocks_[rank].get() : nullptr; }
 
+    // Whether the last run ended since a block waits for others, which have not begun.
+    bool waits_for_others() const { return waits_for_others_; }
+
     bool is_large() const { return blocks_.size() > MOST; }
 
     // The block in whose dynamic shared memory an address is, or null; and how far from its start.
@@ -49,6 +52,7 @@ class Cluster {
   private:
     bool run_blocks();
     bool wake();
+    bool go_on_with_yielded();
     BlockRunner& go_on(unsigned rank);
     void check_that_all_ended();
 
@@ -65,6 +69,8 @@ class Cluster {
     const std::atomic<bool>* stop_ = nullptr;
     std::size_t threads_ = 0;
 
+    bool is_all_ = false;  // of the grid
+    bool waits_for_others_ = false;
     std::size_t arrived_ = 0;
     std::uint64_t passed_ = 0;
 };

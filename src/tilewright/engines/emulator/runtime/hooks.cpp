@@ -14,7 +14,8 @@
 
 namespace simt {
 
-inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site) {
+inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site,
+                                bool is_volatile) {
     if (stacks_.hold(address)) return;
     Space space = Space::static_shared;
     std::size_t offset = address - reinterpret_cast<std::uintptr_t>(static_shared_.data);
@@ -24,14 +25,19 @@ inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, Acc
         if (offset >= launch_.dynamic_shared_bytes) {
             const Cluster::Place place = cluster_->place(address);
             if (place.block != nullptr) {
-                observer_->access({*current_, site, address, bytes, kind, space, place.offset, place.block->block()});
+                observer_->access({*current_, site, address, bytes, kind, space, place.offset, place.block->block(), is_volatile});
                 return obey_refusal();
             }
             space = Space::global;
-            if (is_own(address)) return;
+            if (is_own(address)) {
+                if (kind == AccessKind::atomic || is_volatile) {
+                    observer_->relaxed_in_library(*current_, address, kind != AccessKind::read);
+                }
+                return;
+            }
         }
     }
-    observer_->access({*current_, site, address, bytes, kind, space, offset, block_});
+    observer_->access({*current_, site, address, bytes, kind, space, offset, block_, is_volatile});
     obey_refusal();
 }
 
@@ -58,6 +64,16 @@ void BlockRunner::wait_for_grid(const GpuThread& self) {
     if (observed()) observer_->waited_for_grid(self);
 }
 
+// Looks at memory, which has not changed since the thread's last look: what it waits for, others may do meanwhile.
+void BlockRunner::poll(std::uintptr_t address, std::uintptr_t site) {
+    GpuThread& self = *current_;
+    self.polls = self.polled == address ? self.polls + 1 : 0;
+    self.polled = address;
+    self.poll_site = site;
+    ++polls_;
+    if (self.polls >= PATIENCE) yield(&self);
+}
+
 void BlockRunner::obey_refusal() {
     if (__builtin_expect(!observer_->refusal.empty(), 0)) {
         error_ = observer_->refusal;
@@ -68,10 +84,32 @@ void BlockRunner::obey_refusal() {
 
 namespace {
 
+inline std::uintptr_t number(const volatile void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
 inline __attribute__((always_inline)) void access(const void* address, std::size_t bytes, AccessKind kind,
-                                                  std::uintptr_t site) {
+                                                  std::uintptr_t site, bool is_volatile = false) {
     BlockRunner* const here = runner;
-    if (here->observed()) here->access(reinterpret_cast<std::uintptr_t>(address), bytes, kind, site);
+    if (kind == AccessKind::write) here->has_written(number(address));
+    if (here->observed()) here->access(number(address), bytes, kind, site, is_volatile);
+}
+
+inline __attribute__((always_inline)) void volatile_read(const void* address, std::size_t bytes, std::uintptr_t site) {
+    runner->poll(number(address), site);
+    access(address, bytes, AccessKind::read, site, true);
+}
+
+// An atomic operation has been carried out.
+inline void updated(const volatile void* address, bool changed, std::uintptr_t site) {
+    changed ? runner->has_written(number(address)) : runner->poll(number(address), site);
+}
+
+template <typename T>
+bool compare_exchange(volatile T* address, T* expected, T value, std::uintptr_t site) {
+    access(const_cast<T*>(address), sizeof(T), AccessKind::atomic, site);
+    const T before = *expected;
+    const bool equal = __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    updated(address, equal && value != before, site);
+    return equal;
 }
 
 }  // namespace
@@ -103,8 +141,8 @@ HOOK void __tsan_vptr_read(void**) {}
     HOOK void __tsan_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE); }               \
     HOOK void __tsan_unaligned_read##bytes(const void* p) { simt::access(p, bytes, simt::AccessKind::read, SITE); } \
     HOOK void __tsan_unaligned_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE); }     \
-    HOOK void __tsan_volatile_read##bytes(const void* p) { simt::access(p, bytes, simt::AccessKind::read, SITE); }  \
-    HOOK void __tsan_volatile_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE); }      \
+    HOOK void __tsan_volatile_read##bytes(const void* p) { simt::volatile_read(p, bytes, SITE); }                   \
+    HOOK void __tsan_volatile_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE, true); } \
     HOOK void __tsan_read_write##bytes(void* p) {                                                                   \
         simt::access(p, bytes, simt::AccessKind::read, SITE);                                                       \
         simt::access(p, bytes, simt::AccessKind::write, SITE);                                                      \
@@ -145,7 +183,9 @@ HOOK void* __tsan_memset(void* to, int value, std::size_t bytes) {
 #define SIMT_UPDATE(bits, T, name, function)                                                                         \
     HOOK T __tsan_atomic##bits##_##name(volatile T* p, T value, int) {                                               \
         simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
-        return function(p, value, __ATOMIC_SEQ_CST);                                                                 \
+        const T old = function(p, value, __ATOMIC_SEQ_CST);                                                          \
+        simt::updated(p, *p != old, SITE);                                                                           \
+        return old;                                                                                                  \
     }
 #define SIMT_ATOMICS(bits, T)                                                                                        \
     HOOK T __tsan_atomic##bits##_load(const volatile T* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }     \
@@ -155,18 +195,15 @@ HOOK void* __tsan_memset(void* to, int value, std::size_t bytes) {
     SIMT_UPDATE(bits, T, fetch_and, __atomic_fetch_and)                                                              \
     SIMT_UPDATE(bits, T, fetch_or, __atomic_fetch_or)                                                                \
     SIMT_UPDATE(bits, T, fetch_xor, __atomic_fetch_xor)                                                              \
+    HOOK T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T expected, T value, int, int) {                \
+        simt::compare_exchange(p, &expected, value, SITE);                                                           \
+        return expected;                                                                                             \
+    }                                                                                                                \
     HOOK int __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected, T value, int, int) {          \
-        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
-        return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);           \
+        return simt::compare_exchange(p, expected, value, SITE);                                                     \
     }                                                                                                                \
     HOOK int __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* expected, T value, int, int) {            \
-        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
-        return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);           \
-    }                                                                                                                \
-    HOOK T __tsan_atomic##bits##_compare_exchange_val(volatile T* p, T expected, T value, int, int) {                \
-        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
-        __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                 \
-        return expected;                                                                                             \
+        return simt::compare_exchange(p, expected, value, SITE);                                                     \
     }
 SIMT_ATOMICS(16, std::uint16_t)
 SIMT_ATOMICS(32, std::uint32_t)
@@ -177,5 +214,7 @@ SIMT_ATOMICS(64, std::uint64_t)
 HOOK void __tsan_atomic_signal_fence(int) {}
 HOOK void __tsan_atomic_thread_fence(int) {
     simt::BlockRunner* const here = simt::runner;
-    here->fence(*static_cast<const simt::GpuThread*>(here->current()));
+    const auto* const self = static_cast<const simt::GpuThread*>(here->current());
+    here->fence(*self);
+    here->poll(self->polled, SITE);  // a loop may read plain memory, and fence so that it is read again
 }

@@ -164,11 +164,17 @@ SIMT_LOAD(__ldg)
 SIMT_LOAD(__ldca)
 SIMT_LOAD(__ldcg)
 SIMT_LOAD(__ldcs)
-SIMT_LOAD(__ldcv)
 SIMT_LOAD(__ldlu)
 SIMT_STORE(__stcg)
 SIMT_STORE(__stcs)
 SIMT_STORE(__stwb)
 SIMT_STORE(__stwt)
 #undef SIMT_LOAD
+
+// Each reads anew, so that loops may wait for others by it.
+template <typename T>
+__forceinline__ T __ldcv(const T* from) {
+    if constexpr (std::is_arithmetic_v<T>) return *static_cast<const volatile T*>(from);
+    return *from;
+}
 #undef SIMT_STORE

@@ -85,6 +85,7 @@ struct Access {
     Space space;
     std::size_t offset;      // of a shared access: bytes from the start of static or dynamic shared memory
     const Block& block;      // whose shared memory it is, another one's of the cluster or the thread's
+    bool is_volatile;
 };
 
 // A fragment in memory: lines of neighbouring elements, rows or columns, at equal distances.
@@ -111,7 +112,7 @@ struct FactorWords {
     std::size_t lines;
 };
 
-enum class Stop { deadlock, misaligned, misuse };
+enum class Stop { deadlock, misaligned, misuse, overrun, division };
 
 class Observer {
   public:
@@ -137,6 +138,8 @@ class Observer {
     virtual void end_block(const Block&) {}
     virtual void thread_returned(const GpuThread&) {}
     virtual void access(const Access&) {}
+    // Of a variable of the kernel's library, of which no other access is told: an atomic or volatile one.
+    virtual void relaxed_in_library(const GpuThread&, std::uintptr_t /*address*/, bool /*writes*/) {}
     virtual void block_barrier(const Block&, const Call&) {}
     virtual void cluster_barrier(const Call&) {}
     virtual void warp_exchange(const Warp&, unsigned /*lanes*/, const Call&) {}
@@ -163,6 +166,9 @@ class Observer {
     // `thread` is, in a deadlock, the first of those that wait. `address` is that of a misaligned access, else 0.
     virtual void stopped(Stop, const GpuThread& /*thread*/, std::uintptr_t /*address*/, const Call&,
                          const std::string& /*message*/) {}
+
+    // This thread, and all others that can go on, look at memory again and again that nobody changes. Then end_block.
+    virtual void polls_for_ever(const GpuThread& /*thread*/) {}
 
     // What it has seen, as JSON. Python asks once, after the launch.
     virtual std::string report() = 0;

@@ -128,7 +128,9 @@ class Ordering {
         releases_.fence(thread, now_++, views_[thread].row(in_view(thread) / WARP_SIZE));
     }
 
-    void atomic(unsigned thread, std::uintptr_t address) { releases_.atomic(thread, address, now_++); }
+    void atomic(unsigned thread, std::uintptr_t address, bool shared, bool writes) {
+        releases_.atomic(thread, address, now_++, shared, writes);
+    }
 
     void barrier_made(unsigned thread, const void* barrier) {
         const unsigned rank = rank_of(thread);
@@ -201,7 +203,7 @@ class Ordering {
         if ((own || is_cluster()) && stamp.time <= views_[thread][in_view(stamp.actor)]) return true;
         const bool is_thread = stamp.actor % ACTORS < ENGINE;
         if (is_cluster() && stamp.time <= block.known[stamp.actor]) return true;
-        return !own && is_thread && releases_.before(stamp, thread);
+        return is_thread && releases_.before(stamp, thread);
     }
 
     // Whose reads a barrier of the block orders only once they have been waited for.

@@ -1,4 +1,5 @@
-// What blocks of a grid know of one another. On a GPU they may all run at the same time, so that only this orders them:
+// What threads know of one another by atomic operations; those of other blocks, which on a GPU may all run at the same time, by nothing
+// else:
 //
 //   one      writes; __threadfence, by the writer, or after a __syncthreads by the thread that goes on; an atomic
 //            operation
@@ -62,10 +63,16 @@ class Releases {
         if (seen != block.threads_seen.end()) take(block.threads_known[thread], seen->second);
     }
 
-    void atomic(unsigned actor, std::uintptr_t address, Time now) {
+    // shared: whether it is in the block's own memory, which the next block has too; writes: whether it may, so that it passes
+    // something on.
+    void atomic(unsigned actor, std::uintptr_t address, Time now, bool shared, bool writes) {
         Running& block = running_[rank_of(actor)];
         const unsigned thread = actor % ACTORS;
-        if (!block.ever_fenced && left_.count(address) == 0) return;  // it makes sure of nothing, and learns nothing
+        auto& left = shared ? block.left : left_;
+        const auto left_before = left.find(address);
+        if (!block.ever_fenced && left_before == left.end()) return;  // it makes sure of nothing, and learns nothing
+        if (left_before != left.end()) take(block.threads_seen[thread], left_before->second);
+        if (!writes) return;
         if (!block.fence_times) {
             auto times = std::make_shared<std::vector<Time>>();
             for (const Fence& fence : block.fences) times->push_back(fence.time);
@@ -77,8 +84,7 @@ class Releases {
         note->barrier = block.barrier;
         note->fence = block.fences[thread];
         note->fences = block.fence_times;
-        Notes& left_here = left_[address];
-        if (!left_here.empty()) take(block.threads_seen[thread], left_here);
+        Notes& left_here = left[address];
         take(left_here, block.known);
         if (block.fences[thread].time >= block.barrier) take(left_here, block.seen);
         const auto known = block.threads_known.find(thread);
@@ -86,7 +92,7 @@ class Releases {
         left_here[{blocks_.size() - running_.size() + rank_of(actor), thread}] = std::move(note);
     }
 
-    // Whether the access, of another block, comes before what a thread does now.
+    // Whether the access, of another thread, comes before what a thread does now.
     bool before(const Stamp& stamp, unsigned actor) const {
         const Running& block = running_[rank_of(actor)];
         const unsigned thread = actor % ACTORS;
@@ -140,6 +146,7 @@ class Releases {
         std::vector<Fence> fences = {};  // of its threads
         std::shared_ptr<const std::vector<Time>> fence_times = nullptr;  // of `fences`, or null: not copied since the last
         Notes seen = {}, known = {};  // by all threads: what atomic operations read, and what a fence then made sure of
+        std::unordered_map<std::uintptr_t, Notes> left = {};  // at words of its shared memory
         std::unordered_map<unsigned, Notes> threads_seen = {}, threads_known = {};  // by single ones, since the barrier
     };
 
@@ -165,7 +172,7 @@ class Releases {
     }
 
     std::vector<BlockStart> blocks_;
-    std::unordered_map<std::uintptr_t, Notes> left_;  // at words, by atomic operations
+    std::unordered_map<std::uintptr_t, Notes> left_;  // at words of global memory, by atomic operations
     std::vector<Running> running_;                    // by rank
 };
 

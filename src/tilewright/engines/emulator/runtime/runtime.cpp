@@ -99,6 +99,8 @@ class Run {
         return error_;
     }
 
+    bool waits_for_others() const { return waits_for_others_; }
+
   private:
     struct Chosen {
         std::uint64_t cluster;
@@ -127,7 +129,7 @@ class Run {
                 if (turn >= clusters_) break;
                 const Chosen one = launch_.chosen ? chosen_[order_[turn]] : Chosen{order_[turn], {}};
                 const std::string error = cluster->run(one.cluster, one.ranks);
-                if (!error.empty()) fail(error);
+                if (!error.empty()) fail(error, cluster->waits_for_others());
             }
             pool().give_back(std::move(cluster));
         } catch (const std::exception& error) {
@@ -139,9 +141,12 @@ class Run {
     }
 
     // The first error is kept.
-    void fail(const std::string& error) {
+    void fail(const std::string& error, bool waits_for_others = false) {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (error_.empty()) error_ = error;
+        if (error_.empty()) {
+            error_ = error;
+            waits_for_others_ = waits_for_others;
+        }
         stop_ = true;
     }
 
@@ -157,6 +162,7 @@ class Run {
     std::vector<std::thread> threads_;
     unsigned running_ = 0;
     std::string error_;
+    bool waits_for_others_ = false;
 };
 
 }  // namespace simt
@@ -186,8 +192,11 @@ SIMT_EXPORT int simt_wait(simt::Run* run, unsigned milliseconds) {
     return run->wait(std::chrono::milliseconds(milliseconds));
 }
 
-SIMT_EXPORT void simt_finish(simt::Run* run, char* error, std::size_t size) {
+// Whether it failed since blocks wait for others, which do not run at the same time.
+SIMT_EXPORT int simt_finish(simt::Run* run, char* error, std::size_t size) {
     std::snprintf(error, size, "%s", run->finish().c_str());
     std::fflush(stdout);  // what the kernel has printed
+    const bool waits_for_others = run->waits_for_others();
     delete run;
+    return waits_for_others;
 }
