@@ -32,7 +32,8 @@ _CAUTION = 1.05
 """How many times longer than the model says a config is assumed to take that was not measured on such a GPU."""
 
 _UNMEASURED = 1.25
-"""The same of a kernel that was measured on no GPU: the model's mean error is less than this for every one that was."""
+"""The same of a kernel that was measured on no GPU: the model's mean error is less than this for every one that was. Next
+to kernels alike that were measured, it counts twice."""
 
 _MUCH_FASTER = 0.9
 """Share of a measured time below which what was not measured is taken instead, where few were."""
@@ -223,16 +224,15 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
     running = _running(KERNELS, asked.capability, asked.problem.dtype)
     takers = [one for one in running if precision in (None, one.precision) and asked.takes[one]]
     factors = shipped_factors(asked.problem.dtype)
-    # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
-    # win over them, unless none of them makes such products. Kernels for float8 take no other type.
+    # Which kernels were measured, with factors of another type if need be. Kernels for float8 take no other type.
     others = () if asked.problem.dtype in FLOAT8 else RESULTS
     names = factors.keys() or {name for dtype in others for name in shipped_factors(dtype)}
     precisions = {kernel.precision for kernel in takers if kernel.name in names}
     found: list[_Expected] = []
     for kernel in takers:
-        if kernel.name not in names and kernel.precision in precisions:
-            continue
-        factor = factors.get(kernel.name, 1.0) * (_CAUTION if kernel.name in names else _UNMEASURED)
+        known = kernel.name in names
+        doubt = _CAUTION if known else _UNMEASURED * (_UNMEASURED if kernel.precision in precisions else 1.0)
+        factor = factors.get(kernel.name, 1.0) * doubt
         copies = adds_c and not kernel.takes.separate_c
         for config, model in _own(kernel, gpu, asked.order):
             if cost := model.predict(asked.sizes):

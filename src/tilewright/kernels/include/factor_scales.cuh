@@ -18,21 +18,21 @@ __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes
     return sum * scale_of(scales.a, scales.step_a, row, sizes.m) * scale_of(scales.b, scales.step_b, col, sizes.n);
 }
 
-// A warpgroup's sums of 64 rows (wgmma.cuh), with element (row, col) of an m x n result at their corner.
+// A warp's sums of 16 rows (mma.cuh, or its part of wgmma.cuh), with element (row, col) of an m x n result at their corner.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
 template <int COUNT>
-__device__ __forceinline__ void scale_sums(const Scales& scales, int m, int n, int row, int col, float (&sums)[COUNT]) {
+__device__ __forceinline__ void scale_warp_sums(const Scales& scales, int m, int n, int row, int col, float (&sums)[COUNT]) {
     constexpr int RUNS = (2 * COUNT + 31) / 32;
-    const int thread = threadIdx.x % 128, lane = thread % 32;
+    const int lane = threadIdx.x % 32;
     float own[RUNS];
 #pragma unroll
     for (int i = 0; i < RUNS; ++i) {
         const bool exists = 32 * i + lane < 2 * COUNT;  // of the last run, there may be a part
         own[i] = exists ? scale_of(scales.b, scales.step_b, col + 32 * i + lane, n) : 1.0f;
     }
-    row += thread / 32 * 16 + lane / 4;
+    row += lane / 4;
     const float of_rows[] = {scale_of(scales.a, scales.step_a, row, m), scale_of(scales.a, scales.step_a, row + 8, m)};
 #pragma unroll
     for (int i = 0; i < COUNT / 2; ++i) {
@@ -44,8 +44,15 @@ __device__ __forceinline__ void scale_sums(const Scales& scales, int m, int n, i
     }
 }
 
-// Scales of blocks: of a thread's rows, two in each of PARTS times 64, and of its tile's columns, which are all of one block.
-template <int PARTS>
+// The same of the 64 rows that a warpgroup has sums of.
+template <int COUNT>
+__device__ __forceinline__ void scale_sums(const Scales& scales, int m, int n, int row, int col, float (&sums)[COUNT]) {
+    scale_warp_sums(scales, m, n, row + threadIdx.x % 128 / 32 * 16, col, sums);
+}
+
+// Scales of blocks: of a thread's rows, two in each of PARTS times 64 of a warpgroup, or 16 of a warp, and of its tile's columns,
+// which are all of one block.
+template <int PARTS, int ROWS_OF_PART = 64>
 struct BlockScales {
     const float *a, *b;  // of this step along k
     int step_a, step_b;
@@ -57,10 +64,10 @@ struct BlockScales {
           b(scales.b + static_cast<long long>(step) * scales.step_k_b + min(col, n - 1) / BLOCK_SIDES * scales.step_b),
           step_a(scales.step_k_a),
           step_b(scales.step_k_b) {
-        const int own = row + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+        const int own = row + threadIdx.x % (2 * ROWS_OF_PART) / 32 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
         for (int i = 0; i < 2 * PARTS; ++i) {
-            rows[i / 2][i % 2] = min(own + i / 2 * 64 + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
+            rows[i / 2][i % 2] = min(own + i / 2 * ROWS_OF_PART + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
         }
     }
 
