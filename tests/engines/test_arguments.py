@@ -68,7 +68,7 @@ FORMS = {
     ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
     ("sizes", "scales", "tickets"): named(sizes=SIZES, scales=SCALES, tickets=POINTER),
     find("gemm_mma_bf16x6").arguments: named(
-        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, tickets=POINTER
+        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, scales=SCALES, tickets=POINTER
     ),
 }
 

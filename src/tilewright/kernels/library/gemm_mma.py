@@ -1,7 +1,7 @@
 """gemm_mma and its kin: products by tensor cores through mma.sync, where there is no wgmma.
 
-Of 16-bit factors; of float32 factors rounded to TF32, or as 16-bit terms; of float8 factors with scales. What `gemm_sm90`
-and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9. Sources: theirs.
+Of 16-bit factors; of float32 factors rounded to TF32, or as 16-bit terms; of float8 factors with scales. What
+`gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9. Sources: theirs.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tilewright.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Warps
 from tilewright.kernels.library import gemm_bf16x3, gemm_bf16x6, gemm_fp16x3, splitting
-from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums
+from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Split, Sums
 from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
 from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK
 
@@ -77,10 +77,6 @@ def _of_type(
                 lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
                 "PROMOTE must be 16, 32 or 64, and divide BK",
             ),
-            Constraint(
-                lambda c: SCALED_K % c.WM == 0 and SCALED_K % c.WN == 0,
-                "WM and WN must divide 64: the rows of a warp have one scale, and so have its columns",
-            ),
         )
     else:
         constants["PROMOTE"] = promote if anew else 0
@@ -116,15 +112,15 @@ def _of_type(
             Constraint(lambda c: c.BN % c.WN == 0 and c.BN <= 256, "BN must be a multiple of WN, at most 256"),
             Constraint(lambda c: c.BK in depths, f"BK must be {depths_in_words}: a line is at most 128 bytes"),
             Constraint(
-                lambda c: c.WM * c.WN // 32 <= sums, f"WM*WN/32 must be at most {sums}, a thread's registers for sums"
+                lambda c: sums >= c.WM * c.WN // 32, f"WM*WN/32 must be at most {sums}, a thread's registers for sums"
             ),
             Constraint(
                 lambda c: _threads(c) <= 256, "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each"
             ),
             Constraint(
                 lambda c: all(side * c.BK * item % (VECTOR_BYTES * max(_threads(c), 1)) == 0 for side in (c.BM, c.BN)),
-                f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: every thread copies whole pieces "
-                "of 16 bytes",
+                f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: every thread copies whole "
+                "pieces of 16 bytes",
             ),
             Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is copied while another is multiplied"),
             *in_steps,
