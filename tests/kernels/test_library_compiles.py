@@ -105,11 +105,15 @@ def test_a_shipped_config_does_not_spill(number, case):
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
 
 
-@pytest.mark.parametrize(("number", "preset"), list(enumerate((None, *grouped_sm90.KERNEL.presets))), ids=str)
-def test_a_shipped_config_of_grouped_products_does_not_spill(number, preset):
+GROUPED = [(one, preset) for one in (grouped_sm90.KERNEL, grouped_sm90.FP8) for preset in (None, *one.presets)]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(GROUPED)), ids=str)
+def test_a_shipped_config_of_grouped_products_does_not_spill(number, case):
     """In one form each: they take turns."""
-    kernel = grouped_sm90.KERNEL
-    aligned, result, layout = bool(number % 2), kernel.takes.results[number % 3], ORDERS[number % 2 * 2]
+    kernel, preset = case
+    aligned, result = bool(number % 2), kernel.takes.results[number % 3]
+    layout = kernel.layout_read(kernel.config(), ORDERS[number % 2 * 2])
     variant = Variant(True, aligned, kernel.takes.factors[number % 2], result, layout)
     compiled = nvrtc.compile(kernel, config_of(kernel, preset), variant, "sm_90a")
     assert "Performance Loss" not in compiled.log
