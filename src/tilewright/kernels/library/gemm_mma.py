@@ -147,7 +147,7 @@ def _of_type(
         relayouts=lambda config: (None, None) if item == 2 and not split else ("row", "column"),
         split=split,
         sums=(lambda config: Sums(config.PROMOTE, apart=True) if split else Sums(None))
-        if not float8 and item != 2
+        if factors == ("float32",)
         else None,
         sum_order=lambda config: None if anew or float8 else f"mma {_LINES[0] // item}",
         overlaps=True,
