@@ -130,6 +130,9 @@ class NumPyEngine:
     def capturing(self, stream: Any) -> bool:
         return False
 
+    def start_other(self, stream: Any = None) -> None:
+        self.streams.append(stream)
+
     def synchronize(self) -> None:
         self.synchronized += 1
 

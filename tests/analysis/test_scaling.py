@@ -1,11 +1,13 @@
 """What products take several GPUs, as predicted."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tilewright.analysis.cost import predict
 from tilewright.analysis.scaling import ALL_GATHER, DEVICES, REDUCE_SCATTER, SPLIT, Links, scaling
 from tilewright.cli.main import app
 from tilewright.errors import ProblemError
@@ -21,7 +23,7 @@ KERNEL, _ = resolve("gemm_sm90")
 
 def shares(m, n, k, links=page.LINKS, devices=DEVICES):
     problem = Problem(m, n, k, Arithmetic("bfloat16", "bfloat16"))
-    found = scaling(KERNEL, KERNEL.config(capability=(9, 0)), problem, H200, links, devices)
+    found = scaling(partial(predict, KERNEL, KERNEL.config(capability=(9, 0)), gpu=H200), problem, links, devices)
     return {(one.scheme, one.devices): one for one in found}
 
 
@@ -43,15 +45,26 @@ def test_what_moves_over_the_links():
 
 
 def test_a_slow_link_binds_and_a_fast_one_does_not():
-    slow, fast = (shares(8192, 8192, 8192, Links(link), (8,)) for link in (20.0, 5000.0))
+    slow, fast = (shares(32768, 16384, 8192, Links(link), (8,)) for link in (20.0, 5000.0))
     assert slow[ALL_GATHER, 8].binds == "link" and fast[ALL_GATHER, 8].binds == "compute"
     assert slow[ALL_GATHER, 8].efficiency < 0.3 < 0.8 < fast[ALL_GATHER, 8].efficiency
+
+
+def test_two_gpus_end_when_their_products_and_copies_do():
+    found = shares(8192, 8192, 8192, devices=(1, 2))
+    alone = found[ALL_GATHER, 1].us
+    for scheme in (ALL_GATHER, REDUCE_SCATTER, SPLIT):
+        one = found[scheme, 2]
+        assert one.speedup == pytest.approx(alone / one.us) and 1 < one.speedup < 2
+        assert 0.7 < one.of_product < 1
 
 
 def test_a_product_does_not_divide_further_than_its_sizes():
     assert {one for _, one in shares(16, 4096, 4096)} == {1, 2, 4, 8, 16}
     with pytest.raises(ProblemError, match="devices must be 1 or more, got 0"):
         shares(64, 64, 64, devices=(0,))
+    with pytest.raises(ProblemError, match="the GPU cannot hold a block of the kernel with this config"):
+        scaling(lambda part: None, Problem(64, 64, 64), page.LINKS)
     with pytest.raises(ProblemError, match="link must be more than 0"):
         Links(0.0)
 

@@ -1,5 +1,7 @@
 """Records of products of several GPUs, and of those that a GPU does not hold."""
 
+import re
+
 import pytest
 
 pytest.importorskip("torch.distributed.tensor")
@@ -60,10 +62,22 @@ def test_a_product_out_of_core_is_measured():
 
 
 def test_a_page_shows_what_was_measured():
-    facts = {"gpu": {"name": "NVIDIA H100"}, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
-    shown = page.measured([ScalingRun(environment=facts, records=[scaling(), scaling(product_us=None, peers_us={})])])
-    first, *_, full, bare = shown.splitlines()
-    assert first == "On GPUs of the kind NVIDIA H100, 2026-11-25, revision abc1234:"
-    assert full.endswith("| 10 | 9 | 0.90 | PyTorch fused 12; NCCL, then product 15 | 1.20 |")
-    assert bare.endswith("| 10 |  |  |  |  |")
+    gpu = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0"}
+    facts = {"gpu": gpu, "date": "2026-11-25T01:00:00", "revision": "abc1234"}
+    records = [
+        scaling(what="8192x8192x8192"),
+        scaling(scheme="split", what="8192x8192x8192", peers_us={}),
+        scaling(scheme="block", product_us=None, peers_us={}),
+        scaling(scheme="out_of_core", pinned=True, peers_us={}, variants_us={"copies alone": Times(min=5, median=6)}),
+    ]
+    other = ScalingRun(environment=facts | {"revision": "def5678"}, records=records[-1:])
+    shown, of_other = page.measured([ScalingRun(environment=facts, records=records), other]).split("\n\nOn GPUs of ")
+    first, *_, full, divided, bare, moved = shown.splitlines()
+    assert "float32, pinned | 10 | 9 | 0.90 |  | copies alone 6 |  |" in moved and of_other.endswith(moved)
+    assert first == "On GPUs of the kind NVIDIA H100 80GB HBM3, 2026-11-25, revision abc1234:"
+    start, predicted, rest = re.fullmatch(r"(.*) \| (0\.\d\d) \| (PyTorch.*)", full).groups()
+    assert start.endswith("| 10 | 9 | 0.90") and rest == "PyTorch fused 12; NCCL, then product 15 | 1.20 |"
+    assert 0.8 < float(predicted) < 1
+    assert 1.5 < float(re.search(r"\| 0\.90 \| (1\.\d\d) \|  \|  \|$", divided)[1]) < 2
+    assert bare.endswith("| 10 |  |  |  |  |  |")
     assert page.measured([]) == ""

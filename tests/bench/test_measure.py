@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.stand_ins import NumPyEngine
 
 from tilewright import activations
-from tilewright.bench.measure import operand_sets
+from tilewright.bench.measure import measure, operand_sets
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import LaunchedKernel
 from tilewright.bench.run import baseline_library, bench
@@ -35,6 +36,45 @@ def test_a_record_a_choice_and_problem_in_order():
     assert [(record.kernel, record.m) for record in records] == expected
     assert all(record.verified and record.engine == "emulator" for record in records)
     assert records[1].config == dict(find("vectorized").config())
+
+
+class Gpu(NumPyEngine):
+    """Runs of a work take 10 us, 15 after other work, which takes 3."""
+
+    def __init__(self):
+        super().__init__((9, 0))
+        self.started_other = 0
+
+    def start_other(self, stream=None):
+        self.started_other += 1
+
+    def time(self, works, samples, *, rotation=1, on_sample=lambda: None):
+        times = []
+        for work in works:
+            before = self.started_other, len(self.started)
+            work(0, None)
+            runs, others = len(self.started) - before[1], self.started_other - before[0]
+            times.append(
+                [{(1, 0): 10.0, (1, 1): 18.0, (0, 1): 3.0}[runs, others] + sample for sample in range(samples)]
+            )
+            for _ in range(samples):
+                on_sample()
+        return times
+
+
+def test_on_a_gpu_runs_are_timed_after_other_work_too_whose_time_is_taken_off():
+    steps = []
+    choice = Choice(find("coalesced"), find("coalesced").config())
+    (record,) = measure(
+        Gpu(), [choice], Problem(33, 20, 10), samples=3, library=None, on_step=lambda *step: steps.append(step[1:])
+    )
+    assert (record.time_us.median, record.apart_us.median, record.usual_us) == (11.0, 15.0, 13.0)
+    assert steps == [(number, 10) for number in range(1, 11)]
+
+
+def test_on_the_emulator_nothing_is_timed_after_other_work():
+    (record,) = measured([Problem(16, 16, 16)], CHOICES[:1])
+    assert record.apart_us is None and record.baseline.apart_us is None and record.apart_ratio is None
 
 
 def test_speed_and_ratio_come_from_the_medians():

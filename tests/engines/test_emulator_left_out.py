@@ -14,13 +14,13 @@ from tilewright.problem import Problem
 ORDERS = re.compile(r"__syncthreads\(\);|sync_block<[^;]*;|__syncwarp\(\);|__threadfence\(\);|wait_copies<[^;]*;")
 
 FLIGHT = re.compile(
-    r"(__syncthreads|cluster_sync|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\((sums|made)\);|"
+    r"(__syncthreads|cluster_sync|cluster_meet|fence_async_shared|fence_barrier_init|commit_products)\(\);|fence_sums\((sums|made)\);|"
     r"barrier_(wait|arrive|arrive_at)\([^;]*;|wait_products<[^;]*;"
 )
 
 STORES = re.compile(r"(wait_tiles_read<0>|commit_tiles|fence_async_shared|(?<=^ {20})__syncwarp)\(\);")
 
-STAGES_OF_A_BLOCK = re.compile(r"barrier_(wait|arrive)\([^;]*;")
+STAGES_OF_A_BLOCK = re.compile(r"(?<!turn\.next\(\)\) )barrier_(wait|arrive)\([^;]*;")
 STAGES_OF_A_CLUSTER = re.compile(r"barrier_(wait|arrive_at)\([^;]*;")
 
 CLUSTERED = re.compile(rf"{FLIGHT.pattern}|Sums::meet\(\);|meet_warps\(&shared->all_met, 0\);")
@@ -31,14 +31,14 @@ ALONE = re.compile(
 )
 
 ALL_FORMS = (
-    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_sync\(\);|fence_barrier_init\(\);|"
+    r"(?<=^ {4})BLOCKS == 1 \? __syncthreads\(\) : cluster_meet\(\);|fence_barrier_init\(\);|"
     r"shared->barriers\.(wait_full|release)\([^;]*;|wait_products<[^;]*;"
 )
 SM90_ORDERS = {
     "every form": re.compile(ALL_FORMS),
-    "products": re.compile(r"(?<=^ {8})(fence_sums|commit_products|wait_products)[^;]*;"),
+    "products": re.compile(r"(?<=^ {8})((fence_sums|wait_products<.*>)\(sums\)|commit_products\(\));"),
     "held": re.compile(r"(?<=^ {12})(fence_sums|commit_products|wait_products)[^;]*;|__syncwarp\(\);"),
-    "clusters": re.compile(rf"{ALL_FORMS}|(?<=Grid::BLOCKS > 1\) )cluster_sync\(\);"),
+    "clusters": re.compile(rf"{ALL_FORMS}|(?<=warp % 4 == 0\) )shared->barriers\.wait_read\([^;]*;"),
 }
 """What orders accesses there."""
 
@@ -46,6 +46,8 @@ SM90_ORDERS = {
 PROMOTED = re.compile(
     r"(?<=^ {16})(commit_products|wait_products)[^;]*;"
 )  # of one term; its two fences are one too many
+AHEAD = re.compile(r"(?<=^ {4})(fence_sums|commit_products|wait_products)[^;]*;|(?<=^ {8})wait_products<0>\(made\);")
+"""Where one step is promoted while the next is made."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,11 @@ ORDERED = [
     Ordered("gemm_sm90", "gemm_sm90.cu", SM90["clusters"], (600, 300, 205), SM90_ORDERS["clusters"]),
     Ordered("gemm_sm90", "stage_barriers.cuh", SM90["clusters"], (600, 300, 205), STAGES_OF_A_CLUSTER),
     Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
-    Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (131, 77, 700), PROMOTED),
+    Ordered(
+        "gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BM": 128, "BN": 64}, (131, 77, 700), PROMOTED
+    ),
+    Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (131, 77, 700), AHEAD),
+    Ordered("gemm_fp8", "gemm_sm90.cu", SM90["one consumer"], (300, 150, 700), SM90_ORDERS["every form"]),
     Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (150, 300, 405), SM90_ORDERS["held"]),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 130, 300), CLUSTERED),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),

@@ -86,12 +86,13 @@ def close(found, expected, allowed):
 
 @pytest.fixture
 def divided(monkeypatch):
-    """Shares as with a link that takes no time, which would leave small products to one GPU."""
+    """Shares as with a link and steps that take no time, which would leave small products to one GPU."""
     split = importlib.import_module("tilewright.torch.split")
     monkeypatch.setattr(split, "LINK_BYTES_US", 1e12)
-    split._shares.cache_clear()
+    monkeypatch.setattr(importlib.import_module("tilewright.analysis.dividing"), "STEP_US", 0.0)
+    split._division.cache_clear()
     yield
-    split._shares.cache_clear()
+    split._division.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])

@@ -97,6 +97,7 @@ def spread(scale, shape):
         ("BY_WARPS", "NT", 131, (131, 150, 300)),
         ("BY_WARPS", "TN", 2, (150, 290, 272)),
         ("FEW_ROWS", "NT", 1, (1, 40, 130)),
+        ({**SPLIT, "BM": 128, "BN": 64, "SPLITS": 1}, "NT", 150, (150, 70, 600)),
     ],
     ids=str,
 )
@@ -138,6 +139,27 @@ def test_long_sums_are_those_of_128_k_where_threads_add_them_up(name, config):
     assert (5e-4, 1e-4)[not fast] < found < (2e-3, 1.5e-4)[not fast]
     problem = Problem(64, 48, 4096, Arithmetic(E4M3, precision=FAST if fast else None))
     assert found < limit(problem, problem.arithmetic.precision)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_bits_do_not_depend_on_when_sums_are_promoted(steps):
+    """64 rows a warpgroup: while the next step is multiplied; 128: after the own. An infinite scale makes no NaN."""
+    sizes = (130, 60, 128 * steps - 5)
+    a, b = drawn("NT", *sizes)
+    random = np.random.default_rng(steps)
+    of_a = random.uniform(0.5, 2, (130, steps)).astype(np.float32)
+    of_b = random.uniform(0.5, 2, (steps, 1)).astype(np.float32)
+    of_a[7, 0], of_a[9, -1] = np.inf, np.nan
+    forms = [{**SPLIT, "BM": rows, "BN": 64, "SPLITS": 1} for rows in (64, 128)]
+    for kernel, scales in (("gemm_fp8", {}), ("gemm_fp8_blocks", {"scale_a": of_a, "scale_b": of_b})):
+        if scales and steps == 1:  # of rows then, not of blocks
+            continue
+        assert [find(kernel).constants(find(kernel).config(form))["MADE"] for form in forms] == [2, 1]
+        first, second = (tilewright.matmul(a, b, kernel=kernel, config=c, engine=ENGINE, **scales) for c in forms)
+        np.testing.assert_array_equal(first, second)
+        if scales:
+            assert np.isinf(first[7]).all()
+            assert np.isnan(first[9]).all()
 
 
 def test_what_is_copied_and_picked():

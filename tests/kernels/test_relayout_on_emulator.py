@@ -1,6 +1,7 @@
 """The kernel `relayout`, run by the emulator: copies of matrices, transposed or not, split into terms or not."""
 
 import ctypes
+import itertools
 
 import ml_dtypes  # noqa: F401 - teaches NumPy the name bfloat16
 import numpy as np
@@ -9,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilewright.engines.emulator.program import launch_source
-from tilewright.engines.relayouts import QUAD
+from tilewright.engines.relayouts import together
 from tilewright.kernels.library import relayout
 
 KERNEL = relayout.KERNEL
 UNTOUCHED = 7
-TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16", "float8_e4m3fn": "float8_e4m3"}
 
 
 class Copy(ctypes.Structure):
@@ -47,7 +48,7 @@ def relaid(views, config, result=None):
     targets, copies = [], []
     for view in views:
         matrices, lines, length = view.shape
-        ld = -(-length // 8) * 8
+        ld = -(-length // 16) * 16
         terms = (config.TERMS,) if result else ()
         target = aligned(matrices * config.TERMS * lines * ld, result or view.dtype).reshape(
             matrices, *terms, lines, ld
@@ -64,38 +65,47 @@ def relaid(views, config, result=None):
     defines = {**config, "FACTOR": TYPES[factors], "RESULT": TYPES[result or factors]}
     launch_source(KERNEL.source, "relayout", (blocks, 1, 1), KERNEL.block(config), copies, defines=defines)
     for view, target in zip(views, targets, strict=True):
-        length, written = view.shape[2], -(-view.shape[2] // QUAD) * QUAD
-        assert (target[..., length:written] == 0).all(), "a line's last quad is not filled up with zeros"
+        length, unit = view.shape[2], together(target.dtype.name)
+        written = -(-length // unit) * unit
+        assert (target[..., length:written] == 0).all(), "a line's end is not filled up with zeros"
         assert (target[..., written:] == UNTOUCHED).all(), "what lies between the lines has changed"
     return [target[..., : view.shape[2]] for view, target in zip(views, targets, strict=True)]
 
 
-SIZES = st.sampled_from([1, 2, 3, 4, 7, 31, 32, 33, 64, 65, 100])
+SIZES = st.sampled_from([1, 2, 3, 4, 7, 31, 32, 33, 64, 65, 100, 128, 150])
 
 
 @st.composite
 def views(draw, dtype):
     """A batch of matrices with gaps between lines and matrices, lines along either axis; or one matrix for all."""
     matrices, rows, cols = draw(st.tuples(st.sampled_from([1, 2, 3]), SIZES, SIZES))
-    ld = cols + draw(st.sampled_from([0, 1, 4]))
-    apart = draw(st.sampled_from([0, rows * ld, rows * ld + 1, rows * ld + 4]))
+    ld = cols + draw(st.sampled_from([0, 1, 4, -cols % 16]))
+    apart = draw(st.sampled_from([0, rows * ld, rows * ld + 1, rows * ld + 4, rows * ld + -rows * ld % 16]))
     offset = draw(st.sampled_from([0, 0, 1, 4]))
     memory = aligned(offset + (matrices - 1) * apart + rows * ld, np.dtype(dtype))
-    memory[:] = np.arange(memory.size) % 251
+    numbers = np.arange(memory.size) % 251
+    memory[:] = numbers if memory.itemsize > 1 else numbers.astype(np.uint8).view(memory.dtype)
     strides = [memory.itemsize * stride for stride in (apart, ld, 1)]
     view = np.lib.stride_tricks.as_strided(memory[offset:], (matrices, rows, cols), strides)
     # An axis of one element could be read either way.
     return view.swapaxes(1, 2) if rows > 1 and cols > 1 and draw(st.booleans()) else view
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("overrides", [{}, {"SIDE": 64, "THREADS": 128}], ids=str)
+BYTES = [("float8_e4m3fn", {"SIDE": 128, "THREADS": threads}) for threads in (256, 128)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "overrides"),
+    [*itertools.product(("float32", "float16", "bfloat16"), ({}, {"SIDE": 64, "THREADS": 128})), *BYTES],
+    ids=str,
+)
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_copies_are_as_the_views(dtype, overrides, data):
     drawn = data.draw(st.lists(views(dtype), min_size=1, max_size=2))
     for copy, view in zip(relaid(drawn, KERNEL.config(overrides)), drawn, strict=True):
-        np.testing.assert_array_equal(copy, view)
+        bits = f"u{view.itemsize}"
+        np.testing.assert_array_equal(np.ascontiguousarray(copy).view(bits), np.ascontiguousarray(view).view(bits))
 
 
 def test_bits_stay_as_they_are():

@@ -41,7 +41,11 @@ def _operator(name: str, pattern: str, replacement: str | dict[str, str]) -> Ope
 _CALL = r"(?:<[^;<>]*>)?\([^;{]*\);"
 
 OPERATORS = (
-    _operator("no barrier", r"(?<![\w.])(?:__syncthreads|__syncwarp|cluster_sync|sync_block|meet_warps)" + _CALL, ";"),
+    _operator(
+        "no barrier",
+        r"(?<![\w.])(?:__syncthreads|__syncwarp|cluster_sync|cluster_meet|sync_block|meet_warps)" + _CALL,
+        ";",
+    ),
     _operator("no fence", r"(?<![\w.])(?:__threadfence|fence_\w+)" + _CALL, ";"),
     _operator(
         "no wait",

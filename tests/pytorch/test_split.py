@@ -1,7 +1,7 @@
 """One product on several GPUs: what each computes. That GPUs do it: tests/gpu/test_distributed_gpu.py."""
 
+import contextlib
 import sys
-from itertools import pairwise
 
 import pytest
 
@@ -9,6 +9,7 @@ torch = pytest.importorskip("torch")
 
 import tilewright  # noqa: E402
 from stand_ins import NumPyEngine  # noqa: E402
+from tilewright.analysis.dividing import Cuts  # noqa: E402
 from tilewright.calls import Call, Request  # noqa: E402
 from tilewright.errors import EngineUnavailableError, ProblemError  # noqa: E402
 from tilewright.problem import Scalars  # noqa: E402
@@ -44,57 +45,58 @@ def call_of(engine):
     return Call.read(request, {"a": a, "b": a, "c": None, "out": None, "bias": None}, Scalars())._replace(engine=engine)
 
 
-@pytest.mark.parametrize("size", [1000, 4096, 16384, 65536])
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_gpus_end_at_the_same_time(size, count):
+def division(engine, count, *sizes):
+    m, n, k = sizes
+    meta = split._Operands(torch.empty(m, k, device="meta"), torch.empty(k, n, device="meta"), None, None, None, None)
+    return split.division_of(call_of(engine), meta, count)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_rows_follow_from_what_products_are_expected_to_take(count):
     engine = NumPyEngine((9, 0))
     engine.device_name = "NVIDIA H200"
-    call = call_of(engine)
-    meta = split._Operands(*(torch.empty(size, size, device="meta") for _ in "ab"), None, None, None, None)
-    bounds = split.shares_of(call, meta, count).bounds
-    assert bounds[0] == 0 and bounds[-1] == size and len(bounds) == count + 1
-    heights = [end - begin for begin, end in pairwise(bounds)]
-    assert heights[0] == max(heights)
-    assert all(begin % 128 == 0 or begin == size for begin in bounds)
+    found = division(engine, count, 16384, 16384, 16384)
 
     def taken_us(rows, cols):
-        return split._expected_us(call.arithmetic, None, ((9, 0), "NVIDIA H200"), size, rows, cols)
+        return split._expected_us(call_of(engine).arithmetic, None, ((9, 0), "NVIDIA H200"), 16384, rows, cols)
 
-    def others_us(home):
-        each = -(-(size - home) // (128 * (count - 1))) * 128
-        return split._end_us(call.arithmetic, taken_us, (each, size, size), False, count - 1)
-
-    if count > 1:
-        assert taken_us(heights[0], size) >= others_us(heights[0])
-        if heights[0] > -(-size // (128 * count)) * 128:
-            assert taken_us(heights[0] - 128, size) < others_us(heights[0] - 128)
+    assert found.bounds[0] == 0 and found.bounds[-1] == 16384 and len(found.bounds) == count + 1
+    assert taken_us(found.bounds[1], 16384) <= found.us <= taken_us(16384, 16384)
+    assert found is division(engine, count, 16384, 16384, 16384)
 
 
 def test_gpus_that_nobody_knows_have_equal_shares():
-    call = call_of(NumPyEngine((1, 0)))
-    meta = split._Operands(*(torch.empty(1024, 1024, device="meta") for _ in "ab"), None, None, None, None)
-    assert split.shares_of(call, meta, 4).bounds == (0, 256, 512, 768, 1024)
+    assert division(NumPyEngine((1, 0)), 4, 1024, 1024, 1024).bounds == (0, 256, 512, 768, 1024)
 
 
-@pytest.mark.parametrize("item", [2, 4])
-def test_blocks_cover_a_share(item):
-    for length in (0, 1, 1500, 2048, 5000, 8064, 70_000):
-        blocks = split._blocks(length, item)
-        assert [one.start for one in blocks[1:]] == [one.stop for one in blocks[:-1]]
-        assert not blocks or (blocks[0].start, blocks[-1].stop) == (0, length)
-        assert all(one.start % 128 == 0 and one.stop - one.start <= 1.5 * 1024 * item for one in blocks)
+class Stream:
+    """Work is done when it is started."""
+
+    def record_event(self):
+        return None
+
+    def wait_event(self, event):
+        pass
+
+    wait_stream = wait_event
 
 
-@pytest.mark.parametrize(("m", "n"), [(0, 500), (500, 0), (700, 800), (9000, 1000), (1000, 9000), (20_000, 12_000)])
-def test_pieces_make_a_share_of_what_has_come(m, n):
-    made, came = torch.zeros(m, n, dtype=torch.int8), {"a": [], "b": []}
-    for piece in split.pieces(split._blocks(m, 4), split._blocks(n, 4)):
-        for side, block in piece.loads:
-            assert block.start == (came[side][-1].stop if came[side] else 0)  # each once, in order
-            came[side].append(block)
-        assert piece.rows.stop <= came["a"][-1].stop and piece.cols.stop <= came["b"][-1].stop
-        made[piece.rows, piece.cols] += 1
-    assert bool((made == 1).all())
+@pytest.mark.parametrize("with_c", [False, True])
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("cuts", [Cuts(8, 2, 8), Cuts(8, 4, 16), Cuts()])
+def test_another_gpu_multiplies_what_has_come(monkeypatch, with_c, by_columns, cuts):
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    monkeypatch.setattr(torch.cuda, "stream", contextlib.nullcontext)
+    monkeypatch.setattr(split, "_streams", lambda device: (Stream(), Stream(), Stream()))
+    monkeypatch.setattr(split, "_like", lambda tensor, device: torch.full_like(tensor, float("nan")))
+    monkeypatch.setattr(split, "_copy", lambda target, source, to, of, stream: target.copy_(source))
+    whole = operands(90, 130, 20, None, with_c)
+    whole = whole.transposed if by_columns else whole
+    whole.out.fill_(float("nan"))
+    part = whole.part(slice(30, whole.a.shape[0]))
+    split._elsewhere(part, cuts, SETTINGS, 0, 1, None)
+    torch.testing.assert_close(part.out, part.a @ part.b if part.c is None else part.a @ part.b + 2 * part.c)
+    assert bool(whole.out[:30].isnan().all())
 
 
 def test_matrices_are_copied_as_they_lie():

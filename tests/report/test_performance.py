@@ -62,6 +62,19 @@ def test_each_row_of_the_headline_has_cublas_of_its_own_run(records, make_record
     assert rows[2] == "| 3 | `rung3` | float32 |  | 2,568 | 2,400 | 107.0% | 9,174 |"
 
 
+def test_runs_after_other_work_have_a_column_where_they_were_measured(make_record):
+    first = make_record(kernel="best", picked="naive", rung=0)
+    time = {"time_us": Times(min=1.0, median=2500.0), "apart_us": Times(min=1.0, median=2600.0)}
+    baseline = Baseline(
+        name="cuBLAS", version="13.1.0", gflops=2469.0, **{**time, "apart_us": Times(min=1, median=1300.0)}
+    )
+    after = make_record(kernel="best", picked="naive", rung=0, m=128, baseline=baseline, **time)
+    head, _, without, having = performance.best([first, after]).splitlines()
+    assert "| ratio | us after other work / cuBLAS's | error" in head
+    assert "| 0.50 |  |" in without and "| 0.50 | 2600 / 1300 = 0.50 |" in having
+    assert "after other work" not in performance.best([first])
+
+
 def test_a_ratio_of_another_run_is_refused(records, make_record):
     mixed = make_record(m=4096, n=4096, k=4096, gflops=54945.0, ratio=1.107)
     with pytest.raises(RecordsError, match=r"ratio 1.1070 of naive at 4096x4096x4096 .* must come from one run"):

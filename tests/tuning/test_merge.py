@@ -60,6 +60,15 @@ def test_errors_are_kept_next_to_the_baselines(tmp_path, run):
     assert table.entries[0].error_ratio == pytest.approx(1.5)
 
 
+def test_what_follows_other_work_counts_as_much_as_what_is_back_to_back(tmp_path, run):
+    baseline = Baseline(
+        name="cuBLAS", version="13", time_us=Times(min=9, median=10), apart_us=Times(min=9, median=30), gflops=200
+    )
+    times = {"time_us": Times(min=9, median=10), "apart_us": Times(min=9, median=15)}
+    _, table = merge.merge([run(gflops=100, baseline=baseline, **times)], tmp_path / "table.json")
+    assert (table.entries[0].gflops, table.entries[0].baseline_gflops) == (pytest.approx(80), pytest.approx(100))
+
+
 def test_what_best_picked_counts_for_what_it_was(tmp_path, run):
     _, table = merge.merge([run(kernel="best", picked="coalesced")], tmp_path / "table.json")
     assert [entry.kernel for entry in table.entries] == ["coalesced"]

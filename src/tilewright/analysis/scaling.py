@@ -4,22 +4,26 @@
     matmul_reduce_scatter   k divided: a rank multiplies m x n of k/N, and passes sums of m/N rows from rank to rank
     split                   rows of one GPU's product: B, and each one's rows of A, leave that GPU; results come back
 
-What moves within a host hides behind products, but for that of one shard. Between hosts it is moved before or after the
-product: each GPU moves a part over its share of the network, and the GPUs of a host exchange the parts. split is of one
-host.
+What moves within a host hides behind products, in the order in which they run (`dividing`). Between hosts it is moved
+before or after the product: each GPU moves a part over its share of the network, and the GPUs of a host exchange the
+parts. split is of one host.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
-from tilewright.analysis.cost import predict
+from tilewright.analysis.cost import Cost
+from tilewright.analysis.dividing import Work, all_gather_us, divide, reduce_scatter_us
 from tilewright.errors import ProblemError
-from tilewright.gpus import Gpu
-from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import ITEM_BYTES, Problem
 
 ALL_GATHER, REDUCE_SCATTER, SPLIT = SCHEMES = ("all_gather_matmul", "matmul_reduce_scatter", "split")
 
 COMPUTE, MEMORY, LINK, NETWORK = "compute", "memory", "link", "network"
+
+Expected = Callable[[Problem], Cost | None]
+"""What a product takes one GPU; None where that cannot hold a block of the kernel."""
 
 DEVICES = (1, 2, 4, 8, 16, 32, 64)
 
@@ -43,7 +47,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Share:
-    """One GPU's part of a product, in microseconds."""
+    """One GPU's part of a product, in microseconds: with equal parts, but for `us`."""
 
     scheme: str
     devices: int
@@ -56,9 +60,11 @@ class Share:
     network_us: float
     """What moves between hosts."""
     us: float
-    """From the first to the last."""
+    """From the first to the last, of all products and of what moves meanwhile."""
     binds: str
     """What takes most of it."""
+    of_product: float
+    """What a GPU would take to multiply its part, had it all of it, over that; of split, all GPUs in equal parts."""
     speedup: float
     """One GPU's time over this."""
 
@@ -68,29 +74,29 @@ class Share:
         return self.speedup / self.devices
 
 
-def scaling(
-    kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, links: Links, devices: tuple[int, ...] = DEVICES
-) -> list[Share]:
+def scaling(expected: Expected, problem: Problem, links: Links, devices: tuple[int, ...] = DEVICES) -> list[Share]:
     """Predict a product on several numbers of GPUs, in each scheme that divides it.
+
+    Args:
+        expected: of the product and of parts of it.
+        problem: the whole product.
+        links: what joins the GPUs.
+        devices: numbers of GPUs.
 
     Raises:
         ProblemError: the GPU cannot hold a block of the kernel, or a number of GPUs is none.
     """
     if not devices or min(devices) < 1:
         raise ProblemError(f"devices must be 1 or more, got {', '.join(map(str, devices))}")
-    alone = predict(kernel, config, problem, gpu)
+    alone = expected(problem)
     if alone is None:
-        raise ProblemError(f"{gpu.name} cannot hold a block of {kernel.name} {config}")
-    found = []
-    for scheme in SCHEMES:
-        for count in devices:
-            if (share := _share(scheme, count, kernel, config, problem, gpu, links, alone.us)) is not None:
-                found.append(share)
-    return found
+        raise ProblemError("the GPU cannot hold a block of the kernel with this config: name another --config or --gpu")
+    shares = (_share(scheme, count, expected, problem, links, alone.us) for scheme in SCHEMES for count in devices)
+    return [share for share in shares if share is not None]
 
 
 def _share(
-    scheme: str, count: int, kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, links: Links, alone_us: float
+    scheme: str, count: int, expected: Expected, problem: Problem, links: Links, alone_us: float
 ) -> Share | None:
     """None where the product does not divide: a GPU would have nothing to multiply."""
     m, n, k = problem.m, problem.n, problem.k
@@ -98,18 +104,41 @@ def _share(
     divided = {ALL_GATHER: min(n, m), REDUCE_SCATTER: min(k, m), SPLIT: min(m, links.per_host)}[scheme]
     if divided < count or not n or not k:
         return None
-    cost = predict(kernel, config, Problem(*part[scheme], problem.arithmetic, problem.batch), gpu)
+    cost = expected(Problem(*part[scheme], problem.arithmetic, problem.batch))
     if cost is None:
         return None
     near, far = _moved(scheme, count, problem, min(links.per_host, count))
     link_us, network_us = near / links.link_gb_s / 1e3, far / links.network_gb_s / 1e3
-    hidden = max(cost.us, link_us + cost.us / count if count > 1 else 0.0)
-    us = hidden + network_us
+    if count == 1:
+        us = cost.us
+    elif count > links.per_host:
+        us = max(cost.us, link_us + cost.us / count) + network_us
+    else:
+        us = _within_host(scheme, count, expected, problem, 1e3 * links.link_gb_s)
     times = {COMPUTE: cost.blocks_us, MEMORY: cost.traffic_us, LINK: link_us, NETWORK: network_us}
     binds = max(times, key=lambda name: times[name])
-    return Share(
-        scheme, count, cost.blocks_us, cost.traffic_us, link_us, network_us, us, binds, alone_us / us if us else 0.0
-    )
+    of_product, speedup = (one / us if us else 0.0 for one in (cost.us, alone_us))
+    return Share(scheme, count, cost.blocks_us, cost.traffic_us, link_us, network_us, us, binds, of_product, speedup)
+
+
+def _within_host(scheme: str, count: int, expected: Expected, problem: Problem, link_bytes_us: float) -> float:
+    """When the last GPU of a host has ended."""
+    m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
+    item, result = ITEM_BYTES[problem.dtype], ITEM_BYTES[problem.result]
+    depth = -(-k // count) if scheme == REDUCE_SCATTER else k
+
+    @cache
+    def taken_us(rows: int, cols: int) -> float:
+        cost = expected(Problem(rows, cols, depth, problem.arithmetic, batch))
+        return cost.us if cost else 0.0
+
+    if scheme == ALL_GATHER:
+        rows, cols = -(-m // count), -(-n // count)
+        return all_gather_us(taken_us, rows, cols, rows * k * item * batch, count, link_bytes_us)
+    if scheme == REDUCE_SCATTER:
+        return reduce_scatter_us(taken_us, -(-m // count), n, result * batch, count, link_bytes_us)
+    work = Work(max(m, n), min(m, n), k, item * batch, result * batch)
+    return divide(taken_us, work, count, link_bytes_us).us
 
 
 def _moved(scheme: str, count: int, problem: Problem, in_host: int) -> tuple[float, float]:

@@ -3,13 +3,14 @@
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.bench.environment import gpu_state
-from tilewright.bench.records import Baseline, Error, GpuState, LaunchedKernel, Record, Times
+from tilewright.bench.records import Baseline, Error, GpuState, LaunchedKernel, Record, Timed, Times
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import Engine, Matrix, Work, matrix_at, memory_lines, run
 from tilewright.engines.plan import Plan, Pointers
@@ -106,7 +107,7 @@ def measure(
         named: library.works(problem, sets, named, scalars) if library else {} for named in precisions
     }
     rivals = {name: work for works in rivals_by_precision.values() for name, work in works.items()}
-    total = len(choices) + samples * (len(choices) + len(rivals))
+    total = len(choices) + samples * series(engine, len(choices) + len(rivals))
     done = itertools.count(1)
 
     plans, errors = [], []
@@ -117,15 +118,13 @@ def measure(
         on_step(f"{problem.shape}: verified {kernel.name}", next(done), total)
 
     works = [work_on(engine, plan, sets, scalars) for plan in plans]
-    times = [
-        Times.of(sampled)
-        for sampled in engine.time(
-            [*works, *rivals.values()],
-            samples,
-            rotation=len(sets),
-            on_sample=lambda: on_step(f"{problem.shape}: timing", next(done), total),
-        )
-    ]
+    times = time_both(
+        engine,
+        [*works, *rivals.values()],
+        samples,
+        rotation=len(sets),
+        on_sample=lambda: on_step(f"{problem.shape}: timing", next(done), total),
+    )
     state = gpu_state(engine)
     rival_times = dict(zip(rivals, times[len(works) :], strict=True))
     baselines = {
@@ -136,6 +135,42 @@ def measure(
         _record(engine, choice, operands, time, error, baselines[_rounding(choice.kernel)], number in prepared, state)
         for number, (choice, time, error) in enumerate(zip(choices, times[: len(works)], errors, strict=True))
     ]
+
+
+def time_both(
+    engine: Engine, works: Sequence[Work], samples: int, *, rotation: int, on_sample: Callable[[], None] = lambda: None
+) -> list[Timed]:
+    """Time works back to back, and each run after a short piece of other work, whose own time is taken off.
+
+    The second is what a product costs among other kernels. Back to back, where a launch may begin while the one before
+    it ends, blocks of a launch start one after the other; after other work all start at once, and load the same lines
+    of memory at the same time: what is fastest then is often another config.
+
+    Args: see `Engine.time`; there are `series(engine, len(works))` samples each.
+    """
+    if series(engine, 1) == 1:
+        sampled = engine.time(works, samples, rotation=rotation, on_sample=on_sample)
+        return [Timed(time_us=Times.of(one)) for one in sampled]
+
+    def after_other(work: Work, index: int, stream: object) -> None:
+        engine.start_other(stream)
+        work(index, stream)
+
+    following = [partial(after_other, work) for work in works]
+    *sampled, other = engine.time(
+        [*works, *following, lambda index, stream: engine.start_other(stream)],
+        samples,
+        rotation=rotation,
+        on_sample=on_sample,
+    )
+    together, both = sampled[: len(works)], sampled[len(works) :]
+    apart = [[max(us - before, 0.0) for us, before in zip(one, other, strict=True)] for one in both]
+    return [Timed(time_us=Times.of(one), apart_us=Times.of(after)) for one, after in zip(together, apart, strict=True)]
+
+
+def series(engine: Engine, works: int) -> int:
+    """How many series of samples `time_both` takes of so many works."""
+    return works if engine.capability is None else 2 * works + 1
 
 
 def _rounding(kernel: Kernel) -> str | None:
@@ -149,13 +184,14 @@ def _baseline(
     sets: Sequence[OperandSet],
     library: BaselineLibrary | None,
     works: Mapping[str, Work],
-    times: Mapping[str, Times],
+    times: Mapping[str, Timed],
     name_kernels: bool,
 ) -> Baseline | None:
     """The fastest of a library's ways; times may hold those of others too."""
     if library is None or not works:
         return None
-    name = min(works, key=lambda way: times[way].median)
+    name = min(works, key=lambda way: times[way].time_us.median)
+    apart = [time for way in works if (time := times[way].apart_us)]
     # With another beta, C is not what it was: the runs have added to it again and again. And libraries compute the
     # product alone, without bias and activation.
     comparable = operands.scalars.beta == 0 and operands.problem.epilogue == Epilogue()
@@ -164,8 +200,9 @@ def _baseline(
     return Baseline(
         name=name,
         version=library.version,
-        time_us=times[name],
-        gflops=operands.problem.gflops(times[name].median),
+        time_us=times[name].time_us,
+        apart_us=min(apart, key=lambda time: time.median, default=None),
+        gflops=operands.problem.gflops(times[name].time_us.median),
         kernels=library.kernels(works[name]) if name_kernels else None,
         error=error if math.isfinite(error) else None,
     )
@@ -225,7 +262,7 @@ def _record(
     engine: Engine,
     choice: Choice,
     operands: Operands,
-    time: Times,
+    time: Timed,
     error: float,
     baseline: Baseline | None,
     prepared: bool,
@@ -247,10 +284,11 @@ def _record(
         promise=problem.arithmetic.precision,
         batch_invariant=problem.arithmetic.batch_invariant,
         engine=engine.name,
-        time_us=time,
-        gflops=problem.gflops(time.median),
+        time_us=time.time_us,
+        apart_us=time.apart_us,
+        gflops=problem.gflops(time.time_us.median),
         baseline=baseline,
-        ratio=baseline.time_us.median / time.median if baseline and time.median > 0 else None,
+        ratio=baseline.time_us.median / time.time_us.median if baseline and time.time_us.median > 0 else None,
         error=Error(relative_frobenius=error if math.isfinite(error) else None, limit=allowed),
         verified=bool(error <= allowed),
         prepared=prepared,

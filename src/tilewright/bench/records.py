@@ -90,6 +90,21 @@ class Times(Facts):
         return cls(min=min(samples), median=median, samples=len(samples), spread=spread)
 
 
+class Timed(Facts):
+    """What was timed, microseconds a run."""
+
+    time_us: Times
+    """Of runs back to back, each of which may begin while the one before it ends."""
+    apart_us: Times | None = None
+    """Of runs each of which follows other work and begins when that has ended. None on the emulator, and in files from
+    before this was measured."""
+
+    @property
+    def usual_us(self) -> float:
+        """The mean of both medians: what a run takes a caller whose runs follow either as often."""
+        return self.time_us.median if self.apart_us is None else (self.time_us.median + self.apart_us.median) / 2
+
+
 class GpuState(Facts):
     """What a GPU's sensors said right after a problem was timed; None where they say nothing."""
 
@@ -108,12 +123,12 @@ class LaunchedKernel(Facts):
     block: tuple[int, int, int]
 
 
-class Baseline(Facts):
-    """What was timed next to the kernel, in the same run, on the same problem."""
+class Baseline(Timed):
+    """What was timed next to the kernel, in the same run, on the same problem. Each time is that of the library's way
+    that is the fastest by it."""
 
     name: str
     version: str
-    time_us: Times
     gflops: float
     kernels: list[LaunchedKernel] | None = None
     """What one run of it launches on the GPU, in order: several where k is split and summed up. None where that was not
@@ -154,7 +169,7 @@ class EndToEnd(Facts):
     """Time of a call among calls back to back, the GPU's work included."""
 
 
-class Record(Facts):
+class Record(Timed):
     """One measurement of one kernel with one config on one problem."""
 
     kernel: str
@@ -173,8 +188,8 @@ class Record(Facts):
     batch_invariant: bool = False
     """Whether that was asked for, as `Arithmetic.batch_invariant` has it; the baseline is not."""
     engine: str
-    time_us: Times
     gflops: float
+    """Of runs back to back, as the next."""
     baseline: Baseline | None
     ratio: float | None
     """The kernel's speed over the baseline's, from the medians."""
@@ -209,6 +224,13 @@ class Record(Facts):
         """The kernel's error over the baseline's on the same operands; None where one of them is not known."""
         ours, theirs = self.error.relative_frobenius, self.baseline and self.baseline.error
         return ours / theirs if ours is not None and theirs else None
+
+    @property
+    def apart_ratio(self) -> float | None:
+        """The kernel's speed over the baseline's where runs follow other work; None where that was not measured."""
+        if self.apart_us is None or self.baseline is None or self.baseline.apart_us is None:
+            return None
+        return self.baseline.apart_us.median / self.apart_us.median if self.apart_us.median > 0 else None
 
     @property
     def title(self) -> str:

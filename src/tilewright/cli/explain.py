@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from tilewright.analysis.cost import predict
 from tilewright.analysis.explanation import Explanation, explain, to_json, verdict
 from tilewright.analysis.foreign_code import held, is_code, read_code
 from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
@@ -138,7 +139,8 @@ def run_explain(
         if with_ncu or figure_path:
             raise ProblemError("--devices takes neither --ncu nor --figure: it predicts products of several GPUs")
         counts = tuple(sorted({*DEVICES, devices}))
-        shares = scaling(chosen, values, problem, where, Links(link, network, per_host), counts)
+        expected = partial(predict, chosen, values, gpu=where)
+        shares = scaling(expected, problem, Links(link, network, per_host), counts)
         shown = results(json_path)
         say(f"[bold]{chosen.name}[/] {values}\n{problem.shape} {problem.case}, on {where.name}s", to=shown)
         shown.print(scaling_tables.terminal(shares))

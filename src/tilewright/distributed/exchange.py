@@ -135,7 +135,7 @@ class Exchange:
 
     def __init__(self, group: Any, device: Any) -> None:
         self.rank, self.size = group.rank(), group.size()
-        self._group, self._device = group, device
+        self._group, self._device, self._timeout = group, device, _timeout(group, device)
         self._half = 0
         self._memory: Any = None
         self._handle: Any = None
@@ -195,7 +195,7 @@ class Exchange:
             torch._assert_async(self._ok)
         end = call.stream.record_event()
         self._ends.append(end)
-        expected, timeout = self._signals, _timeout(self._group, self._device)
+        expected = self._signals
         counters = self._memory[:_COUNTER_BYTES].view(torch.int32)[: self.size]
 
         def ended() -> bool:
@@ -216,7 +216,7 @@ class Exchange:
                 counters.copy_(torch.tensor([last] * self.size, dtype=torch.int32))
             torch.cuda.synchronize(self._device)
 
-        watch(Watched(ended, timeout, late, release, _failed.setdefault(self._device.index, [])))
+        watch(Watched(ended, self._timeout, late, release, _failed.setdefault(self._device.index, [])))
 
 
 def _stream_of_its_own(device: Any) -> Any:
@@ -245,10 +245,20 @@ class Call:
         first = (self._begin + offset) // like.element_size()
         return self._handle.get_buffer(rank, tuple(like.shape), like.dtype, first)
 
-    def signal(self, rank: int, number: int) -> None:
-        """Tell a rank that what went before in the side stream has come; number: which signal to it, from 1 on."""
-        address = self._handle.buffer_ptrs[rank] + 4 * self._exchange.rank
-        _check(self._driver.cuStreamWriteValue32(self._exchange.side.cuda_stream, address, self._value(number), 0))
+    def send(self, rank: int, offset: int, data: Any, number: int) -> None:
+        """Start to copy a tensor without gaps to a rank's memory, in the side stream, and tell the rank when it came.
+
+        Args:
+            rank: to which.
+            offset: where to, as `buffer` has it.
+            data: the tensor.
+            number: which signal to that rank this is, from 1 on.
+        """
+        stream, there = self._exchange.side.cuda_stream, self._handle.buffer_ptrs[rank]
+        if data.nbytes:
+            _check(self._driver.cuMemcpyAsync(there + self._begin + offset, data.data_ptr(), data.nbytes, stream))
+        counter = there + 4 * self._exchange.rank
+        _check(self._driver.cuStreamWriteValue32(stream, counter, self._value(number), 0))
 
     def wait(self, rank: int, number: int) -> None:
         """Have the call's stream wait for a signal of a rank."""
@@ -261,9 +271,9 @@ class Call:
         return value & 0xFFFFFFFF  # compared as a difference, so it may wrap
 
 
-def slot_bytes(like: Any, rows: int) -> int:
-    """Bytes that rows of a matrix take in a buffer."""
-    taken: int = rows * like.shape[-1] * like.element_size()
+def slot_bytes(like: Any) -> int:
+    """Bytes that a tensor takes in a buffer."""
+    taken: int = like.nbytes
     return -(-taken // _LINE) * _LINE
 
 

@@ -6,7 +6,8 @@ all_gather_matmul, rank r of 4: its own shard goes to all others, and shards are
     products    shard r     shard r-1   shard r-2   shard r-3
 
 matmul_reduce_scatter: the sum of rows of rank j begins at rank j+1, and goes from rank to rank; each adds its product
-to what came, and rank j is the last. Rows are cut in two, so that one half moves while the other is multiplied.
+to what came, and rank j is the last. These rows are cut in two parts, along the longer dimension of the sum, so that
+one moves while the other is multiplied; a part lies without gaps while it moves.
 
     products    rows of r-1      rows of r-2 + what came    rows of r-3 + what came    own rows + what came
     copies               to r+1                     to r+1                     to r+1
@@ -14,18 +15,12 @@ to what came, and rank j is the last. Rows are cut in two, so that one half move
 Each step's order is fixed, so results are the same bits in every run of a number of GPUs.
 """
 
+from itertools import accumulate
 from typing import Any
 
-import torch
-
+from tilewright.analysis.dividing import parts_of
 from tilewright.distributed.exchange import Exchange, slot_bytes
 from tilewright.front import matmul
-
-_CUTS = 2
-"""Parts of a shard of sums that move by themselves."""
-
-_LEAST_ROWS = 256
-"""Of a part."""
 
 
 def all_gather_matmul(
@@ -38,7 +33,7 @@ def all_gather_matmul(
     rows = lines.shape[0]
     results = [lines.new_empty(size * rows, B.shape[1]) for B in Bs]
     whole = lines.new_empty(size * rows, lines.shape[1]) if wanted else None
-    slot = slot_bytes(lines, rows)
+    slot = slot_bytes(lines)
     call = exchange.begin(size * slot, 1)
 
     def multiply(factor: Any, source: int) -> None:
@@ -52,11 +47,8 @@ def all_gather_matmul(
                 whole[source * rows : (source + 1) * rows].copy_(factor)
 
     side.wait_stream(call.stream)
-    with exchange.copying():
-        for step in range(1, size):
-            to = (rank + step) % size
-            call.buffer(to, rank * slot, lines).copy_(lines)
-            call.signal(to, 1)
+    for step in range(1, size):
+        call.send((rank + step) % size, rank * slot, lines, 1)
     keep(lines, rank)
     multiply(lines, rank)
     for step in range(1, size):
@@ -81,39 +73,32 @@ def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int,
     lines = front.reshape(-1, A.shape[-1])
     rows = lines.shape[0] // size
     result = lines.new_empty(rows, B.shape[1])
-    sums = [torch.empty_like(result) for _ in range(min(size - 1, 2))]
-    slot, cuts = slot_bytes(result, rows), cuts_of(rows)
+    parts = parts_of(rows, B.shape[1])
+    sums = [[result.new_empty(result[part].shape) for part in parts] for _ in range(min(size - 1, 2))]
+    begins = list(accumulate((slot_bytes(one) for one in sums[0]), initial=0))
+    slot = begins.pop()
     alpha = 1 / size if op == "avg" else 1.0
-    call = exchange.begin((size - 1) * slot, (size - 1) * len(cuts))
+    call = exchange.begin((size - 1) * slot, (size - 1) * len(parts))
     after, before, last = (rank + 1) % size, (rank - 1) % size, size - 1
     moved: list[Any] = []
     side.wait_stream(call.stream)  # sums may lie where earlier work of that stream still reads
     for step in range(size):
         first = (rank - 1 - step) % size * rows
-        target = result if step == last else sums[step % 2]
         if 2 <= step < last:
             call.stream.wait_event(moved[step - 2])  # its sums lie in the same memory
-        came = call.buffer(rank, (step - 1) * slot, result) if step else None
-        there = call.buffer(after, step * slot, result) if step < last else None
-        for number, (begin, end) in enumerate(cuts, 1):
+        for number, (part, begin) in enumerate(zip(parts, begins, strict=True)):
+            own = sums[step % len(sums)][number]
             added: dict[str, Any] = {}
-            if came is not None:
-                call.wait(before, (step - 1) * len(cuts) + number)
-                added = {"c": came[begin:end], "beta": 1.0}
-            matmul(lines[first + begin : first + end], B, out=target[begin:end], alpha=alpha, **added, **product)
-            if there is not None:
+            if step:
+                call.wait(before, (step - 1) * len(parts) + number + 1)
+                added = {"c": call.buffer(rank, (step - 1) * slot + begin, own), "beta": 1.0}
+            target = result[part] if step == last else own
+            factor = lines[first : first + rows][part[0]]
+            matmul(factor, B[:, part[1]], out=target, alpha=alpha, **added, **product)
+            if step < last:
                 side.wait_event(call.stream.record_event())
-                with exchange.copying():
-                    there[begin:end].copy_(target[begin:end])
-                    call.signal(after, step * len(cuts) + number)
+                call.send(after, step * slot + begin, own, step * len(parts) + number + 1)
         moved.append(side.record_event())
     call.stream.wait_stream(side)
     exchange.ended(call, {before})
     return result.view(front.shape[0] // size, *front.shape[1:-1], B.shape[1]).movedim(0, dim)
-
-
-def cuts_of(rows: int) -> list[tuple[int, int]]:
-    """Where parts of a shard of sums begin and end: a few of about the same size, multiples of 128 but the last."""
-    count = max(1, min(_CUTS, rows // _LEAST_ROWS))
-    height = -(-rows // (128 * count)) * 128 if count > 1 else rows
-    return [(begin, min(begin + height, rows)) for begin in range(0, rows, max(height, 1))] or [(0, 0)]

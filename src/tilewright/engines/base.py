@@ -170,6 +170,9 @@ class Engine(Protocol):
     def synchronize(self) -> None:
         """Wait until all work that was started has ended; raise LaunchError if some of it failed."""
 
+    def start_other(self, stream: Any = None) -> None:
+        """Start a short piece of work that is no product: what follows it on a stream begins when it has ended."""
+
     def time(
         self, works: Sequence[Work], samples: int, *, rotation: int = 1, on_sample: Callable[[], None] = lambda: None
     ) -> list[list[float]]:

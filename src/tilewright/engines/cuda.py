@@ -41,6 +41,9 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses, Variant
 from tilewright.problem import Order, Problem, Scalars
 
+_OTHER_BYTES = 16
+"""What `start_other` sets."""
+
 WARM_UP_S = 0.1
 """Works run untimed for this long before the first sample: an idle GPU takes a while to raise its clocks."""
 
@@ -92,6 +95,10 @@ class CudaEngine:
         self._launchers_workspaces = Workspaces(self.device, self.current)
         self._one_plan = threading.Lock()
         self._executables: dict[tuple[Kernel, Config, Variant], CudaExecutable] = {}
+
+    @cached_property
+    def _of_other_work(self) -> Allocation:
+        return Allocation(self.current, _OTHER_BYTES)
 
     @property
     def loaded(self) -> int:
@@ -336,6 +343,16 @@ class CudaEngine:
         """
         with self.current:
             check(cuCtxSynchronize())
+
+    def start_other(self, stream: Any = None) -> None:
+        """Start to set a few bytes of the GPU's memory: work that no launch can overlap, as other kernels mostly are.
+
+        Raises:
+            LaunchError: the driver refuses it.
+        """
+        on = self.stream if stream is None else _as_stream(stream)
+        with self.current:
+            check(cuMemsetD8Async(self._of_other_work.pointer, 0, _OTHER_BYTES, on.handle))
 
     def time(
         self, works: Sequence[Work], samples: int, *, rotation: int = 1, on_sample: Callable[[], None] = lambda: None

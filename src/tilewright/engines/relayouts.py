@@ -14,8 +14,13 @@ from tilewright.problem import ITEM_BYTES, UNSCALED, Arithmetic, Layout, Order, 
 _KERNEL = relayout.KERNEL
 _LINE_BYTES = 128
 """What the L2 cache serves at a time. Lines of terms start there: a line that starts elsewhere is two requests."""
-QUAD = 4
-"""Elements of a line that are stored together, the last of them past its end where it is no multiple."""
+
+
+def together(dtype: str) -> int:
+    """Elements of a line that are stored together, the last of them past its end where it is no multiple."""
+    return VECTOR_BYTES if ITEM_BYTES[dtype] == 1 else 4
+
+
 _ADDRESSES = {x: [f"{name}_{x}" for name in ("from", "to", "scales", "range")] for x in "ab"}
 """The names that `arguments` has for addresses of a copy, by a or b."""
 _OPERANDS = {"A": Source("A"), "B": Source("B")}
@@ -231,7 +236,7 @@ def _config(terms: int, scaled: bool, item_bytes: int) -> Config:
     """That `relayout` splits by, or copies elements of this size."""
     if scaled:
         return _KERNEL.config({"TERMS": terms, "SCALED": 1, "SIDE": SCALED_K})
-    return _KERNEL.config({"TERMS": terms, "SIDE": 64} if item_bytes == 1 else {"TERMS": terms})
+    return _KERNEL.config({"TERMS": terms, "SIDE": 128} if item_bytes == 1 else {"TERMS": terms})
 
 
 def numbers(copies: Sequence[Copy]) -> list[CopyNumbers]:

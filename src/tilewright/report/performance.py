@@ -233,7 +233,8 @@ def best(records: Sequence[Record]) -> str:
 
 
 def _best(records: Sequence[Record]) -> str:
-    """The table of one case."""
+    """The table of one case; where it was measured, with the ratio of runs that follow other work."""
+    apart = any(record.apart_ratio for record in records)
     places = {shape: place for place, shape in enumerate(chain.from_iterable(shapes().values()))}
     rows = [
         (
@@ -244,13 +245,23 @@ def _best(records: Sequence[Record]) -> str:
             speed(record.gflops),
             baseline_speed(record),
             f"{value:.2f}" if (value := ratio(record)) else "",
+            *([_apart(record)] if apart else []),
             f"{record.error_ratio:.2f}" if record.error_ratio else "",
         )
         for record in sorted(records, key=lambda one: places.get(_shape(one), len(places)))
     ]
-    return table(
-        ("m x n x k", "kernel", "in", "config", "GFLOP/s", "cuBLAS", "ratio", "error over cuBLAS's"), rows, "llllrrrr"
-    )
+    after = ["us after other work / cuBLAS's"] * apart
+    heads = ("m x n x k", "kernel", "in", "config", "GFLOP/s", "cuBLAS", "ratio", *after, "error over cuBLAS's")
+    return table(heads, rows, "llll" + "r" * (len(heads) - 4))
+
+
+def _apart(record: Record) -> str:
+    """Microseconds of runs that follow other work, the baseline's, and how many times as fast ours are."""
+    times = [one.apart_us for one in (record, record.baseline) if one and one.apart_us]
+    if len(times) < 2:
+        return ""
+    ours, theirs = (f"{one.median:.4g}" for one in times)
+    return f"{ours} / {theirs} = {float(theirs) / float(ours):.2f}"
 
 
 def device(run: Run) -> str:

@@ -49,8 +49,9 @@ class _Measured(_Model):
     kernel: str
     config: dict[str, int]
     gflops: float = Field(gt=0)
+    """By `Timed.usual_us`: of runs back to back and of runs after other work, where both were measured."""
     baseline_gflops: float | None = Field(default=None, gt=0)
-    """cuBLAS's, in the same run: in TF32 next to kernels that round to it."""
+    """cuBLAS's likewise, in the same run: in TF32 next to kernels that round to it."""
     error_ratio: float | None = Field(default=None, ge=0)
     """Its error over cuBLAS's, against float64 on the same operands."""
     revision: str | None = None

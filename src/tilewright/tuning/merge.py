@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.bench.records import Record, Run
+from tilewright.bench.records import Baseline, Record, Run
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.gpus import capability_of
@@ -94,8 +94,8 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
             case=timed_case(record.problem),
             kernel=kernel,
             config=dict(config),
-            gflops=record.gflops,
-            baseline_gflops=record.baseline.gflops if record.baseline and record.baseline.gflops else None,
+            gflops=_usual_gflops(record),
+            baseline_gflops=_usual_gflops(record.baseline) if record.baseline and record.baseline.gflops else None,
             error_ratio=record.error_ratio,
             revision=revision,
         )
@@ -129,6 +129,11 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
         )
         for trial in chosen
     ]
+
+
+def _usual_gflops(one: Record | Baseline) -> float:
+    """By `Timed.usual_us`."""
+    return one.gflops if one.apart_us is None else one.gflops * one.time_us.median / one.usual_us
 
 
 def _promising(kernel: str) -> bool:

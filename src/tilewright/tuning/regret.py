@@ -109,9 +109,9 @@ def regrets(
         if wrong:
             raise TilewrightError(f"wrong results on {problem.shape}: {', '.join(wrong)}")
         picked = words(pick)
-        times_us = {words(choice): record.time_us.median for choice, record in zip(choices, records, strict=True)}
+        times_us = {words(choice): record.usual_us for choice, record in zip(choices, records, strict=True)}
         fastest = min(times_us, key=times_us.__getitem__)
-        near = [record for record in records if record.time_us.median <= KEEP_WITHIN * times_us[fastest]]
+        near = [record for record in records if record.usual_us <= KEEP_WITHIN * times_us[fastest]]
         factor = times_us[picked] / times_us[fastest]
         yield Regret(problem.shape, picked, fastest, factor, times_us, records[0].ratio), near
 

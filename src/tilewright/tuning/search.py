@@ -157,7 +157,7 @@ class Search:
             raise TilewrightError(f"the final measurement of {self._problem.shape} {error.fate}: {error}") from None
         if isinstance(records, str):
             raise TilewrightError(f"the final measurement of {self._problem.shape} failed: {records}")
-        return sorted(records, key=lambda record: record.time_us.median)
+        return sorted(records, key=lambda record: record.usual_us)
 
     def _earlier(self, spaces: Mapping[Kernel, Sequence[Config]]) -> list[Trial]:
         """What the journal has of these configs, the last of each.

@@ -8,8 +8,8 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from tilewright.bench.measure import OperandSet, measure, operand_sets, verify, work_on
-from tilewright.bench.records import Record, Times
+from tilewright.bench.measure import OperandSet, measure, operand_sets, time_both, verify, work_on
+from tilewright.bench.records import Record
 from tilewright.bench.run import baseline_library
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.base import Engine
@@ -148,10 +148,10 @@ class _Bench:
             return Answer("stopped", short)
         plans = [plan, *([self._plan(job.incumbent)] if job.incumbent else [])]
         works = [work_on(self.engine, one, self.sets) for one in plans]
-        times = [Times.of(samples) for samples in self.engine.time(works, job.samples, rotation=len(self.sets))]
-        if job.incumbent is None or times[0].median < times[1].median:
+        times = [both.usual_us for both in time_both(self.engine, works, job.samples, rotation=len(self.sets))]
+        if job.incumbent is None or times[0] < times[1]:
             self._incumbent = (job.named, short)
-        return Answer("timed", times[0].median, times[1].median if job.incumbent else None)
+        return Answer("timed", times[0], times[1] if job.incumbent else None)
 
     def _choice(self, named: Named) -> Choice:
         name, values = named

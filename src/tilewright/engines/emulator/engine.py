@@ -20,7 +20,7 @@ from tilewright.engines.emulator.compiler import FAST, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Extents, Program, Watch, load
 from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Kept, Needs, Plan, Pointers, Step
-from tilewright.engines.relayouts import QUAD, Copy, Job, jobs, kept_as, needs, numbers
+from tilewright.engines.relayouts import Copy, Job, jobs, kept_as, needs, numbers, together
 from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, Workspace
@@ -320,6 +320,9 @@ class EmulatorEngine:
     def synchronize(self) -> None:
         """Nothing: a launch has ended, and has reported its errors, when it returns."""
 
+    def start_other(self, stream: object = None) -> None:
+        """Nothing: every launch begins when the one before it has ended."""
+
     def time(
         self, works: Sequence[Work], samples: int, *, rotation: int = 1, on_sample: Callable[[], None] = lambda: None
     ) -> list[list[float]]:
@@ -403,7 +406,8 @@ def _copied(copy: Copy, addresses: dict[str, int], batch: int) -> list[Array]:
         for matrix in _matrices(addresses[copy.name], lying, count, length, batch, copy.dtype, 1)
     ]
     where, lines = addresses[copy.memory] + copy.shift, copy.matrices * copy.split.terms * copy.lines
-    written = -(-copy.length // QUAD) * QUAD  # whole quads
+    unit = together(copy.split.dtype)
+    written = -(-copy.length // unit) * unit
     terms = Matrix(where, lines, written, copy.ld, copy.split.dtype)
     found.append(Array(f"copy of {copy.name}", terms, not copy.made))
     if scales := copy.scale_bytes // 4:

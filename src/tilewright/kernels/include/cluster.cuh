@@ -25,9 +25,15 @@ __device__ __forceinline__ T* in_block(T* shared, int rank) {
 }
 
 // Waits for all threads of all blocks of the cluster; what they wrote to shared memory before is seen afterwards. A block
-// that others still reach into must not end: the last thing that it does is to call this.
+// that others still reach into must not end: it waits for them, here or at barriers of its own.
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Waits for them, and says of what they wrote only that barriers were made (`fence_barrier_init`): so nobody waits until the whole
+// GPU sees all that he stored, which takes 0.6 us.
+__device__ __forceinline__ void cluster_meet() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 // Arrives at the current phase of a barrier of the block of this rank.

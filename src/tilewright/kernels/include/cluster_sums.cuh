@@ -22,14 +22,14 @@ struct ClusterSums {
 
     // The totals of this block's columns. Until all threads of the cluster have called it, the slots may be in use.
     __device__ __forceinline__ void add_up(const float (&sums)[COUNT], float (&totals)[COUNT / BLOCKS]) const {
-        cluster_sync();
+        cluster_meet();
         give(sums);
         cluster_sync();  // all sums have been given
         take(totals);
     }
 
     static __device__ __forceinline__ void attend() {
-        cluster_sync();
+        cluster_meet();
         cluster_sync();
     }
 

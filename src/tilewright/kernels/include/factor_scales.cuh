@@ -13,67 +13,115 @@ __device__ __forceinline__ float scale_of(const float* scales, int step, int sid
     return scales == nullptr || (EDGES && side >= sides) ? 1.0f : scales[side * step];
 }
 
+// Of the rows whose sums a warpgroup (64) or a warp (16) has, a warp's first.
+template <int HIGH>
+__device__ __forceinline__ int first_row() {
+    return threadIdx.x % (2 * HIGH) / 32 * 16;
+}
+
 // A sum of products, of element (row, col), times the scales of its row and column.
 __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes, int row, int col, float sum) {
     return sum * scale_of(scales.a, scales.step_a, row, sizes.m) * scale_of(scales.b, scales.step_b, col, sizes.n);
 }
 
-// A warp's sums of 16 rows (mma.cuh, or its part of wgmma.cuh), with element (row, col) of an m x n result at their corner.
+// Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns, or of a warp's (mma.cuh) of PARTS times HIGH = 16
+// rows. They are loaded long before they are used, but
+// not where sums take the registers.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
-template <int COUNT>
-__device__ __forceinline__ void scale_warp_sums(const Scales& scales, int m, int n, int row, int col, float (&sums)[COUNT]) {
-    constexpr int RUNS = (2 * COUNT + 31) / 32;
-    const int lane = threadIdx.x % 32;
-    float own[RUNS];
+template <int PARTS, int COLS, int HIGH = 64, bool EXIST = FACTOR_SCALES == 1, bool HELD = PARTS * COLS / 2 <= 128>
+struct SumScales {
+    // Of sums with element (row, col) of an m x n result at their corner. multiplied: whether anything has been; else scales are 1.
+    __device__ __forceinline__ SumScales(const Scales& scales, int m, int n, int row, int col, bool multiplied) {
+        const float *const a = multiplied ? scales.a : nullptr, *const b = multiplied ? scales.b : nullptr;
+        const int lane = threadIdx.x % 32, own = row + first_row<HIGH>() + lane / 4;
 #pragma unroll
-    for (int i = 0; i < RUNS; ++i) {
-        const bool exists = 32 * i + lane < 2 * COUNT;  // of the last run, there may be a part
-        own[i] = exists ? scale_of(scales.b, scales.step_b, col + 32 * i + lane, n) : 1.0f;
+        for (int i = 0; i < RUNS; ++i) {
+            const bool exists = 32 * i + lane < COLS;  // of the last run, there may be a part
+            of_columns[i] = exists ? scale_of(b, scales.step_b, col + 32 * i + lane, n) : 1.0f;
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * PARTS; ++i) of_rows[i] = scale_of(a, scales.step_a, own + i / 2 * HIGH + i % 2 * 8, m);
     }
-    row += lane / 4;
-    const float of_rows[] = {scale_of(scales.a, scales.step_a, row, m), scale_of(scales.a, scales.step_a, row + 8, m)};
+
+    // Scales the sums of a part. All lanes of a warp call it.
+    __device__ __forceinline__ void scale(int part, float (&sums)[COLS / 2]) const {
 #pragma unroll
-    for (int i = 0; i < COUNT / 2; ++i) {
-        const float of_column = __shfl_sync(0xffffffff, own[i / 8], i / 2 % 4 * 8 + lane % 4 * 2 + i % 2);
-        sums[i / 2 * 4 + i % 2] *= of_rows[0];
-        sums[i / 2 * 4 + i % 2] *= of_column;
-        sums[i / 2 * 4 + i % 2 + 2] *= of_rows[1];
-        sums[i / 2 * 4 + i % 2 + 2] *= of_column;
-    }
-}
-
-// The same of the 64 rows that a warpgroup has sums of.
-template <int COUNT>
-__device__ __forceinline__ void scale_sums(const Scales& scales, int m, int n, int row, int col, float (&sums)[COUNT]) {
-    scale_warp_sums(scales, m, n, row + threadIdx.x % 128 / 32 * 16, col, sums);
-}
-
-// Scales of blocks: of a thread's rows, two in each of PARTS times 64 of a warpgroup, or 16 of a warp, and of its tile's columns,
-// which are all of one block.
-template <int PARTS, int ROWS_OF_PART = 64>
-struct BlockScales {
-    const float *a, *b;  // of this step along k
-    int step_a, step_b;
-    int rows[PARTS][2];  // where those of the rows are
-
-    // Of a tile at (row, col) of an m x n result, from step `step` on. Rows past the last one get its scale.
-    __device__ __forceinline__ BlockScales(const Scales& scales, int m, int n, int row, int col, int step)
-        : a(scales.a + static_cast<long long>(step) * scales.step_k_a),
-          b(scales.b + static_cast<long long>(step) * scales.step_k_b + min(col, n - 1) / BLOCK_SIDES * scales.step_b),
-          step_a(scales.step_k_a),
-          step_b(scales.step_k_b) {
-        const int own = row + threadIdx.x % (2 * ROWS_OF_PART) / 32 * 16 + threadIdx.x % 32 / 4;
+        for (int i = 0; i < COLS / 4; ++i) {
+            const float of_column = __shfl_sync(0xffffffff, of_columns[i / 8], i / 2 % 4 * 8 + threadIdx.x % 4 * 2 + i % 2);
 #pragma unroll
-        for (int i = 0; i < 2 * PARTS; ++i) {
-            rows[i / 2][i % 2] = min(own + i / 2 * ROWS_OF_PART + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
+            for (int j = 0; j < 2; ++j) {
+                sums[i / 2 * 4 + i % 2 + 2 * j] *= of_rows[2 * part + j];
+                sums[i / 2 * 4 + i % 2 + 2 * j] *= of_column;
+            }
         }
     }
 
+  private:
+    static constexpr int RUNS = (COLS + 31) / 32;
+    float of_rows[2 * PARTS], of_columns[RUNS];
+};
+template <int PARTS, int COLS, int HIGH>
+struct SumScales<PARTS, COLS, HIGH, true, false> {
+    const Scales& scales;
+    const int m, n, row, col;
+    const bool multiplied;
+
+    __device__ __forceinline__ void scale(int part, float (&sums)[COLS / 2]) const {
+        if (multiplied) SumScales<1, COLS, HIGH, true, true>(scales, m, n, row + HIGH * part, col, true).scale(0, sums);
+    }
+};
+template <int PARTS, int COLS, int HIGH, bool HELD>
+struct SumScales<PARTS, COLS, HIGH, false, HELD> {
+    __device__ __forceinline__ SumScales(const Scales&, int, int, int, int, bool) {}
+    __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
+};
+
+// Scales of blocks: of a thread's rows, two in each of PARTS times 64 of a warpgroup, or HIGH = 16 of a warp, and of its tile's columns, which are all of one block.
+//
+// They are loaded a step before they are needed, so no thread waits for memory between products:
+//
+//     products     | step 0            | step 1            | step 2
+//     of_part                      of step 0           of step 1           of step 2
+//     next: loads                     of step 2           of step 3
+template <int PARTS, int HIGH = 64>
+struct BlockScales {
+    struct Values {
+        float of_rows[2 * PARTS], of_columns;
+    };
+
+    const float *a, *b;  // of the step that is loaded next
+    int step_a, step_b;
+    int left;             // steps that have not been loaded
+    int rows[2 * PARTS];  // where those of the rows are
+    Values now, ahead;
+
+    // Of a tile at (row, col) of an m x n result, from step `step` of `steps` on. Rows past the last one get its scale.
+    // Where it is BEHIND, the first call of `next` goes on to the first step, and scales are 1 before.
+    template <bool BEHIND>
+    static __device__ __forceinline__ BlockScales begin(const Scales& scales, int m, int n, int row, int col, int step, int steps) {
+        BlockScales of_tile;
+        of_tile.a = scales.a + static_cast<long long>(step) * scales.step_k_a;
+        of_tile.b = scales.b + static_cast<long long>(step) * scales.step_k_b + min(col, n - 1) / BLOCK_SIDES * scales.step_b;
+        of_tile.step_a = scales.step_k_a;
+        of_tile.step_b = scales.step_k_b;
+        of_tile.left = steps - step;
+        const int own = row + first_row<HIGH>() + threadIdx.x % 32 / 4;
+#pragma unroll
+        for (int i = 0; i < 2 * PARTS; ++i) {
+            of_tile.rows[i] = min(own + i / 2 * HIGH + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
+            of_tile.now.of_rows[i] = of_tile.ahead.of_rows[i] = 1;
+        }
+        of_tile.now.of_columns = of_tile.ahead.of_columns = 1;
+        of_tile.load();
+        if (!BEHIND) of_tile.next(m, n);
+        return of_tile;
+    }
+
     __device__ __forceinline__ void next(int, int) {
-        a += step_a;
-        b += step_b;
+        now = ahead;
+        load();
     }
 
     // What a thread's sums of a part are multiplied by.
@@ -83,6 +131,16 @@ struct BlockScales {
     };
     template <int COUNT>
     __device__ __forceinline__ Part of_part(int part) const {
-        return {{a[rows[part][0]] * *b, a[rows[part][1]] * *b}};
+        return {{now.of_rows[2 * part] * now.of_columns, now.of_rows[2 * part + 1] * now.of_columns}};
+    }
+
+  private:
+    __device__ __forceinline__ void load() {
+        if (left-- <= 0) return;
+#pragma unroll
+        for (int i = 0; i < 2 * PARTS; ++i) ahead.of_rows[i] = a[rows[i]];
+        ahead.of_columns = *b;
+        a += step_a;
+        b += step_b;
     }
 };

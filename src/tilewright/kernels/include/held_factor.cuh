@@ -57,9 +57,11 @@ struct HeldFactor<PARTS, false> {
 
 // multiply_stage (stage_products.cuh), with what a thread holds of A.
 template <typename Stage, int PARTS, int COUNT, typename StepScales>
-__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT],
-                                               const StepScales& scales, HeldFactor<PARTS>& held) {
-    if constexpr (!HOLDS_A) {
+__device__ __forceinline__ void multiply_stage(const Stage& stage, int first, float (&sums)[PARTS][COUNT], Made<COUNT>& made,
+                                               Made<COUNT>& made_before, const StepScales& scales, HeldFactor<PARTS>& held) {
+    if constexpr (MADE > 1) {
+        multiply_ahead(stage, first, sums[0], made, made_before, scales);
+    } else if constexpr (!HOLDS_A) {
         multiply_stage(stage, first, sums, scales);
     } else {
         constexpr int STEPS = HeldFactor<PARTS>::STEPS;

@@ -32,8 +32,31 @@ struct Copy {
     int along_k;                  // whether lines of the copy run along k
 
     template <int SQUARE>
-    __device__ __forceinline__ int squares() const {
-        return (length + SQUARE - 1) / SQUARE * ((lines + SQUARE - 1) / SQUARE) * matrices;
+    __device__ __forceinline__ int along() const { return (length + SQUARE - 1) / SQUARE; }
+    template <int SQUARE>
+    __device__ __forceinline__ int down() const { return (lines + SQUARE - 1) / SQUARE; }
+    template <int SQUARE>
+    __device__ __forceinline__ int squares() const { return along<SQUARE>() * down<SQUARE>() * matrices; }
+
+    // Where square `number` begins in the copy.
+    struct Place {
+        int matrix, line, element;
+    };
+    template <int SQUARE>
+    __device__ __forceinline__ Place place(int number) const {
+        int matrix = 0;
+        if (matrices > 1) {
+            matrix = number / (along<SQUARE>() * down<SQUARE>());
+            number %= along<SQUARE>() * down<SQUARE>();
+        }
+        return {matrix, number / along<SQUARE>() * SQUARE, number % along<SQUARE>() * SQUARE};
+    }
+
+    // Whether all lines in memory begin at a multiple of COUNT elements.
+    template <int COUNT>
+    __device__ __forceinline__ bool aligned() const {
+        const long long first = reinterpret_cast<long long>(from) / static_cast<long long>(sizeof(From));
+        return (first | ld_from | matrix_stride) % COUNT == 0;
     }
 };
 
@@ -56,13 +79,8 @@ class SquareMover {
     // square, there are none.
     __device__ __forceinline__ void load(const Copy<From, To>& copy, int number, int thread) {
         const bool exists = number < copy.template squares<SQUARE>();
-        const int along = (copy.length + SQUARE - 1) / SQUARE, down = (copy.lines + SQUARE - 1) / SQUARE;
-        int matrix = 0;
-        if (copy.matrices > 1) {
-            matrix = number / (along * down);
-            number %= along * down;
-        }
-        const int line = number / along * SQUARE, element = number % along * SQUARE;
+        const int along = copy.template along<SQUARE>(), down = copy.template down<SQUARE>();
+        const auto [matrix, line, element] = copy.template place<SQUARE>(number);
         turned = TURNS && copy.across;
         const int row = turned ? element : line, col = turned ? line : element;  // in memory
         rows = exists ? (turned ? copy.length : copy.lines) - row : 0;
@@ -78,9 +96,7 @@ class SquareMover {
 
         const Element* const from = reinterpret_cast<const Element*>(copy.from) + matrix * copy.matrix_stride +
                                     static_cast<long long>(row) * copy.ld_from + col;
-        const long long apart = reinterpret_cast<long long>(copy.from) / static_cast<long long>(sizeof(Element)) |
-                                copy.ld_from | copy.matrix_stride;
-        const bool aligned = apart % 4 == 0;  // all lines in memory
+        const bool aligned = copy.template aligned<4>();
 #pragma unroll
         for (int i = 0; i < TIMES; ++i) {
             const Element* const at = from + static_cast<long long>(row_of(i, thread)) * copy.ld_from + col_of(thread);

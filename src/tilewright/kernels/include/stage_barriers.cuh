@@ -37,6 +37,12 @@ struct StageBarriers {
         load(&full[turn.stage]);
     }
 
+    // By the warp that loads, when it has filled all: waits until all has been read. No block loads into this one any more then, and
+    // none arrives at its barriers: it may end.
+    __device__ __forceinline__ void wait_read(StageTurn<COUNT> turn) {
+        for (int stage = 0; stage < COUNT; ++stage, turn.next()) barrier_wait(&empty[turn.stage], turn.parity ^ 1);
+    }
+
     // By those that read: waits until a stage is filled.
     __device__ __forceinline__ void wait_full(const StageTurn<COUNT>& turn) { barrier_wait(&full[turn.stage], turn.parity); }
 

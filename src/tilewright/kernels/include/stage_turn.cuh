@@ -4,9 +4,11 @@
 template <int COUNT>
 struct StageTurn {
     int stage = 0, parity = 0;
+    int before = 0;  // the stage of the step before
 
     // Goes on to the next step.
     __device__ __forceinline__ void next() {
+        before = stage;
         if (++stage < COUNT) return;
         stage = 0;
         parity ^= 1;

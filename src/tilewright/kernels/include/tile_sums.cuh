@@ -16,7 +16,7 @@ struct TileSums {
 
     // Lets the threads of the cluster meet.
     static __device__ __forceinline__ void meet() {
-        if (BLOCKS > 1) cluster_sync();
+        if (BLOCKS > 1) cluster_meet();
     }
 
     // Stores this block's part of the tile that begins at (row, col), by threads counted from 0, of which there are `threads`. All

@@ -49,6 +49,9 @@ struct WarpTermScales {
 struct WarpBlockScales {
     BlockScales<ROWS, 16> scales;
 
+    __device__ __forceinline__ WarpBlockScales(const Scales& of_factors, const Sizes& sizes, int row, int col, int steps)
+        : scales(BlockScales<ROWS, 16>::template begin<false>(of_factors, sizes.m, sizes.n, row, col, 0, steps)) {}
+
     struct Now {
         typename BlockScales<ROWS, 16>::Part parts[ROWS];
         __device__ __forceinline__ float of(int row, int sum) const { return parts[row].of(sum); }

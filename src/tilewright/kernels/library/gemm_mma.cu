@@ -64,11 +64,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
     auto scales = [&] {
         if constexpr (FACTOR_SCALES == 2) {
-            return WarpBlockScales{{scales_of_factors, sizes.m, sizes.n, row, col, 0}};
+            return WarpBlockScales(scales_of_factors, sizes, row, col, steps);
         } else {
             return WarpTermScales(split_a.scales, split_b.scales, sizes, tile.matrix, depth, row, col);
         }
     }();
+    const SumScales<ROWS, 8 * COLS, 16> sum_scales{scales_of_factors, sizes.m, sizes.n, row, col, depth > 0};
     float sums[ROWS][4 * COLS] = {};
     for (int step = 0; step < steps; ++step, scales.next()) {
         const auto of_step = scales.now();
@@ -87,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const WarpBiases<RESULT, 8 * COLS> biases(result.bias, col);
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        if (FACTOR_SCALES == 1 && depth > 0) scale_warp_sums(scales_of_factors, sizes.m, sizes.n, row + 16 * i, col, sums[i]);
+        sum_scales.scale(i, sums[i]);
         store_warp(result, row + 16 * i, col, sums[i], biases);
     }
 }

@@ -1,13 +1,11 @@
 // gemm_sm90: products by Hopper's warpgroups (sm_90a alone) of 16-bit factors, of float32 factors that are first split into TERMS
-// matrices of 16 bits each (split_factors.cuh, stage_products.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors
-// with scales. A and B are read as they lie: tensor map and descriptor say in which order, of 16 bits either, of others along k.
+// matrices of 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors with scales.
 // HOLDS_A: A is of floats and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
 //
-// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile, of all matrices of a batch, in the
-// order of tile_order.cuh. Its stages go on from one tile to the next, so the next is loaded while one is stored.
+// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile of all matrices (tile_order.cuh). Its
+// stages go on from one tile to the next, so the next is loaded while one is stored.
 //
-//   shared memory of a block:
-//     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
+//   shared memory: | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
 //     A and B: TERMS tiles each, of lines of 128 bytes along k or of blocks of such lines across 64 k (swizzled_tile.cuh)
 //     instead of stages: what splits factors, before; SPLITS' sums and tiles in float32, after
 //
@@ -17,8 +15,7 @@
 //     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
 //   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
 //   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
-//   SPLITS n: n blocks share the k of one tile, and add up their sums through shared memory (cluster_sums.cuh).
-//   TERMS above 1: what terms cannot hold, the block computes at the end in float32 (float32_warpgroups.cuh).
+//   SPLITS: so many share the k of a tile (cluster_sums.cuh). TERMS: what these cannot hold comes last (float32_warpgroups.cuh).
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
@@ -39,6 +36,7 @@ constexpr int COLS = BN / SPLITS;                // of a tile, that a block stor
 using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;    // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS * SPLITS;    // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
+constexpr int PARTS = Multiplying::ROWS / 64;    // instructions' rows, that a consumer multiplies of a tile
 using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, TERMS>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
@@ -62,7 +60,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
               Scales scales_of_factors, SplitCounters* counters) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
-
     const Sizes sizes = EXCHANGED ? exchanged(of_d) : of_d;
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / Tiles::DEPTH + (depth % Tiles::DEPTH != 0);
@@ -71,7 +68,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
 
     let_grid_after_start();
-    if (threadIdx.x == 0) {
+    const auto tiles_from = [](const Sizes& sizes, int number) { return Order::of_block(sizes, BLOCKS, number); };
+    Order tile = tiles_from(sizes, 0);
+    bool more = warp != THREADS / 32 - 1 && tile.next();
+    if (warp == THREADS / 32 - 1 && elect_one()) {  // of a warp that does nothing else
         prefetch_map(&A);
         prefetch_map(&B);
         shared->barriers.init();
@@ -79,21 +79,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->terms.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    BLOCKS == 1 ? __syncthreads() : cluster_meet();
     wait_for_grid_before();
     const bool terms_hold = shared->terms.split(split_a, split_b, counters, depth, output.beta != 0.0f, of_terms);
     // Before one block of a cluster loads tiles into the other's stages, neither splits any more.
-    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    if constexpr (TERMS > 1) Grid::BLOCKS == 1 ? __syncthreads() : cluster_meet();
 
-    const auto tiles_from = [](const Sizes& sizes, int number) { return Order::of_block(sizes, BLOCKS, number); };
     const Grid grid;
-    Order tile = tiles_from(sizes, 0);
-    if (!terms_hold) tile.leave_out();
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
         if constexpr (MOVES_REGISTERS) give_registers<40>();
-        while (warp % 4 == 0 && tile.next()) {
+        for (; warp % 4 == 0 && terms_hold && more; more = tile.next()) {
             const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
                 shared->barriers.fill(turn, bytes, [&](Barrier* full) {
@@ -102,48 +99,50 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             }
         }
         if (SPLITS > 1 && terms_hold) Totals::attend();
-        if (Grid::BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
+        if (Grid::BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
         shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
         return;
     }
-
     if constexpr (MOVES_REGISTERS) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
-    HeldFactor<Multiplying::ROWS / 64> held{sizes.batch};
-    for (int number = 0; tile.next(); ++number) {
+    HeldFactor<PARTS> held{sizes.batch};
+    for (int number = 0; terms_hold && more; ++number) {
+        const Order here = tile;
         if (!Multiplying::own(number, warpgroup)) {
+            more = tile.next();
             turn.skip(steps);
             continue;
         }
-        const int row = tile.row + first, col = tile.col + rank * COLS;
+        const int row = here.row + first, col = here.col + rank * COLS;
         const WarpBiases<RESULT, COLS> biases(Bias<RESULT>(output, of_d), col);
+        const SumScales<PARTS, COLS> sum_scales{scales_of_factors, sizes.m, sizes.n, row, col, depth > 0};
         shared->consumers.wait_turn(number, warpgroup);
-        float sums[Multiplying::ROWS / 64][BN / 2] = {};
-        int before = 0;  // the stage of the step before
-        auto scales = step_scales<Multiplying::ROWS / 64>(split_a, split_b, scales_of_factors, sizes, tile.matrix, all_steps,
-                                                          first_step, row, tile.col);
-        for (int step = 0; step < steps; ++step, turn.next()) {
+        float sums[PARTS][BN / 2] = {};
+        auto scales = step_scales<PARTS>(split_a, split_b, scales_of_factors, sizes, here.matrix, all_steps, first_step, row, here.col);
+        const auto multiply = [&](int step, Made<BN / 2>& made, Made<BN / 2>& made_before) {
             shared->barriers.wait_full(turn);
-            multiply_stage(shared->stages[turn.stage], first, sums, scales, held);
+            multiply_stage(shared->stages[turn.stage], first, sums, made, made_before, scales, held);
             scales.next(sizes.m, sizes.n);
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? before : turn.stage, grid, lane);
-            before = turn.stage;
-        }
-        shared->consumers.pass_turn(warpgroup, lane);
-        wait_products<0>(sums);
-        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(before, grid, lane);
-
-        if (tile.row >= sizes.m || tile.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
-        const Result<RESULT> result(output, of_d, tile.matrix);
-        auto& parts = reinterpret_cast<float (&)[Multiplying::ROWS / 64][COLS / 2]>(sums);  // 64 rows each
+            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
+            turn.next();
+        };
+        const auto finish = [&](Made<BN / 2>& made) {
+            shared->consumers.pass_turn(warpgroup, lane);
+            more = tile.next();  // while the last products are under way
+            finish_products(sums, made, scales);
+        };
+        multiply_steps<BN / 2>(steps, multiply, finish);
+        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
+        if (here.row >= sizes.m || here.col >= sizes.n) continue;  // a cluster's last blocks may have nothing of D
+        const Result<RESULT> result(output, of_d, here.matrix);
+        auto& parts = reinterpret_cast<float (&)[PARTS][COLS / 2]>(sums);  // 64 rows each
         if constexpr (SPLITS > 1) Totals{shared->sums, static_cast<int>(threadIdx.x)}.add_up(sums[0], parts[0]);
 #pragma unroll
-        for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
+        for (int i = 0; i < PARTS; ++i) {
             shared->terms.look(parts[i], sizes.m - row - 64 * i, sizes.n - col);
-            if (FACTOR_SCALES == 1 && depth > 0) scale_sums(scales_of_factors, sizes.m, sizes.n, row + 64 * i, col, parts[i]);
+            sum_scales.scale(i, parts[i]);
             store_product(result, row + 64 * i, col, held.row(), parts[i], biases);
         }
     }
-    if (Grid::BLOCKS > 1) cluster_sync();
     shared->terms.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
 }

@@ -119,6 +119,14 @@ def _sums(config: Config, anew: bool, held: bool) -> int:
     return sums + begun + (rows * warpgroups.LINE_BYTES // 4 // warpgroups.THREADS if held else 0)
 
 
+def _made(config: Config, promotes: bool) -> int:
+    """How many steps' sums, begun anew, a thread holds: two where registers have room, so that it adds up one while
+    tensor cores make the other."""
+    begun = warpgroups.ROWS * config.BN // warpgroups.THREADS
+    alone = warpgroups.ROWS * _together(config) == config.BM  # an instruction has all rows of a consumer
+    return 2 if promotes and alone and 3 * begun <= _SUMS[_consumers(config)] else 1
+
+
 def _adds(config: Config, split: Split | None) -> Sums:
     """How products of terms are added up; those of TF32 by tensor cores alone."""
     return Sums(None) if split is None else Sums(config.PROMOTE, apart=True)
@@ -259,7 +267,7 @@ def of_type(
             *in_steps,
             warpgroups.shared_memory_fits(lambda c: _shared_bytes(c, "NT" if along_k else "NN", terms)),
         ),
-        constants=lambda config: constants,
+        constants=lambda config: constants | {"MADE": _made(config, promotes=of_factors > 0 and not fast)},
         tile=(lambda c: Tile(c.BN, c.BM, line)) if exchanged else (lambda c: Tile(c.BM, c.BN, line)),
         block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=replace(

@@ -29,6 +29,7 @@ constexpr int THREADS = 128 * (1 + CONSUMERS);
 using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS;
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
+constexpr int PARTS = Multiplying::ROWS / 64;  // of a consumer's rows
 using Order = GroupedOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, TERMS>;
 
@@ -53,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->consumers.init();
         fence_barrier_init();
     }
-    BLOCKS == 1 ? __syncthreads() : cluster_sync();
+    BLOCKS == 1 ? __syncthreads() : cluster_meet();
     wait_for_grid_before();
 
     const Grid grid;
@@ -70,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
                 });
             }
         }
-        if (BLOCKS > 1) cluster_sync();  // the others may still arrive at barriers here
+        if (BLOCKS > 1 && warp % 4 == 0) shared->barriers.wait_read(turn);
         return;
     }
 
@@ -90,17 +91,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             shared->consumers.pass_turn(warpgroup, lane);
             continue;
         }
-        float sums[Multiplying::ROWS / 64][BN / 2] = {};
-        int before = 0;  // the stage of the step before
+        float sums[PARTS][BN / 2] = {};
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, TermScales{});
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? before : turn.stage, grid, lane);
-            before = turn.stage;
+            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
         }
         shared->consumers.pass_turn(warpgroup, lane);
         wait_products<0>(sums);
-        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(before, grid, lane);
+        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
 
         if (tile.col >= sizes.n) continue;  // a cluster's last blocks may have no columns of D
         Result<RESULT> result(output, sizes, 0);
@@ -108,11 +107,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         const WarpBiases<RESULT, BN> biases(result.bias, tile.col);  // there are none
         Scales scales = scales_of_factors;
         scales.b += static_cast<long long>(tile.group) * scales.step_k_b;  // from matrix to matrix
+        const SumScales<PARTS, BN> sum_scales{scales, tile.end, sizes.n, tile.row + first, tile.col, true};
 #pragma unroll
-        for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
-            if (FACTOR_SCALES == 1) scale_sums(scales, tile.end, sizes.n, tile.row + first + 64 * i, tile.col, sums[i]);
+        for (int i = 0; i < PARTS; ++i) {
+            sum_scales.scale(i, sums[i]);
             store_warpgroup(result, tile.row + first + 64 * i, tile.col, sums[i], biases);
         }
     }
-    if (BLOCKS > 1) cluster_sync();
 }

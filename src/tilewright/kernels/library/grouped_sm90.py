@@ -71,7 +71,7 @@ def _of_type(
             ),
             warpgroups.shared_memory_fits(lambda c: like.shared_bytes(c, "NN")),
         ),
-        constants=lambda config: {**constants, "CONSUMERS": _CONSUMERS},
+        constants=lambda config: {**constants, "MADE": 1, "CONSUMERS": _CONSUMERS},
         tile=like.tile,
         block=like.block,
         cost=replace(family, splits=lambda config: 1),

@@ -1,13 +1,23 @@
-// Copies of matrices as another kernel wants them (relayout_square.cuh). That kernel may start up meanwhile.
+// Copies of matrices as another kernel wants them (relayout_square.cuh, relayout_bytes.cuh). That kernel may start up meanwhile.
 #include <dependent_launch.cuh>
 
+#include "relayout_bytes.cuh"
 #include "relayout_square.cuh"
 
-using Mover = SquareMover<FACTOR, RESULT, SIDE, THREADS>;
+template <int BYTES>
+struct MoverOf {
+    using type = SquareMover<FACTOR, RESULT, SIDE, THREADS>;
+};
+template <>
+struct MoverOf<1> {
+    using type = ByteMover<FACTOR, RESULT, SIDE, THREADS>;
+};
+using Mover = MoverOf<sizeof(FACTOR)>::type;
 
 // One copy or two: the squares of `first` have the first numbers. A copy of no lines has none. A multiprocessor is to be full of
-// threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers.
-extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : 1)
+// threads, so that enough loads are under way; with squares of 64 that would leave a thread too few registers, and a thread of
+// bytes loads four times as much.
+extern "C" __global__ void __launch_bounds__(THREADS, SIDE == 32 ? 2048 / THREADS : SIDE == 128 ? 1024 / THREADS : 1)
     relayout(Copy<FACTOR, RESULT> first, Copy<FACTOR, RESULT> second) {
     __shared__ Mover::Shared shared;
     wait_for_grid_before();

@@ -16,7 +16,7 @@ KERNEL = Kernel(
     idea="copies of matrices with aligned rows or columns, transposed or not, split into terms or not",
     source=Path(__file__).with_suffix(".cu"),
     parameters=(
-        Parameter("SIDE", 32, (32, 64), "side of the squares that a block moves"),
+        Parameter("SIDE", 32, (32, 64, 128), "side of the squares that a block moves; 128 of bytes alone"),
         Parameter("THREADS", 256, (128, 256), "threads in a block"),
         Parameter("TERMS", 1, (1, 2, 3), "matrices that a matrix is split into; 1: it is copied as it is"),
         Parameter("SCALED", 0, (0, 1), "whether elements are scaled before", least=0),

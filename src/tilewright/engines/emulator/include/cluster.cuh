@@ -16,6 +16,9 @@ __forceinline__ void cluster_sync(SIMT_PLACE) {
     simt_cluster_sync(simt_thread(), {simt::Operation::cluster_sync, file, line});
 }
 
+// Here it says of what was written as much as cluster_sync.
+__forceinline__ void cluster_meet(SIMT_PLACE) { cluster_sync(file, line); }
+
 __forceinline__ void barrier_arrive_at(Barrier* barrier, int rank, SIMT_PLACE) {
     simt_barrier_arrive_at(simt_thread(), {simt::Operation::barrier_arrive_at, file, line}, &barrier->state, rank);
 }

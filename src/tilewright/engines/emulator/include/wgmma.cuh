@@ -6,6 +6,10 @@
 #include "half.cuh"
 #include "matrix_descriptor.cuh"
 
+// For the GPU's compiler.
+template <typename Sums>
+__forceinline__ void pin(Sums&) {}
+
 template <typename Sums>
 __forceinline__ void fence_sums(Sums&) {
     simt_fence_sums(simt_thread());

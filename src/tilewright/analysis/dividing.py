@@ -1,0 +1,220 @@
+"""How products are divided among GPUs, and when they end, by what products and copies are expected to take.
+
+One product on several GPUs, rows of the result of each; the factors lie with GPU 0, which all others load from:
+
+         b0  b1   b2        Another GPU multiplies, by number: a0 b0, a1 b0, (a0 a1) b1, a2 (b0 b1), (a0 a1 a2) b2. The
+    a0   0   2    4         first product begins when little has come, and later ones are large. The result of one is
+    a1   1   2    4         copied while the next is multiplied, and the last block is small.
+    a2   3   3    4
+
+Nothing here knows an array or an engine.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, product
+from typing import NamedTuple
+
+Taken = Callable[[int, int], float]
+"""What a product of so many rows and columns is expected to take a GPU, in microseconds; 0 where nobody can tell."""
+
+STEP_US = 9.0
+"""What a product that waits for a copy, and that a copy waits for, takes more: at 8192 in bfloat16 on two H100s, the
+four of matmul_reduce_scatter took 36 us more than one product."""
+
+UNIT = 128
+"""Shares and parts are multiples of this many rows or columns."""
+
+_LEAST = 256
+"""Rows or columns of a part."""
+
+
+class Work(NamedTuple):
+    """A product of matrices, and bytes of an element of the factors and of the result."""
+
+    m: int
+    n: int
+    k: int
+    item: int
+    result: int
+    reads_c: bool = False
+
+
+class Cuts(NamedTuple):
+    """Which blocks another GPU loads."""
+
+    first: int = 1024
+    """Rows of a, and columns of b, of the first block."""
+    growth: int = 2
+    """How many times longer all that has come is with each block than before."""
+    last: int = 1024
+    """Rows or columns of the last one, along the longer dimension."""
+
+    def blocks(self, m: int, n: int) -> tuple[list[slice], list[slice]]:
+        """Blocks of m rows of a, and of n columns of b."""
+        return self._along(m, self.last if m > n else 0), self._along(n, self.last if n >= m else 0)
+
+    def _along(self, length: int, last: int) -> list[slice]:
+        body = length - last if length >= self.first + 2 * last else length
+        found: list[slice] = []
+        begin, each = 0, self.first
+        while begin < body:
+            left = body - begin
+            taken = left if left < each + each // 2 else each
+            found.append(slice(begin, begin + taken))
+            begin += taken
+            each = (self.growth - 1) * begin
+        return [*found, slice(body, length)] if body < length else found
+
+
+_CUTS = tuple(Cuts(*one) for one in product((1024, 2048), (2, 3, 8), (512, 1024, 2048)))
+"""Of these, the ones that end first are taken. Products of float32 split what they read into terms each time, and take
+longer than what has to come for the next: for them few large blocks are better."""
+
+
+class Division(NamedTuple):
+    """Who computes which rows of a result, and how."""
+
+    bounds: tuple[int, ...]
+    """Where each GPU's rows begin, and where the last one's end; the first has the factors."""
+    cuts: Cuts
+    us: float
+    """When all have ended; 0 where nobody can tell."""
+
+
+def divide(taken_us: Taken, work: Work, count: int, link_bytes_us: float) -> Division:
+    """Rows for each of several GPUs, so that all end as early as can be expected.
+
+    Args:
+        taken_us: of a product of k of the work.
+        work: the whole product.
+        count: GPUs.
+        link_bytes_us: bytes a microsecond, one way, that leave or reach the GPU with the factors.
+    """
+    m, n = work.m, work.n
+    least, most = -(-m // (UNIT * count)), -(-m // UNIT)
+
+    def bounds_of(own: int) -> tuple[int, ...]:
+        """Where rows begin, of a GPU with the factors that has this many times UNIT, and of others with the rest."""
+        each = -(-max(m - own * UNIT, 0) // (UNIT * max(count - 1, 1))) * UNIT
+        return (0, *(min(own * UNIT + other * each, m) for other in range(count - 1)), m)
+
+    if count == 1 or not taken_us(m, n):
+        return Division(bounds_of(least), Cuts(), taken_us(m, n))
+
+    def ends(own: int, cuts: Cuts) -> tuple[float, float]:
+        bounds = bounds_of(own)
+        part = work._replace(m=bounds[2] - bounds[1])
+        return taken_us(bounds[1], n), share_us(taken_us, part, cuts, count - 1, link_bytes_us)
+
+    found = []
+    for cuts in _CUTS:
+        low, high = least, most
+        while low < high:
+            own = (low + high) // 2
+            first, others = ends(own, cuts)
+            low, high = (own + 1, high) if first < others else (low, own)
+        found += [(max(ends(own, cuts)), own, cuts) for own in (low, low - 1) if own >= least]
+    us, own, cuts = min(found)
+    return Division(bounds_of(own), cuts, us)
+
+
+def share_us(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> float:
+    """When a GPU without the factors has stored its share of the result where they lie; as many load over one link."""
+    return max((one.stored_us for one in timeline(taken_us, share, cuts, others, link_bytes_us)), default=0.0)
+
+
+class Piece(NamedTuple):
+    """A product of a share, and what is loaded for it: blocks of rows of a ("a"), of columns of b ("b")."""
+
+    loads: tuple[tuple[str, slice], ...]
+    rows: slice
+    cols: slice
+
+
+class Timed(NamedTuple):
+    """When a piece is expected to be done, in microseconds from the first load on."""
+
+    piece: Piece
+    came_us: float
+    """All that is loaded for it is there."""
+    multiplied_us: float
+    stored_us: float
+    """Its part of the result lies with the factors."""
+
+
+def timeline(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[Timed]:
+    """The pieces of a share, in order: loads, products and stores each begin when the one before has ended."""
+    each_us = others / link_bytes_us
+    came = multiplied = stored = 0.0
+    for piece in pieces(*cuts.blocks(share.m, share.n)):
+        rows, cols = (one.stop - one.start for one in (piece.rows, piece.cols))
+        loaded = sum(one.stop - one.start for _, one in piece.loads) * share.k * share.item
+        came += (loaded + share.reads_c * rows * cols * share.result) * each_us
+        multiplied = max(multiplied, came) + taken_us(rows, cols) + STEP_US
+        stored = max(stored, multiplied) + rows * cols * share.result * each_us
+        yield Timed(piece, came, multiplied, stored)
+
+
+def pieces(rows: Sequence[slice], cols: Sequence[slice]) -> Iterator[Piece]:
+    """Products that make a share, in an order in which each block meets all that came before it.
+
+    Args:
+        rows, cols: blocks of a and of b, in order.
+    """
+    if rows and cols:
+        yield Piece((("a", rows[0]), ("b", cols[0])), rows[0], cols[0])
+    for step in range(1, max(len(rows), len(cols)) if rows and cols else 1):
+        if step < len(rows):
+            yield Piece((("a", rows[step]),), rows[step], slice(0, cols[min(step, len(cols)) - 1].stop))
+        if step < len(cols):
+            yield Piece((("b", cols[step]),), slice(0, rows[min(step, len(rows) - 1)].stop), cols[step])
+
+
+def parts_of(rows: int, cols: int) -> list[tuple[slice, slice]]:
+    """Rows and columns of the parts of a matrix that move by themselves: halves along the longer dimension.
+
+    So what all parts read is little: products of float32 split it into terms each time. The cut is at a multiple of
+    UNIT. It follows from the sizes alone: all ranks have to agree, whatever their GPUs.
+    """
+    longer = max(rows, cols)
+    half = -(-longer // (2 * UNIT)) * UNIT if longer >= 2 * _LEAST else longer
+    spans = [slice(begin, min(begin + half, longer)) for begin in range(0, longer, max(half, 1))] or [slice(0, 0)]
+    whole = slice(0, rows), slice(0, cols)
+    return [(whole[0], span) if cols >= rows else (span, whole[1]) for span in spans]
+
+
+def all_gather_us(taken_us: Taken, rows: int, cols: int, shard_bytes: int, count: int, link_bytes_us: float) -> float:
+    """When a rank of several has multiplied all shards; the first is its own.
+
+    Args:
+        taken_us: of a shard, rows x cols.
+        rows, cols: of a shard's product.
+        shard_bytes: what each of the others sends.
+        count: ranks.
+        link_bytes_us: bytes a microsecond, one way.
+    """
+    ended = 0.0
+    for step in range(count):
+        ended = max(ended, step * shard_bytes / link_bytes_us) + taken_us(rows, cols) + STEP_US
+    return ended
+
+
+def reduce_scatter_us(taken_us: Taken, rows: int, cols: int, item: int, count: int, link_bytes_us: float) -> float:
+    """When a rank of several has added its product to the sum of its rows, which came from rank to rank.
+
+    Args:
+        taken_us: of a part of a rank's rows.
+        rows, cols: of the result of a rank.
+        item: bytes of an element of the result.
+        count: ranks.
+        link_bytes_us: bytes a microsecond, one way.
+    """
+    shapes = [(one.stop - one.start, other.stop - other.start) for one, other in parts_of(rows, cols)]
+    ended, came = 0.0, [0.0] * len(shapes)
+    for _ in range(count):
+        ends = []
+        for shape, there in zip(shapes, came, strict=True):
+            ended = max(ended, there) + taken_us(*shape) + STEP_US
+            ends.append((ended, shape[0] * shape[1] * item / link_bytes_us))
+        came = list(accumulate(ends, lambda moved, one: max(moved, one[0]) + one[1], initial=0.0))[1:]
+    return ended
