@@ -25,6 +25,8 @@ CHANGES = tuple(
         ("loads by an elected thread", "h100_loads_by_one_thread", "h100_loads_by_an_elected_thread"),
         ("steps in a loop", "h200_steps_unrolled", "h200_steps_in_a_loop"),
         ("biases ahead", "h200_biases_at_the_store", "h200_biases_ahead"),
+        ("first tile ahead", "h100_first_tile_after_barriers", "h100_first_tile_ahead"),
+        ("clusters without fences", "h100_clusters_with_fences", "h100_clusters_without_fences"),
     )
 )
 
