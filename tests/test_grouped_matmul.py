@@ -2,6 +2,7 @@
 
 import sys
 
+import ml_dtypes  # noqa: F401 - teaches NumPy the names of float8
 import numpy as np
 import pytest
 
@@ -9,8 +10,8 @@ import tilewright
 from stand_ins import CuPyArray, Exporter, JaxArray, Tensor, cupy_module, torch_module
 from tilewright import ArrayError, ConfigError, DtypeError, grouped_matmul, on_gpu
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.kernels.library.grouped_sm90 import KERNEL
-from tilewright.problem import Arithmetic, Problem
+from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL
+from tilewright.problem import FLOAT8, Arithmetic, Problem
 from tilewright.select.grouped import expected, select_grouped
 
 calls = sys.modules["tilewright.calls"]
@@ -166,6 +167,102 @@ def test_what_it_cannot_launch_is_launched_from_python(gpu, monkeypatch):
     check(grouped_matmul(tensor(ORDERS["a with steps"][0]), tensor(B), tensor(ENDS)).values)
     assert known.remembered == {}
     assert len(gpu.streams) == 2
+
+
+E4M3, E5M2 = FLOAT8
+SCALES = {
+    "lines": (np.random.default_rng(1).uniform(0.5, 2, (END + REST, 1)), draw(len(ROWS), N) + 4),
+    "one": (np.full(1, 0.25), np.full((1, 1), 3.0)),
+    "a line, and one of each group": (np.random.default_rng(2).uniform(0.5, 2, END + REST), draw(len(ROWS), 1) + 4),
+    "of b alone": (None, np.asfortranarray(draw(len(ROWS), N) + 4)),
+    "none": (None, None),
+}
+FLOAT8_CONFIG = {"BM": 64, "BN": 32, "STAGES": 2, "PINGPONG": 1, "CLUSTER": 2, "BAND": 2}
+
+
+@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("named", [{}, {"engine": "emulator", "config": FLOAT8_CONFIG}], ids=str)
+def test_float8_has_scales_of_rows_and_of_each_groups_columns(name, named):
+    of_a, of_b = (None if one is None else one.astype("f4", order="K") for one in SCALES[name])
+    a, b = draw(END + REST, 200).astype(E4M3), draw(len(ROWS), 200, N).astype(E5M2)
+    wide_a = a.astype("f4") * (1 if of_a is None else of_a.reshape(-1, 1))
+    wide_b = b.astype("f4") * (1 if of_b is None else of_b.reshape(len(of_b), 1, -1))
+    for out_dtype in ("float32", "bfloat16", E4M3):
+        result = grouped_matmul(a, b, ENDS, scale_a=of_a, scale_b=of_b, out_dtype=out_dtype, **named)
+        assert result.dtype == out_dtype
+        expected = np.clip(exact(wide_a, wide_b), *((-448, 448) if out_dtype == E4M3 else (None, None)))
+        error = np.linalg.norm(result[:END].astype("f8") - expected) / np.linalg.norm(expected)
+        assert error < {"float32": 2e-4, "bfloat16": 2.5e-3, E4M3: 0.03}[out_dtype]
+    assert grouped_matmul(a, b, ENDS, **named).dtype == np.float32
+
+
+def test_scales_of_arrays_on_a_gpu_are_read_there(gpu, monkeypatch):
+    """From Python, which gives the kernel their addresses; the compiled launcher is not asked."""
+    known = Launcher()
+    monkeypatch.setattr(on_gpu, "fast", known)
+    a, b = draw(END + REST, 192).astype(E4M3), draw(len(ROWS), N, 192).astype(E4M3)
+    of_a, of_b = (one.astype("f4") for one in SCALES["lines"])
+    a_there, b_there, ends, *scales = map(CuPyArray, (a, b.swapaxes(1, 2), ENDS, of_a, of_b))
+    result = grouped_matmul(a_there, b_there, ends, scale_a=scales[0], scale_b=scales[1], config=FLOAT8_CONFIG)
+    wide = exact(a.astype("f4") * of_a, b.swapaxes(1, 2).astype("f4") * of_b[:, np.newaxis])
+    assert np.linalg.norm(result.values[:END] - wide) / np.linalg.norm(wide) < 2e-4
+    assert known.calls == []
+
+
+def test_what_is_picked_for_float8():
+    def picked(m, groups=8):
+        problem = Problem(m, 4096, 4096, Arithmetic(E4M3, "bfloat16"), groups, grouped=True)
+        return select_grouped(problem, (9, 0), "NVIDIA H100 80GB HBM3")
+
+    assert picked(64).BM == 64
+    assert picked(65536).BM >= 128
+    assert picked(64) in [FP8.config(), *map(FP8.config, FP8.presets.values())]
+    with pytest.raises(ConfigError, match=r"grouped_fp8 runs on GPUs of compute capability 9.0 alone"):
+        select_grouped(Problem(64, 64, 64, Arithmetic(E4M3), 2, grouped=True), (8, 9))
+
+
+FLOAT8_REFUSED = {
+    "lines of another length": (
+        {"scale_a": np.ones((3, 1), "f4")},
+        ArrayError,
+        "scale_a must have 1 element, or be of 139 x 1",
+    ),
+    "another number of groups": (
+        {"scale_b": np.ones((4, N), "f4")},
+        ArrayError,
+        "scale_b must have 1 element, or be of 5 x 40 or 5 x 1, got shape (4, 40)",
+    ),
+    "another type": (
+        {"scale_b": np.ones((5, N), "f2")},
+        DtypeError,
+        "scale_b must have element type float32, got float16",
+    ),
+    "16 bits": (
+        {"a": A, "b": B, "scale_a": np.ones(1, "f4")},
+        DtypeError,
+        "scale_a is for factors of float8_e4m3fn and",
+    ),
+    "mixed with 16 bits": ({"a": A}, DtypeError, "b must have the element type of a: got float8_e4m3fn, and float16"),
+    "no such result": (
+        {"out_dtype": E5M2},
+        DtypeError,
+        "out_dtype must be one of float32, float16, bfloat16, float8_e4m3fn",
+    ),
+    "16 bits in float8": (
+        {"a": A, "b": B, "out_dtype": E4M3},
+        DtypeError,
+        "out_dtype must be one of float32, float16, bfloat16, got",
+    ),
+    "a config": ({"config": {"BN": 256}}, ConfigError, "and BN/2 together must be at most 192"),
+}
+
+
+@pytest.mark.parametrize("case", FLOAT8_REFUSED)
+def test_scales_that_do_not_fit_are_refused_in_words(case):
+    arguments, error, words = FLOAT8_REFUSED[case]
+    with pytest.raises(error) as caught:
+        grouped_matmul(**{"a": A.astype(E4M3), "b": B.astype(E4M3), "offsets": ENDS, **arguments})
+    assert words in str(caught.value)
 
 
 ORDERS = {

@@ -212,7 +212,8 @@ class Scale(NamedTuple):
 
     kind: 'tensor' for one number; 'line' for one of each row of A, or of each column of B; '1x128' for one of each row
         and 128 of k; '128x128' for one of 128 rows, or columns, and 128 of k.
-    step, step_k: elements from one row's (column's, or block's) to the next, and from one 128 of k to the next.
+    step, step_k: elements from one row's (column's, or block's) to the next, and from one 128 of k to the next; of the
+        B of a grouped product, which has none along k, from one matrix to the next.
     """
 
     kind: ScaleKind

@@ -191,13 +191,15 @@ def formulate(
     return Formulation(problem, swapped, copied, batch, shape)
 
 
-def formulate_groups(a: View, b: View, out: View | None, arithmetic: Arithmetic) -> Formulation:
+def formulate_groups(
+    a: View, b: View, out: View | None, arithmetic: Arithmetic, scaling: Scaling = UNSCALED
+) -> Formulation:
     """The grouped Problem of rows of a, a matrix, against those of b, a batch of matrices.
 
     Args:
         a, b: of shapes that fit each other.
         out: of the result's shape, with rows of neighbours; None for a new array without gaps.
-        arithmetic: as in a Problem.
+        arithmetic, scaling: as in a Problem.
 
     Raises:
         ArrayError: no layout describes out.
@@ -209,7 +211,7 @@ def formulate_groups(a: View, b: View, out: View | None, arithmetic: Arithmetic)
     if copies_d:
         raise ArrayError(f"out must have rows whose elements are neighbours, got strides of {out and out.strides}")
     copied = frozenset(name for name, is_copied in (("a", copies_a), ("b", copies_b)) if is_copied)
-    problem = Problem(m, n, k, arithmetic, groups, of_a, of_b, of_d, grouped=True)
+    problem = Problem(m, n, k, arithmetic, groups, of_a, of_b, of_d, grouped=True, scaling=scaling)
     return Formulation(problem, False, copied, (), (m, n))
 
 

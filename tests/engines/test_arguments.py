@@ -68,7 +68,7 @@ FORMS = {
     ("copy_a", "copy_b"): named(copy_a=COPY, copy_b=COPY),
     ("sizes", "scales", "tickets"): named(sizes=SIZES, scales=SCALES, tickets=POINTER),
     find("gemm_mma_bf16x6").arguments: named(
-        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, tickets=POINTER
+        sizes=SIZES, A=FACTOR, B=FACTOR, output=OUTPUT, copy_a=COPY, copy_b=COPY, scales=SCALES, tickets=POINTER
     ),
 }
 
@@ -99,7 +99,7 @@ def test_tensor_maps_lie_at_multiples_of_64():
 
 
 def test_every_kernel_has_parameters_that_there_are():
-    for kernel in (*KERNELS, relayout.KERNEL, grouped_sm90.KERNEL):
+    for kernel in (*KERNELS, relayout.KERNEL, grouped_sm90.KERNEL, grouped_sm90.FP8):
         assert shape_of(kernel.arguments).bytes > 0
 
 

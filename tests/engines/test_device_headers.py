@@ -1,5 +1,6 @@
 """NVRTC compiles every wrapper of an instruction, for the GPUs that have it; their models have the same names."""
 
+import itertools
 import re
 
 import pytest
@@ -29,6 +30,13 @@ def product(columns, a="Major::along_k", b="Major::across_k", element="__nv_bflo
         "const MatrixDescriptor tile = matrix_descriptor(shared, 1024);"
         f"multiply_async<{a}, {b}, {element}>(sums, tile, tile + 32, inside);"
         f"commit_products(); wait_products<0>(sums); *out = sums[{columns // 2 - 1}] > 1; }}"
+    )
+
+
+def of_fragments(elements):
+    return (
+        f"float sums[2][4] = {{}}; unsigned a[2][4] = {{{{*global}}}}, b[1][2] = {{{{*global}}}};"
+        f"multiply_fragments<{elements}>(sums, a, b); *out = sums[1][3] > 1;"
     )
 
 
@@ -79,14 +87,16 @@ USES = {
     ),
     "load_matrix.cuh": (
         "sm_75",
-        ["float four[4]; load_matrices(four, reinterpret_cast<float*>(shared)); *shared = four[1];"],
+        [
+            "float four[4]; load_matrices(four, reinterpret_cast<float*>(shared)); *shared = four[1];",
+            "unsigned four[4]; load_matrices_transposed(four, reinterpret_cast<unsigned*>(shared)); *shared = four[1];",
+        ],
     ),
     "mma.cuh": (
         "sm_80",
         [
-            f"float sums[2][4] = {{}}; unsigned a[2][4] = {{{{*global}}}}, b[1][2] = {{{{*global}}}};"
-            f"multiply_fragments<{element}>(sums, a, b); *out = sums[1][3] > 1;"
-            for element in ("__half", "__nv_bfloat16")
+            *map(of_fragments, ("__half", "__nv_bfloat16", "float")),
+            "*out = round_to_tf32(__float_as_uint(*global));",
         ],
     ),
     "wgmma.cuh": (
@@ -139,6 +149,12 @@ def compile_use(header, use, arch):
 @pytest.mark.parametrize(("header", "use", "arch"), CASES)
 def test_a_wrapper_compiles(header, use, arch):
     assert compile_use(header, use, arch).code[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("arch", ["sm_89", "sm_90a", "sm_120"])
+def test_fragments_of_float8_compile(arch):
+    for of_a, of_b in itertools.product(("float8_e4m3", "float8_e5m2"), repeat=2):
+        assert compile_use("mma.cuh", of_fragments(f"{of_a}, {of_b}"), arch).code[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize("use", ["copy_async<2>(shared, global, inside);", "copy_async<32>(shared, global, inside);"])

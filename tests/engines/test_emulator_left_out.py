@@ -95,6 +95,7 @@ ORDERED = [
         re.compile(r"(?<=^ {12})fence_async_shared\(\);"),
     ),
     Ordered("gemm_mma_bf16x3", "gemm_mma.cu", {"BM": 64, "BN": 64, "WM": 32}),
+    Ordered("gemm_mma", "gemm_mma.cu", {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 2}),
     Ordered("wgmma", "wgmma.cu", {"BM": 64, "BN": 64}, orders=FLIGHT),
     Ordered("wgmma_tma", "wgmma_tma.cu", {"BM": 64, "BN": 64, "STAGES": 2}, (131, 77, 300), FLIGHT),
     Ordered("specialised", "specialised.cu", {"BN": 64, "STAGES": 2}, (131, 77, 300), FLIGHT),

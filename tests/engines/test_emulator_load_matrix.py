@@ -36,6 +36,19 @@ def test_four_rows_of_32_floats_come_transposed():
     np.testing.assert_array_equal(out, np.arange(128).reshape(4, 32))
 
 
+def test_elements_of_16_bits_come_transposed():
+    """As the manual has .trans: lane T has elements 2 * (T % 4) and the next of column T / 4."""
+    source = (
+        SOURCE.replace("float", "unsigned").replace("-1, -1, -1, -1", "").replace("= i;", "= 2 * i | 2 * i + 1 << 16;")
+    )
+    statement = "load_matrices_transposed(elements, shared + threadIdx.x * 4);"
+    out = np.zeros((4, 32), np.uint32)
+    launch(source.format(statement=statement), out, block=(32, 1, 1))
+    rows = np.arange(256, dtype=np.uint16).reshape(4, 8, 8)
+    expected = rows.transpose(0, 2, 1).reshape(4, 32, 2).copy().view(np.uint32)[..., 0]
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_lanes_may_name_one_row():
     out = run("load_matrices(elements, shared + 8);")
     np.testing.assert_array_equal(out, np.tile([8, 9, 10, 11], (4, 8)))

@@ -234,6 +234,49 @@ FLOAT8_SOURCE = (
 FLOAT8 = {E4M3: "float8_e4m3", E5M2: "float8_e5m2"}
 
 
+def by_halves(a, b, c, kept, bits=24):
+    """Of Ampere's and Ada's tensor cores: half an instruction's products are added at once."""
+    for half in (slice(len(a) // 2), slice(len(a) // 2, None)):
+        c = sum_of(a[half], b[half], c, kept, bits)
+    return c
+
+
+def test_sums_of_tf32_by_warps_are_those_of_integers():
+    """Four products at a time. The last 13 bits of the factors are not looked at."""
+    random = np.random.default_rng(3)
+    a, b = (
+        (random.uniform(-2, 2, (lines, 8)) * 2.0 ** random.integers(-6, 7, (lines, 8))).astype(np.float32)
+        for lines in (64, COLUMNS)
+    )
+    c = random.uniform(-2, 2, (64, COLUMNS)).astype(np.float32)
+    launch(
+        OF_WARPS,
+        a.view(np.uint32),
+        b.view(np.uint32),
+        result := c.copy(),
+        block=(32, 1, 1),
+        defines={"ELEMENT": "float"},
+    )
+    cut_a, cut_b = ((one.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for one in (a, b))
+    expected = [[by_halves(cut_a[i], cut_b[j], float(c[i, j]), 24) for j in range(COLUMNS)] for i in range(64)]
+    np.testing.assert_array_equal(result.view(np.uint32), np.array(expected, np.float32).view(np.uint32))
+
+
+@pytest.mark.parametrize("types", [(E4M3, E5M2), (E5M2, E4M3)], ids=str)
+def test_sums_of_float8_by_warps_are_those_of_integers(types):
+    """16 products at a time, of any bits; 13 bits are kept behind the point, and of the sum."""
+    random = np.random.default_rng(4)
+    a, b = (
+        random.integers(0, 256, (lines, 32), np.uint8).view(of) for lines, of in zip((64, COLUMNS), types, strict=True)
+    )
+    a, b = (np.where(np.isfinite(one.astype(np.float32)), one, np.zeros_like(one)) for one in (a, b))
+    c = (random.uniform(-2, 2, (64, COLUMNS)) * 2.0**9).astype(np.float32)
+    defines = {"ELEMENT": ", ".join(FLOAT8[of] for of in types)}
+    launch(OF_WARPS, a.view(np.uint32), b.view(np.uint32), result := c.copy(), block=(32, 1, 1), defines=defines)
+    expected = [[by_halves(a[i], b[j], float(c[i, j]), 13, 14) for j in range(COLUMNS)] for i in range(64)]
+    np.testing.assert_array_equal(result.view(np.uint32), np.array(expected, np.float32).view(np.uint32))
+
+
 @pytest.mark.parametrize("types", [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E5M2)], ids=str)
 @pytest.mark.parametrize("of_sums", [0, 9, -140])
 def test_sums_of_float8_are_those_of_integers(types, of_sums):

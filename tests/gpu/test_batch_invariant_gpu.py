@@ -93,13 +93,22 @@ def configs(order):
 
 @pytest.mark.parametrize(
     ("order", "dtype"),
-    [("wgmma 16", "bfloat16"), ("wgmma 16", "float16"), ("wgmma 8", "float32"), ("fma 64/4", "float32")],
+    [
+        ("wgmma 16", "bfloat16"),
+        ("wgmma 16", "float16"),
+        ("wgmma 8", "float32"),
+        ("mma 16", "bfloat16"),
+        ("mma 8", "float32"),
+        ("fma 64/4", "float32"),
+    ],
 )
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_every_tile_of_an_order_makes_the_same_bits(torch, engine, order, dtype, layout):
     """On the tensor cores too: whatever the columns of an instruction, and whether lines lie along k or across it."""
     if engine.capability != (9, 0) and order.startswith("wgmma"):
         pytest.skip("wgmma is Hopper's")
+    if engine.capability < (8, 0) and order.startswith("mma"):
+        pytest.skip("mma.sync of these is Ampere's and newer")
     typed = getattr(torch, dtype)
     a, b = (torch.randn(shape, device="cuda").to(typed) for shape in ((403, 1117), (1117, 523)))
     a = a if layout[0] == "N" else a.T.contiguous().T

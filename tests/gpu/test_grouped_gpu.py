@@ -4,7 +4,7 @@ import pytest
 
 from this_gpu import CAPABILITY
 from tilewright import LaunchError, grouped_matmul
-from tilewright.kernels.library.grouped_sm90 import KERNEL
+from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL
 
 pytestmark = pytest.mark.skipif(CAPABILITY != (9, 0), reason="wgmma is Hopper's alone")
 torch = pytest.importorskip("torch")
@@ -65,6 +65,31 @@ def test_every_shipped_config_is_right(preset, sizes):
     a, b, offsets = operands(sizes, n=520, k=200)
     result = grouped_matmul(a, b, offsets, config=KERNEL.presets[preset] if preset else {})
     check(result, a, b, sizes)
+
+
+@pytest.mark.parametrize("preset", [None, *FP8.presets])
+@pytest.mark.parametrize(("n", "k"), [(512, 384), (520, 200), (72, 77)], ids=str)
+@pytest.mark.parametrize("order", ["NN", "NT"])
+def test_float8_with_scales_is_right(order, n, k, preset):
+    sizes = GROUPS["odd"]
+    a, b, offsets = operands(sizes, rest=3, n=n, k=k, order=order)
+    a, b = a.contiguous().to(torch.float8_e4m3fn), b.to(torch.float8_e5m2)
+    of_a, of_b = (torch.rand(*shape, device="cuda") + 0.5 for shape in ((sum(sizes) + 3, 1), (len(sizes), n)))
+    config = FP8.presets[preset] if preset else {}
+    for out_dtype, limit in (("float32", 2e-4), ("bfloat16", 3e-3)):
+        ours = grouped_matmul(a, b, offsets, scale_a=of_a, scale_b=of_b, out_dtype=out_dtype, config=config)
+        assert error(ours[: sum(sizes)], exact(a.double() * of_a, b.double() * of_b[:, None], sizes)) < limit
+
+
+def test_float8_is_what_pytorchs_own_is():
+    sizes = GROUPS["even"]
+    a, b, offsets = operands(sizes, n=1024, k=2048)
+    a, b = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn)
+    of_a, of_b = torch.rand(sum(sizes), device="cuda") + 0.5, torch.rand(len(sizes), 1024, device="cuda") + 0.5
+    reference = exact(a.double() * of_a[:, None], b.double() * of_b[:, None], sizes)
+    theirs = torch._scaled_grouped_mm(a, b, of_a, of_b, offs=offsets, out_dtype=torch.bfloat16)
+    ours = grouped_matmul(a, b, offsets, scale_a=of_a, scale_b=of_b, out_dtype="bfloat16")
+    assert error(ours, reference) <= 1.2 * error(theirs, reference)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -262,6 +262,12 @@ VIOLATIONS["gemm_mma_bf16x6"] = [
     ({"STAGES": 1}, "STAGES must be at least 2"),
     ({"STAGES": 5}, "STAGES*3 tiles of A and of B must take at most"),
 ]
+VIOLATIONS["gemm_mma"] = [({"BM": 192}, "BM and BN must be powers of two")]
+VIOLATIONS["gemm_mma_fp8"] = [
+    ({"BK": 64}, "BK must be 128"),
+    ({"WN": 64}, "WM*WN/32 must be at most 64"),
+    ({"STAGES": 8}, "STAGES*1 tiles of A and of B must take at most"),
+]
 VIOLATIONS["thin_bf16x6"] = [
     ({"BM": 96}, "BM must be 128, or a multiple of 8 up to 64"),
     ({"BN": 96}, "BN must be 64, 128 or 192"),

@@ -13,13 +13,15 @@ from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.program import Watch
 from tilewright.errors import ArrayError, DtypeError, ProblemError
 from tilewright.kernels import find
-from tilewright.problem import FAST, FLOAT8, LAYOUTS, Arithmetic, Problem, orders
+from tilewright.problem import FAST, FLOAT8, LAYOUTS, Arithmetic, Problem, Scaling, orders
 from tilewright.select.selector import select
 
 ENGINE = EmulatorEngine()
 E4M3, E5M2 = FLOAT8
 SHARED = {"BM": 128, "BN": 64, "STAGES": 2}
 ALTERNATING = {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1}
+BY_WARPS = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
+FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16}
 SPLIT = {"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2}
 
 
@@ -53,6 +55,10 @@ def error(result, exact):
         ("skinny_fp8", "column", "TN", (E4M3, E4M3), "float16", (130, 1, 160)),
         ("skinny_fp8", {"TM": 4, "TN": 1, "THREADS_N": 1, "THREADS_M": 8}, "TT", (E4M3, E5M2), "float32", (70, 3, 90)),
         ("gemm_fp8", SHARED, "NT", (E4M3, E4M3), "bfloat16", (5, 9, 400)),
+        ("gemm_mma_fp8", BY_WARPS, "NT", (E4M3, E4M3), "bfloat16", (128, 64, 256)),
+        ("gemm_mma_fp8", BY_WARPS, "TN", (E4M3, E5M2), "float16", (131, 77, 150)),
+        ("gemm_mma_fp8", {}, "NN", (E5M2, E4M3), "float32", (150, 101, 145)),
+        ("gemm_mma_fp8", FEW_ROWS, "TT", (E5M2, E5M2), E4M3, (5, 70, 272)),
     ],
     ids=str,
 )
@@ -88,6 +94,9 @@ def spread(scale, shape):
         ({**SHARED, "BN": 128}, "NT", 131, (131, 150, 300)),
         ({**SPLIT, "BN": 32}, "NN", 2, (150, 290, 272)),
         ({**ALTERNATING, "BN": 64}, "NT", 1, (1, 40, 130)),
+        ("BY_WARPS", "NT", 131, (131, 150, 300)),
+        ("BY_WARPS", "TN", 2, (150, 290, 272)),
+        ("FEW_ROWS", "NT", 1, (1, 40, 130)),
         ({**SPLIT, "BM": 128, "BN": 64, "SPLITS": 1}, "NT", 150, (150, 70, 600)),
     ],
     ids=str,
@@ -100,7 +109,10 @@ def test_scales_of_blocks(config, layout, rows, sizes):
     of_a = random.uniform(0.5, 2, (rows, deep)).astype(np.float32)
     of_b = random.uniform(0.5, 2, (deep, -(-n // 128))).astype(np.float32)
     exact = (a.astype(np.float64) * spread(of_a, (m, k))) @ (b.astype(np.float64) * spread(of_b, (k, n)))
-    named = {"kernel": "gemm_fp8_blocks", "config": config, "engine": ENGINE}
+    kernel = "gemm_fp8_blocks"
+    if isinstance(config, str):
+        kernel, config = "gemm_mma_fp8_blocks", globals()[config]
+    named = {"kernel": kernel, "config": config, "engine": ENGINE}
     allowed = limit(Problem(m, n, k, Arithmetic(E4M3)))
     assert error(tilewright.matmul(a, b, scale_a=of_a, scale_b=of_b, **named), exact) <= allowed
     out = np.empty((m, n), np.float32, order="F")
@@ -109,12 +121,21 @@ def test_scales_of_blocks(config, layout, rows, sizes):
     assert error(tilewright.matmul(a, b, scale_a=of_a, scale_b=of_b), exact) < 1e-6, "NumPy"
 
 
-@pytest.mark.parametrize("name", ["gemm_fp8", "gemm_fp8_fast"])
-def test_long_sums_are_those_of_128_k_where_threads_add_them_up(name):
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("gemm_fp8", SPLIT),
+        ("gemm_fp8_fast", SPLIT),
+        ("gemm_mma_fp8", BY_WARPS),
+        ("gemm_mma_fp8_fast", {**BY_WARPS, "BK": 64}),
+    ],
+)
+def test_long_sums_are_those_of_128_k_where_threads_add_them_up(name, config):
+    """Ada's tensor cores, which add 16 products at a time and not 32, lose a little more."""
     a, b = drawn("NT", 64, 48, 4096)
     exact = a.astype(np.float64) @ b.astype(np.float64)
-    fast = name == "gemm_fp8_fast"
-    found = error(tilewright.matmul(a, b, kernel=name, config=SPLIT, engine=ENGINE, fast_accumulate=fast), exact)
+    fast = name.endswith("fast")
+    found = error(tilewright.matmul(a, b, kernel=name, config=config, engine=ENGINE, fast_accumulate=fast), exact)
     assert (5e-4, 1e-4)[not fast] < found < (2e-3, 1.5e-4)[not fast]
     problem = Problem(64, 48, 4096, Arithmetic(E4M3, precision=FAST if fast else None))
     assert found < limit(problem, problem.arithmetic.precision)
@@ -154,15 +175,33 @@ def test_what_is_copied_and_picked():
         DtypeError, match=r"no kernel takes NN float8_e4m3fn operands like these on compute capability 8.6"
     ):
         select(Problem(64, 64, 64, Arithmetic(E4M3)), (8, 6))
-    assert select(Problem(64, 64, 64, Arithmetic(E4M3)), (8, 9))[0].name == "skinny_fp8"
+    with pytest.raises(DtypeError, match=r"no kernel takes NN float8_e4m3fn operands like these on .* 8.0"):
+        select(Problem(64, 64, 64, Arithmetic(E4M3)), (8, 0))
 
 
-def test_special_numbers():
+@pytest.mark.parametrize("gpu", [((8, 9), "NVIDIA L4"), ((12, 0), "NVIDIA GeForce RTX 5090"), ((10, 0), "NVIDIA B200")])
+def test_what_is_picked_without_warpgroups(gpu):
+    """Tensor cores where there is enough to multiply; else threads that read the factors at the speed of memory."""
+
+    def picked(sizes, **fields):
+        return select(Problem(*sizes, Arithmetic(E4M3, "bfloat16", fields.pop("precision", None)), **fields), *gpu)[
+            0
+        ].name
+
+    large, column = (4096, 4096, 4096), orders("NT")[1]
+    assert picked(large) == picked(large, b=column) == picked((512, 4096, 4096)) == "gemm_mma_fp8"
+    assert picked(large, precision=FAST) == "gemm_mma_fp8_fast"
+    assert picked(large, scaling=Scaling.dense("blocks", *large[1:])) == "gemm_mma_fp8_blocks"
+    assert picked((1, 4096, 4096), b=column) == "skinny_fp8"
+
+
+@pytest.mark.parametrize(("name", "config"), [("gemm_fp8", SPLIT), ("gemm_mma_fp8", BY_WARPS)])
+def test_special_numbers(name, config):
     """NaN and infinity as IEEE has them; what is larger than e4m3's largest number becomes it."""
     a, b = drawn("NT", 64, 48, 128, E4M3, E5M2)
     a[3, 5], b[7, 11], b[9, 13] = np.nan, np.inf, -np.inf
     a[5, 7], a[6, 7], a[:, 9] = 0, -1, 1
-    named = {"kernel": "gemm_fp8", "config": SPLIT, "engine": ENGINE}
+    named = {"kernel": name, "config": config, "engine": ENGINE}
     with np.errstate(invalid="ignore"):
         exact = a.astype(np.float32) @ b.astype(np.float32)
     result = tilewright.matmul(a, b, **named)
@@ -178,10 +217,11 @@ def test_special_numbers():
     np.testing.assert_array_equal(zero, 0)
 
 
-def test_a_prepared_factor_and_a_plan():
+@pytest.mark.parametrize(("name", "config"), [("gemm_fp8", SPLIT), ("gemm_mma_fp8", BY_WARPS)])
+def test_a_prepared_factor_and_a_plan(name, config):
     a, b = drawn("NN", 64, 50, 140)
     of_rows, of_columns = scales_of(64, 50)
-    named = {"kernel": "gemm_fp8", "config": SPLIT, "engine": ENGINE, "scale_b": of_columns}
+    named = {"kernel": name, "config": config, "engine": ENGINE, "scale_b": of_columns}
     expected = tilewright.matmul(a, b, **named)
     np.testing.assert_array_equal(tilewright.matmul(a, tilewright.prepare(b, engine=ENGINE), **named), expected)
     plan = tilewright.plan(a, b, **named)
@@ -202,7 +242,8 @@ def test_tensors_of_pytorch_as_its_own_product_has_them():
     torch.testing.assert_close(ours, own, rtol=2.0**-7, atol=1e-2)
 
 
-def test_the_checker_finds_nothing():
+@pytest.mark.parametrize(("name", "config"), [("gemm_fp8", SPLIT), ("gemm_mma_fp8", BY_WARPS)])
+def test_the_checker_finds_nothing(name, config):
     a, b = drawn("NT", 72, 56, 200)  # lines of 208 bytes, copied first
     checkers = []
 
@@ -212,7 +253,7 @@ def test_the_checker_finds_nothing():
 
     of_rows, of_columns = scales_of(72, 56)
     engine = EmulatorEngine(CHECKED, watch)
-    tilewright.matmul(a, b, scale_a=of_rows, scale_b=of_columns, kernel="gemm_fp8", config=SPLIT, engine=engine)
+    tilewright.matmul(a, b, scale_a=of_rows, scale_b=of_columns, kernel=name, config=config, engine=engine)
     assert len(checkers) == 2
     assert [str(finding) for checker in checkers for finding in checker.findings()] == []
 

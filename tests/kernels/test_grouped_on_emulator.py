@@ -16,9 +16,9 @@ from tilewright.engines.emulator.program import Watch
 from tilewright.engines.plan import Pointers
 from tilewright.errors import ConfigError, LaunchError, ProblemError
 from tilewright.kernels import find
-from tilewright.kernels.library.grouped_sm90 import KERNEL, most_tiles
+from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, most_tiles
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Arithmetic, Layout, Problem
+from tilewright.problem import FLOAT8, UNSCALED, Arithmetic, Layout, Problem, Scale, Scaling
 
 ENGINE = EmulatorEngine()
 UNTOUCHED = -77.0
@@ -76,14 +76,19 @@ def run(config, kind, groups, engine=ENGINE, kernel=KERNEL, a=None, ends=None):
     orders = ["row" if order == "N" else "column" for order in kind.layout]
     of_a, of_b = (line(order, *x.shape[-2:], kind.gap) for order, x in zip(orders, (a, b), strict=True))
     of_d = line("row", total, groups.n, kind.gap)
-    problem = Problem(
-        total, groups.n, groups.k, Arithmetic(kind.factors, kind.result), count, of_a, of_b, of_d, grouped=True
-    )
+    scaling, scales = UNSCALED, {}
+    if kind.factors in FLOAT8:
+        scaling = Scaling(Scale("line", 1), Scale("line", 1, groups.n))
+        ones = {"scale_a": np.ones((1, total), np.float32), "scale_b": np.ones((1, count * groups.n), np.float32)}
+        scales = {name: engine.upload(values) for name, values in ones.items()}
+    arithmetic = Arithmetic(kind.factors, kind.result)
+    problem = Problem(total, groups.n, groups.k, arithmetic, count, of_a, of_b, of_d, grouped=True, scaling=scaling)
     before = np.full((1, total, groups.n), UNTOUCHED, kind.result)
     in_a, in_b = place(engine, a[None], problem.a, 0), place(engine, b, problem.b, 0)
     in_d = place(engine, before, problem.d, 0, between=UNTOUCHED)
     offsets = engine.upload(np.array([np.cumsum(groups.rows) if ends is None else ends], np.int32))
     pointers = Pointers(in_a.pointer, in_b.pointer, in_d.pointer, offsets=offsets.pointer)
+    pointers = pointers._replace(**{name: one.pointer for name, one in scales.items()})
     plan = engine.plan(kernel, kernel.config(config), problem, Addresses(*pointers[:3]))
     engine.start(plan, pointers)
     whole = engine.download(in_d.owner)[0].reshape(total, in_d.ld)
@@ -162,6 +167,12 @@ def found(config, kind, groups, kernel=KERNEL, **named):
 @pytest.mark.parametrize(("config", "kind"), list(zip(CONFIGS[:2], KINDS[:2], strict=True)), ids=str)
 def test_the_checker_finds_nothing(config, kind):
     assert found(config, kind, Groups((5, 0, 70, 1, 129), 3, 72, 130)) == []
+
+
+@pytest.mark.parametrize("config", CONFIGS[:2], ids=str)
+def test_the_checker_finds_nothing_in_float8(config):
+    kind = Kind("NT", FLOAT8[0], "bfloat16", 0)
+    assert found(config, kind, Groups((5, 0, 70, 1, 129), 3, 72, 272), kernel=FP8) == []
 
 
 def test_the_wait_for_the_launch_before_cannot_be_left_out_unnoticed(tmp_path):

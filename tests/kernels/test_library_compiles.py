@@ -46,6 +46,11 @@ ALIKE = (
 """Kernels that differ from another in little: they are sampled as presets are."""
 
 OF_WARPS = {
+    "gemm_mma": ("sm_80", "sm_89"),
+    "gemm_mma_tf32": ("sm_86", "sm_120"),
+    "gemm_mma_fp8": ("sm_89", "sm_120"),
+    "gemm_mma_fp8_fast": ("sm_120",),
+    "gemm_mma_fp8_blocks": ("sm_89",),
     "gemm_mma_bf16x6": ("sm_89", "sm_120"),
     "gemm_mma_bf16x3": ("sm_86", "sm_90"),
     "gemm_mma_fp16x3": ("sm_80",),
@@ -100,15 +105,33 @@ def test_a_shipped_config_does_not_spill(number, case):
         assert report.registers * kernel.threads(config) <= 65536, "a block's registers do not fit a multiprocessor"
 
 
-@pytest.mark.parametrize(("number", "preset"), list(enumerate((None, *grouped_sm90.KERNEL.presets))), ids=str)
-def test_a_shipped_config_of_grouped_products_does_not_spill(number, preset):
+GROUPED = [(one, preset) for one in (grouped_sm90.KERNEL, grouped_sm90.FP8) for preset in (None, *one.presets)]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(GROUPED)), ids=str)
+def test_a_shipped_config_of_grouped_products_does_not_spill(number, case):
     """In one form each: they take turns."""
-    kernel = grouped_sm90.KERNEL
-    aligned, result, layout = bool(number % 2), kernel.takes.results[number % 3], ORDERS[number % 2 * 2]
+    kernel, preset = case
+    aligned, result = bool(number % 2), kernel.takes.results[number % 3]
+    layout = kernel.layout_read(kernel.config(), ORDERS[number % 2 * 2])
     variant = Variant(True, aligned, kernel.takes.factors[number % 2], result, layout)
     compiled = nvrtc.compile(kernel, config_of(kernel, preset), variant, "sm_90a")
     assert "Performance Loss" not in compiled.log
     assert compiled.report.spill_bytes == 0, f"{preset} {variant}: {compiled.report}"
+
+
+PRESETS_OF_WARPS = [(find(name), preset) for name in OF_WARPS for preset in find(name).presets]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(PRESETS_OF_WARPS)), ids=str)
+def test_a_preset_of_warps_does_not_spill(number, case):
+    """On one architecture each, Hopper's among them: they take turns."""
+    kernel, preset = case
+    arch = (*OF_WARPS[kernel.name], "sm_90a")[number % (len(OF_WARPS[kernel.name]) + 1)]
+    (variant,) = sample(kernel, preset, turn=number)
+    report = nvrtc.compile(kernel, config_of(kernel, preset, arch), variant, arch).report
+    assert report.spill_bytes == 0, f"{arch} {variant}: {report}"
+    assert report.registers * kernel.threads(kernel.config(kernel.preset(preset))) <= 65536
 
 
 WIDE = Variant(True, False, "bfloat16", "float32", "TN", Epilogue("column", "gelu"))

@@ -24,6 +24,10 @@ CONFIGS = {
         {"BM": 64, "BN": 64, "BK": 16, "WM": 16, "WN": 64},
         {"BM": 32, "BN": 32, "BK": 32, "WM": 16, "WN": 16},
     ],
+    "gemm_mma": [
+        {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32, "STAGES": 2},
+        {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "BAND": 2},
+    ],
     "gemm_sm90": [
         {"BM": 256, "BN": 72, "STAGES": 2, "BAND": 2},
         {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1},

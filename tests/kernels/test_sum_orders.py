@@ -40,12 +40,20 @@ GROUPS = {
         ("gemm_tf32_nn", {"BM": 64, "BN": 48, "STAGES": 2, "PINGPONG": 1, "CLUSTER_N": 2}),
         ("gemm_tf32_tt", {"BM": 128, "BN": 24, "STAGES": 3, "CONSUMERS": 1}),
     ),
+    "mma 16": (
+        ("gemm_mma", {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32, "STAGES": 2}),
+        ("gemm_mma", {"BM": 16, "BN": 128, "BK": 32, "WM": 16, "WN": 64, "STAGES": 4, "BAND": 2}),
+    ),
+    "mma 8": (
+        ("gemm_mma_tf32", {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "BAND": 1}),
+        ("gemm_mma_tf32", {"BM": 16, "BN": 64, "BK": 32, "WM": 16, "WN": 16, "STAGES": 4}),
+    ),
     "wmma 16, 32 at a time": (
         ("gemm_wmma", {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "MIN_BLOCKS": 4}),
         ("gemm_wmma", {"BM": 32, "BN": 32, "WM": 16, "WN": 16}),
     ),
 }
-NARROW = ("wgmma 16", "wmma 16, 32 at a time")
+NARROW = ("wgmma 16", "mma 16", "wmma 16, 32 at a time")
 
 
 def case_of(order, m, k, layout="NN"):

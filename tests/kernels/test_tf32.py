@@ -1,6 +1,7 @@
 """gemm_tf32 and its kin on the emulator: float32 products of factors rounded to TF32, against float64."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,8 +24,11 @@ CONFIG, OF_ROWS, OF_COLUMNS = (
     for kernel in (KERNEL, ROW_MAJOR, COLUMN_MAJOR)
 )
 KERNELS, CONFIGS = (KERNEL, ROW_MAJOR, COLUMN_MAJOR), (CONFIG, OF_ROWS, OF_COLUMNS)
-LEFT = 2.0**-22
-"""Of each product of rounded factors: the tensor cores keep two bits behind float32's, and cut off the rest."""
+OF_WARPS = find("gemm_mma_tf32")
+BY_WARPS = OF_WARPS.config({"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32, "STAGES": 2, "BAND": 1})
+LEFT = 2.0**-21
+"""Of each product of rounded factors: the tensor cores keep two bits behind float32's, Ampere's one, and cut off the
+rest."""
 
 
 def named(value):
@@ -32,7 +36,9 @@ def named(value):
 
 
 each = pytest.mark.parametrize(
-    ("kernel", "config"), [(KERNEL, CONFIG), (ROW_MAJOR, OF_ROWS), (COLUMN_MAJOR, OF_COLUMNS)], ids=named
+    ("kernel", "config"),
+    [(KERNEL, CONFIG), (ROW_MAJOR, OF_ROWS), (COLUMN_MAJOR, OF_COLUMNS), (OF_WARPS, BY_WARPS)],
+    ids=named,
 )
 forms = pytest.mark.parametrize(
     ("kernel", "config"),
@@ -43,6 +49,8 @@ forms = pytest.mark.parametrize(
         (ROW_MAJOR, ROW_MAJOR.config({"BN": 32, "SPLITS": 4})),
         (ROW_MAJOR, ROW_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
         (COLUMN_MAJOR, COLUMN_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
+        (OF_WARPS, BY_WARPS),
+        (OF_WARPS, OF_WARPS.config(OF_WARPS.preset("few_rows"))),
     ],
     ids=named,
 )
@@ -55,9 +63,20 @@ def rounded(values):
     return np.where(np.isfinite(values), nearest.astype(np.uint32).view(np.float32), values)
 
 
-def round_all(operands):
+def rounded_away(values):
+    """The same with ties away from zero, as warps round."""
+    nearest = ((values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(values), nearest, values)
+
+
+def round_all(operands, rounding=rounded):
     for values in (operands.a, operands.b):
-        values[:] = rounded(values)
+        values[:] = rounding(values)
+
+
+def rounding_of(kernel):
+    """`round_all` as a kernel rounds."""
+    return partial(round_all, rounding=rounded_away if kernel is OF_WARPS else rounded)
 
 
 def copied(kernel, config, problem, addresses=Addresses()):
@@ -74,8 +93,8 @@ def test_products_are_those_of_rounded_factors_in_every_order(kernel, config, la
     case = of_size(kernel, layout, 2 * tile.m + extra, 2 * tile.n + extra, 96 + extra, gap)
     operands = Operands.draw(case)
     result = multiply(ENGINE, kernel, config, case, operands)
-    check(ENGINE, kernel, config, case, left=LEFT, change=round_all)
-    round_all(operands)
+    check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
+    rounding_of(kernel)(operands)
     np.testing.assert_array_equal(result, multiply(ENGINE, kernel, config, case, operands))
 
 
@@ -84,7 +103,7 @@ def test_products_are_those_of_rounded_factors_in_every_order(kernel, config, la
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (3, 200, 0), (129, 7, 161)])
 def test_sizes_that_nothing_divides_are_right(kernel, config, sizes, bias):
     case = Case(Problem(*sizes, epilogue=Epilogue(bias, "gelu")), Scalars(0.75, 0.0))
-    check(ENGINE, kernel, config, case, left=LEFT, change=round_all)
+    check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
 
 
 @forms
@@ -92,7 +111,7 @@ def test_sizes_that_nothing_divides_are_right(kernel, config, sizes, bias):
 @drawing(12)
 def test_a_drawn_problem_is_right(kernel, config, data):
     among = kinds(kernel, config)[::2]  # each is compiled
-    check(ENGINE, kernel, config, data.draw(cases(kernel, among)), left=LEFT, change=round_all)
+    check(ENGINE, kernel, config, data.draw(cases(kernel, among)), left=LEFT, change=rounding_of(kernel))
 
 
 @forms
@@ -102,7 +121,7 @@ def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, config, data, seed)
     among = [kind for kind in kinds(kernel, config) if kind.epilogue == Epilogue()][:2]
     case = data.draw(cases(kernel, among, depths=(1, 7, 31, 32, 33, 64)))
     alone = replace(case, scalars=Scalars(), separate_c=False, problem=replace(case.problem, c=None))
-    check_specials(ENGINE, kernel, config, alone, seed, LEFT, round_all)
+    check_specials(ENGINE, kernel, config, alone, seed, LEFT, rounding_of(kernel))
 
 
 COPIED = {
@@ -128,8 +147,8 @@ def test_only_what_lies_in_another_order_or_unaligned_is_copied():
         assert copied(kernel, config, Problem(64, 64, 64, b=b), Addresses(b=4)) == ("B",)
 
 
-@each
-def test_all_kernels_make_the_same_bits(kernel, config):
+@pytest.mark.parametrize(("kernel", "config"), [*zip(KERNELS, CONFIGS, strict=True)], ids=named)
+def test_all_kernels_of_warpgroups_make_the_same_bits(kernel, config):
     """Of one order of sums, whichever factor is in registers."""
     case = of_size(KERNEL, "NN", 70, 90, 130)
     operands = Operands.draw(case)
@@ -162,6 +181,8 @@ ENDS = {
     1 + 3 * 2.0**-11: 1 + 2.0**-9,
 }
 """What elements are rounded to: at the ends of float32's range, and of ties the even one."""
+AWAY = {1 + 2.0**-11: 1 + 2.0**-10}
+"""By warps, of ties the one that is further from zero."""
 
 
 @each
@@ -172,7 +193,8 @@ def test_ends_of_the_range_and_ties(kernel, config, layout):
     b = b if layout == "NN" else np.asfortranarray(b)
     with np.errstate(all="ignore"):
         result = tilewright.matmul(a, b, kernel=kernel, config=config, engine=ENGINE)
-    np.testing.assert_array_equal(result[: len(ENDS), 0], np.array([*ENDS.values()], np.float32))
+    expected = ENDS | (AWAY if kernel is OF_WARPS else {})
+    np.testing.assert_array_equal(result[: len(ENDS), 0], np.array([*expected.values()], np.float32))
 
 
 @each
@@ -188,7 +210,9 @@ def test_a_kept_copy_gives_the_same_bits(kernel, config):
 @pytest.mark.parametrize("gap", [0, 3])
 def test_the_checker_finds_nothing(kernel, config, gap):
     layout = kernel.layout_read(config, "NN")
-    assert findings(kernel, config, of_size(kernel, layout, 72, 72, 200, gap), left=LEFT, change=round_all) == []
+    assert (
+        findings(kernel, config, of_size(kernel, layout, 72, 72, 200, gap), left=LEFT, change=rounding_of(kernel)) == []
+    )
 
 
 def test_tf32_across_k_does_not_compile(tmp_path):

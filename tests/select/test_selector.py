@@ -447,6 +447,30 @@ def test_large_products_are_made_of_terms_where_tensor_cores_are_so_much_faster(
     assert kernel.precision == ((precision or "bf16x6") if expected else None)
 
 
+WITHOUT_WGMMA = {
+    "NVIDIA A100-SXM4-80GB": ((8, 0), {"bfloat16": "gemm_mma", "tf32": "gemm_mma_tf32"}),
+    "NVIDIA RTX A6000": ((8, 6), {"bfloat16": "gemm_mma", "tf32": "gemm_mma_tf32"}),
+    "NVIDIA B200": ((10, 0), {"float16": "gemm_mma", "tf32": "gemm_mma_tf32", "float8_e4m3fn": "gemm_mma_fp8"}),
+    "NVIDIA L40S": ((8, 9), {"float8_e4m3fn": "gemm_mma_fp8"}),
+    "NVIDIA GeForce RTX 4090": ((8, 9), {"tf32": None, "float8_e4m3fn": "gemm_mma_fp8"}),
+    "NVIDIA H200": ((9, 0), {"bfloat16": "gemm_sm90", "tf32": "gemm_tf32_nn", "float8_e4m3fn": "gemm_fp8"}),
+}
+"""By GPU, what is picked for large products of a type or in TF32; None: CUDA cores, which are as fast there."""
+
+
+@pytest.mark.parametrize("device", WITHOUT_WGMMA)
+@pytest.mark.parametrize("batch_invariant", [False, True])
+def test_tensor_cores_multiply_where_there_is_no_wgmma(device, batch_invariant):
+    capability, expected = WITHOUT_WGMMA[device]
+    for name, kernel in expected.items():
+        if batch_invariant and (kernel is None or name.startswith("float8")):
+            continue
+        factors, precision = ("float32", name) if name == "tf32" else (name, None)
+        arithmetic = Arithmetic(factors, "float32", precision, batch_invariant=batch_invariant)
+        picked = select(Problem(4096, 4096, 4096, arithmetic), capability, device)[0]
+        assert (picked.name if kernel else picked.precision) == kernel
+
+
 @pytest.mark.parametrize("shape", ["64", "1000x1x1000", "1012", "4096", "8193x2501x5008"])
 @pytest.mark.parametrize(("device", "capability"), GPUS)
 def test_ieee_is_float32_on_cuda_cores_alone(device, capability, shape):

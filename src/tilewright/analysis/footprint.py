@@ -41,7 +41,7 @@ def footprint(
     if isinstance(family, Warpgroups):
         return warpgroups.footprint(kernel, family, config, sm, variant, room, starts)
     if isinstance(family, Warps):
-        return warps.footprint(kernel, family, config, sm, room)
+        return warps.footprint(kernel, family, config, sm, variant, room)
     asked = demand or staging.estimate(kernel, family, config, sm, variant)
     return staging.footprint(kernel, config, sm, asked, room, needs.spill_bytes)
 

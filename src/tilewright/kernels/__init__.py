@@ -86,6 +86,11 @@ LADDER: tuple[Kernel, ...] = (
 KERNELS: tuple[Kernel, ...] = (
     *LADDER,
     gemm_sm90.KERNEL,
+    gemm_mma.KERNEL,
+    gemm_mma.TF32,
+    gemm_mma.FP8,
+    gemm_mma.FP8_FAST,
+    gemm_mma.FP8_BLOCKS,
     gemm_wmma.KERNEL,
     gemm_bf16x6.KERNEL,
     gemm_bf16x3.KERNEL,

@@ -135,10 +135,12 @@ class Warps:
     part: rows and columns of D that a warp computes.
     stages: tiles of each operand in shared memory or under way.
     band: rows of tiles that are computed column by column.
+    anew: whether sums of tensor cores begin anew, so that threads have sums of their own besides.
     min_blocks: as in `Staging`.
     """
 
     part: Callable[["Config"], tuple[int, int]]
+    anew: bool = False
     stages: Count = lambda config: config.STAGES
     band: Count = lambda config: config.BAND
     min_blocks: Count = lambda config: 1

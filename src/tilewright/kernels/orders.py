@@ -4,9 +4,9 @@ FLOAT32 = ("fma 64/4",)
 """4 slices of 16 of every 64 k: on an H200, over all m, the order whose fastest configs come nearest to the fastest of
 all on CUDA cores."""
 
-TF32 = ("wgmma 8", *FLOAT32)
+TF32 = ("wgmma 8", "mma 8", *FLOAT32)
 
-NARROW = ("wgmma 16", "wmma 16, 32 at a time")
+NARROW = ("wgmma 16", "mma 16", "wmma 16, 32 at a time")
 """Of 16-bit factors."""
 
 ALL = tuple(dict.fromkeys((*NARROW, *TF32, *FLOAT32)))

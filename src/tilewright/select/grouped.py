@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from tilewright.analysis.cost import CostModel, Sizes
 from tilewright.gpus import Gpu, find_gpu
-from tilewright.kernels.library.grouped_sm90 import KERNEL
-from tilewright.kernels.spec import Config
+from tilewright.kernels.library.grouped_sm90 import kernel_for
+from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import ITEM_BYTES, Layout, Problem
 
 _EMULATED = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
@@ -18,7 +18,7 @@ _EMULATED = {"BM": 64, "BN": 64, "STAGES": 2, "PINGPONG": 1}
 
 
 def select_grouped(problem: Problem, capability: tuple[int, int] | None, device: str = "") -> Config:
-    """The config of `grouped_sm90` that is expected to take the shortest time.
+    """The config of the kernel for a grouped problem's factors that is expected to take the shortest time.
 
     Args:
         problem: a grouped one.
@@ -28,11 +28,12 @@ def select_grouped(problem: Problem, capability: tuple[int, int] | None, device:
     Raises:
         ConfigError: the kernel does not run on the GPU.
     """
+    kernel = kernel_for(problem.dtype)
     if capability is None:
-        return KERNEL.config(_EMULATED)
-    KERNEL.check_capability(capability, problem.dtype)
-    best, least = KERNEL.config(), float("inf")
-    for config, model in _models(find_gpu(device, capability)):
+        return kernel.config(_EMULATED)
+    kernel.check_capability(capability, problem.dtype)
+    best, least = kernel.config(), float("inf")
+    for config, model in _models(kernel, find_gpu(device, capability)):
         cost = model.predict(expected(problem, config))
         if cost is not None and cost.us < least:
             best, least = config, cost.us
@@ -55,6 +56,6 @@ def expected(problem: Problem, config: Config) -> Sizes:
 
 
 @lru_cache
-def _models(gpu: Gpu) -> list[tuple[Config, CostModel]]:
-    configs = dict.fromkeys([KERNEL.config(), *map(KERNEL.config, KERNEL.presets.values())])
-    return [(config, CostModel(KERNEL, config, gpu)) for config in configs]
+def _models(kernel: Kernel, gpu: Gpu) -> list[tuple[Config, CostModel]]:
+    configs = dict.fromkeys([kernel.config(), *map(kernel.config, kernel.presets.values())])
+    return [(config, CostModel(kernel, config, gpu)) for config in configs]

@@ -32,7 +32,8 @@ _CAUTION = 1.05
 """How many times longer than the model says a config is assumed to take that was not measured on such a GPU."""
 
 _UNMEASURED = 1.25
-"""The same of a kernel that was measured on no GPU: the model's mean error is less than this for every one that was."""
+"""The same of a kernel that was measured on no GPU: the model's mean error is less than this for every one that was.
+Next to kernels that were measured, it counts twice."""
 
 _MUCH_FASTER = 0.9
 """Share of a measured time below which what was not measured is taken instead, where few were."""
@@ -224,15 +225,19 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
     takers = [one for one in running if precision in (None, one.precision) and asked.takes[one]]
     factors = shipped_factors(asked.problem.dtype)
     # Where some kernels were measured, with factors of another type if need be, the guess at one that was not must not
-    # win over them, unless none of them makes such products. Kernels for float8 take no other type.
+    # win over them, unless none of them makes such products, or all were measured on GPUs of another compute
+    # capability, which may have what makes them fast there. Rungs that no table has are there to be read. Kernels for
+    # float8 take no other type.
     others = () if asked.problem.dtype in FLOAT8 else RESULTS
     names = factors.keys() or {name for dtype in others for name in shipped_factors(dtype)}
     precisions = {kernel.precision for kernel in takers if kernel.name in names}
     found: list[_Expected] = []
     for kernel in takers:
-        if kernel.name not in names and kernel.precision in precisions:
+        known, rivals = kernel.name in names, kernel.precision in precisions
+        if not known and rivals and (asked.known is not None or kernel.rung):
             continue
-        factor = factors.get(kernel.name, 1.0) * (_CAUTION if kernel.name in names else _UNMEASURED)
+        doubt = _CAUTION if known else _UNMEASURED * (_UNMEASURED if rivals else 1.0)
+        factor = factors.get(kernel.name, 1.0) * doubt
         copies = adds_c and not kernel.takes.separate_c
         for config, model in _own(kernel, gpu, asked.order):
             if cost := model.predict(asked.sizes):

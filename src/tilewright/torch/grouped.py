@@ -15,7 +15,7 @@ from tilewright import grouped
 from tilewright.arrays.torch import numpy_name
 from tilewright.calls import dtype_name
 from tilewright.errors import ArrayError, DtypeError
-from tilewright.grouped_calls import check_grouped, check_types
+from tilewright.grouped_calls import check_grouped, check_types, default_result
 from tilewright.torch.library import LIBRARY
 
 _TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
@@ -56,8 +56,13 @@ def grouped_matmul(
     return grouped_op(a, b, offsets, None if dtype is None else getattr(torch, dtype))
 
 
+def _result(a: Any, out_dtype: Any) -> Any:
+    """Element type of a result."""
+    return getattr(torch, default_result(numpy_name(a.dtype))) if out_dtype is None else out_dtype
+
+
 def _multiply(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bool = False) -> Any:
-    result = a.dtype if out_dtype is None else out_dtype
+    result = _result(a, out_dtype)
     out = a.new_zeros(a.shape[0], b.shape[-1], dtype=result) if zero_rest else None
     if (found := grouped.launched(a, b, offsets, out, result)) is not None:
         return found
@@ -70,7 +75,7 @@ def _shape_of(a: Any, b: Any, offsets: Any, out_dtype: Any = None, zero_rest: bo
     check_types(numpy_name(a.dtype), numpy_name(b.dtype))
     if offsets.dtype != torch.int32:
         raise DtypeError(f"offsets must have element type int32, got {numpy_name(offsets.dtype)}")
-    return a.new_empty((a.shape[0], b.shape[2]), dtype=a.dtype if out_dtype is None else out_dtype)
+    return a.new_empty((a.shape[0], b.shape[2]), dtype=_result(a, out_dtype))
 
 
 def _multiply_outer(a: Any, dy: Any, offsets: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Kernels whose warps multiply terms in tensor cores (mma.sync) from tiles that asynchronous copies load.
+"""Kernels whose warps multiply in tensor cores (mma.sync) from tiles that asynchronous copies load.
 
 A step takes the longer of the tensor cores' products and the reads of fragments from shared memory; and then what
 threads add to sums of their own, since all warps of a block begin a step together, and so come to that together. The
@@ -13,11 +13,13 @@ from tilewright.analysis.occupancy import Occupancy
 from tilewright.gpus import Multiprocessor
 from tilewright.kernels.families import Warps
 from tilewright.kernels.spec import Config, Kernel
+from tilewright.kernels.takes import Variant
 from tilewright.problem import ITEM_BYTES
 
-_PRODUCTS = 1024
-"""Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps: what fragments
-were found to get on an H200, half of what warpgroups do."""
+_PRODUCTS = {1: 1024, 2: 1024, 4: 512}
+"""Multiply-adds a clock that a multiprocessor's tensor cores make at most for instructions of warps, by bytes of an
+element: what fragments were found to get on an H200, half of what warpgroups do. Hopper's make those of float8 of
+half."""
 _BANKS_BYTES = 128
 """What shared memory delivers in a clock."""
 _WAITS = 1.13
@@ -33,21 +35,28 @@ _REGISTERS = 60
 
 
 def needs(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor) -> Needs:
-    """Estimates without a compiler's report: sums, and as many that tensor cores begin anew."""
+    """Estimates without a compiler's report: sums, and as many that tensor cores begin anew, if they do."""
     tile = kernel.tile(config)
-    wanted = 2 * tile.m * tile.n // kernel.threads(config) + _REGISTERS
+    wanted = (2 if family.anew else 1) * tile.m * tile.n // kernel.threads(config) + _REGISTERS
     return Needs(given(wanted, kernel, config, sm), 0, 0)
 
 
-def footprint(kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, room: Occupancy) -> Footprint:
+def footprint(
+    kernel: Kernel, family: Warps, config: Config, sm: Multiprocessor, variant: Variant, room: Occupancy
+) -> Footprint:
     """What a block asks for, with room for these."""
-    tile, terms, item = kernel.tile(config), kernel.terms, ITEM_BYTES[kernel.split.dtype if kernel.split else "float16"]
+    tile, terms = kernel.tile(config), kernel.terms
+    item = ITEM_BYTES[kernel.split.dtype if kernel.split else variant.factors]
     elements = tile.m * tile.n
-    tensor = terms * (terms + 1) / 2 * elements * tile.k / min(sm.half_products, _PRODUCTS)
+    rate = {1: sm.float8_products, 2: sm.half_products, 4: sm.tf32_products}[item]
+    tensor = terms * (terms + 1) / 2 * elements * tile.k / min(rate, _PRODUCTS[item])
     # Fragments of all terms are loaded once, and those of the first for the largest products again.
-    reads = room.warps_per_block * (terms + 1) * sum(family.part(config)) * tile.k * item / _BANKS_BYTES
-    promote = kernel.sums(config).promote if kernel.sums else None
-    added = (1 + tile.k / (promote or tile.k)) * elements / sm.lanes
+    loaded = terms + 1 if terms > 1 else 1
+    reads = room.warps_per_block * loaded * sum(family.part(config)) * tile.k * item / _BANKS_BYTES
+    promotions = 0.0
+    if family.anew:
+        promotions = 1.0 if terms == 1 else 1 + tile.k / config.PROMOTE
+    added = promotions * elements / sm.lanes
     return Footprint(
         tile=tile,
         occupancy=room,

@@ -25,7 +25,7 @@ from tilewright.engines.tensor_maps import TensorLayout
 from tilewright.errors import LaunchError
 from tilewright.kernels.spec import RANGE_WORDS, Config, Kernel, Workspace
 from tilewright.kernels.takes import Addresses, Variant
-from tilewright.problem import ITEM_BYTES, Layout, Order, Problem, Scalars
+from tilewright.problem import ITEM_BYTES, SCALED_BLOCK, Layout, Order, Problem, Scalars
 
 _ALIGNMENT = 256
 """Of memory, in bytes: what a GPU's allocations have."""
@@ -390,7 +390,7 @@ def _arrays(launch: _Launch, addresses: dict[str, int], scalars: Scalars) -> lis
         found.append(Array("bias", Matrix(addresses["bias"], 1, length, length, problem.result), True))
     for name, scale, sides in (("scale_a", problem.scaling.a, m), ("scale_b", problem.scaling.b, n)):
         if scale and name in launch.sources:
-            count = scale.extent(sides, k)
+            count = scale.extent(sides, SCALED_BLOCK * problem.batch if problem.grouped else k)  # a step a matrix
             found.append(Array(name, Matrix(addresses[name], 1, count, count, "float32"), True))
     return found
 

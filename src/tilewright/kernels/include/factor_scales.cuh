@@ -13,29 +13,36 @@ __device__ __forceinline__ float scale_of(const float* scales, int step, int sid
     return scales == nullptr || (EDGES && side >= sides) ? 1.0f : scales[side * step];
 }
 
+// Of the rows whose sums a warpgroup (64) or a warp (16) has, a warp's first.
+template <int HIGH>
+__device__ __forceinline__ int first_row() {
+    return threadIdx.x % (2 * HIGH) / 32 * 16;
+}
+
 // A sum of products, of element (row, col), times the scales of its row and column.
 __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes, int row, int col, float sum) {
     return sum * scale_of(scales.a, scales.step_a, row, sizes.m) * scale_of(scales.b, scales.step_b, col, sizes.n);
 }
 
-// Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns. They are loaded long before they are used, but
+// Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns, or of a warp's (mma.cuh) of PARTS times HIGH = 16
+// rows. They are loaded long before they are used, but
 // not where sums take the registers.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
-template <int PARTS, int COLS, bool EXIST = FACTOR_SCALES == 1, bool HELD = PARTS * COLS / 2 <= 128>
+template <int PARTS, int COLS, int HIGH = 64, bool EXIST = FACTOR_SCALES == 1, bool HELD = PARTS * COLS / 2 <= 128>
 struct SumScales {
     // Of sums with element (row, col) of an m x n result at their corner. multiplied: whether anything has been; else scales are 1.
     __device__ __forceinline__ SumScales(const Scales& scales, int m, int n, int row, int col, bool multiplied) {
         const float *const a = multiplied ? scales.a : nullptr, *const b = multiplied ? scales.b : nullptr;
-        const int lane = threadIdx.x % 32, own = row + threadIdx.x % 128 / 32 * 16 + lane / 4;
+        const int lane = threadIdx.x % 32, own = row + first_row<HIGH>() + lane / 4;
 #pragma unroll
         for (int i = 0; i < RUNS; ++i) {
             const bool exists = 32 * i + lane < COLS;  // of the last run, there may be a part
             of_columns[i] = exists ? scale_of(b, scales.step_b, col + 32 * i + lane, n) : 1.0f;
         }
 #pragma unroll
-        for (int i = 0; i < 2 * PARTS; ++i) of_rows[i] = scale_of(a, scales.step_a, own + i / 2 * 64 + i % 2 * 8, m);
+        for (int i = 0; i < 2 * PARTS; ++i) of_rows[i] = scale_of(a, scales.step_a, own + i / 2 * HIGH + i % 2 * 8, m);
     }
 
     // Scales the sums of a part. All lanes of a warp call it.
@@ -55,30 +62,30 @@ struct SumScales {
     static constexpr int RUNS = (COLS + 31) / 32;
     float of_rows[2 * PARTS], of_columns[RUNS];
 };
-template <int PARTS, int COLS>
-struct SumScales<PARTS, COLS, true, false> {
+template <int PARTS, int COLS, int HIGH>
+struct SumScales<PARTS, COLS, HIGH, true, false> {
     const Scales& scales;
     const int m, n, row, col;
     const bool multiplied;
 
     __device__ __forceinline__ void scale(int part, float (&sums)[COLS / 2]) const {
-        if (multiplied) SumScales<1, COLS, true, true>(scales, m, n, row + 64 * part, col, true).scale(0, sums);
+        if (multiplied) SumScales<1, COLS, HIGH, true, true>(scales, m, n, row + HIGH * part, col, true).scale(0, sums);
     }
 };
-template <int PARTS, int COLS, bool HELD>
-struct SumScales<PARTS, COLS, false, HELD> {
+template <int PARTS, int COLS, int HIGH, bool HELD>
+struct SumScales<PARTS, COLS, HIGH, false, HELD> {
     __device__ __forceinline__ SumScales(const Scales&, int, int, int, int, bool) {}
     __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
 };
 
-// Scales of blocks: of a thread's rows, two in each of PARTS times 64, and of its tile's columns, which are all of one block.
+// Scales of blocks: of a thread's rows, two in each of PARTS times 64 of a warpgroup, or HIGH = 16 of a warp, and of its tile's columns, which are all of one block.
 //
 // They are loaded a step before they are needed, so no thread waits for memory between products:
 //
 //     products     | step 0            | step 1            | step 2
 //     of_part                      of step 0           of step 1           of step 2
 //     next: loads                     of step 2           of step 3
-template <int PARTS>
+template <int PARTS, int HIGH = 64>
 struct BlockScales {
     struct Values {
         float of_rows[2 * PARTS], of_columns;
@@ -100,10 +107,10 @@ struct BlockScales {
         of_tile.step_a = scales.step_k_a;
         of_tile.step_b = scales.step_k_b;
         of_tile.left = steps - step;
-        const int own = row + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+        const int own = row + first_row<HIGH>() + threadIdx.x % 32 / 4;
 #pragma unroll
         for (int i = 0; i < 2 * PARTS; ++i) {
-            of_tile.rows[i] = min(own + i / 2 * 64 + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
+            of_tile.rows[i] = min(own + i / 2 * HIGH + i % 2 * 8, m - 1) / scales.rows * scales.step_a;
             of_tile.now.of_rows[i] = of_tile.ahead.of_rows[i] = 1;
         }
         of_tile.now.of_columns = of_tile.ahead.of_columns = 1;

@@ -16,3 +16,10 @@ __device__ __forceinline__ void load_matrices(Word (&words)[4], const Word* row)
 #pragma unroll
     for (int matrix = 0; matrix < 4; ++matrix) words[matrix] = reinterpret_cast<const Word&>(bits[matrix]);
 }
+
+// The same of 16-bit elements, with rows and columns of each matrix exchanged: every lane gets, of matrix after matrix, element
+// lane / 4 of rows 2 * (lane % 4) and the next.
+__device__ __forceinline__ void load_matrices_transposed(unsigned (&words)[4], const unsigned* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(shared_address(row)) : "memory");
+}

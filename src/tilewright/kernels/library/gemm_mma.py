@@ -1,106 +1,225 @@
-"""gemm_mma_bf16x6, gemm_mma_bf16x3, gemm_mma_fp16x3: float32 factors as 16-bit terms, by tensor cores through mma.sync.
+"""gemm_mma and its kin: products by tensor cores through mma.sync, where there is no wgmma.
 
-What `gemm_bf16x6` and its kin are on Hopper, for GPUs that lack wgmma. Sources: theirs.
+Of 16-bit factors; of float32 factors rounded to TF32, or as 16-bit terms; of float8 factors with scales. What
+`gemm_sm90` and its kin are on Hopper, from compute capability 8.0 on, float8 from 8.9. Sources: theirs.
 """
 
 from dataclasses import replace
 from pathlib import Path
 
-from tilewright.gpus import COMPUTE_CAPABILITIES
+from tilewright.gpus import COMPUTE_CAPABILITIES, FLOAT8_CAPABILITY
 from tilewright.kernels import tiling
 from tilewright.kernels.families import Warps
 from tilewright.kernels.library import gemm_bf16x3, gemm_bf16x6, gemm_fp16x3, splitting
-from tilewright.kernels.spec import SCALED_K, Config, Constraint, Kernel, Parameter, Split, Sums
-from tilewright.kernels.takes import EVERYTHING
-from tilewright.problem import ITEM_BYTES
+from tilewright.kernels.spec import Config, Constraint, Kernel, Parameter, Split, Sums
+from tilewright.kernels.takes import EVERYTHING, VECTOR_BYTES
+from tilewright.problem import FAST, FLOAT8, ITEM_BYTES, RESULTS, SCALED_BLOCK
 
 _SOURCE = Path(__file__).with_suffix(".cu")
-_PIECE = 8
-"""Elements that a thread copies together: 16 bytes."""
-_SUMS = 64
-"""Of a thread, and as many that tensor cores begin anew: 255 registers have room for them and for fragments of both
+_LINES = (32, 64, 128)
+"""Bytes along k of a tile: those of an instruction, and at most those of all banks."""
+_SUMS = 128
+"""Of a thread, with those that tensor cores begin anew: 255 registers have room for them and for fragments of both
 factors."""
 _SHARED_BYTES = COMPUTE_CAPABILITIES[9, 0].shared_per_block
+_FEW_ROWS = {"BM": 16, "BN": 64, "WM": 16, "WN": 16, "STAGES": 4}
+"""Of a preset: the least that tensor cores multiply, by four warps."""
 
 
 def _threads(config: Config) -> int:
     return config.BM // config.WM * (config.BN // config.WN) * 32
 
 
-def _shared_bytes(config: Config, split: Split) -> int:
+def _shared_bytes(config: Config, item: int, split: Split | None) -> int:
     """Of all stages, or of what splits factors and what multiplies in float32 in their place."""
-    stages = config.STAGES * split.terms * ITEM_BYTES[split.dtype] * config.BK * (config.BM + config.BN)
+    stages = config.STAGES * item * config.BK * (config.BM + config.BN)
+    if split is None:
+        return stages
     groups = max(_threads(config) // splitting.GROUP, 1)
-    return max(stages, splitting.splitter_bytes(groups), splitting.float32_block_bytes(config.BM, config.BN))
+    wide = splitting.float32_block_bytes(config.BM, config.BN)
+    return max(split.terms * stages, splitting.splitter_bytes(groups), wide)
 
 
-def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:
-    """The kernel of the terms that another has. stages, promote: what STAGES and PROMOTE are by default."""
-    split = like.split
-    assert split is not None
-    constants = {"TERMS": split.terms, "SCALED": int(split.scaled)}
-    return Kernel(
-        rung=0,
-        name=f"gemm_mma_{like.precision}",
-        idea=idea,
-        source=_SOURCE,
-        parameters=(
-            Parameter("BM", 128, (64, 128), "rows of D that a block computes"),
-            Parameter("BN", 128, (64, 128), "its columns"),
-            Parameter("BK", 32, (16, 32, 64), "how far a block's tiles of A and B reach along k"),
-            Parameter("WM", 64, (32, 64), "rows of D that a warp computes"),
-            Parameter("WN", 32, (32, 64), "its columns"),
-            Parameter("STAGES", stages, (2, 3, 4), "tiles of A and of B in shared memory or on their way"),
-            Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),
-            Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
-        ),
-        constraints=(
-            Constraint(
-                lambda c: c.WM % 16 == 0 and SCALED_K % c.WM == 0,
-                "WM must be 16, 32 or 64: fragments have 16 rows, and a warp's rows one scale",
-            ),
-            Constraint(
-                lambda c: c.WN % 16 == 0 and SCALED_K % c.WN == 0,
-                "WN must be 16, 32 or 64: fragments are loaded for 16 columns, and a warp's columns have one scale",
-            ),
-            Constraint(lambda c: c.BM % c.WM == 0 and c.BM <= 256, "BM must be a multiple of WM, at most 256"),
-            Constraint(lambda c: c.BN % c.WN == 0 and c.BN <= 256, "BN must be a multiple of WN, at most 256"),
-            Constraint(lambda c: c.BK in (16, 32, 64), "BK must be 16, 32 or 64: a line is at most 128 bytes"),
-            Constraint(
-                lambda c: c.WM * c.WN // 32 <= _SUMS, f"WM*WN/32 must be at most {_SUMS}, a thread's registers for sums"
-            ),
+def _of_type(
+    name: str,
+    idea: str,
+    *,
+    factors: tuple[str, ...] = ("float32",),
+    split: Split | None = None,
+    precision: str | None = None,
+    anew: bool = False,
+    blocks: bool = False,
+    bk: int = 32,
+    wn: int = 64,
+    stages: int = 3,
+    promote: int = SCALED_BLOCK,
+) -> Kernel:
+    """A kernel of this source: for 16-bit or float8 factors, or for float32 factors, rounded to TF32 or split so.
+
+    anew: whether sums of tensor cores begin anew, those of terms and of float8 every `promote` of k.
+    blocks: whether float8 factors have scales of blocks, which threads multiply by then.
+    bk, wn, stages, promote: what BK, WN, STAGES and, of terms, PROMOTE are by default.
+    """
+    terms = split.terms if split else 1
+    item = ITEM_BYTES[split.dtype if split else factors[0]]
+    sums = _SUMS // 2 if anew else _SUMS
+    float8 = factors == FLOAT8
+    depths = tuple(line // item for line in _LINES)
+    sides = (16, 32, 64)
+    in_steps: tuple[Constraint, ...] = ()
+    promoting: tuple[Parameter, ...] = ()
+    constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled)}
+    constants["FACTOR_SCALES"] = 0 if not float8 else 2 if blocks else 1
+    if split:
+        promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
+        in_steps = (
             Constraint(
                 lambda c: c.PROMOTE in (16, 32, 64) and c.BK % c.PROMOTE == 0,
                 "PROMOTE must be 16, 32 or 64, and divide BK",
+            ),
+        )
+    else:
+        constants["PROMOTE"] = promote if anew else 0
+    if anew and float8:
+        depths = (promote,)
+    if item == 2 and not split:
+        in_steps = (
+            Constraint(
+                lambda c: c.BM & (c.BM - 1) == 0 and c.BN & (c.BN - 1) == 0,
+                "BM and BN must be powers of two: lines of a tile may lie along them",
+            ),
+        )
+    depths_in_words = f"{', '.join(map(str, depths[:-1]))} or {depths[-1]}" if len(depths) > 1 else str(depths[0])
+    return Kernel(
+        rung=0,
+        name=name,
+        idea=idea,
+        source=_SOURCE,
+        parameters=(
+            Parameter("BM", 128, (16, 32, 64, 128), "rows of D that a block computes"),
+            Parameter("BN", 128, (64, 128, 256), "its columns"),
+            Parameter("BK", bk, depths, "how far a block's tiles of A and B reach along k"),
+            Parameter("WM", 64, sides, "rows of D that a warp computes"),
+            Parameter("WN", wn, sides, "its columns"),
+            Parameter("STAGES", stages, (2, 3, 4), "tiles of A and of B in shared memory or on their way"),
+            *promoting,
+            Parameter("BAND", 8, (1, 4, 8, 16), "rows of tiles whose columns are computed one after the other"),
+        ),
+        constraints=(
+            Constraint(lambda c: c.WM in sides, "WM must be 16, 32 or 64: fragments have 16 rows"),
+            Constraint(lambda c: c.WN in sides, "WN must be 16, 32 or 64: fragments are loaded for 16 columns"),
+            Constraint(lambda c: c.BM % c.WM == 0 and c.BM <= 256, "BM must be a multiple of WM, at most 256"),
+            Constraint(lambda c: c.BN % c.WN == 0 and c.BN <= 256, "BN must be a multiple of WN, at most 256"),
+            Constraint(lambda c: c.BK in depths, f"BK must be {depths_in_words}: a line is at most 128 bytes"),
+            Constraint(
+                lambda c: sums >= c.WM * c.WN // 32, f"WM*WN/32 must be at most {sums}, a thread's registers for sums"
             ),
             Constraint(
                 lambda c: _threads(c) <= 256, "(BM/WM)*(BN/WN)*32 must be at most 256, threads with 255 registers each"
             ),
             Constraint(
-                lambda c: all(side * c.BK % (_PIECE * max(_threads(c), 1)) == 0 for side in (c.BM, c.BN)),
-                "BM*BK and BN*BK must be multiples of 8*threads: every thread copies whole pieces of 8 elements",
+                lambda c: all(side * c.BK * item % (VECTOR_BYTES * max(_threads(c), 1)) == 0 for side in (c.BM, c.BN)),
+                f"BM*BK and BN*BK must be multiples of {VECTOR_BYTES // item}*threads: every thread copies whole "
+                "pieces of 16 bytes",
             ),
             Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is copied while another is multiplied"),
+            *in_steps,
             Constraint(
-                lambda c: _shared_bytes(c, split) <= _SHARED_BYTES,
-                f"STAGES*{split.terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory",
+                lambda c: _shared_bytes(c, item, split) <= _SHARED_BYTES,
+                f"STAGES*{terms} tiles of A and of B must take at most {_SHARED_BYTES} bytes, a block's memory",
             ),
         ),
         constants=lambda config: constants,
         tile=tiling.tile,
         block=lambda config: (_threads(config), 1, 1),
-        cost=Warps(part=lambda config: (config.WM, config.WN)),
+        cost=Warps(part=lambda config: (config.WM, config.WN), anew=anew),
         vectorized=True,
-        takes=replace(EVERYTHING, factors=("float32",)),
-        precision=like.precision,
-        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "tickets"),
-        shared_bytes=lambda config, layout: _shared_bytes(config, split),
-        relayouts=lambda config: ("row", "column"),
+        takes=replace(
+            EVERYTHING,
+            factors=factors,
+            results=(*RESULTS, FLOAT8[0]) if float8 else RESULTS,
+            block_scales=blocks,
+            least_capability=FLOAT8_CAPABILITY if float8 else EVERYTHING.least_capability,
+        ),
+        precision=precision,
+        arguments=("sizes", "A", "B", "output", "copy_a", "copy_b", "scales", "tickets"),
+        shared_bytes=lambda config, layout: _shared_bytes(config, item, split),
+        relayouts=lambda config: (None, None) if item == 2 and not split else ("row", "column"),
         split=split,
-        sums=lambda config: Sums(config.PROMOTE, apart=True),
+        sums=(lambda config: Sums(config.PROMOTE, apart=True) if split else Sums(None))
+        if factors == ("float32",)
+        else None,
+        sum_order=lambda config: None if anew or float8 else f"mma {_LINES[0] // item}",
         overlaps=True,
     )
 
+
+def _of_terms(idea: str, like: Kernel, *, stages: int, promote: int) -> Kernel:
+    """The kernel of the terms that another has."""
+    name = f"gemm_mma_{like.precision}"
+    split, precision = like.split, like.precision
+    return _of_type(name, idea, split=split, precision=precision, anew=True, wn=32, stages=stages, promote=promote)
+
+
+KERNEL = replace(
+    _of_type(
+        "gemm_mma",
+        "16-bit factors on tensor cores by mma.sync, in every order of A and B",
+        factors=("float16", "bfloat16"),
+    ),
+    presets={
+        "large": {"BN": 256},
+        "small": {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32},
+        "few_rows": {**_FEW_ROWS, "BK": 64},
+    },
+)
+
+TF32 = replace(
+    _of_type("gemm_mma_tf32", "float32 factors rounded to TF32, on tensor cores by mma.sync", precision="tf32", bk=16),
+    presets={
+        "large": {"BN": 256},
+        "small": {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 32},
+        "few_rows": {**_FEW_ROWS, "BK": 32},
+    },
+)
+
+_SMALL_FP8 = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
+
+FP8 = replace(
+    _of_type(
+        "gemm_mma_fp8",
+        "float8 factors on tensor cores by mma.sync, sums promoted to float32",
+        factors=FLOAT8,
+        anew=True,
+        bk=128,
+        wn=32,
+    ),
+    presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
+)
+
+FP8_FAST = replace(
+    _of_type(
+        "gemm_mma_fp8_fast",
+        "float8 factors on tensor cores by mma.sync, sums of 13 bits",
+        factors=FLOAT8,
+        precision=FAST,
+        bk=64,
+    ),
+    presets={"large": {"BN": 256}, "small": {**_SMALL_FP8, "BK": 128}},
+)
+
+FP8_BLOCKS = replace(
+    _of_type(
+        "gemm_mma_fp8_blocks",
+        "float8 factors with a scale of each 128 of k and row, or 128 rows or columns, on tensor cores by mma.sync",
+        factors=FLOAT8,
+        anew=True,
+        blocks=True,
+        bk=128,
+        wn=32,
+    ),
+    presets={"small": _SMALL_FP8, "few_rows": _FEW_ROWS},
+)
 
 # Two additions of Ampere's tensor cores are 16 k, of Hopper's 32: so much has a sum there for the same error.
 BF16X6 = _of_terms(

@@ -10,7 +10,8 @@
 //   shared memory of a block:
 //     | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] |
 //
-// PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90. Rows that belong to no group are not stored.
+// PINGPONG, CLUSTER and CLUSTER_N are those of gemm_sm90, and so are sums of float8, which begin anew with every step, and their
+// scales, of which each matrix of B has its own. Rows that belong to no group are not stored.
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
@@ -18,6 +19,7 @@
 #include "cluster_grid.cuh"
 #include "consumers.cuh"
 #include "epilogue/warpgroup.cuh"
+#include "factor_scales.cuh"
 #include "grouped_order.cuh"
 #include "stage_barriers.cuh"
 #include "stage_products.cuh"
@@ -27,6 +29,7 @@ constexpr int THREADS = 128 * (1 + CONSUMERS);
 using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
 constexpr int BLOCKS = Grid::BLOCKS;
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
+constexpr int PARTS = Multiplying::ROWS / 64;  // of a consumer's rows
 using Order = GroupedOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
 using Tiles = StageTiles<BM, BN, TERMS>;
 
@@ -38,7 +41,7 @@ struct Shared {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     grouped_sm90(Sizes sizes, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
-                 const int* offsets) {
+                 Scales scales_of_factors, const int* offsets) {
     DYNAMIC_SHARED(Shared, shared);
     const int steps = sizes.k / Tiles::DEPTH + (sizes.k % Tiles::DEPTH != 0);
     const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0), warpgroup = warp / 4;  // the compiler sees: one for a warp
@@ -88,22 +91,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
             shared->consumers.pass_turn(warpgroup, lane);
             continue;
         }
-        float sums[Multiplying::ROWS / 64][BN / 2] = {};
+        float sums[PARTS][BN / 2] = {};
         for (int step = 0; step < steps; ++step, turn.next()) {
             shared->barriers.wait_full(turn);
             multiply_stage(shared->stages[turn.stage], first, sums, TermScales{});
-            if (step >= STEPS_UNDER_WAY) shared->barriers.release(turn.before, grid, lane);
+            if (step >= STEPS_UNDER_WAY) shared->barriers.release(STEPS_UNDER_WAY ? turn.before : turn.stage, grid, lane);
         }
         shared->consumers.pass_turn(warpgroup, lane);
         wait_products<0>(sums);
-        if (steps > 0) shared->barriers.release(turn.before, grid, lane);
+        if (STEPS_UNDER_WAY && steps > 0) shared->barriers.release(turn.before, grid, lane);
 
         if (tile.col >= sizes.n) continue;  // a cluster's last blocks may have no columns of D
         Result<RESULT> result(output, sizes, 0);
         result.m = tile.end;
         const WarpBiases<RESULT, BN> biases(result.bias, tile.col);  // there are none
+        Scales scales = scales_of_factors;
+        scales.b += static_cast<long long>(tile.group) * scales.step_k_b;  // from matrix to matrix
+        const SumScales<PARTS, BN> sum_scales{scales, tile.end, sizes.n, tile.row + first, tile.col, true};
 #pragma unroll
-        for (int i = 0; i < Multiplying::ROWS / 64; ++i) {
+        for (int i = 0; i < PARTS; ++i) {
+            sum_scales.scale(i, sums[i]);
             store_warpgroup(result, tile.row + first + 64 * i, tile.col, sums[i], biases);
         }
     }

@@ -1,4 +1,5 @@
-"""grouped_sm90: grouped products of 16-bit factors by Hopper's warpgroups. `grouped_matmul` alone runs it."""
+"""grouped_sm90, grouped_fp8: grouped products of 16-bit and of float8 factors by Hopper's warpgroups, which
+`grouped_matmul` alone runs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,18 +7,16 @@ from pathlib import Path
 from tilewright.gpus import clusters
 from tilewright.kernels import warpgroups
 from tilewright.kernels.families import Warpgroups
-from tilewright.kernels.library import gemm_sm90
+from tilewright.kernels.library import gemm_fp8, gemm_sm90
 from tilewright.kernels.spec import Config, Constraint, Kernel
 from tilewright.kernels.takes import Takes
-from tilewright.problem import LAYOUTS, Problem
+from tilewright.problem import LAYOUTS, RESULTS, Order, Problem
 
 _CONSUMERS = 2
 """Warpgroups that multiply."""
 _SUMS = 192
 """Of a thread, that its registers have room for."""
-_LIKE = gemm_sm90.KERNEL
-assert isinstance(_LIKE.cost, Warpgroups)
-_COST = _LIKE.cost
+_SOURCE = Path(__file__).with_suffix(".cu")
 _OTHERS = ("SPLITS", "CONSUMERS")
 """Parameters that it has as constants."""
 
@@ -39,51 +38,71 @@ def _blocks(problem: Problem, config: Config, multiprocessors: int) -> int:
     return min(most_tiles(problem, config), clusters(multiprocessors, sharing)) * sharing
 
 
-KERNEL = Kernel(
-    rung=0,
-    name="grouped_sm90",
-    idea="rows of each group against a matrix of its own on Hopper's tensor cores; only the GPU knows the groups",
-    source=Path(__file__).with_suffix(".cu"),
-    parameters=tuple(one for one in _LIKE.parameters if one.name not in _OTHERS),
-    constraints=(
-        *gemm_sm90.TILES,
-        Constraint(
-            lambda c: c.BM // _together(c) * c.BN // warpgroups.THREADS <= _SUMS,
-            f"BM*BN/128 over the consumers of a tile must be at most {_SUMS}, a thread's registers for sums",
+def _of_type(
+    name: str,
+    idea: str,
+    like: Kernel,
+    results: tuple[str, ...],
+    relayouts: tuple[Order | None, Order | None],
+    presets: dict[str, dict[str, int]],
+) -> Kernel:
+    """The kernel for groups of the factors that another takes, whose sums are made in the same way."""
+    family, constants = like.cost, like.constants(like.config())
+    assert isinstance(family, Warpgroups)
+    anew = constants["PROMOTE"] > 0
+
+    def sums(config: Config) -> int:
+        """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do."""
+        begun = warpgroups.ROWS * config.BN // warpgroups.THREADS if anew else 0
+        return config.BM // _together(config) * config.BN // warpgroups.THREADS + begun
+
+    return Kernel(
+        rung=0,
+        name=name,
+        idea=idea,
+        source=_SOURCE,
+        parameters=tuple(one for one in like.parameters if one.name not in _OTHERS),
+        constraints=(
+            *gemm_sm90.TILES,
+            Constraint(
+                lambda c: sums(c) <= _SUMS,
+                f"BM*BN/128 over the consumers of a tile{' and BN/2 together' if anew else ''} must be at most "
+                f"{_SUMS}, a thread's registers for sums",
+            ),
+            warpgroups.shared_memory_fits(lambda c: like.shared_bytes(c, "NN")),
         ),
-        warpgroups.shared_memory_fits(lambda c: _LIKE.shared_bytes(c, "NN")),
-    ),
-    constants=lambda config: {
-        "TERMS": 1,
-        "SCALED": 0,
-        "FACTOR_SCALES": 0,
-        "HOLDS_A": 0,
-        "EXCHANGED": 0,
-        "PROMOTE": 0,
-        "MADE": 1,
-        "CONSUMERS": _CONSUMERS,
-    },
-    tile=_LIKE.tile,
-    block=_LIKE.block,
-    cost=replace(_COST, splits=lambda config: 1),
-    cluster=lambda config: config.CLUSTER * config.CLUSTER_N,
-    vectorized=True,
-    takes=Takes(
-        factors=("float16", "bfloat16"),
-        results=("float32", "float16", "bfloat16"),
-        layouts=LAYOUTS,
-        batches=True,
-        grouped=True,
-        least_capability=(9, 0),
-        architectures=("sm_90a",),
-    ),
-    arguments=("sizes", "A_map", "B_map", "output", "offsets"),
-    shared_bytes=_LIKE.shared_bytes,
-    tensor_maps=_LIKE.tensor_maps,
-    relayouts=lambda config: ("row", None),  # across k a load starts at multiples of 16 bytes, a group's rows anywhere
-    overlaps=True,
-    blocks=_blocks,
-    presets={
+        constants=lambda config: {**constants, "MADE": 1, "CONSUMERS": _CONSUMERS},
+        tile=like.tile,
+        block=like.block,
+        cost=replace(family, splits=lambda config: 1),
+        cluster=lambda config: config.CLUSTER * config.CLUSTER_N,
+        vectorized=True,
+        takes=Takes(
+            factors=like.takes.factors,
+            results=results,
+            layouts=LAYOUTS,
+            batches=True,
+            grouped=True,
+            least_capability=(9, 0),
+            architectures=("sm_90a",),
+        ),
+        arguments=("sizes", "A_map", "B_map", "output", "scales", "offsets"),
+        shared_bytes=like.shared_bytes,
+        tensor_maps=like.tensor_maps,
+        relayouts=lambda config: relayouts,
+        overlaps=True,
+        blocks=_blocks,
+        presets=presets,
+    )
+
+
+KERNEL = _of_type(
+    "grouped_sm90",
+    "rows of each group against a matrix of its own on Hopper's tensor cores; only the GPU knows the groups",
+    gemm_sm90.KERNEL,
+    RESULTS,
+    ("row", None),  # across k a load starts at multiples of 16 bytes, a group's rows anywhere
+    {
         "alternating": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1},
         "alternating_across": {"BM": 128, "BN": 192, "STAGES": 5, "PINGPONG": 1, "CLUSTER_N": 2},
         "narrow": {"BM": 128, "BN": 128, "STAGES": 7, "PINGPONG": 1},
@@ -93,3 +112,22 @@ KERNEL = Kernel(
         "few_rows_narrow": {"BM": 64, "BN": 128, "STAGES": 8, "PINGPONG": 1},
     },
 )
+
+FP8 = _of_type(
+    "grouped_fp8",
+    "rows of each group, of float8, against a matrix of its own, with scales; sums promoted to float32",
+    gemm_fp8.KERNEL,
+    gemm_fp8.KERNEL.takes.results,
+    ("row", "column"),
+    {
+        "alternating": {"PINGPONG": 1},
+        "alternating_across": {"PINGPONG": 1, "CLUSTER_N": 2},
+        "large": {"BM": 256, "STAGES": 4},
+        "few_rows": {"BM": 64, "STAGES": 8, "PINGPONG": 1},
+    },
+)
+
+
+def kernel_for(dtype: str) -> Kernel:
+    """The kernel for factors of an element type; that for 16 bits where no kernel is for it."""
+    return FP8 if dtype in FP8.takes.factors else KERNEL

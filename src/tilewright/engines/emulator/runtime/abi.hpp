@@ -118,7 +118,7 @@ struct Fragments {
     float* sums;
     const unsigned *a, *b;
     unsigned rows, columns;
-    FactorType type;  // 16 bits
+    FactorType of_a, of_b;
 };
 
 // A factor of a warpgroup's product: its matrix descriptor, whether its lines lie across k, and its elements.

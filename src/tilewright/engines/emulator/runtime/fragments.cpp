@@ -1,5 +1,6 @@
 // A warp's products of fragments (mma.sync), which hold elements as mma.cuh says.
 
+#include <cstring>
 #include <vector>
 
 #include "abi.hpp"
@@ -21,9 +22,17 @@ void each_sum(unsigned rows, unsigned columns, const Visit& visit) {
     }
 }
 
-void place(TensorFactor& factor, unsigned side, unsigned k, unsigned pair) {
-    factor.bits[k][side] = std::uint16_t(pair);
-    factor.bits[k + 1][side] = std::uint16_t(pair >> 16);
+// Places a word's elements: of a factor's side, from this byte along k on.
+void place(TensorFactor& factor, FactorType type, unsigned side, unsigned byte, unsigned word) {
+    const unsigned bytes = bytes_of(type);
+    for (unsigned i = 0; i < 4 / bytes; ++i) {
+        const unsigned k = byte / bytes + i;
+        if (bytes == 4) {
+            std::memcpy(&factor.values[k][side], &word, sizeof word);
+        } else {
+            factor.bits[k][side] = std::uint16_t(word >> 8 * bytes * i & (1u << 8 * bytes) - 1);
+        }
+    }
 }
 
 }  // namespace
@@ -35,17 +44,18 @@ const char* simt_multiply_fragments(void* const* arguments) {
     static thread_local TensorFactor a, b;
     const auto of = [&](unsigned lane) -> const Fragments& { return *static_cast<const Fragments*>(arguments[lane]); };
     const unsigned rows = of(0).rows, columns = of(0).columns, width = COLUMNS * columns;
+    const FactorType of_a = of(0).of_a, of_b = of(0).of_b;
     for (unsigned lane = 0; lane < WARP_SIZE; ++lane) {
-        const unsigned line = lane / 4, k = lane % 4 * 2;
-        for (unsigned i = 0; i < 4 * rows; ++i) place(a, i / 4 * ROWS + line + i % 2 * 8, k + i % 4 / 2 * 8, of(lane).a[i]);
-        for (unsigned i = 0; i < 2 * columns; ++i) place(b, i / 2 * COLUMNS + line, k + i % 2 * 8, of(lane).b[i]);
+        const unsigned line = lane / 4, byte = lane % 4 * 4;
+        for (unsigned i = 0; i < 4 * rows; ++i) place(a, of_a, i / 4 * ROWS + line + i % 2 * 8, byte + i % 4 / 2 * 16, of(lane).a[i]);
+        for (unsigned i = 0; i < 2 * columns; ++i) place(b, of_b, i / 2 * COLUMNS + line, byte + i % 2 * 16, of(lane).b[i]);
     }
-    a.decode(ROWS * rows, of(0).type);
-    b.decode(width, of(0).type);
+    a.decode(ROWS * rows, of_a);
+    b.decode(width, of_b);
     std::vector<float> sums(ROWS * rows * width);
     each_sum(rows, columns, [&](unsigned lane, unsigned i, unsigned row, unsigned col) { sums[row * width + col] = of(lane).sums[i]; });
     for (unsigned row = 0; row < ROWS * rows; ++row) {
-        add_products(TensorCores::ampere, of(0).type, a, row, b, width, &sums[row * width]);
+        add_products(TensorCores::ampere, of_a, a, row, b, width, &sums[row * width]);
     }
     each_sum(rows, columns, [&](unsigned lane, unsigned i, unsigned row, unsigned col) { of(lane).sums[i] = sums[row * width + col]; });
     return nullptr;

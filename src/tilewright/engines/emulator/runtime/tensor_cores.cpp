@@ -40,6 +40,16 @@ struct Ampere {
     static constexpr int KEPT = 24;
     static constexpr std::int64_t LOST = lost(23);
 };
+struct AmpereTf32 {
+    static constexpr unsigned PRODUCTS = 4, DEPTH = depth_of(FactorType::tf32);
+    static constexpr int KEPT = 24;
+    static constexpr std::int64_t LOST = lost(23);
+};
+struct AdaFloat8 {
+    static constexpr unsigned PRODUCTS = 16, DEPTH = depth_of(FactorType::e4m3);
+    static constexpr int KEPT = 13;
+    static constexpr std::int64_t LOST = lost(13);
+};
 
 template <typename To, typename From>
 To bits_as(const From& from) {
@@ -190,9 +200,11 @@ void TensorFactor::decode(unsigned sides, FactorType type) {
 
 void add_products(TensorCores by, FactorType type, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns,
                   float* sums) {
-    constexpr decltype(&add_all<Hopper>) BY_BYTES[] = {nullptr, add_all<HopperFloat8>, add_all<Hopper>, nullptr, add_all<HopperTf32>};
-    const auto add = by == TensorCores::ampere ? add_all<Ampere> : BY_BYTES[bytes_of(type)];
-    add(a, row, b, columns, sums);
+    constexpr decltype(&add_all<Hopper>) BY_BYTES[][5] = {
+        {nullptr, add_all<AdaFloat8>, add_all<Ampere>, nullptr, add_all<AmpereTf32>},
+        {nullptr, add_all<HopperFloat8>, add_all<Hopper>, nullptr, add_all<HopperTf32>},
+    };
+    BY_BYTES[int(by)][bytes_of(type)](a, row, b, columns, sums);
 }
 
 }  // namespace simt

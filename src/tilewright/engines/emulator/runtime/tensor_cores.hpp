@@ -14,7 +14,8 @@
 // Of float8, 32 products are added at once, and all terms are kept with 13 bits behind the point, the sum so far among them: it is
 // a float32 of which the last 10 bits are 0.
 //
-// On Ampere and Ada eight products of 16-bit elements are added at once, and 24 bits are kept.
+// On Ampere and Ada half the products of an instruction are added at once: eight of 16-bit elements or four of TF32, kept with 24
+// bits, or sixteen of float8, kept with 13. (Hopper's warps multiply float8 as half, and an RTX 50's tensor cores keep 25 bits.)
 //
 // NaN and infinity come out as in IEEE arithmetic, but every NaN has the same bits. A sum of 0 is +0, and one too large for
 // float32 is infinity.
