@@ -1,6 +1,7 @@
 """What tests of several modules share."""
 
 import contextlib
+import gc
 import os
 import signal
 
@@ -20,6 +21,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 
 # Problems are small here: compiling takes longer than running.
 os.environ.setdefault("TILEWRIGHT_EMULATOR_OPTIMIZE", "1")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+# Tests start Python many times, each of which would compile all of tilewright, and the next run rewrites no assertions.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -27,6 +32,12 @@ def pytest_xdist_setupnodes():
     """Before there are several processes, each of which would compile the emulator's runtime if it is in no cache."""
     with contextlib.suppress(EngineUnavailableError):
         compile_runtime()
+
+
+def pytest_collection_finish():
+    """Tests and modules stay to the end: the garbage collector need not go through them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

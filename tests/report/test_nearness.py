@@ -67,7 +67,15 @@ def test_with_the_registers_of_the_records_compiler_it_is_near_what_other_code_t
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [("coalesced", "256"), ("wmma_f16", "4092"), ("async_copy", "1000"), ("skinny", "1x4096x4096")]
+    ("name", "shape"),
+    [
+        ("coalesced", "256"),
+        ("wmma_f16", "4092"),
+        ("async_copy", "1000"),
+        ("skinny", "1x4096x4096"),
+        ("wgmma", "4096"),
+        ("specialised", "1024"),  # whose registers are not asked for
+    ],
 )
 def test_it_is_what_an_explanation_says(name, shape):
     kernel = find(name)
