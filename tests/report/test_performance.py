@@ -92,14 +92,22 @@ def test_a_ratio_of_another_run_is_refused(records, make_record):
 
 
 def test_sizes_have_squares_first_and_gaps_where_nothing_was_measured(records):
-    lines = performance.sizes([Run(environment=ENVIRONMENT, records=records)]).splitlines()
+    lines = performance.sizes([Run(environment=ENVIRONMENT, records=records)], "X").splitlines()
     assert lines[0] == "In float32, run of 2026-11-21, revision abc1234:"
     assert [line.split(" | ")[0] for line in lines[4:]] == ["| 128x128x128", "| 4096x4096x4096", "| 128x128x64"]
     assert lines[4] == "| 128x128x128 | 10.00 (0.4%) |  | 2,469 |"
 
 
+def test_a_table_of_sizes_of_another_gpu_says_of_which(records):
+    run = Run(environment={**ENVIRONMENT, "gpu": {"name": "Y"}}, records=records)
+    assert performance.sizes([run], "X").startswith("In float32 on one Y, run of 2026-11-21")
+    assert performance.sizes([run], "Y").startswith("In float32, run of 2026-11-21")
+
+
 def test_every_run_has_a_table_of_sizes_of_its_own(records):
-    text = performance.sizes([Run(environment=ENVIRONMENT, records=half) for half in (records[::2], records[1::2])])
+    text = performance.sizes(
+        [Run(environment=ENVIRONMENT, records=half) for half in (records[::2], records[1::2])], "X"
+    )
     heads = [line for line in text.splitlines() if line.startswith("| m x n x k")]
     assert heads == ["| m x n x k | 1 rung1 | cuBLAS |", "| m x n x k | 2 rung2 | cuBLAS |"]
 
@@ -108,7 +116,7 @@ def test_a_table_of_sizes_refuses_two_runs_of_cublas(records, make_record):
     other = Baseline(name="cuBLASLt", version="13", time_us=Times(min=1, median=1), gflops=2400.0)
     mixed = make_record(kernel="rung3", rung=3, m=128, n=128, k=128, gflops=1200.0, baseline=other)
     with pytest.raises(RecordsError, match="the rungs at 128x128x128 were measured next to different runs of cuBLAS"):
-        performance.sizes([Run(environment=ENVIRONMENT, records=[*records, mixed])])
+        performance.sizes([Run(environment=ENVIRONMENT, records=[*records, mixed])], "X")
 
 
 def test_a_rung_in_another_arithmetic_stands_next_to_cublas_in_it(records, make_record):
@@ -121,7 +129,7 @@ def test_a_rung_in_another_arithmetic_stands_next_to_cublas_in_it(records, make_
     lines = performance.headline([*wmma, *records]).splitlines()
     assert lines[4] == "| 13 | `tf32` | tf32 |  | 100,000 | 400,000 (tf32) | 25.0% |  |"
     assert lines[5] == "| 14 | `half` | float16 |  | 175,000 | 700,000 (float16) | 25.0% |  |"
-    text = performance.sizes([Run(environment=ENVIRONMENT, records=[*wmma, *records])])
+    text = performance.sizes([Run(environment=ENVIRONMENT, records=[*wmma, *records])], "X")
     assert "| 4096x4096x4096 | 100,000 (25.0%) | 400,000 (tf32) |" in text
     assert "| 4096x4096x4096 | 500.0 (20.3%) | 6,000 (243.0%) | 2,469 |" in text
 
@@ -135,7 +143,7 @@ def test_results_of_another_type_have_a_table_of_their_own(records, make_record)
             for kernel, result in (("naive", "float32"), ("wgmma", "bfloat16"))
         ],
     )
-    heads = [line.partition(",")[0] for line in performance.sizes([run]).splitlines() if line.startswith("In")]
+    heads = [line.partition(",")[0] for line in performance.sizes([run], "X").splitlines() if line.startswith("In")]
     assert heads == ["In bfloat16", "In bfloat16 with results of bfloat16"]
 
 
@@ -255,6 +263,7 @@ def test_the_committed_pages_are_those_that_the_records_make(tmp_path, monkeypat
         *performance.PAGES,
         performance.RECORDS,
         *performance.LATER_RUNGS,
+        *performance.ELSEWHERE,
         performance.BEST,
         performance.EMULATED,
         *(path for path in (*term_products.RUNS.values(), *OTHER_RECORDS) if (root / path).exists()),

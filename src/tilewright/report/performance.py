@@ -46,6 +46,8 @@ LATER_RUNGS = tuple(
     Path(f"results/h200/{name}.json")
     for name in ("rungs", "rungs_tf32", "rungs_f16", "rungs_bf16", "rungs_turns", "rungs_split")
 )
+ELSEWHERE = (Path("results/h100/rungs_bf16.json"),)
+"""Runs of rungs on other GPUs, of which there may be some."""
 BEST = Path("results/h200/best.json")
 ORDERS = Path("results/h200/orders.json")
 CASES = tuple(
@@ -111,7 +113,7 @@ def main() -> int:
             "first_calls": first_calls.section(),
             "emulator": terminal(emulated.records),
             "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
-            "sizes": sizes(runs),
+            "sizes": sizes([*runs, *load(filter(Path.exists, ELSEWHERE))], gpu),
             "validation": validation.markdown(validation.load(validation.COMPARISON)),
             "nearness": nearness.section(),
             "counters": counters(sorted(COUNTERS.glob("*.csv"))),
@@ -249,8 +251,9 @@ def terminal(records: Sequence[Record]) -> str:
     return "\n".join(("```", *lines, "```"))
 
 
-def sizes(runs: Iterable[Run]) -> str:
-    """GFLOP/s and percent of cuBLAS of every rung and problem, a table for each run, arithmetic and type of results.
+def sizes(runs: Iterable[Run], gpu: str) -> str:
+    """GFLOP/s and percent of cuBLAS of every rung and problem, a table for each run, arithmetic and type of results. Runs on
+    another GPU than this one say on which.
 
     Raises:
         RecordsError: rungs of one table were measured next to different runs of cuBLAS.
@@ -261,8 +264,10 @@ def sizes(runs: Iterable[Run]) -> str:
         for kind in kinds:
             records = [record for record in run.records if (record.arithmetic, record.out_dtype) == kind]
             types = kind[0] if kind[1] == "float32" else f"{kind[0]} with results of {kind[1]}"
+            on = run.environment.get("gpu", {}).get("name", gpu)
+            where = "" if on == gpu else f" on one {on}"
             date = run.environment["date"][:10]
-            texts += [f"In {types}, run of {date}, revision {run.environment['revision']}:", _sizes(records)]
+            texts += [f"In {types}{where}, run of {date}, revision {run.environment['revision']}:", _sizes(records)]
     return "\n\n".join(texts)
 
 
