@@ -8,7 +8,6 @@
 #include <thread_index.cuh>
 
 #include "float32_tile.cuh"
-#include "keep.cuh"
 #include "stage_turn.cuh"
 #include "warp_meeting.cuh"
 
@@ -110,11 +109,7 @@ class Float32Warpgroups {
     static __device__ __forceinline__ void for_each(const TilesFrom& tiles_from, int first_col, const Sizes& sizes,
                                                     const Work& work) {
         for (int number = 0;; ++number) {
-            Sizes anew = sizes;
-            keep(anew.m);  // so that what follows from them for all tiles is computed for each, and takes no register between
-            keep(anew.n);
-            keep(anew.batch);
-            auto tile = tiles_from(anew, number);
+            auto tile = tiles_from(sizes, number);
             if (!tile.next()) return;
 #pragma unroll 1
             for (int part = 0; part < TILE_ROWS / ROWS * (TILE_COLS / COLS); ++part) {

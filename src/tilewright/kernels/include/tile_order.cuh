@@ -10,6 +10,7 @@
 
 #include <thread_index.cuh>  // in brackets: the emulator has one of its own
 
+#include "keep.cuh"
 #include "operands.cuh"
 
 // Where a tile of a matrix lies, in rows and columns of tiles.
@@ -49,8 +50,12 @@ class TileOrder {
           tile(first),
           every(every) {}
 
-    // The tiles of this block, from its number `number` on, where `cluster` blocks are counted as one.
-    static __device__ __forceinline__ TileOrder of_block(const Sizes& sizes, int cluster, int number) {
+    // The tiles of this block, from its number `number` on, where `cluster` blocks are counted as one. What follows from the sizes
+    // for all tiles is computed at each call, and takes no register between.
+    static __device__ __forceinline__ TileOrder of_block(Sizes sizes, int cluster, int number) {
+        keep(sizes.m);
+        keep(sizes.n);
+        keep(sizes.batch);
         const int every = block_count() / cluster;
         return TileOrder(sizes, block_index() / cluster + number * every, every);
     }

@@ -108,8 +108,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     HeldFactor<PARTS> held{sizes.batch};
     for (int number = 0; terms_hold && more; ++number) {
         const Order here = tile;
+        const auto go_on = [&] { more = (tile = tiles_from(sizes, number + 1)).next(); };
         if (!Multiplying::own(number, warpgroup)) {
-            more = tile.next();
+            go_on();
             turn.skip(steps);
             continue;
         }
@@ -128,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         };
         const auto finish = [&](Made<BN / 2>& made) {
             shared->consumers.pass_turn(warpgroup, lane);
-            more = tile.next();  // while the last products are under way
+            go_on();  // while the last products are under way
             finish_products(sums, made, scales);
         };
         multiply_steps<BN / 2>(steps, multiply, finish);

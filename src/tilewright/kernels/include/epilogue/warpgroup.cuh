@@ -51,12 +51,22 @@ __device__ __forceinline__ void transpose_in_quad(unsigned (&words)[4], int plac
     }
 }
 
-// Stores the whole pieces among 32 columns of a row, from column `first` on. origin: position 0; words: this thread's pair of each 8
-// columns; before: its pair of the 8 columns before these, then of the last 8 of these.
+// Stores 32 columns of a row, or those of them that the row has, from column `first` on. origin: position 0; words: this
+// thread's pair of each 8 columns; before: its pair of the 8 columns before these, then of the last 8 of these.
 template <typename T>
 __device__ __forceinline__ void store_32_columns(T* origin, bool exists, const Pieces& pieces, int first,
                                                  unsigned (&words)[4], unsigned& before) {
     const int lane = threadIdx.x % 4, place = (lane + pieces.shift / 2) % 4;
+    if (exists && (first < pieces.from || first + 32 + pieces.shift > pieces.to)) {
+        const int own = pieces.shift + first + 2 * lane;
+        T* const d = origin + own;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int offset = i / 2 * 8 + i % 2, at = own + offset;
+            const bool in_piece = pieces.from <= at && at < pieces.to;
+            if (!in_piece && at < pieces.end) d[offset] = reinterpret_cast<const T*>(words)[i];
+        }
+    }
     const unsigned pair_before = before;
     before = words[3];
     if (!ALIGNED && place < lane) {  // moved on to the next piece
@@ -79,90 +89,36 @@ __device__ __forceinline__ void store_32_columns(T* origin, bool exists, const P
     }
 }
 
-// 16-bit elements of two rows, `row` and 8 further, from column `col` on, of which `sums` has this thread's pairs. What few tiles need
-// has code of its own: the rest then has no branches, and instructions in a row are fetched ahead.
+// Stores 16-bit elements of two rows, `row` and 8 further, from column `col` on: `sums` has this thread's pairs.
 template <typename T, int COUNT, typename Biases>
-struct RowsOfPieces {
-    static constexpr int PAIRS = COUNT / 4;  // of a row
+__device__ __forceinline__ void store_pieces(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
+                                             const float (&of_rows)[2], const Biases& biases) {
+    constexpr int PAIRS = COUNT / 4;  // of a row
     // Where rows are not aligned in any case: without checks, too much is computed at once for the registers.
-    static constexpr bool CHECKS = EDGES || !ALIGNED;
-
-    const Result<T>& result;
-    int row, col;
-    const float (&sums)[COUNT];
-    const float (&of_rows)[2];
-    const Biases& biases;
-    const Pieces pieces{at(result.D, result.ldd, row, col), CHECKS ? min(result.n - col, 8 * PAIRS) : 8 * PAIRS};
-
-    __device__ __forceinline__ void store() const {
-        // The ends first: the rest needs fewer and fewer of the sums as it goes.
-        if (CHECKS && (pieces.shift < pieces.from || pieces.to < pieces.end)) store_ends();
-        result.beta == 0.0f ? store_whole<false>() : store_whole<true>();
-    }
-
-  private:
-    // A pair of sums as elements of the result, from column at_col on.
-    template <bool ADDS_C>
-    __device__ __forceinline__ unsigned finished(float (&pair)[2], int half, int at_col, const float (&of_columns)[2]) const {
-        result.template finish_pair<ADDS_C>(pair, row + 8 * half, at_col, of_rows[half], of_columns);
-        unsigned word;
-        store_run<2>(reinterpret_cast<T*>(&word), pair);
-        return word;
-    }
-
-    __device__ __forceinline__ bool exists(int half) const { return !CHECKS || row + 8 * half < result.m; }
-    __device__ __forceinline__ T* origin(int half) const { return at(result.D, result.ldd, row + 8 * half, col - pieces.shift); }
-
-    // The whole pieces.
-    template <bool ADDS_C>
-    __device__ __forceinline__ void store_whole() const {
+    constexpr bool CHECKS = EDGES || !ALIGNED;
+    const Pieces pieces(at(result.D, result.ldd, row, col), CHECKS ? min(result.n - col, 8 * PAIRS) : 8 * PAIRS);
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            unsigned before = 0;
+    for (int half = 0; half < 2; ++half) {
+        const int at_row = row + 8 * half;
+        T* const origin = at(result.D, result.ldd, at_row, col - pieces.shift);
+        unsigned before = 0;
 #pragma unroll
-            for (int first = 0; first < PAIRS; first += 4) {
-                unsigned words[4] = {};
+        for (int first = 0; first < PAIRS; first += 4) {
+            unsigned words[4] = {};
 #pragma unroll
-                for (int i = first; i < first + 4 && i < PAIRS; ++i) {
-                    float of_columns[2];
-                    biases.get(i, of_columns);
-                    float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
-                    words[i - first] = finished<ADDS_C>(pair, half, col + 8 * i + threadIdx.x % 4 * 2, of_columns);
-                }
-                __syncwarp();  // C may be D: other lanes store what this one has read; and not all is computed at once
-                store_32_columns(origin(half), exists(half), pieces, 8 * first, words, before);
+            for (int i = first; i < first + 4 && i < PAIRS; ++i) {
+                const int at_col = col + 8 * i + static_cast<int>(threadIdx.x % 4) * 2;
+                float of_columns[2];
+                biases.get(i, of_columns);
+                float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
+                result.finish_pair(pair, at_row, at_col, of_rows[half], of_columns);
+                store_run<2>(reinterpret_cast<T*>(&words[i - first]), pair);
             }
+            __syncwarp();  // C may be D: other lanes store what this one has read
+            store_32_columns(origin, !CHECKS || at_row < result.m, pieces, 8 * first, words, before);
         }
     }
-
-    // What a row has before and behind its whole pieces, element by element: in its first 8 columns, and in up to 16 further on.
-    __device__ __forceinline__ void store_ends() const {
-        const int last = max(pieces.to - pieces.shift, 0) / 8;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-#pragma unroll 1
-            for (int part = 0; part < 3; ++part) {
-                const int i = part == 0 ? 0 : max(last, 1) + part - 1, own = pieces.shift + 8 * i + threadIdx.x % 4 * 2;
-                if (!exists(half) || own >= pieces.end) continue;
-                float both[2] = {};
-#pragma unroll
-                for (int one = 0; one < PAIRS; ++one) {
-                    if (one != i) continue;
-                    both[0] = sums[4 * one + 2 * half];
-                    both[1] = sums[4 * one + 2 * half + 1];
-                }
-                const int at_col = col + own - pieces.shift;
-                const float of_columns[] = {result.bias.of_column(at_col), result.bias.of_column(at_col + 1)};
-                const unsigned word = finished<true>(both, half, at_col, of_columns);
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                    const bool in_piece = pieces.from <= own + j && own + j < pieces.to;
-                    if (!in_piece && own + j < pieces.end) origin(half)[own + j] = reinterpret_cast<const T*>(&word)[j];
-                }
-            }
-        }
-    }
-};
+}
 
 // The same of 32-bit elements: a quad's pairs are 32 bytes in a row as they are. The rows are APART.
 template <int APART = 8, typename T, int COUNT, typename Biases>
@@ -188,7 +144,7 @@ __device__ __forceinline__ void store_warp(const Result<T>& result, int row, int
     row += threadIdx.x % 32 / 4;
     const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
     if constexpr (sizeof(T) == 2) {
-        RowsOfPieces<T, COUNT, Biases>{result, row, col, sums, of_rows, biases}.store();
+        store_pieces(result, row, col, sums, of_rows, biases);
     } else {
         store_pairs(result, row, col, sums, of_rows, biases);
     }
