@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_file_is_a_line(tmp_path):
     with pytest.raises(RecordsError) as raised:
         Run.load(path)
     text = str(raised.value)
-    assert "run.json is not a file of records: records.0.kernel: Field required; " in text
+    assert "run.json is not a file of records: records.0.time_us: Field required; " in text
     assert text.endswith(" more")
     assert "\n" not in text and "http" not in text
 

@@ -81,6 +81,7 @@ USES = {
             "*out = cluster_rank();",
             "*in_block(shared, 1) = 1; *out = *in_block(&shared[4], 0);",
             "cluster_sync();",
+            "cluster_meet();",
             BARRIER + "barrier_arrive_at(barrier, 1);",
             BARRIER + "load_tile_to(3, shared, global, -1, 2, 3, barrier);",
         ],
@@ -177,7 +178,11 @@ def names(path):
 
 @pytest.mark.parametrize("header", USES)
 def test_every_name_has_a_model(header):
-    assert names(nvrtc.INCLUDE / header) == names(MODELS / header)
+    """What a header takes from another one, in quotes, may have its model in the same file."""
+    text = (nvrtc.INCLUDE / header).read_text()
+    parts = [names(nvrtc.INCLUDE / part) for part in re.findall(r'#include "(\w+\.cuh)"', text)]
+    own, modelled = names(nvrtc.INCLUDE / header), names(MODELS / header)
+    assert own <= modelled <= own.union(*parts)
 
 
 @pytest.mark.parametrize("header", USES)

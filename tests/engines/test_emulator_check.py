@@ -533,7 +533,7 @@ HAZARDS = {
     "a wait for the wrong phase of empty": (
         "ping-pong",
         "stage_barriers.cuh",
-        {"turn.parity ^ 1);": "turn.parity);"},
+        {"turn.parity ^ 1);  // returns": "turn.parity);  // returns"},
         "barrier",
         r"32 threads wait at barrier_wait \(stage_barriers.cuh:\d+\), where 4 of 4 arrivals and 0 bytes of its phase 0",
     ),

@@ -10,6 +10,7 @@ import pytest
 
 from tilewright.engines import extension, launcher
 from tilewright.engines.host_compiler import find_compiler
+from tilewright.engines.plan import COOPERATIVE, OVERLAPS
 
 
 @pytest.fixture
@@ -106,7 +107,8 @@ def test_structures_are_the_drivers(tmp_path):
         static_assert(offsetof(LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
         static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute));
         static_assert(offsetof(LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));
-        static_assert(PROGRAMMATIC_STREAM_SERIALIZATION == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+        static_assert({OVERLAPS} == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+        static_assert({COOPERATIVE} == CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
         static_assert(NOT_CAPTURING == CU_STREAM_CAPTURE_STATUS_NONE);
         static_assert(PLAIN == CU_TENSOR_MAP_INTERLEAVE_NONE && PLAIN == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
         static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) >= alignof(CUtensorMap));

@@ -59,7 +59,7 @@ def test_halves_get_a_kernel_that_takes_them(dtype, capability, shape):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     ("capability", "device", "expected"),
-    [(None, "", "gemm_wmma"), ((8, 0), "", "gemm_wmma"), ((9, 0), "NVIDIA H200", "gemm_sm90")],
+    [(None, "", "gemm_wmma"), ((8, 0), "", "gemm_mma"), ((9, 0), "NVIDIA H200", "gemm_sm90")],
 )
 def test_large_products_of_halves_run_on_tensor_cores_in_every_order(layout, capability, device, expected):
     a, b = orders(layout)

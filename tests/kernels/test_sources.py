@@ -307,7 +307,7 @@ def test_a_grid_that_no_gpu_takes_is_refused(tmp_path):
     executable.kernel = kernel = find(written(tmp_path, source(PLAIN)))
     executable.config = kernel.config()
     executable._room = _Room(132, 233472, 1024, 232448)
-    executable._bundle, executable._spreads = 1, False
+    executable._bundle, executable._spreads, executable.attribute = 1, False, 0
     executable.variant = kernel.variant(Problem(8, 8, 8), executable.config)
     from tilewright import gpus  # noqa: PLC0415
 

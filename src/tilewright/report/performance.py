@@ -252,8 +252,9 @@ def terminal(records: Sequence[Record]) -> str:
 
 
 def sizes(runs: Iterable[Run], gpu: str) -> str:
-    """GFLOP/s and percent of cuBLAS of every rung and problem, a table for each run, arithmetic and type of results. Runs
-    on another GPU than this one say on which.
+    """GFLOP/s and percent of cuBLAS of every rung and problem, a table for each run, arithmetic and type of results.
+
+    Runs on another GPU than this one say on which.
 
     Raises:
         RecordsError: rungs of one table were measured next to different runs of cuBLAS.
