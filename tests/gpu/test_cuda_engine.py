@@ -11,11 +11,12 @@ import pytest
 from cuda.bindings import driver
 
 from starting import poisoned, start
+from tilewright.bench.measure import measure
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.cuda import CudaEngine
 from tilewright.errors import ArrayError, EngineUnavailableError, LaunchError, ProblemError
 from tilewright.kernels import find
-from tilewright.kernels.spec import Kernel, Tile
+from tilewright.kernels.spec import Choice, Kernel, Tile
 from tilewright.kernels.takes import Variant
 from tilewright.problem import DTYPES, Layout, Problem, Scalars
 
@@ -316,6 +317,7 @@ def test_the_code_has_the_guards_that_the_operands_need(engine):
 
 def test_a_kernel_that_fails_shows_later():
     program = """
+from tilewright.bench.measure import measure
 from tilewright.engines.base import Matrix, run
 from tilewright.engines.cuda import CudaEngine
 from tilewright.errors import LaunchError
@@ -411,3 +413,9 @@ def test_a_launch_is_cheap(engine, copy_kernel):
         best = min(best, (time.perf_counter() - begin) / 100)
         engine.synchronize()
     assert best < 30e-6
+
+
+def test_a_product_is_timed_after_other_work_whose_time_is_taken_off(engine):
+    kernel = find("coalesced")
+    (record,) = measure(engine, [Choice(kernel, kernel.config())], Problem(512, 512, 512), samples=5, library=None)
+    assert 0.5 < record.apart_us.median / record.time_us.median < 1.5
