@@ -15,7 +15,7 @@ from itertools import accumulate, product
 from typing import NamedTuple
 
 Taken = Callable[[int, int], float]
-"""What a product of so many rows and columns is expected to take a GPU, in microseconds; 0 where nobody can tell."""
+"""What a product of this many rows and columns is expected to take a GPU, in microseconds; 0 where it is not known."""
 
 STEP_US = 9.0
 """What a product that waits for a copy, and that a copy waits for, takes more: at 8192 in bfloat16 on two H100s, the

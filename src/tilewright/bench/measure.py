@@ -146,9 +146,9 @@ def time_both(
     it ends, blocks of a launch start one after the other; after other work all start at once, and load the same lines
     of memory at the same time: what is fastest then is often another config.
 
-    Args: see `Engine.time`; there are `series(engine, len(works))` samples each.
+    Args: see `Engine.time`; it takes `series(engine, len(works))` series of samples.
     """
-    if series(engine, 1) == 1:
+    if engine.capability is None:
         sampled = engine.time(works, samples, rotation=rotation, on_sample=on_sample)
         return [Timed(time_us=Times.of(one)) for one in sampled]
 
@@ -169,7 +169,7 @@ def time_both(
 
 
 def series(engine: Engine, works: int) -> int:
-    """How many series of samples `time_both` takes of so many works."""
+    """How many series of samples `time_both` takes of this many works."""
     return works if engine.capability is None else 2 * works + 1
 
 

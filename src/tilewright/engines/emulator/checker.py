@@ -90,8 +90,8 @@ class Finding:
     """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, early access (of
     a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
     tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
-    its begin), barrier, endless wait, misuse, division by
-    zero, order, or of a launch unwritten (elements of an output)."""
+    its begin), barrier, endless wait, misuse, division by zero, order, or of a launch unwritten (elements of an
+    output)."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""

@@ -24,9 +24,8 @@ __device__ __forceinline__ float scaled(const Scales& scales, const Sizes& sizes
     return sum * scale_of(scales.a, scales.step_a, row, sizes.m) * scale_of(scales.b, scales.step_b, col, sizes.n);
 }
 
-// Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns, or of a warp's (mma.cuh) of PARTS times HIGH = 16
-// rows. They are loaded long before they are used, but
-// not where sums take the registers.
+// Scales of a warpgroup's sums (wgmma.cuh) of PARTS times 64 rows and COLS columns, or of a warp's (mma.cuh) of PARTS times
+// HIGH = 16 rows. They are loaded long before they are used, but not where sums take the registers.
 //
 // The lanes of a warp have the scales of 32 columns, one each, and get those of their sums' columns from each other: so a thread
 // holds few of them, and all are loaded at once.
@@ -78,7 +77,8 @@ struct SumScales<PARTS, COLS, HIGH, false, HELD> {
     __device__ __forceinline__ void scale(int, float (&)[COLS / 2]) const {}
 };
 
-// Scales of blocks: of a thread's rows, two in each of PARTS times 64 of a warpgroup, or HIGH = 16 of a warp, and of its tile's columns, which are all of one block.
+// Scales of blocks: of a thread's rows, two in each of PARTS times 64 of a warpgroup, or HIGH = 16 of a warp, and of its tile's
+// columns, which are all of one block.
 //
 // They are loaded a step before they are needed, so no thread waits for memory between products:
 //

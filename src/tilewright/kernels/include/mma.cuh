@@ -13,7 +13,7 @@
 #include <float8.cuh>  // in brackets: the emulator has its own of these
 #include <half.cuh>
 
-#include "mma_types.cuh"
+#include "factor_names.cuh"
 
 // sums += A * B, for ROWS fragments of A, one below the other, and COLS of B side by side. sums[r][4 * c + i] is sums[i] of
 // fragments r and c. T, U: element types of A and of B. All lanes call it together.
@@ -26,11 +26,11 @@ __device__ __forceinline__ void multiply_fragments(float (&sums)[ROWS][COUNT], c
 #pragma unroll
         for (int c = 0; c < COLS; ++c) {
             float* const sum = &sums[r][4 * c];
-            asm("mma.sync.aligned.m16n8k%14 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+            asm("mma.sync.aligned.m16n8k%14.row.col.f32.%15.%16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
                 : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
                 : "r"(a[r][0]), "r"(a[r][1]), "r"(a[r][2]), "r"(a[r][3]), "r"(b[c][0]), "r"(b[c][1]), "f"(sum[0]), "f"(sum[1]),
                   "f"(sum[2]), "f"(sum[3]),  // sums that are 0 take no registers so
-                  "C"(FragmentTypes<T, U>::NAMES));
+                  "C"(FactorNames<T>::K), "C"(FactorNames<T>::TYPE), "C"(FactorNames<U>::TYPE));
         }
     }
 }

@@ -1,7 +1,7 @@
 // How wgmma.cuh reaches the instructions: each names every one of its registers.
 #pragma once
 
-#include "float8.cuh"
+#include "factor_names.cuh"
 
 // The compiler moves no access of the sums, or of A in registers, from one side of this to the other.
 __device__ __forceinline__ void pin(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
@@ -11,30 +11,6 @@ __device__ __forceinline__ void pin(T (&sums)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) pin(sums[i]);
 }
-
-// How instructions whose lines lie along k name their k, and the types of the sums, of A and of B.
-template <typename T, typename U>
-struct AlongK;
-template <>
-struct AlongK<float, float> {
-    static constexpr char NAMES[] = "8.f32.tf32.tf32";
-};
-template <>
-struct AlongK<float8_e4m3, float8_e4m3> {
-    static constexpr char NAMES[] = "32.f32.e4m3.e4m3";
-};
-template <>
-struct AlongK<float8_e4m3, float8_e5m2> {
-    static constexpr char NAMES[] = "32.f32.e4m3.e5m2";
-};
-template <>
-struct AlongK<float8_e5m2, float8_e4m3> {
-    static constexpr char NAMES[] = "32.f32.e5m2.e4m3";
-};
-template <>
-struct AlongK<float8_e5m2, float8_e5m2> {
-    static constexpr char NAMES[] = "32.f32.e5m2.e5m2";
-};
 
 // The instructions for N columns of B.
 template <int N>
@@ -88,13 +64,13 @@ struct WgmmaColumns;
                  : "l"(a), "l"(b), "r"(adds), "n"(ACROSS_OF_A), "n"(ACROSS_OF_B)                                      \
                  : "memory")
 
-// Of types whose lines lie along k alone. TYPES: operand that names them.
-#define WGMMA_ALONG_K(N, LIST, A, B, ADDS, TYPES)                                                                     \
+// Of types whose lines lie along k alone. OF_K, OF_A, OF_B: operands that name k and the types of A and of B.
+#define WGMMA_ALONG_K(N, LIST, A, B, ADDS, OF_K, OF_A, OF_B)                                                          \
     asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, %" #ADDS ", 0;\n"                                            \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k%" #TYPES " {"                                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k%" #OF_K ".f32.%" #OF_A ".%" #OF_B " {"                     \
                  LIST(WGMMA_NAMES, WGMMA_COMMA_IN_TEXT) "}, %" #A ", %" #B ", adds, 1, 1;\n}"                         \
                  : LIST(WGMMA_SUMS, WGMMA_COMMA)                                                                      \
-                 : "l"(a), "l"(b), "r"(adds), "C"(AlongK<T, U>::NAMES)                                                \
+                 : "l"(a), "l"(b), "r"(adds), "C"(FactorNames<T>::K), "C"(FactorNames<T>::TYPE), "C"(FactorNames<U>::TYPE) \
                  : "memory")
 
 // A in registers: operands A0 to A3. TYPES: k and the types; END: what the instruction says last.
@@ -115,7 +91,7 @@ struct WgmmaColumns;
         static __device__ __forceinline__ void start(float (&sums)[N / 2], unsigned long long a,                      \
                                                      unsigned long long b, int adds) {                                \
             if constexpr (sizeof(T) != 2) {                                                                           \
-                WGMMA_ALONG_K(N, LIST, A, B, ADDS, ACROSS_A);                                                         \
+                WGMMA_ALONG_K(N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);                                         \
             } else if constexpr (IS_BFLOAT16<T>) {                                                                    \
                 WGMMA_OF_TYPE("bf16", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B);                                       \
             } else {                                                                                                  \

@@ -15,7 +15,7 @@
 //     consumers          | wait for full, start, arrive at empty ...    | store tile 0    | ...           | ...
 //   PINGPONG 1: each of two has tiles of its own, and one stores while the other multiplies (consumers.cuh).
 //   CLUSTER, CLUSTER_N: blocks below and next to each other load parts of tiles of B and A for each other (cluster_grid.cuh).
-//   SPLITS: so many share the k of a tile (cluster_sums.cuh). TERMS: what these cannot hold comes last (float32_warpgroups.cuh).
+//   SPLITS: this many share the k of a tile (cluster_sums.cuh). TERMS: what these cannot hold comes last (float32_warpgroups.cuh).
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>

@@ -170,6 +170,7 @@ SIMT_STORE(__stcs)
 SIMT_STORE(__stwb)
 SIMT_STORE(__stwt)
 #undef SIMT_LOAD
+#undef SIMT_STORE
 
 // Each reads anew, so that loops may wait for others by it.
 template <typename T>
@@ -177,4 +178,3 @@ __forceinline__ T __ldcv(const T* from) {
     if constexpr (std::is_arithmetic_v<T>) return *static_cast<const volatile T*>(from);
     return *from;
 }
-#undef SIMT_STORE

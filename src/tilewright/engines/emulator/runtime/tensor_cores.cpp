@@ -18,38 +18,20 @@ constexpr int LEAST = -102, LARGEST = 126;
 // Bits of a double that are behind a sum's.
 constexpr std::int64_t lost(int mantissa_bits) { return (1ll << (52 - mantissa_bits)) - 1; }
 
-// What is added at once: products of PRODUCTS k, of the DEPTH that an instruction adds, each kept with KEPT bits behind the
-// point; and the bits that the sum does not keep.
-struct Hopper {
-    static constexpr unsigned PRODUCTS = 16, DEPTH = depth_of(FactorType::half);
-    static constexpr int KEPT = 25;
-    static constexpr std::int64_t LOST = lost(23);
+// What is added at once: products of PRODUCTS k, of the DEPTH that an instruction adds for a type, each kept with KEPT bits behind
+// the point; and the bits that the sum does not keep, which has MANTISSA.
+template <unsigned AT_ONCE, FactorType TYPE, int BEHIND, int MANTISSA>
+struct Adder {
+    static constexpr unsigned PRODUCTS = AT_ONCE, DEPTH = depth_of(TYPE);
+    static constexpr int KEPT = BEHIND;
+    static constexpr std::int64_t LOST = lost(MANTISSA);
 };
-struct HopperTf32 {
-    static constexpr unsigned PRODUCTS = 8, DEPTH = depth_of(FactorType::tf32);
-    static constexpr int KEPT = 25;
-    static constexpr std::int64_t LOST = lost(23);
-};
-struct HopperFloat8 {
-    static constexpr unsigned PRODUCTS = 32, DEPTH = depth_of(FactorType::e4m3);
-    static constexpr int KEPT = 13;
-    static constexpr std::int64_t LOST = lost(13);
-};
-struct Ampere {
-    static constexpr unsigned PRODUCTS = 8, DEPTH = depth_of(FactorType::half);
-    static constexpr int KEPT = 24;
-    static constexpr std::int64_t LOST = lost(23);
-};
-struct AmpereTf32 {
-    static constexpr unsigned PRODUCTS = 4, DEPTH = depth_of(FactorType::tf32);
-    static constexpr int KEPT = 24;
-    static constexpr std::int64_t LOST = lost(23);
-};
-struct AdaFloat8 {
-    static constexpr unsigned PRODUCTS = 16, DEPTH = depth_of(FactorType::e4m3);
-    static constexpr int KEPT = 13;
-    static constexpr std::int64_t LOST = lost(13);
-};
+using Hopper = Adder<16, FactorType::half, 25, 23>;
+using HopperTf32 = Adder<8, FactorType::tf32, 25, 23>;
+using HopperFloat8 = Adder<32, FactorType::e4m3, 13, 13>;
+using Ampere = Adder<8, FactorType::half, 24, 23>;
+using AmpereTf32 = Adder<4, FactorType::tf32, 24, 23>;
+using AdaFloat8 = Adder<16, FactorType::e4m3, 13, 13>;
 
 template <typename To, typename From>
 To bits_as(const From& from) {

@@ -1,0 +1,28 @@
+// How instructions of tensor cores (mma.cuh, wgmma.cuh) name a factor's type, and the k that one of them adds.
+#pragma once
+
+#include <float8.cuh>  // in brackets: the emulator has its own of these
+#include <half.cuh>
+
+template <typename T>
+struct FactorNames;
+template <>
+struct FactorNames<__half> {
+    static constexpr char TYPE[] = "f16", K[] = "16";
+};
+template <>
+struct FactorNames<__nv_bfloat16> {
+    static constexpr char TYPE[] = "bf16", K[] = "16";
+};
+template <>
+struct FactorNames<float> {
+    static constexpr char TYPE[] = "tf32", K[] = "8";
+};
+template <>
+struct FactorNames<float8_e4m3> {
+    static constexpr char TYPE[] = "e4m3", K[] = "32";
+};
+template <>
+struct FactorNames<float8_e5m2> {
+    static constexpr char TYPE[] = "e5m2", K[] = "32";
+};
