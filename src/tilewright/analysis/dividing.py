@@ -131,7 +131,7 @@ class Piece(NamedTuple):
     cols: slice
 
 
-class Timed(NamedTuple):
+class PieceTimes(NamedTuple):
     """When a piece is expected to be done, in microseconds from the first load on."""
 
     piece: Piece
@@ -142,7 +142,7 @@ class Timed(NamedTuple):
     """Its part of the result lies with the factors."""
 
 
-def timeline(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[Timed]:
+def timeline(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_us: float) -> Iterator[PieceTimes]:
     """The pieces of a share, in order: loads, products and stores each begin when the one before has ended."""
     each_us = others / link_bytes_us
     came = multiplied = stored = 0.0
@@ -152,7 +152,7 @@ def timeline(taken_us: Taken, share: Work, cuts: Cuts, others: int, link_bytes_u
         came += (loaded + share.reads_c * rows * cols * share.result) * each_us
         multiplied = max(multiplied, came) + taken_us(rows, cols) + STEP_US
         stored = max(stored, multiplied) + rows * cols * share.result * each_us
-        yield Timed(piece, came, multiplied, stored)
+        yield PieceTimes(piece, came, multiplied, stored)
 
 
 def pieces(rows: Sequence[slice], cols: Sequence[slice]) -> Iterator[Piece]:

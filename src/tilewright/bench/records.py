@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from tilewright.errors import RecordsError
 from tilewright.files import Kind, faults, json_kind, save_json
+from tilewright.gpus import Gpu, capability_of, find_gpu
 from tilewright.kernels.spec import TERM_PRECISIONS
 from tilewright.problem import Arithmetic, Epilogue, Problem, Scaling, Side, orders
 
@@ -39,6 +40,12 @@ class RunFile(Facts):
         if number > FORMAT:
             raise ValueError(f"format {number} is a newer tilewright's: this one reads formats up to {FORMAT}")
         return number
+
+    @property
+    def gpu(self) -> Gpu:
+        """The GPU of a run whose environment names one."""
+        facts = self.environment["gpu"]
+        return find_gpu(facts["name"], capability_of(facts["compute_capability"]))
 
     def save(self, path: Path) -> None:
         """Write the run as JSON. The file appears whole or not at all.

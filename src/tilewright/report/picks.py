@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.gpus import capability_of, find_gpu
 from tilewright.report.markdown import table
 from tilewright.report.ratios import baseline_speed, ratio, speed
 
@@ -40,10 +39,8 @@ class Case(NamedTuple):
 def cases(runs: Mapping[Path, Run]) -> Iterator[Case]:
     """The cases of runs, by the files that hold them."""
     for path, run in runs.items():
-        facts = run.environment["gpu"]
-        gpu = find_gpu(facts["name"], capability_of(facts["compute_capability"])).name
         for name in dict.fromkeys(record.case for record in run.records):
-            yield Case(name, [record for record in run.records if record.case == name], gpu, path)
+            yield Case(name, [record for record in run.records if record.case == name], run.gpu.name, path)
 
 
 def glance(runs: Mapping[Path, Run]) -> str:

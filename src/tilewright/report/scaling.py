@@ -9,7 +9,7 @@ from tilewright.analysis.dividing import Work, divide, timeline
 from tilewright.analysis.scaling import DEVICES, SCHEMES, SPLIT, Links, Share, scaling
 from tilewright.bench.distributed.records import Scaling, ScalingRun
 from tilewright.errors import TilewrightError
-from tilewright.gpus import Gpu, find_gpu, gpu_named
+from tilewright.gpus import Gpu, gpu_named
 from tilewright.problem import ITEM_BYTES, Arithmetic, Problem
 from tilewright.report.fitted import Column, FittedTable
 from tilewright.report.markdown import table
@@ -147,10 +147,8 @@ def _predicted(one: Scaling, run: ScalingRun) -> float | None:
     """The speed over the product alone, by the cost model; None of what it does not predict."""
     if one.scheme not in SCHEMES:
         return None
-    name, capability = (run.environment["gpu"][fact] for fact in ("name", "compute_capability"))
-    major, minor = map(int, capability.split("."))
-    gpu = find_gpu(name, (major, minor))
-    shares = _shares(one.dtype, Problem.parse(one.what), gpu, name, MEASURED_LINKS, (one.devices,))
+    name = run.environment["gpu"]["name"]
+    shares = _shares(one.dtype, Problem.parse(one.what), run.gpu, name, MEASURED_LINKS, (one.devices,))
     share = next(share for share in shares if share.scheme == one.scheme)
     return share.speedup if one.scheme == SPLIT else share.of_product
 

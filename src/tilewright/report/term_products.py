@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tilewright.bench.records import Record, Run
 from tilewright.bench.suites import Shape, shapes
-from tilewright.gpus import Gpu, capability_of, find_gpu
+from tilewright.gpus import Gpu
 from tilewright.report.markdown import table
 from tilewright.report.ratios import ratio, speed
 
@@ -62,11 +62,9 @@ def load() -> Found:
         if not path.exists():
             continue
         run = Run.load(path)
-        facts = run.environment["gpu"]
-        own = find_gpu(facts["name"], capability_of(facts["compute_capability"]))
-        gpu = gpu or own
-        if own != gpu:
-            elsewhere[precision] = facts["name"]
+        gpu = gpu or run.gpu
+        if run.gpu != gpu:
+            elsewhere[precision] = run.environment["gpu"]["name"]
         records[precision] = {record.shape: record for record in run.records}
     return Found(records, gpu, elsewhere)
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tilewright.bench.records import Record, Run
 from tilewright.bench.variations import BAND_SHAPE, SPLIT_SHAPES, SWEPT_SHAPES, presets, swept
-from tilewright.gpus import capability_of, find_gpu
 from tilewright.kernels.spec import Choice
 from tilewright.report import published
 from tilewright.report.figures.ladder import Curve, ladder_panel
@@ -41,8 +40,7 @@ def load(paths: Iterable[Path] = RECORDS) -> Varied:
     for path in paths:
         if path.exists():
             run = Run.load(path)
-            facts = run.environment["gpu"]
-            return Varied(run.records, find_gpu(facts["name"], capability_of(facts["compute_capability"])).name)
+            return Varied(run.records, run.gpu.name)
     return Varied()
 
 
