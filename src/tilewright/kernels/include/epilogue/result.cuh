@@ -82,11 +82,13 @@ struct Result {
     }
 
     // Makes two sums the elements (row, col) and (row, col + 1); col is even. What lies outside of the matrix gets any value.
+    // ADDS_C: whether beta may be other than 0.
+    template <bool ADDS_C = true>
     __device__ __forceinline__ void finish_pair(float (&pair)[2], int row, int col, float of_row,
                                                 const float* of_columns) const {
         pair[0] = scale(pair[0]);
         pair[1] = scale(pair[1]);
-        if (beta != 0.0f && (!EDGES || row < m)) {
+        if (ADDS_C && beta != 0.0f && (!EDGES || row < m)) {
             float old[2] = {};
             const T* const c = at(C, ldc, row, col);
             if (ALIGNED && (!EDGES || col + 2 <= n)) {

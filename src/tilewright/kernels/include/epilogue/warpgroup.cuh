@@ -52,12 +52,13 @@ __device__ __forceinline__ void transpose_in_quad(unsigned (&words)[4], int plac
 }
 
 // Stores 32 columns of a row, or those of them that the row has, from column `first` on. origin: position 0; words: this
-// thread's pair of each 8 columns; before: its pair of the 8 columns before these, then of the last 8 of these.
-template <typename T>
+// thread's pair of each 8 columns; before: its pair of the 8 columns before these, then of the last 8 of these. WHOLE: the row
+// consists of whole pieces.
+template <bool WHOLE, typename T>
 __device__ __forceinline__ void store_32_columns(T* origin, bool exists, const Pieces& pieces, int first,
                                                  unsigned (&words)[4], unsigned& before) {
     const int lane = threadIdx.x % 4, place = (lane + pieces.shift / 2) % 4;
-    if (exists && (first < pieces.from || first + 32 + pieces.shift > pieces.to)) {
+    if (!WHOLE && exists && (first < pieces.from || first + 32 + pieces.shift > pieces.to)) {
         const int own = pieces.shift + first + 2 * lane;
         T* const d = origin + own;
 #pragma unroll
@@ -90,7 +91,9 @@ __device__ __forceinline__ void store_32_columns(T* origin, bool exists, const P
 }
 
 // Stores 16-bit elements of two rows, `row` and 8 further, from column `col` on: `sums` has this thread's pairs.
-template <typename T, int COUNT, typename Biases>
+// PLAIN: C is not added, and rows consist of whole pieces. What need not be asked then is not in the way: processors wait for
+// instructions that they have to jump to.
+template <bool PLAIN, typename T, int COUNT, typename Biases>
 __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, int col, const float (&sums)[COUNT],
                                              const float (&of_rows)[2], const Biases& biases) {
     constexpr int PAIRS = COUNT / 4;  // of a row
@@ -111,11 +114,11 @@ __device__ __forceinline__ void store_pieces(const Result<T>& result, int row, i
                 float of_columns[2];
                 biases.get(i, of_columns);
                 float pair[] = {sums[4 * i + 2 * half], sums[4 * i + 2 * half + 1]};
-                result.finish_pair(pair, at_row, at_col, of_rows[half], of_columns);
+                result.template finish_pair<!PLAIN>(pair, at_row, at_col, of_rows[half], of_columns);
                 store_run<2>(reinterpret_cast<T*>(&words[i - first]), pair);
             }
-            __syncwarp();  // C may be D: other lanes store what this one has read
-            store_32_columns(origin, !CHECKS || at_row < result.m, pieces, 8 * first, words, before);
+            if (!PLAIN) __syncwarp();  // C may be D: other lanes store what this one has read
+            store_32_columns<PLAIN>(origin, !CHECKS || at_row < result.m, pieces, 8 * first, words, before);
         }
     }
 }
@@ -144,7 +147,12 @@ __device__ __forceinline__ void store_warp(const Result<T>& result, int row, int
     row += threadIdx.x % 32 / 4;
     const float of_rows[] = {result.bias.of_row(row), result.bias.of_row(row + 8)};
     if constexpr (sizeof(T) == 2) {
-        store_pieces(result, row, col, sums, of_rows, biases);
+        // With an activation, code of both kinds takes too many registers.
+        if (ALIGNED && COMPUTES_NOTHING<ACTIVATION> && result.beta == 0.0f && result.n % 8 == 0) {
+            store_pieces<true>(result, row, col, sums, of_rows, biases);
+        } else {
+            store_pieces<false>(result, row, col, sums, of_rows, biases);
+        }
     } else {
         store_pairs(result, row, col, sums, of_rows, biases);
     }
