@@ -83,7 +83,7 @@ def store(engine, folder, shape, start, box):
         tile=lambda config: Tile(1 << 20, 1 << 20, 1),
         block=lambda config: (32, 1, 1),
         vectorized=True,
-        stored_box=lambda config: TensorBox(config.ROWS, config.COLS, config.SWIZZLE),
+        stored_box=lambda config, item_bytes: TensorBox(config.ROWS, config.COLS, config.SWIZZLE),
         takes=Takes(least_capability=(9, 0)),
         arguments=("A_data", "D_map"),
     )

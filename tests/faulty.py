@@ -34,7 +34,7 @@ def faulty(name):
         parameters=(),
         tile=lambda config: Tile(16, 16, 16),
         vectorized=name in STORING,
-        stored_box=(lambda config: TensorBox(8, 16)) if name in STORING else None,
+        stored_box=(lambda config, item_bytes: TensorBox(8, 16)) if name in STORING else None,
         block=lambda config: (384 if name in THREE_WARPGROUPS else 256, 1, 1),
         takes=Takes(aligned=name in TENSOR_MAPS),
         arguments=_arguments(name),

@@ -370,7 +370,7 @@ def test_matrices_without_elements_have_no_maps(tmp_path):
 
 def test_a_result_has_a_map_where_its_rows_are_aligned(tmp_path):
     """Though A and B have none where k = 0."""
-    kernel = replace(dump_kernel(tmp_path), stored_box=lambda config: TensorBox(8, 8))
+    kernel = replace(dump_kernel(tmp_path), stored_box=lambda config, item_bytes: TensorBox(8, 8))
     problem = Problem(16, 24, 0, "float16", d=Layout(ld=32))
     found = layouts(kernel, small_box(kernel), problem, aligned=True)
     assert list(found) == ["D"]

@@ -35,6 +35,8 @@ CONFIGS = {
         {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2},
         {"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 2, "CLUSTER_N": 2},
         {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
+        {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "STORED": 1, "BAND": 2},
+        {"BM": 256, "BN": 64, "STAGES": 2, "STORED": 2, "CLUSTER": 4, "CLUSTER_N": 2},
     ],
     "thin_bf16x6": [
         {"BM": 8, "BN": 64, "STAGES": 3, "MIN_BLOCKS": 2},
@@ -79,16 +81,21 @@ def drawing(examples):
     )
 
 
-def of_size(kernel, layout, m, n, k, gap=8):
+def of_size(kernel, layout, m, n, k, gap=8, result=None):
     """Two products of these orders, with `gap` elements between the rows, and all that an epilogue does."""
     a, b = (
         Layout("row", cols + gap) if order == "N" else Layout("column", rows + gap)
         for order, (rows, cols) in zip(layout, ((m, k), (k, n)), strict=True)
     )
-    arithmetic = Arithmetic(kernel.takes.factors[-1], kernel.takes.results[0])
+    arithmetic = Arithmetic(kernel.takes.factors[-1], result or kernel.takes.results[0])
     rows = Layout("row", n + gap)
     problem = Problem(m, n, k, arithmetic, 2, a, b, rows, rows, epilogue=Epilogue("row", "gelu"))
     return Case(problem, Scalars(0.75, -0.5), separate_c=True)
+
+
+def result_of(overrides):
+    """The type of results that a config is about; None for whichever."""
+    return "bfloat16" if overrides.get("STORED") else None
 
 
 def with_copies(kernel, config):
@@ -129,7 +136,8 @@ DIVIDED = [
 def test_a_problem_that_tiles_divide_is_right_in_every_order(kernel, overrides, layout):
     for config in distinct(kernel, with_copies(kernel, kernel.config(overrides)), layout):
         tile = kernel.tile(config)
-        check(ENGINE, kernel, config, of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k))
+        case = of_size(kernel, layout, 2 * tile.m, 2 * tile.n, 3 * tile.k, result=result_of(overrides))
+        check(ENGINE, kernel, config, case)
 
 
 @pytest.mark.parametrize("overrides", CONFIGS["gemm_sm90"], ids=str)
@@ -214,4 +222,4 @@ def test_the_checker_finds_nothing(kernel, overrides, layout, way):
     tile = kernel.tile(config)
     extra, gap = WAYS[way]
     sizes = (tile.m + extra, tile.n + extra, 2 * tile.k + extra)
-    assert findings(kernel, config, of_size(kernel, layout, *sizes, gap)) == []
+    assert findings(kernel, config, of_size(kernel, layout, *sizes, gap, result_of(overrides))) == []

@@ -58,9 +58,11 @@ def layouts(kernel: Kernel, config: Config, problem: Problem, aligned: bool) -> 
             found["A"] = _layout(problem, dtype, problem.a, problem.m, problem.k, box_a, terms, rounds)
         found["B"] = _layout(problem, problem.dtype_b, problem.b, problem.k, problem.n, box_b, terms, rounds)
     if kernel.stored_box is not None and aligned:
-        box = kernel.stored_box(config)
-        box.check(ITEM_BYTES[problem.result])
-        found["D"] = _layout(problem, problem.result, problem.d, problem.m, problem.n, box)
+        item_bytes = ITEM_BYTES[problem.result]
+        box = kernel.stored_box(config, item_bytes)
+        if box is not None:
+            box.check(item_bytes)
+            found["D"] = _layout(problem, problem.result, problem.d, problem.m, problem.n, box)
     return found
 
 

@@ -20,9 +20,9 @@ def _shared_bytes(config: Config) -> int:
     return pingpong.shared_bytes(config) + pingpong.CONSUMERS * results
 
 
-def _stored_box(config: Config) -> TensorBox:
+def _stored_box(config: Config, item_bytes: int) -> TensorBox:
     """What one store moves: 64 columns of a warp's rows."""
-    return TensorBox(_STORED_ROWS, warpgroups.LINE, warpgroups.LINE * warpgroups.ITEM_BYTES)
+    return TensorBox(_STORED_ROWS, warpgroups.LINE, warpgroups.LINE * item_bytes)
 
 
 _BM, _BN, _, _CLUSTER, _BAND = pingpong.KERNEL.parameters

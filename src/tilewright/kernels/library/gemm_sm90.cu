@@ -2,10 +2,10 @@
 // matrices of 16 bits each (split_factors.cuh) or that TMA rounds to TF32 as it loads them, and of float8 factors with scales.
 // HOLDS_A: A is of floats and lies across k, so threads read it (held_factor.cuh). EXCHANGED: the product is D^T = B^T A^T.
 //
-// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile of all matrices (tile_order.cuh). Its
-// stages go on from one tile to the next, so the next is loaded while one is stored.
+// A warp loads tiles by TMA, CONSUMERS warpgroups multiply. A block computes tile after tile of all matrices (tile_order.cuh); its
+// stages go on from one to the next.
 //
-//   shared memory: | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
+//   shared memory: | stored_tiles.cuh | stage 0: A, B | stage 1: A, B | ... | full[STAGES] | empty[STAGES] | read[CONSUMERS] | terms |
 //     A and B: TERMS tiles each, of lines of 128 bytes along k or of blocks of such lines across 64 k (swizzled_tile.cuh)
 //     instead of stages: what splits factors, before; SPLITS' sums and tiles in float32, after
 //
@@ -23,7 +23,7 @@
 #include "cluster_grid.cuh"
 #include "cluster_sums.cuh"
 #include "consumers.cuh"
-#include "epilogue/exchanged.cuh"
+#include "epilogue/stored_tiles.cuh"
 #include "factor_scales.cuh"
 #include "held_factor.cuh"
 #include "stage_barriers.cuh"
@@ -31,10 +31,9 @@
 #include "tile_order.cuh"
 
 constexpr int THREADS = 128 * (1 + CONSUMERS);
-constexpr bool MOVES_REGISTERS = CONSUMERS > 1;  // else all threads have enough
-constexpr int COLS = BN / SPLITS;                // of a tile, that a block stores
-using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;    // of blocks that load for each other
-constexpr int BLOCKS = Grid::BLOCKS * SPLITS;    // of a cluster
+constexpr int COLS = BN / SPLITS;              // of a tile, that a block stores
+using Grid = ClusterGrid<CLUSTER, CLUSTER_N>;  // of blocks that load for each other
+constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int PARTS = Multiplying::ROWS / 64;    // instructions' rows, that a consumer multiplies of a tile
 using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
@@ -42,7 +41,7 @@ using Tiles = StageTiles<BM, BN, TERMS>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
 using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // of one term, it does nothing
 
-struct Shared {
+struct Shared : StoredTiles<4 * CONSUMERS, STORED> {
     union {
         Tiles stages[STAGES];
         float4 sums[SPLITS > 1 ? BM * BN / 4 : 1];  // once all stages have been read
@@ -57,7 +56,7 @@ struct Shared {
 extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS, 1, 1)
     gemm_sm90(Sizes of_d, const __grid_constant__ TensorMap A, const __grid_constant__ TensorMap B, Output<RESULT> output,
               const __grid_constant__ Terms::Operand split_a, const __grid_constant__ Terms::Operand split_b,
-              Scales scales_of_factors, SplitCounters* counters) {
+              Scales scales_of_factors, SplitCounters* counters, const __grid_constant__ TensorMap D) {
     DYNAMIC_SHARED(Shared, shared);
     Terms::Memory& of_terms = *reinterpret_cast<Terms::Memory*>(shared->of_terms);
     const Sizes sizes = EXCHANGED ? exchanged(of_d) : of_d;
@@ -89,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
     StageTurn<STAGES> turn;
     if (warpgroup == CONSUMERS) {
         const unsigned bytes = Tiles::bytes(grid, sizes.m, sizes.n);
-        if constexpr (MOVES_REGISTERS) give_registers<40>();
+        if constexpr (CONSUMERS > 1) give_registers<40>();  // else all threads have enough
         for (; warp % 4 == 0 && terms_hold && more; more = tile.next()) {
             const int of_a = tile.matrix * sizes.step_a * TERMS, of_b = tile.matrix * sizes.step_b * TERMS;
             for (int step = first_step; step < first_step + steps; ++step, turn.next()) {
@@ -103,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         shared->terms.compute_lost<true>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
         return;
     }
-    if constexpr (MOVES_REGISTERS) take_registers<CONSUMERS == 2 ? 232 : 152>();
+    if constexpr (CONSUMERS > 1) take_registers<CONSUMERS == 2 ? 232 : 152>();
     const int lane = threadIdx.x % 32, first = Multiplying::first_row(warpgroup);  // row of a tile
     HeldFactor<PARTS> held{sizes.batch};
     for (int number = 0; terms_hold && more; ++number) {
@@ -142,8 +141,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) __cluster_dims__(BLOCKS
         for (int i = 0; i < PARTS; ++i) {
             shared->terms.look(parts[i], sizes.m - row - 64 * i, sizes.n - col);
             sum_scales.scale(i, parts[i]);
-            store_product(result, row + 64 * i, col, held.row(), parts[i], biases);
+            shared->store(result, &D, here.matrix, i, row + 64 * i, col, held.row(), parts[i], biases);
         }
     }
+    shared->wait_stored();
     shared->terms.compute_lost<false>(tiles_from, rank * COLS, split_a, split_b, sizes, output, of_terms);
 }

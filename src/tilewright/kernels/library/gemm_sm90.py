@@ -87,8 +87,27 @@ def _sums_bytes(config: Config) -> int:
     return 4 * config.BM * config.BN
 
 
+def _stored_bytes(config: Config) -> int:
+    """Of results that the copy engine stores."""
+    return config.get("STORED", 0) * _consumers(config) * warpgroups.ROWS * warpgroups.LINE_BYTES
+
+
+def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
+    """What it stores at a time: of 16-bit results, a line of each of a warp's rows."""
+    if not config.get("STORED", 0) or item_bytes != warpgroups.ITEM_BYTES:
+        return None
+    return TensorBox(warpgroups.ROWS // 4, warpgroups.LINE, warpgroups.LINE_BYTES)
+
+
+def _stores_evenly(config: Config) -> bool:
+    """Whether results of a consumer's tile, a line of each row at a time, fill the memory for them evenly."""
+    stored, lines = config.get("STORED", 0), config.BN // config.SPLITS
+    parts = config.BM // (warpgroups.ROWS * _together(config))
+    return stored == 0 or (lines % warpgroups.LINE == 0 and parts * lines // warpgroups.LINE % stored == 0)
+
+
 def _shared_bytes(config: Config, layout: str, terms: int) -> int:
-    """Of a block: its stages, or what splits factors and what multiplies in float32 in their place; for each stage two
+    """Of a block: results that wait, its stages, or what splits factors and what multiplies in float32 in their place; for each stage two
     barriers; for each consumer one; those of the float32 way, and two numbers.
     """
     stages, consumers = _tiles_bytes(config, layout, terms), _consumers(config)
@@ -96,7 +115,7 @@ def _shared_bytes(config: Config, layout: str, terms: int) -> int:
         wide = splitting.float32_warpgroups_bytes(config.BM, config.BN // config.SPLITS)
         stages = max(stages, splitting.splitter_bytes(1 + consumers), wide)
     barriers = 2 * config.STAGES + consumers + splitting.PART_BARRIERS
-    return stages + barriers * warpgroups.BARRIER_BYTES + 8
+    return _stored_bytes(config) + stages + barriers * warpgroups.BARRIER_BYTES + 8
 
 
 def _blocks(exchanged: bool, problem: Problem, config: Config, multiprocessors: int) -> int:
@@ -212,6 +231,19 @@ def of_type(
             ),
         )
         limits += f" (with CONSUMERS=3 {_SUMS[3]})"
+        if factors == ("float32",):
+            constants["STORED"] = 0
+        else:
+            consuming += (
+                Parameter("STORED", 0, (0, 1, 2), "lines of 128 bytes of each row of results that wait to be stored", least=0),
+            )
+            roles += (
+                Constraint(
+                    _stores_evenly,
+                    "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 times "
+                    "the times that BM has 64 rows for each consumer",
+                ),
+            )
         if blocks:
             in_steps = (
                 Constraint(
@@ -219,7 +251,7 @@ def of_type(
                 ),
             )
     else:
-        constants["CONSUMERS"] = _CONSUMERS
+        constants |= {"CONSUMERS": _CONSUMERS, "STORED": 0}
         promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
         in_steps = (Constraint(lambda c: c.PROMOTE in (16, 32, 64), "PROMOTE must be 16, 32 or 64, a part of a step"),)
         if split.scaled:
@@ -291,7 +323,8 @@ def of_type(
             architectures=("sm_90a",),
         ),
         precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
-        arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets"),
+        arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets", "D_map"),
+        stored_box=_stored_box,
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
         tensor_maps=lambda config, layout, sides: of_d(
             *_boxes(config, "TT" if held else layout, of_d(*sides), item_bytes)

@@ -1,0 +1,86 @@
+// Sums of a warpgroup (wgmma.cuh) to memory by the copy engine: lanes write results of 16 bits to shared memory that no other warp
+// uses, 16 rows x 64 columns at a time, and one lane has them stored. What lies outside of D is left out. The warp goes on, and
+// waits only before it writes there again, so that the next tile is multiplied while this one is stored.
+//
+//     lanes         | wait, write pairs, fence_async_shared | __syncwarp |       | wait, write ... (the next of SLOTS)
+//     elected lane  | wait_tiles_read                                    | store | wait_tiles_read ...
+//
+// Where rows of D are not aligned, or results not of 16 bits, threads store (exchanged.cuh).
+#pragma once
+
+#include <elect.cuh>  // in brackets: the emulator has one of its own
+#include <tensor_map.cuh>
+
+#include "epilogue/exchanged.cuh"
+#include "matrix_descriptor.cuh"
+
+// A base of this takes no memory where there is none.
+template <int BYTES>
+struct StoredLines {
+    unsigned char lines[BYTES];
+};
+template <>
+struct StoredLines<0> {};
+
+// WARPS: of a block, that store. SLOTS: how often each has memory for 16 x 64 results, a divisor of how many such a tile has; or 0,
+// and threads store.
+template <int WARPS, int SLOTS>
+struct StoredTiles : StoredLines<WARPS * SLOTS * 16 * LINE_BYTES> {
+    // The `part`-th 64 rows of a consumer's tile, with element (row, col) of the product at their corner. map: of D.
+    // own, biases: as `store_product` takes them.
+    template <typename T, int COUNT, typename Biases>
+    __device__ __forceinline__ void store(const Result<T>& result, const TensorMap* map, int matrix, int part, int row, int col,
+                                          int own, const float (&sums)[COUNT], const Biases& biases) {
+        if constexpr (SLOTS > 0 && ALIGNED && sizeof(T) == 2) {
+            constexpr int BLOCKS = COUNT / 32;
+            const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+            row += warp % 4 * 16;
+#pragma unroll
+            for (int block = 0; block < BLOCKS; ++block) {
+                unsigned char* const slot =
+                    &this->lines[(warp * SLOTS + (part * BLOCKS + block) % SLOTS) * 16 * LINE_BYTES];
+                if (elect_one()) wait_tiles_read<SLOTS - 1>();
+                __syncwarp();
+                if (result.beta == 0.0f) {
+                    write<false>(result, row, col, block, sums, biases, slot);
+                } else {
+                    write<true>(result, row, col, block, sums, biases, slot);
+                }
+                fence_async_shared();
+                __syncwarp();
+                if (elect_one()) {
+                    store_tile_async(map, col + 64 * block, row, matrix, slot);
+                    commit_tiles();
+                }
+            }
+        } else {
+            store_product(result, row, col, own, sums, biases);
+        }
+    }
+
+    // By a warp, before it ends.
+    __device__ __forceinline__ void wait_stored() {
+        if (SLOTS > 0 && elect_one()) wait_tiles_read<0>();
+    }
+
+  private:
+    template <bool ADDS_C, typename T, int COUNT, typename Biases>
+    __device__ __forceinline__ void write(const Result<T>& result, int row, int col, int block, const float (&sums)[COUNT],
+                                          const Biases& biases, unsigned char* slot) const {
+        const int lane = threadIdx.x % 32;
+        const float of_rows[] = {result.bias.of_row(row + lane / 4), result.bias.of_row(row + lane / 4 + 8)};
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int at = 8 * block + i;
+            float of_columns[2];
+            biases.get(at, of_columns);
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int line = lane / 4 + 8 * half;
+                float pair[] = {sums[4 * at + 2 * half], sums[4 * at + 2 * half + 1]};
+                result.template finish_pair<ADDS_C>(pair, row + line, col + 8 * at + lane % 4 * 2, of_rows[half], of_columns);
+                store_run<2>(reinterpret_cast<T*>(slot + swizzled(line, i) + lane % 4 * 4), pair);
+            }
+        }
+    }
+};
