@@ -55,6 +55,12 @@ class CudaExecutable:
         if kernel.shared_bytes(config, variant.layout) > 0:
             attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
+        self._at_once: int | None = None
+        """Blocks that a multiprocessor runs at once, of a kernel that synchronises its grid."""
+        if self.attribute == COOPERATIVE:
+            one = self._of_one
+            where = CUfunction(self.handle), math.prod(one.block), one.shared_bytes
+            self._at_once = check(cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
 
     def geometry(self, problem: Problem, blocks: int | None = None) -> Launch:
         """Grid, block and shared memory of a launch; blocks: how many, where that does not follow from the problem.
@@ -64,8 +70,8 @@ class CudaExecutable:
         """
         if self.kernel.extents:
             one = self._of_one._replace(grid=self._checked(self.kernel.extents(problem, self.config)))
-            if self.attribute == COOPERATIVE:
-                self._check_that_all_fit(one)
+            if self._at_once is not None:
+                self._check_that_all_fit(one, self._at_once)
             return one
         count = self.kernel.launched(problem, self.config, self._room.multiprocessors, blocks)
         bundles, (_, block, shared_bytes) = -(-count // self._bundle), self._of_one
@@ -75,10 +81,9 @@ class CudaExecutable:
             shared_bytes = self._room.spread(bundles, shared_bytes)
         return Launch((bundles, 1, 1), block, shared_bytes)
 
-    def _check_that_all_fit(self, launch: Launch) -> None:
-        """Blocks of a grid that synchronises wait for each other, so that all must run at once."""
-        where = CUfunction(self.handle), math.prod(launch.block), launch.shared_bytes
-        of_one = check(cuOccupancyMaxActiveBlocksPerMultiprocessor(*where))
+    def _check_that_all_fit(self, launch: Launch, of_one: int) -> None:
+        """Blocks of a grid that synchronises wait for each other, so that all must run at once, this many of them on a
+        multiprocessor."""
         blocks, most = math.prod(launch.grid), of_one * self._room.multiprocessors
         if blocks > most:
             raise LaunchError(

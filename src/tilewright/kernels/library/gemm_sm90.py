@@ -107,8 +107,8 @@ def _stores_evenly(config: Config) -> bool:
 
 
 def _shared_bytes(config: Config, layout: str, terms: int) -> int:
-    """Of a block: results that wait, its stages, or what splits factors and what multiplies in float32 in their place; for each stage two
-    barriers; for each consumer one; those of the float32 way, and two numbers.
+    """Of a block: results that wait; its stages, or what splits factors and what multiplies in float32 in their place;
+    for each stage two barriers; for each consumer one; those of the float32 way, and two numbers.
     """
     stages, consumers = _tiles_bytes(config, layout, terms), _consumers(config)
     if terms > 1:
@@ -235,13 +235,13 @@ def of_type(
             constants["STORED"] = 0
         else:
             consuming += (
-                Parameter("STORED", 0, (0, 1, 2), "lines of 128 bytes of each row of results that wait to be stored", least=0),
+                Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0),
             )
             roles += (
                 Constraint(
                     _stores_evenly,
-                    "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 times "
-                    "the times that BM has 64 rows for each consumer",
+                    "with STORED above 0, BN/SPLITS must be a multiple of 64, and STORED a divisor of BN/SPLITS/64 "
+                    "times BM/64, over the consumers of a tile",
                 ),
             )
         if blocks:
@@ -267,7 +267,7 @@ def of_type(
             Parameter("BM", 128, (64, 128, 192, 256), "rows of D that a block computes at a time"),
             Parameter("BN", bn, _WIDTHS, "its columns"),
             Parameter("STAGES", stages, tuple(range(2, 8)), "tiles of A and of B in shared memory or on their way"),
-            Parameter("BAND", 16, (1, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
+            Parameter("BAND", 16, (1, 2, 4, 8, 16, 32), "rows of tiles whose columns are computed one after the other"),
             Parameter("PINGPONG", 0, (0, 1), "whether each consumer computes tiles of its own", least=0),
             Parameter("CLUSTER", 1, (1, 2), "blocks one below the other that load tiles of B for each other"),
             Parameter("CLUSTER_N", 1, (1, 2), "blocks side by side that load tiles of A for each other"),
