@@ -217,7 +217,7 @@ VIOLATIONS["gemm_sm90"] = [
     ({"BM": 256, "STAGES": 2}, SUMS_OF_16_BITS),
     ({"BM": 192, "BN": 208, "CONSUMERS": 3}, SUMS_OF_16_BITS),
     ({"CLUSTER": 3}, "CLUSTER and CLUSTER_N must be 1, 2 or 4, together at most 8"),
-    ({"CLUSTER": 2, "CLUSTER_N": 4}, "CLUSTER and CLUSTER_N must be 1, 2 or 4, together at most 8"),
+    ({"CLUSTER": 4, "CLUSTER_N": 4}, "CLUSTER and CLUSTER_N must be 1, 2 or 4, together at most 8"),
     ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
     ({"SPLITS": 2, "CLUSTER_N": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
     ({"SPLITS": 2, "BM": 256, "BN": 64}, "with SPLITS above 1, BM must be 64 rows for each consumer"),

@@ -217,7 +217,7 @@ class CostModel:
         # Blocks of a cluster: rows and columns of tiles, and those that divide a tile's k.
         self._rows, self._cols, self._splits_k = 1, 1, 1
         if isinstance(family, Warpgroups):
-            l2_bytes_per_clock, dram_share = warpgroups.PORT_BYTES * gpu.multiprocessors, warpgroups.DRAM_SHARE
+            l2_bytes_per_clock, dram_share = warpgroups.L2_BYTES * gpu.multiprocessors, warpgroups.DRAM_SHARE
             self._rows, self._splits_k = family.cluster(config), family.splits(config)
             self._cols = family.across(config)
         # Rows of tiles that are computed column by column.

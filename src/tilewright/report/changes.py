@@ -27,6 +27,9 @@ CHANGES = tuple(
         ("biases ahead", "h200_biases_at_the_store", "h200_biases_ahead"),
         ("first tile ahead", "h100_first_tile_after_barriers", "h100_first_tile_ahead"),
         ("clusters without fences", "h100_clusters_with_fences", "h100_clusters_without_fences"),
+        ("rows of whole pieces", "h100_pieces_with_checks", "h100_whole_pieces"),
+        ("clusters of eight", "h100_clusters_of_four", "h100_clusters_of_eight"),
+        ("stores by the copy engine", "h100_stored_by_threads", "h100_stored_by_the_copy_engine"),
     )
 )
 

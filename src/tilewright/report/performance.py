@@ -63,7 +63,10 @@ CASES = tuple(
         "batch_invariant",
         "best_tf32",
     )
-) + tuple(Path(f"results/h100/{name}.json") for name in ("best_tf32", "best_fp8", "best_fp8_blocks"))
+) + tuple(
+    Path(f"results/h100/{name}.json")
+    for name in ("best_bf16", "best_bf16_column", "best_tf32", "best_fp8", "best_fp8_blocks")
+)
 """Further runs of `tilewright bench best`, of which there may be some."""
 END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", "end_to_end_llm", "end_to_end_bf16"))
 """Runs with --end-to-end, of which there may be some."""

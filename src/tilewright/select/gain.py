@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.analysis.cost import Sizes
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
-from tilewright.select.measured import FAR, LENGTH, Case, Places, identity, tables_of
+from tilewright.select.measured import FAR, LENGTH, Case, Places, identity, tables_of, that_count
 from tilewright.select.orders import order_of
 
 if TYPE_CHECKING:
@@ -91,16 +91,16 @@ def _counts(entry: "Entry", promise: str | None, order: str | None) -> bool:
 
 
 def known_of(tables: Iterable["Table"], promise: str | None = None, order: str | None = None) -> dict[Case, _Known]:
-    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says."""
+    """What tables say of kernels that keep a promise, by case: of their entries, those `that_count`."""
     from tilewright.tables.cases import posed  # noqa: PLC0415
     from tilewright.tables.table import best_by_problem  # noqa: PLC0415
 
     found: dict[Case, dict[Sizes, tuple[float, float]]] = {}
-    for table in tables:
-        for best in best_by_problem(entry for entry in table.entries if _counts(entry, promise, order)).values():
-            if best.baseline_gflops is not None:
-                problem = posed(best.m, best.n, best.k, best.case, best.batch)
-                ratio = best.gflops / best.baseline_gflops
-                of_case = found.setdefault(Case.of(problem), {})
-                of_case.setdefault(Sizes.of(problem, Addresses()), (ratio, best.baseline_gflops))
+    counted = that_count(tables, lambda entry: _counts(entry, promise, order))
+    for best in best_by_problem(entry for _, entry in counted).values():
+        if best.baseline_gflops is not None:
+            problem = posed(best.m, best.n, best.k, best.case, best.batch)
+            ratio = best.gflops / best.baseline_gflops
+            of_case = found.setdefault(Case.of(problem), {})
+            of_case.setdefault(Sizes.of(problem, Addresses()), (ratio, best.baseline_gflops))
     return {case: _Known(problems) for case, problems in found.items()}

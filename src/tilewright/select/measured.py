@@ -5,7 +5,7 @@ precision that a problem promises: it decides which kernels' times count.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -258,7 +258,7 @@ def measured(
 
     order: only of configs that have this `Kernel.sum_order`; None for all.
 
-    On a problem that the user measured, only what the user did counts.
+    On a problem that the user tuned, only what the user measured counts: `tune` times both ways.
     """
     return by_case(tables_of(device, capability), find_gpu(device, capability), promise, kept, order)
 
@@ -302,6 +302,29 @@ def shipped_factors(dtype: str) -> dict[str, float]:
     return found
 
 
+def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> Iterator[tuple[Gpu, "Entry"]]:
+    """Usable entries of tables, each with its GPU: on a problem that is in several, those of one, of kernels that round
+    to TF32 and of all others.
+
+    That is the first, or the first that has times after other work, if one does: times back to back alone mislead more
+    than those of another GPU of the same compute capability.
+    """
+    found = [
+        (number, gpu, entry)
+        for number, table in enumerate(tables)
+        for gpu in [find_gpu(table.gpu, table.capability)]
+        for entry in table.entries
+        if usable(entry)
+    ]
+    counting: dict[object, tuple[bool, int]] = {}
+    for number, _, entry in found:
+        key, rank = (entry.problem, entry.rounds), (not entry.apart, number)
+        counting[key] = min(rank, counting.get(key, rank))
+    for number, gpu, entry in found:
+        if counting[entry.problem, entry.rounds][1] == number:
+            yield gpu, entry
+
+
 def by_case(
     tables: Iterable["Table"],
     gpu: Gpu,
@@ -309,25 +332,15 @@ def by_case(
     kept: str | None = None,
     order: str | None = None,
 ) -> dict[Case, Measured]:
-    """What tables say of kernels that keep a promise, by case; on a problem that is in several, what the first says, of
-    kernels that round to TF32 and of all others.
+    """What tables say of kernels that keep a promise, by case: of their entries, those `that_count`.
 
     kept: see `Measured`. order: only of configs that have this order of sums; None for all.
     """
     from tilewright.tables.cases import posed  # noqa: PLC0415
 
     found: dict[Case, dict[object, tuple[Gpu, Problem, list[Entry]]]] = {}
-    seen: set[object] = set()
-    for table in tables:
-        of = find_gpu(table.gpu, table.capability)
-        in_table: set[object] = set()
-        for entry in table.entries:
-            key = entry.problem, entry.rounds
-            if key in seen or not entry.keeps(promise) or not entry.adds_in(order):
-                continue
-            in_table.add(key)
-            problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
-            sizes = entry.m, entry.n, entry.k, entry.batch
-            found.setdefault(Case.of(problem), {}).setdefault(sizes, (of, problem, []))[2].append(entry)
-        seen |= in_table
+    for of, entry in that_count(tables, lambda entry: entry.keeps(promise) and entry.adds_in(order)):
+        problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
+        sizes = entry.m, entry.n, entry.k, entry.batch
+        found.setdefault(Case.of(problem), {}).setdefault(sizes, (of, problem, []))[2].append(entry)
     return {case: Measured(gpu, problems.values(), kept) for case, problems in found.items()}

@@ -56,6 +56,8 @@ class _Measured(_Model):
     """Its error over cuBLAS's, against float64 on the same operands."""
     revision: str | None = None
     """Revision of the source that was measured."""
+    apart: bool = False
+    """Whether runs after other work were measured."""
 
 
 class Entry(_Measured):

@@ -101,6 +101,7 @@ def of_records(records: Iterable[Record], revision: str | None) -> list[Entry]:
             baseline_gflops=_usual_gflops(record.baseline) if record.baseline and record.baseline.gflops else None,
             error_ratio=record.error_ratio,
             revision=revision,
+            apart=record.apart_us is not None,
         )
         before = entries.get(entry.identity)
         if before is None or entry.gflops > before.gflops:
