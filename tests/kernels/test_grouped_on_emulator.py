@@ -210,7 +210,7 @@ BROKEN = [
     ({"BN": 20, "CLUSTER": 2}, r"multiple of 8\*CLUSTER"),
     ({"BM": 256, "BN": 208}, "at most 192"),
     ({"STAGES": 1}, "at least 2"),
-    ({"CLUSTER": 4, "CLUSTER_N": 4}, "together at most 8"),
+    ({"CLUSTER": 4, "CLUSTER_N": 4}, "a cluster must have 1 to 8 blocks, got 16"),
     ({"STAGES": 7}, "shared memory"),
     ({"SPLITS": 2}, "no parameter 'SPLITS'"),
 ]

@@ -30,8 +30,6 @@ _CONSUMERS = 2
 """By default."""
 _SUMS = {1: 192, 2: 192, 3: 100}
 """By consumers, those that a thread's registers have room for: NVRTC then spills none, with any epilogue."""
-_SHARING = 8
-"""The most blocks that load tiles for each other: those of the largest cluster that every GPU takes."""
 _REPEATS = 8
 """Lines after which the swizzle's pattern begins anew."""
 _SOURCE = Path(__file__).with_suffix(".cu")
@@ -170,8 +168,7 @@ TILES = (
     ),
     Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
     Constraint(
-        lambda c: c.CLUSTER in (1, 2, 4) and c.CLUSTER_N in (1, 2, 4) and c.CLUSTER * c.CLUSTER_N <= _SHARING,
-        f"CLUSTER and CLUSTER_N must be 1, 2 or 4, together at most {_SHARING}, the blocks of a cluster",
+        lambda c: c.CLUSTER in (1, 2, 4) and c.CLUSTER_N in (1, 2, 4), "CLUSTER and CLUSTER_N must be 1, 2 or 4"
     ),
 )
 """What tiles, stages and clusters must be, whoever computes them."""
