@@ -194,8 +194,8 @@ WAYS = {"whole tiles": (0, 8), "edges": (8, 8), "unaligned rows": (3, 2)}
 
 EVERY_FORM = ("gemm_sm90", "thin_bf16x6")
 
-# Unaligned, each order of A and each of B, which are loaded by code of their own, but not each pair; with edges and where
-# tiles divide the problem, that is checked of default configs in tests/engines/test_emulator_check.py. Of a kernel's other
+# Unaligned, each order of A and each of B, which are loaded by code of their own, but not each pair: with edges, and
+# where tiles divide the problem, tests/engines/test_emulator_check.py checks them in default configs. Of other
 # configs, two ways with one pair each.
 CHECKED = [
     (kernel, overrides, layout, way)
