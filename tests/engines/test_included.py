@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.engines import nvrtc
 from tilewright.engines.emulator import launch_source
-from tilewright.engines.included import included
+from tilewright.engines.included import included, reaches
 
 SOURCE = '#include "deep/a.cuh"\n  #  include "no.cuh"\n#include <half.cuh>\n// #include "b.cuh"\nint x;\n'
 
@@ -21,6 +21,27 @@ def test_those_that_lie_there_are_found_once_however_deep(tmp_path):
     found = dict(included(SOURCE, tmp_path))
     assert sorted(found) == ["b.cuh", "deep/a.cuh", "deep/c.cuh"]
     assert found["b.cuh"] == "b"
+
+
+def test_what_a_source_includes_by_way_of_folders_is_known(tmp_path):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second/deep").mkdir(parents=True)
+    (tmp_path / "first/a.cuh").write_text('#include "deep/b.cuh"\n')
+    (tmp_path / "second/a.cuh").write_text("#include <d.cuh>\n")
+    (tmp_path / "second/deep/b.cuh").write_text("#include <a.cuh>\n  #  include <c.cuh>\n// #include <d.cuh>\n")
+    folders = tmp_path / "first", tmp_path / "second"
+    assert reaches(["int x;\n", "#include <a.cuh>\n"], {"c.cuh"}, folders)
+    assert not reaches(["#include <a.cuh>\n"], {"d.cuh"}, folders)
+    assert not reaches(["#include <a.cuh>\n"], {"c.cuh"}, folders[:1])
+
+
+def test_a_header_of_ones_own_may_have_the_name_of_one_that_is_parsed_beforehand(tmp_path):
+    (tmp_path / "half.cuh").write_text("struct half { float of; };\n")
+    source = tmp_path / "own.cu"
+    source.write_text('#include "half.cuh"\nextern "C" __global__ void own(float* out) { *out = half{2}.of; }\n')
+    out = np.zeros(1, np.float32)
+    launch_source(source, "own", (1, 1, 1), (1, 1, 1), [ctypes.c_void_p(out.ctypes.data)])
+    assert out[0] == 2
 
 
 def test_code_is_compiled_anew_where_a_header_has_changed(tmp_path):

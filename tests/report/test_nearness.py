@@ -84,11 +84,13 @@ def test_it_is_what_an_explanation_says(name, shape):
 
 
 def test_what_is_called_a_least_time_is_no_longer_than_what_was_measured(records):
-    """Of each kernel and size; most are explained in a few milliseconds once others are."""
+    """Of each kernel and size; most are explained in a few milliseconds once others are. Kernels of terms, whose config
+    is another for each size and takes seconds to compile and count, are explained at the largest."""
     seen = {}
     for row in records:
-        if row.shape in ("256x256x256", "1024x1024x1024", "4096x4096x4096"):
-            key = row.kernel, tuple(row.config.items()), row.shape, row.dtype
+        of_terms = find(row.kernel).split and find(row.kernel).source.parent.name == "library"
+        if row.shape in ("256x256x256", "1024x1024x1024", "4096x4096x4096")[2 if of_terms else 0 :]:
+            key = row.kernel, row.shape, row.dtype
             seen[key] = min(seen.get(key, row), row, key=lambda one: one.measured_us)
     assert len(seen) > 50
     for row in seen.values():

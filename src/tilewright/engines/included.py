@@ -1,9 +1,11 @@
 """Headers next to a source: part of what its compiled code depends on."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_OF_EITHER_KIND = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
 def included(text: str, folder: Path) -> list[tuple[str, str]]:
@@ -23,3 +25,18 @@ def included(text: str, folder: Path) -> list[tuple[str, str]]:
         (str(header.relative_to(folder)) if header.is_relative_to(folder) else str(header), content)
         for header, content in found.items()
     )
+
+
+def reaches(texts: Iterable[str], names: Iterable[str], folders: Iterable[Path]) -> bool:
+    """Whether sources include one of these headers, in quotes or brackets, themselves or by way of these folders."""
+    wanted, places = set(names), tuple(folders)
+    waiting, seen = list(texts), set[str]()
+    while waiting:
+        for name in set(_OF_EITHER_KIND.findall(waiting.pop())) - seen:
+            if name in wanted:
+                return True
+            seen.add(name)
+            headers = (place / name for place in places)
+            if (header := next((one for one in headers if one.is_file()), None)) is not None:
+                waiting.append(header.read_text(encoding="utf-8"))
+    return False

@@ -13,7 +13,7 @@ from tilewright.engines.emulator.dynamic_shared import with_pointers
 from tilewright.engines.emulator.inline_ptx import inline_ptx
 from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
-from tilewright.engines.included import included
+from tilewright.engines.included import included, reaches
 from tilewright.errors import CompileError, EngineUnavailableError
 
 _HERE = Path(__file__).parent
@@ -28,6 +28,11 @@ With 1 they compile in less time, and take longer."""
 
 _HEADERS = (".cuh", ".h", ".hpp")
 """How the names of headers end."""
+
+_LONG_HEADER = "half.cuh"
+_OF_LONG_HEADER = {_LONG_HEADER, "cuda_fp16.h", "cuda_bf16.h"}
+"""A header that GCC takes as long to read as a small kernel, and those that are no more than it. It is parsed once for
+all kernels that include it, since nothing in it depends on their macros."""
 
 _PARSED_SUFFIX = ".hpp.gch"
 
@@ -197,7 +202,9 @@ def compile_kernel(
     text, *contents = with_pointers(text, *(content for _, content in own))
     unit = f'{macros}#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *_build_options(compiler, build)]
-    if not build.traced and (level := _optimization()) != "3":
+    if build.traced:
+        options.append("-O2")  # counts are those of -O3, and it compiles in two thirds of the time
+    elif (level := _optimization()) != "3":
         # -Og compiles faster, and what calls no hook runs nearly as fast. Both make multiply-adds, which -O0 does not.
         options.append("-Og" if level == "1" and not build.observable else f"-O{level}")
     headers = [own, *(cache.texts_key(place, *_HEADERS) for place in _INCLUDE)]
@@ -205,7 +212,10 @@ def compile_kernel(
     found = cache.find(name, SUFFIX)
     if found is not None:
         return found
-    prelude = "".join(f'#include "{_RUNTIME / header}"\n' for header in (*build.ahead, "simt.hpp"))
+    ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp")]
+    if reaches((text, *contents), _OF_LONG_HEADER - {header for header, _ in own}, _INCLUDE):
+        ahead.append(_INCLUDE[0] / _LONG_HEADER)
+    prelude = "".join(f'#include "{header}"\n' for header in ahead)
     parsed = None if compiler.is_clang else _parsed(compiler, tuple(options), prelude, runtime, cache.folder())
     with scratch() as output:
         prelude_file = output.with_name("prelude.hpp")
@@ -276,7 +286,7 @@ def _parsed(compiler: Compiler, options: tuple[str, ...], prelude: str, runtime:
 
     GCC takes the text where the file does not suit it, or is gone. (Clang refuses a header that macros differ from.)
     """
-    name = "prelude-" + cache.key(compiler, options, prelude, runtime.name)
+    name = "prelude-" + cache.key(compiler, options, prelude, runtime.name, cache.texts_key(_INCLUDE[0], *_HEADERS))
     found = cache.find(name, _PARSED_SUFFIX)
     if found is not None:
         return found
