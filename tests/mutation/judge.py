@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tilewright.bench.checking import Case, more_cases, outcomes, own_cases
 from tilewright.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
+from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import CompileError, TilewrightError
 from tilewright.kernels.spec import Kernel
 from tilewright.problem import Scalars
@@ -143,4 +144,5 @@ def _kind(outcome) -> str:
 
 def _words(case: Case) -> str:
     aligned = ", aligned rows" if case.problem.d.ld != case.problem.n else ""
-    return f"{case.problem.shape}, beta {case.scalars.beta:g}{aligned}"
+    many = f", {case.multiprocessors} multiprocessors" if case.multiprocessors != MULTIPROCESSORS else ""
+    return f"{case.problem.shape}, beta {case.scalars.beta:g}{aligned}{many}"
