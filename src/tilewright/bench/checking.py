@@ -15,7 +15,7 @@ from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
 
 _MANY = 12
-"""Multiprocessors by which a tile is shared: more than the emulator's few, so that partial sums are added in several steps."""
+"""Multiprocessors by which two tiles are shared: more than the emulator's few, so that partial sums are added in several steps."""
 
 _MATRICES = 3
 """Of a batch."""
@@ -56,8 +56,8 @@ def own_cases(
 ) -> list[Case]:
     """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
     scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels one
-    step of one tile, a batch, one tile that all blocks share, where blocks share tiles, and k = 0; and odd sizes and
-    the shared tile with other configs.
+    step of one tile, a batch, two tiles that all blocks share, where blocks share tiles, and k = 0; and odd sizes and
+    the shared tiles with other configs.
 
     Args:
         dtype: of the factors; if empty, the first that the kernel takes.
@@ -85,7 +85,7 @@ def own_cases(
 
     def add_shared(config: Config) -> None:
         tile = kernel.tile(config)
-        shape = max(tile.m - 1, 1), max(tile.n - 3, 1), (_MANY + 1) * tile.k - 5
+        shape = tile.m + tile.m // 2 + 1, max(tile.n - 3, 1), (_MANY + 1) * tile.k - 5
         if kernel.workspace_bytes and kernel.workspace_bytes(_problem(kernel, shape, dtype, "NN"), config, _MANY):
             add(shape, one, config, multiprocessors=_MANY)
 
