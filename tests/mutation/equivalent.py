@@ -30,7 +30,8 @@ ADDED_TOGETHER = (
 )
 ROUNDS = "static constexpr int ROUND = KEPT * THREADS > 4096 ? 4096 / THREADS : KEPT;"
 ADDERS = (
-    "static constexpr int ADDERS = COUNT < THREADS ? THREADS / COUNT : 1;  // ... or threads that divide the blocks of one"
+    "static constexpr int ADDERS = COUNT < THREADS ? THREADS / COUNT : 1;  "
+    "// ... or threads that divide the blocks of one"
 )
 OWN = (
     "static __device__ __forceinline__ bool own(int number, int consumer) { "

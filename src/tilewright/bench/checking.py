@@ -15,7 +15,7 @@ from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
 
 _MANY = 12
-"""Multiprocessors by which two tiles are shared: more than the emulator's few, so that partial sums are added in several steps."""
+"""Multiprocessors that share two tiles: more than the emulator has, so that partial sums are added in several steps."""
 
 _MATRICES = 3
 """Of a batch."""
@@ -55,9 +55,9 @@ def own_cases(
     others: bool = True,
 ) -> list[Case]:
     """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
-    scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels one
-    step of one tile, a batch, two tiles that all blocks share, where blocks share tiles, and k = 0; and odd sizes and
-    the shared tiles with other configs.
+    scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels
+    one step of one tile, a batch, two tiles that all blocks share, where blocks share tiles, and k = 0; and odd sizes
+    and the shared tiles with other configs.
 
     Args:
         dtype: of the factors; if empty, the first that the kernel takes.
@@ -144,7 +144,8 @@ def _outcome(kernel: Kernel, case: Case, rows: bool) -> Outcome:
     config, of = kernel.config(case.config), Operands.draw(problem, scalars)
     by_rows = rows and not problem.is_empty
     differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []
-    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, (of.scale_a, of.scale_b), case.multiprocessors)
+    scales = of.scale_a, of.scale_b
+    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, case.multiprocessors)
     checked = replace(checked, findings=[*checked.findings, *differ])
     error = of.error(checked.result)
     return Outcome(case, checked, error, error <= limit(problem, kernel.precision))

@@ -38,10 +38,10 @@ class Checked:
 def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int], ...]:
     """Sizes that tiles divide, and odd ones: large enough for every way through a kernel.
 
-    A pipeline is filled once and begun anew by the first problem, and filled twice by the second, so that a wait for the
-    wrong phase shows. Where blocks divide tiles among them, a block of the emulator's few multiprocessors computes up to
-    four tiles of the first problem. Of the second there are three more than multiples of 4 and 8, so that stream-K's blocks
-    have parts of two tiles.
+    The first problem fills each stage of a pipeline and begins anew, the second fills each twice, so that a wait for
+    the wrong phase shows. Where blocks divide tiles among them, a block of the emulator's few multiprocessors computes
+    up to four tiles of the first problem. Of the second there are three more than multiples of 4 and 8, so that
+    stream-K's blocks have parts of two tiles.
     """
     tile, cost = kernel.tile(config), kernel.cost
     stages = cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
