@@ -104,7 +104,8 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--layout", "TT").exit_code == 0
     assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "TT" in one.takes.layouts}
-    assert {problem.layout for job in checked for problem, *_ in job.cases} == {"TT"}
+    problems = [case.problem for job in checked for case in job.cases]
+    assert {one.layout for one in problems if min(one.m, one.n) > 1} == {"TT"}  # one row is the same in both orders
     result = run("naive", "--layout", "TN")
     assert "naive takes layouts NN of A and B, got TN" in str(result.exception)
 
