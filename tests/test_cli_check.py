@@ -11,6 +11,7 @@ from faulty import faulty
 from tilewright.bench import checking
 from tilewright.cli import check, main
 from tilewright.kernels import KERNELS, find
+from tilewright.problem import Scalars
 
 
 def run(*arguments):
@@ -103,7 +104,8 @@ def test_orders_are_checked_of_kernels_that_take_them(monkeypatch):
     monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
     assert run("--layout", "TT").exit_code == 0
     assert {job.kernel.name for job in checked} == {one.name for one in KERNELS if "TT" in one.takes.layouts}
-    assert {problem.layout for job in checked for problem, *_ in job.cases} == {"TT"}
+    problems = [case.problem for job in checked for case in job.cases]
+    assert {one.layout for one in problems if min(one.m, one.n) > 1} == {"TT"}  # one row is the same in both orders
     result = run("naive", "--layout", "TN")
     assert "naive takes layouts NN of A and B, got TN" in str(result.exception)
 
@@ -150,3 +152,23 @@ def test_defaults_are_all_forms_of_a_kernel_and_a_second_config(monkeypatch):
     checked.clear()
     assert run("vectorized:rtx3060" if "rtx3060" in find("vectorized").presets else "vectorized", "--config", "BK=16")
     assert {case.config for case in checked[0].cases} == {checked[0].config}
+
+
+def test_defaults_have_blocks_that_share_tiles_batches_and_single_steps():
+    for name in ("skinny", "split_k", "tma_packed"):
+        kernel = find(name)
+        cases = checking.own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
+        shared = [case for case in cases if case.multiprocessors > 4]
+        assert shared
+        for problem, _, config, multiprocessors in shared:
+            blocks = kernel.grid(problem, config, multiprocessors)
+            assert blocks >= 5 * kernel.tiles(problem, config) > 5
+            assert kernel.workspace(problem, config, multiprocessors).bytes
+        assert any(case.problem.batch > 1 for case in cases)
+        assert any((case.problem.m, case.problem.n, case.problem.k) == kernel.tile(case.config) for case in cases)
+
+
+def test_other_configs_have_values_on_both_sides_of_a_default():
+    kernel = find("promoted")
+    values = [config.PROMOTE for config in checking.other_configs(kernel, kernel.config())]
+    assert min(values) < kernel.config().PROMOTE < max(values)

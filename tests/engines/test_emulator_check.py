@@ -269,6 +269,12 @@ IN_CLUSTERS = {
         r"calls cluster_sync \(right_cluster.cu:4[34]\) while lane \d+ of its warp waits at cluster_sync "
         r"\(right_cluster.cu:4[34]\)",
     ),
+    "a lane that comes from a wait of its own": (
+        {LAST: "    if (threadIdx.x == 37) barrier_wait(&shared->full, (K + 31) / 32 % 2 ^ 1);\n" + LAST},
+        "misuse",
+        r"calls cluster_sync \(right_cluster.cu:44\) after other waits at barriers than lane \d+ of its warp, so that "
+        r"they may come apart: __syncwarp must be between",
+    ),
     "a load of what the other block stores at the same time": (
         {GIVEN: GIVEN.replace("cluster_sync", "__syncthreads")},
         "race",

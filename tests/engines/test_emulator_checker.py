@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker
-from tilewright.engines.emulator.compiler import CHECKED, compile_kernel
+from tilewright.engines.emulator.compiler import CHECKED, OPTIMIZE_VARIABLE, compile_kernel
 from tilewright.engines.emulator.program import Watch, load
 from tilewright.errors import LaunchError
 
@@ -106,6 +106,16 @@ def test_what_is_ordered_is_no_race(case, schedule):
     assert look(*ORDERED[case], schedule=schedule) == set()
 
 
+def test_bytes_that_are_read_one_by_one_need_not_be_aligned(monkeypatch):
+    monkeypatch.setenv(OPTIMIZE_VARIABLE, "3")
+    found = look(
+        "s[self] = 1; __syncthreads();",
+        "const unsigned char* at = (const unsigned char*)s + 1 + 4 * (self / 2);",
+        "out[self] = at[0] | at[1] << 8 | at[2] << 16 | at[3] << 24;",
+    )
+    assert found == set()
+
+
 RACES = {
     "a write and a read": (["s[self] = 1;", "out[self] = s[self ^ 1];"], {("race", 0, 1), ("uninitialized read", 1)}),
     "two writes": (["s[self / 2] = 1;"], {("race", 0)}),
@@ -133,6 +143,16 @@ RACES = {
     "lanes that a mask leaves out": (
         ["s[self] = 1;", "if (lane < 4) __syncwarp(15);", "if (lane == 0) out[self] = s[self + 4];"],
         {("race", 0, 2), ("uninitialized read", 2)},
+    ),
+    "an mbarrier of which three phases end in the place of one": (
+        [
+            "if (self == 0) barrier_init(&full, 16); s[self] = 0; __syncthreads();",
+            "s[self] = 1;",
+            "if (lane < 24) barrier_arrive(&full);",
+            "if (self == 0) { barrier_wait(&full, 0);",
+            "out[0] = s[40]; }",
+        ],
+        {("race", 1, 4)},
     ),
     "an mbarrier waited for too early": (
         [

@@ -67,6 +67,15 @@ def test_it_is_found_in_a_function_of_a_header(tmp_path):
     assert re.search(r"index 4 of to, which is 'float \[4\]' \(part.h:2\)", said)
 
 
+def test_it_is_found_in_a_template_of_arrays(tmp_path):
+    put = "template <int COUNT>\n__device__ void put(float (&to)[2][COUNT], int at, float x) {\n    to[1][at] = x;\n}\n"
+    (tmp_path / "part.h").write_text(put)
+    body = "float own[2][4] = {}; put(own, i + 1, x[t]); y[t] = own[1][t % 4];"
+    ((kind, said),) = findings(tmp_path, body, before='#include "part.h"\n')
+    assert kind == "out of bounds"
+    assert re.search(r"index 4 of to\[1\], which is 'float \[4\]' \(part.h:3\)", said)
+
+
 WITHIN = {
     "all of it": "float own[8]; for (int j = 0; j < 8; ++j) own[j] = x[t]; y[t] = own[i];",
     "the address behind it": """float own[8] = {}; float s = 0; for (float* p = own; p != &own[8]; ++p) s += *p;
@@ -110,9 +119,9 @@ def test_subscripts_that_are_not_understood_are_none_of_the_check():
     types = "\t.quad\t.Lubsan_type0\n\t.quad\t.Lubsan_type1\n"
     record = ".Lubsan_data{}:\n\t.quad\t.LC0\n\t.long\t{}\n\t.long\t{}\n" + types
     source = "int a[4]; // x[9]\nONE(a)\nf()[2] = a[b[c[1]]]; (*tile)[3] = 1;\n"
-    places = [(3, 19), (3, 18), (3, 17), (2, 3), (9, 1), (1, 16), (3, 31)]
+    places = [(3, 19), (3, 18), (3, 17), (2, 3), (9, 1), (1, 16), (3, 31), (3, 11)]
     assembly = '.LC0:\n\t.string\t"kernel.cu"\n' + "".join(record.format(i, *place) for i, place in enumerate(places))
     judged = with_arrays(assembly, {"kernel.cu": source}, ())
     arrays = re.findall(r"\t\.quad\t\.Lubsan_type0\n\t\.quad\t(\S+)", judged)
     names = dict(re.findall(r'^(\.Lsubscripted\d+):\n\t\.string\t"(.*)"$', judged, re.MULTILINE))
-    assert [names.get(one) for one in arrays] == ["a", "b", "c", None, None, None, None]
+    assert [names.get(one) for one in arrays] == ["a", "b", "c", None, None, None, None, "a"]

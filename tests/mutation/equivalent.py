@@ -5,12 +5,38 @@ NO_STEPS = "without steps, arrives at a barrier that nobody waits at any more"
 EQUAL = "both are the same number where they are equal"
 ONE_BY_ONE = "elements that could move together are moved one by one"
 EXCHANGED = "the two warpgroups exchange their tiles, and with them all of their turns"
+SLOTS = "the two slots of each worker exchange their uses, for all who store and load there"
+ONE_GROUP = "one group is left, to which nothing is added"
+FOR_SPEED = "the same results, in another time"
+NO_SCALES = "skinny has no scales, and multiplies by 1"
+ONE_ADDER = "one thread adds each sum, and the number of its group is 0"
+LEFT_OUT = "what is loaded or added past the end is left out a line later"
+ONCE_MORE = "a barrier that all threads pass, and nobody needs"
+UNREAD_STAGE = "fills one stage more, that nobody reads"
+OWN_MEMORY = "the only block of a cluster has the same memory by either address"
 
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
 GROUP = "constexpr int GROUP = THREADS_WIDE > 32 ? THREADS_WIDE : 32;"
 LOAD_FOUR = "if (ALIGNED && (!EDGES || (row < rows && col + 4 <= cols))) {"
 STORE_FOUR = "if (ALIGNED && (!EDGES || col + 4 <= N)) {"
 STORE_PAIR = "if (ALIGNED && (!EDGES || left >= 2)) {"
+STAGED = "constexpr bool STAGED = EDGES || !ALIGNED;"
+FEW_TOGETHER = "constexpr int TOGETHER = THREADS_WIDE == 1 && !AHEAD ? FEW : FEW % 2 == 0 ? 2 : 1;"
+LOADED_AHEAD = "if (AHEAD) __syncwarp();  // else the compiler moves these loads to where their values are used"
+SCALED = "if (FACTOR_SCALES && K > 0) sum = scaled(scales, sizes, row, col, sum);"
+ADDER_LOOP = "for (int first = adder; adder < ADDERS && first < splits; first += TOGETHER * ADDERS) {"
+ADDED_TOGETHER = (
+    "static constexpr int TOGETHER = EACH <= 4 ? 8 : EACH <= 8 ? 4 : 2;    // blocks whose sums a thread loads together"
+)
+ROUNDS = "static constexpr int ROUND = KEPT * THREADS > 4096 ? 4096 / THREADS : KEPT;"
+ADDERS = (
+    "static constexpr int ADDERS = COUNT < THREADS ? THREADS / COUNT : 1;  "
+    "// ... or threads that divide the blocks of one"
+)
+OWN = (
+    "static __device__ __forceinline__ bool own(int number, int consumer) { "
+    "return !ALTERNATE || number % COUNT == consumer; }"
+)
 LAST_RELEASE = "if (steps > 0) release(before);"
 OWN_TILE = "if (number % CONSUMERS != warpgroup) {"
 
@@ -25,6 +51,26 @@ REASONS = {
     ("promoted.cu", "comparison", PART): EQUAL,
     ("interleaved.cu", "comparison", PART): EQUAL,
     ("skinny.cu", "comparison", GROUP): EQUAL,
+    ("skinny.cu", "comparison", FEW_TOGETHER): FOR_SPEED,
+    ("skinny.cu", "guard", FEW_TOGETHER): FOR_SPEED,
+    ("skinny.cu", "no barrier", LOADED_AHEAD): FOR_SPEED,
+    ("skinny.cu", "comparison", SCALED): NO_SCALES,
+    ("skinny.cu", "guard", SCALED): NO_SCALES,
+    ("split_k.cu", "guard", STAGED): ONE_BY_ONE,
+    ("block_sums.cuh", "comparison", "for (int top = 0; top < KEPT; top += ROUND) {"): ONCE_MORE,
+    ("block_sums.cuh", "comparison", "if (top > 0) __syncthreads();  // the round before has been read"): ONCE_MORE,
+    ("block_sums.cuh", "comparison", "const int adder = ADDERS > 1 ? threadIdx.x / COUNT : 0;"): ONE_ADDER,
+    ("block_sums.cuh", "comparison", "if (ADDERS > 1) {"): ONE_ADDER,
+    ("block_sums.cuh", "comparison", ADDER_LOOP): LEFT_OUT,
+    ("block_sums.cuh", "comparison", "for (int i = 0; i < EACH; ++i) {"): LEFT_OUT,
+    ("block_sums.cuh", "comparison", ROUNDS): EQUAL,
+    ("block_sums.cuh", "comparison", ADDERS): EQUAL,
+    ("block_sums.cuh", "comparison", ADDED_TOGETHER): FOR_SPEED,
+    ("schedule.cuh", "comparison", "const long long number = 2LL * (first + group) + (group == 0);"): SLOTS,
+    ("schedule.cuh", "comparison", "for (int size = 1; size < count; size *= FAN) {"): ONE_GROUP,
+    ("consumers.cuh", "comparison", OWN): EXCHANGED,
+    ("thin_stages.cuh", "comparison", "for (int step = 0; step < steps; ++step, turn.next()) {"): UNREAD_STAGE,
+    ("tile_sums.cuh", "comparison", "load_four(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);"): OWN_MEMORY,
     ("tile_io.cuh", "comparison", LOAD_FOUR): ONE_BY_ONE,
     ("tile_io.cuh", "guard", LOAD_FOUR): ONE_BY_ONE,
     ("epilogue.cuh", "comparison", STORE_FOUR): ONE_BY_ONE,

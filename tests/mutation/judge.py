@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tilewright.bench.checking import Case, more_cases, outcomes, own_cases
 from tilewright.cli.check import DEFAULT_ALPHA, DEFAULT_BETAS
+from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import CompileError, TilewrightError
 from tilewright.kernels.spec import Kernel
 from tilewright.problem import Scalars
@@ -19,7 +20,7 @@ from .operators import Mutant
 from .subjects import Subject, mutated
 
 DEADLINE_S = 60.0
-"""For a mutant in all. One that takes longer does not end, which is a finding too."""
+"""For each case that a mutant is checked on. One that takes longer does not end, which is a finding too."""
 
 CHECK, MORE, SURVIVED, REFUSED = "check", "more", "survived", "does not compile"
 LOST = ("crashed", "hung")
@@ -59,6 +60,7 @@ class _Trial:
                 if last:
                     return answer
                 self._so_far = answer
+                self._end = time.monotonic() + DEADLINE_S
         except EOFError:
             return self._so_far if self._so_far.how else self._so_far._replace(how="crashed")
         if time.monotonic() > self._end:
@@ -127,6 +129,7 @@ def _verdicts(kernels: Sequence[Kernel], fully: bool) -> Iterator[Verdict]:
         if not outcome.clean:
             yield Verdict(MORE, _kind(outcome), _words(outcome.case))
             return
+        yield Verdict(MORE)
     yield Verdict(SURVIVED)
 
 
@@ -143,4 +146,5 @@ def _kind(outcome) -> str:
 
 def _words(case: Case) -> str:
     aligned = ", aligned rows" if case.problem.d.ld != case.problem.n else ""
-    return f"{case.problem.shape}, beta {case.scalars.beta:g}{aligned}"
+    many = f", {case.multiprocessors} multiprocessors" if case.multiprocessors != MULTIPROCESSORS else ""
+    return f"{case.problem.shape}, beta {case.scalars.beta:g}{aligned}{many}"

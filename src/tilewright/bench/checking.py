@@ -7,11 +7,18 @@ from typing import NamedTuple
 
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator.check import Checked, check, telling_shapes
+from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.emulator.rows import check_rows
 from tilewright.errors import ConfigError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
+
+_MANY = 12
+"""Multiprocessors that share two tiles: more than the emulator has, so that partial sums are added in several steps."""
+
+_MATRICES = 3
+"""Of a batch."""
 
 
 class Case(NamedTuple):
@@ -20,6 +27,8 @@ class Case(NamedTuple):
     problem: Problem
     scalars: Scalars
     config: Mapping[str, int]
+    multiprocessors: int = MULTIPROCESSORS
+    """For how many of them the launch is made."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +55,9 @@ def own_cases(
     others: bool = True,
 ) -> list[Case]:
     """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
-    scalars. With the last of them also rows that are aligned though their width is no multiple of 4; k = 0, of our own
-    kernels; and odd sizes with other configs.
+    scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels
+    one step of one tile, a batch, two tiles that all blocks share, where blocks share tiles, and k = 0; and odd sizes
+    and the shared tiles with other configs.
 
     Args:
         dtype: of the factors; if empty, the first that the kernel takes.
@@ -57,24 +67,43 @@ def own_cases(
     divided, odd = telling_shapes(kernel, config)
     one = scalars[-1:]
     # With k = 0 it takes any.
-    layouts = [order for order in layouts if kernel.refusal(_problem(kernel, divided, dtype, order, False)) is None]
+    layouts = [order for order in layouts if kernel.refusal(_problem(kernel, divided, dtype, order)) is None]
     found: list[Case] = []
 
-    def add(shape: tuple[int, int, int], scalars: Sequence[Scalars], config: Config, aligned: bool = False) -> None:
+    def add(
+        shape: tuple[int, int, int],
+        scalars: Sequence[Scalars],
+        config: Config,
+        aligned: bool = False,
+        batch: int = 1,
+        multiprocessors: int = MULTIPROCESSORS,
+    ) -> None:
         for layout in layouts:
-            problem = _problem(kernel, shape, dtype, layout, aligned)
+            problem = _problem(kernel, shape, dtype, layout, aligned, batch)
             if kernel.refusal(problem) is None:
-                found.extend(Case(problem, of, config) for of in scalars)
+                found.extend(Case(problem, of, config, multiprocessors) for of in scalars)
+
+    def add_shared(config: Config) -> None:
+        tile = kernel.tile(config)
+        shape = tile.m + tile.m // 2 + 1, max(tile.n - 3, 1), (_MANY + 1) * tile.k - 5
+        if kernel.workspace_bytes and kernel.workspace_bytes(_problem(kernel, shape, dtype, "NN"), config, _MANY):
+            add(shape, one, config, multiprocessors=_MANY)
 
     add(divided, scalars, config)
     add(odd, scalars, config)
     if kernel.takes.gaps:
         add(odd, one, config, aligned=True)
     if not kernel.foreign:
+        tile = kernel.tile(config)
+        add(tile, one, config)
+        if kernel.takes.batches:
+            add((tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), one, config, batch=_MATRICES)
+        add_shared(config)
         for m, n, _ in (divided, odd):
             add((m, n, 0), one, config)
     for other in other_configs(kernel, config) if others else ():
         add(telling_shapes(kernel, other)[1], one, other)
+        add_shared(other)
     return [case for i, case in enumerate(found) if case not in found[:i]]
 
 
@@ -86,20 +115,22 @@ def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
     named = [(config, shape) for shape in shapes]
     for preset in _valid(kernel, kernel.presets.values()):
         named += [(preset, shape) for shape in telling_shapes(kernel, preset)]
-    problems = [(config, _problem(kernel, shape, dtype, "NN", False)) for config, shape in named]
+    problems = [(config, _problem(kernel, shape, dtype, "NN")) for config, shape in named]
     return [Case(problem, scalars, config) for config, problem in problems if kernel.refusal(problem) is None]
 
 
 def other_configs(kernel: Kernel, config: Config) -> list[Config]:
-    """Other configs of a kernel: its first preset that differs, and one of which every parameter differs as far as the
-    constraints allow."""
+    """Other configs of a kernel: its first preset that differs; one of which every parameter differs as far as the
+    constraints allow, with the first such values; and one of the same tile, with the last."""
     compiled = kernel.compiled(config)
     presets = (other for other in _valid(kernel, kernel.presets.values()) if kernel.compiled(other) != compiled)
-    changed = config
+    first = last = config
     for one in kernel.parameters:
-        values = (value for value in one.values if one.compiled and value != config[one.name])
-        changed = next(_valid(kernel, ({**changed, one.name: value} for value in values)), changed)
-    found = [*itertools.islice(presets, 1), changed]
+        values = [value for value in one.values if one.compiled and value != config[one.name]]
+        first = next(_valid(kernel, ({**first, one.name: value} for value in values)), first)
+        others = _valid(kernel, ({**last, one.name: value} for value in reversed(values)))
+        last = next((other for other in others if kernel.tile(other) == kernel.tile(config)), last)
+    found = [*itertools.islice(presets, 1), first, last]
     return [other for i, other in enumerate(found) if other != config and other not in found[:i]]
 
 
@@ -113,16 +144,19 @@ def _outcome(kernel: Kernel, case: Case, rows: bool) -> Outcome:
     config, of = kernel.config(case.config), Operands.draw(problem, scalars)
     by_rows = rows and not problem.is_empty
     differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []
-    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, (of.scale_a, of.scale_b))
+    scales = of.scale_a, of.scale_b
+    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, case.multiprocessors)
     checked = replace(checked, findings=[*checked.findings, *differ])
     error = of.error(checked.result)
     return Outcome(case, checked, error, error <= limit(problem, kernel.precision))
 
 
-def _problem(kernel: Kernel, shape: tuple[int, int, int], dtype: str, layout: str, aligned: bool) -> Problem:
+def _problem(
+    kernel: Kernel, shape: tuple[int, int, int], dtype: str, layout: str, aligned: bool = False, batch: int = 1
+) -> Problem:
     takes = kernel.takes
     a, b = (Layout("row" if order == "N" else "column") for order in layout)
-    problem = Problem(*shape, takes.arithmetic(dtype), a=a, b=b)
+    problem = Problem(*shape, takes.arithmetic(dtype), batch, a=a, b=b)
     if aligned:
         a, b = _aligned(problem.a, problem.dtype), _aligned(problem.b, problem.dtype_b)
         problem = replace(problem, a=a, b=b, c=None, d=_aligned(problem.d, problem.result))

@@ -35,6 +35,7 @@ from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, telling_shapes
 from tilewright.engines.emulator.checker import Finding
+from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS, resolve
@@ -261,6 +262,8 @@ def _on(case: Case, config: Config) -> str:
     words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
     if problem.d.ld != problem.n:
         words.append("aligned rows")
+    if case.multiprocessors != MULTIPROCESSORS:
+        words.append(f"{case.multiprocessors} multiprocessors")
     words += [f"{name}={value}" for name, value in case.config.items() if config[name] != value]
     return ", ".join(words)
 
@@ -279,6 +282,7 @@ def _facts(job: _Job, results: list[Outcome]) -> dict[str, Any]:
                 "beta": one.case.scalars.beta,
                 "config": dict(one.case.config),
                 "aligned_rows": one.case.problem.d.ld != one.case.problem.n,
+                "multiprocessors": one.case.multiprocessors,
                 "relative_error": one.error,
                 "right": one.right,
                 "findings": [

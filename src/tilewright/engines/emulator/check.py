@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.engines.base import run
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, padded
 from tilewright.engines.emulator.compiler import CHECKED
-from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
+from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
 from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
@@ -38,18 +38,18 @@ class Checked:
 def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int], ...]:
     """Sizes that tiles divide, and odd ones: large enough for every way through a kernel.
 
-    Each stage of a pipeline is filled three times, so that a wait for the wrong phase shows. Where blocks divide tiles
-    among them, a block of the emulator's few multiprocessors computes up to four tiles of the first problem. Of the
-    second there are three more than multiples of 4 and 8, so that stream-K's blocks have parts of two tiles.
+    The first problem fills each stage of a pipeline and begins anew, the second fills each twice, so that a wait for
+    the wrong phase shows. Where blocks divide tiles among them, a block of the emulator's few multiprocessors computes
+    up to four tiles of the first problem. Of the second there are three more than multiples of 4 and 8, so that
+    stream-K's blocks have parts of two tiles.
     """
     tile, cost = kernel.tile(config), kernel.cost
     stages = cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
-    depth = (2 * stages + 1) * tile.k
-    divided, odd = (256, 256), (131, 77)
-    if kernel.blocks:
-        divided = 7 * tile.m, 2 * tile.n
-        odd = 10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5
-    return (*divided, max(depth, 128)), (*odd, max(depth - 19, 45))
+    steps = max(stages + 1, -(-128 // tile.k))
+    depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
+    if not kernel.blocks:
+        return (256, 256, steps * tile.k), (131, 77, depth)
+    return (7 * tile.m, 2 * tile.n, steps * tile.k), (10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5, depth)
 
 
 def check(
@@ -62,6 +62,7 @@ def check(
     scalars: Scalars = Scalars(),
     bias: NDArray[Any] | None = None,
     scales: Sequence[NDArray[np.float32] | None] = (None, None),
+    multiprocessors: int = MULTIPROCESSORS,
 ) -> Checked:
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
@@ -75,12 +76,13 @@ def check(
             in place.
         bias: where the problem has one.
         scales: of a and b, where it has some.
+        multiprocessors: for how many of them the launch is made.
 
     Raises:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales)
+    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, multiprocessors)
     result, error = session.run(watched=True)
     findings = [finding for checker in session.checkers for finding in checker.findings()]
     if error and not findings:
@@ -112,11 +114,12 @@ class _Session:
         bias: NDArray[Any] | None,
         scalars: Scalars,
         scales: Sequence[NDArray[np.float32] | None],
+        multiprocessors: int,
     ) -> None:
         self._together = False
         self._kernel, self._config = kernel, config
         self._scalars = scalars
-        self._engine = EmulatorEngine(CHECKED, self._watch)
+        self._engine = EmulatorEngine(CHECKED, self._watch, multiprocessors)
         self._operands = operands
         lay = _apart if kernel.takes.gaps else _together
         lines = problem.a, problem.b, problem.d

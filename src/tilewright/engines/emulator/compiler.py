@@ -97,6 +97,7 @@ TRACED = Build(
         "--param=tsan-instrument-func-entry-exit=0",
         "-fno-tree-sra",  # it would take float4s apart, into four accesses
         "-fno-ipa-sra",
+        "-fno-expensive-optimizations",  # it would make one load of the bytes of a word
     ),
     clang_only=(
         "-mllvm",

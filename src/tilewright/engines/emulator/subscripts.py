@@ -66,12 +66,14 @@ def _read(path: Path) -> str:
 
 
 def _array(text: str, line: int, column: int, shared: set[str]) -> str:
-    """The array whose subscript ends at this place; '' where it is in shared memory or may be, or is not understood."""
+    """The array whose subscript ends at this place, or in a template begins; '' where it is in shared memory or may be,
+    or is not understood."""
     lines = text.split("\n", line)
-    if len(lines) < line or lines[line - 1][column - 1 : column] != "]":
+    bracket = lines[line - 1][column - 1 : column] if len(lines) >= line else ""
+    if bracket not in ("[", "]"):
         return ""
     text = "\n".join([*lines[: line - 1], lines[line - 1][:column]])
-    end = _opening(text, len(text) - 1)
+    end = len(text) - 1 if bracket == "[" else _opening(text, len(text) - 1)
     begin = end
     while begin > 0:
         begin = len(text[:begin].rstrip())

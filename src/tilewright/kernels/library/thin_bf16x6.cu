@@ -93,22 +93,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     TokenProducts<TRANSPOSED_B, BN, BM> products(thread, sizes.batch);
     StageTurn<STAGES> turn;
     if (slice < steps) {
-        const auto come = [&]() -> const auto& {
+        // Goes past steps of other slices. A phase is known by its parity alone: where stages go from slice to slice, all are waited for.
+        const auto come = [&](int past) -> const auto& {
+            for (; past > 0; --past, turn.next()) {
+                if (STAGES % K_SLICES != 0) barrier_wait(&shared->full[turn.stage], turn.parity);
+            }
             barrier_wait(&shared->full[turn.stage], turn.parity);
             return shared->wide[turn.stage][0];
         };
-        turn.skip(slice);
-        products.begin(come());
+        products.begin(come(slice));
         for (int step = slice; step < steps; step += K_SLICES) {
             const int stage = turn.stage;
-            turn.skip(K_SLICES);
+            turn.next();
 #pragma unroll
             for (int i = 0; i < TILES - 1; ++i) {
                 products.multiply<true>(shared->tokens[stage][i], i == 0, false, shared->wide[stage][i + 1]);
             }
             const auto& last = shared->tokens[stage][TILES - 1];
             if (step + K_SLICES < steps) {
-                products.multiply<true>(last, TILES == 1, true, come());
+                products.multiply<true>(last, TILES == 1, true, come(K_SLICES - 1));
             } else {
                 products.multiply<false>(last, TILES == 1, true, shared->wide[stage][0]);
             }

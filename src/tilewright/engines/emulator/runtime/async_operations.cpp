@@ -147,6 +147,7 @@ void BlockRunner::barrier_wait(GpuThread* self, const Call& call, unsigned long 
     if (parity > 1) {
         fail(call, " with a parity that must be 0 or 1, got " + std::to_string(parity));
     }
+    ++waits_at_barriers(*self);
     // Looked at again once it runs: a phase that ends twice before is missed, as by a thread of a GPU that looks late.
     while (barrier.phase % 2 == parity) {
         self->barrier = &barrier;
@@ -227,10 +228,14 @@ void* BlockRunner::in_block(const Call& call, void* shared, int rank) {
 void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
     // Unlike a __syncthreads, it does not matter where threads call it, so long as a warp does so together.
     for (unsigned lanes = self->warp->live; lanes != 0; lanes &= lanes - 1) {
-        const GpuThread& other = self->warp->threads[__builtin_ctz(lanes)];
+        GpuThread& other = self->warp->threads[__builtin_ctz(lanes)];
         const bool waits = other.waits && other.call.operation == call.operation && other.meeting == cluster_->passed();
         if (waits && !same_place(other.call, call)) {
             fail(call, " while lane " + std::to_string(other.lane) + " of its warp waits at " + describe(other.call));
+        }
+        if (waits && call.operation == Operation::cluster_sync && waits_at_barriers(other) != waits_at_barriers(*self)) {
+            fail(call, " after other waits at barriers than lane " + std::to_string(other.lane) +
+                 " of its warp, so that they may come apart: __syncwarp must be between");
         }
     }
     self->meeting = cluster_->passed();
@@ -239,6 +244,14 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
     } else {
         suspend(self, call);
     }
+}
+
+// By which lanes come apart.
+std::uint64_t& BlockRunner::waits_at_barriers(GpuThread& thread) {
+    const std::array<std::uint64_t, 3> met = {passed_, thread.warp->passed, cluster_->passed()};
+    if (thread.met != met) thread.waits_at_barriers = 0;
+    thread.met = met;
+    return thread.waits_at_barriers;
 }
 
 void BlockRunner::end_phase(Mbarrier& barrier) {

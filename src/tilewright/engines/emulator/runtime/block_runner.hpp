@@ -79,6 +79,8 @@ struct GpuThread : Thread {
     TileStores stores;
     const Mbarrier* barrier;  // at which it waits, where it does so in barrier_wait
     std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
+    std::uint64_t waits_at_barriers;  // calls of barrier_wait since its warp met, which was when ...
+    std::array<std::uint64_t, 3> met;  // ... its block, warp and cluster had passed so many barriers
     std::uintptr_t polled, poll_site;  // what it has looked at last, and from where
     std::uint64_t polls;               // times that it has found the same there, one after the other
 };
@@ -224,6 +226,7 @@ class BlockRunner {
     void store_tile(GpuThread* self, TileStore store);
     void wait_tiles(GpuThread* self, unsigned pending, bool written);
     void cluster_sync(GpuThread* self, const Call& call);  // or the grid's, by the call
+    std::uint64_t& waits_at_barriers(GpuThread& thread);
     void* in_block(const Call& call, void* shared, int rank);
     void named_barrier(GpuThread* self, const Call& call, int number, unsigned threads, bool waits);
 

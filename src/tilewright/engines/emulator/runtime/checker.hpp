@@ -46,7 +46,8 @@ class Checker : public Observer {
         order_.barrier_made(thread.actor, barrier);
     }
     void barrier_arrived(const GpuThread& thread, const Call& call, const void* barrier) override;
-    void barrier_passed(const GpuThread& thread, const Call&, const void* barrier) override {
+    void barrier_passed(const GpuThread& thread, const Call& call, const void* barrier) override {
+        if (call.operation != Operation::barrier_wait) return order_.named_passed(thread.actor, barrier);
         order_.barrier_passed(thread.actor, barrier);
     }
     void phase_ended(const void* barrier) override { order_.phase_ended(barrier); }

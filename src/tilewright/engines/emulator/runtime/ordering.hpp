@@ -140,14 +140,27 @@ class Ordering {
         View& coming = barriers_[barrier].coming;
         coming.learn(views_[thread]);
         if (is_cluster()) coming.learn(blocks_[rank_of(thread)].known);
+        barriers_[barrier].arrivals.push_back({now_, 0, thread, 0});
         coming.learn(in_view(thread), now_++);
     }
-    void barrier_passed(unsigned thread, const void* barrier) { views_[thread].learn(barriers_[barrier].ended); }
-    void phase_ended(const void* barrier) { barriers_[barrier].ended.learn(barriers_[barrier].coming); }
+    void phase_ended(const void* barrier) { barriers_[barrier].end_phase(); }
+
+    // A phase is known by its parity alone. A GPU may have let the thread go on as soon as an earlier one of the same parity had
+    // ended, unless the thread knows of the end of the one between: it learns what that earlier phase tells.
+    void barrier_passed(unsigned thread, const void* barrier) {
+        const std::deque<Phase>& phases = barriers_[barrier].phases;
+        std::size_t ended = phases.size();
+        while (ended >= 2 && !knows_of(phases[ended - 2], thread)) ended -= 2;
+        if (ended > 0) views_[thread].learn(phases[ended - 1].known);
+    }
+
+    // Of a named barrier, which waits for its threads' own arrivals.
+    void named_passed(unsigned thread, const void* barrier) { views_[thread].learn(barriers_[barrier].phases.back().known); }
 
     // The copy engine's actor for an mbarrier, which has now written what it counts there.
     unsigned engine_arrived(const void* barrier) {
         Barrier& at = barriers_[barrier];
+        at.arrivals.push_back({now_, 0, at.engine, 0});
         at.coming.learn(in_view(at.engine), now_++);
         return at.engine;
     }
@@ -215,10 +228,32 @@ class Ordering {
   private:
     static constexpr unsigned WARPGROUPS = ENGINE / WARPGROUP_SIZE;  // of a block, at most
 
-    struct Barrier {
-        View coming, ended;  // told at arrivals of the current phase, and of the phases before
-        unsigned engine;
+    // Of an mbarrier, that has ended.
+    struct Phase {
+        std::vector<Stamp> arrivals;
+        View known;  // told at them, and in the phases before
     };
+
+    struct Barrier {
+        static constexpr std::size_t MOST = 32;  // phases that are kept: of both parities as many
+
+        View coming;  // told at all arrivals until now
+        std::vector<Stamp> arrivals;  // of the current phase
+        std::deque<Phase> phases;     // the last
+        unsigned engine;
+
+        void end_phase() {
+            phases.push_back({std::move(arrivals), {}});
+            phases.back().known.learn(coming);
+            arrivals.clear();
+            if (phases.size() > MOST) phases.pop_front();
+        }
+    };
+
+    bool knows_of(const Phase& phase, unsigned thread) const {
+        return std::all_of(phase.arrivals.begin(), phase.arrivals.end(),
+                           [&](const Stamp& arrival) { return before(arrival, thread, false); });
+    }
 
     // A block that runs. What is a View is kept in clusters of several alone.
     struct Running {
