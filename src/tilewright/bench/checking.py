@@ -20,6 +20,9 @@ _MANY = 12
 _MATRICES = 3
 """Of a batch."""
 
+_NARROW_BYTES = 2
+"""Of results that kernels store in other ways than float32."""
+
 
 class Case(NamedTuple):
     """One run of a check."""
@@ -56,8 +59,8 @@ def own_cases(
 ) -> list[Case]:
     """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
     scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels
-    one step of one tile, a batch, two tiles that all blocks share, where blocks share tiles, and k = 0; and odd sizes
-    and the shared tiles with other configs.
+    one step of one tile, a batch, two tiles that all blocks share, where blocks share tiles, and k = 0; odd sizes and
+    the shared tiles with other configs; and results of 16 bits, where the kernel makes such besides float32.
 
     Args:
         dtype: of the factors; if empty, the first that the kernel takes.
@@ -77,9 +80,10 @@ def own_cases(
         aligned: bool = False,
         batch: int = 1,
         multiprocessors: int = MULTIPROCESSORS,
+        result: str = "",
     ) -> None:
         for layout in layouts:
-            problem = _problem(kernel, shape, dtype, layout, aligned, batch)
+            problem = _problem(kernel, shape, dtype, layout, aligned, batch, result)
             if kernel.refusal(problem) is None:
                 found.extend(Case(problem, of, config, multiprocessors) for of in scalars)
 
@@ -88,6 +92,11 @@ def own_cases(
         shape = tile.m + tile.m // 2 + 1, max(tile.n - 3, 1), (_MANY + 1) * tile.k - 5
         if kernel.workspace_bytes and kernel.workspace_bytes(_problem(kernel, shape, dtype, "NN"), config, _MANY):
             add(shape, one, config, multiprocessors=_MANY)
+
+    def add_narrow(config: Config) -> None:
+        narrow = [result for result in kernel.takes.results if ITEM_BYTES[result] == _NARROW_BYTES]
+        if narrow and "float32" in kernel.takes.results:
+            add(telling_shapes(kernel, config)[1], one, config, aligned=True, result=narrow[-1])
 
     add(divided, scalars, config)
     add(odd, scalars, config)
@@ -99,11 +108,14 @@ def own_cases(
         if kernel.takes.batches:
             add((tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), one, config, batch=_MATRICES)
         add_shared(config)
+        add_narrow(config)
         for m, n, _ in (divided, odd):
             add((m, n, 0), one, config)
     for other in other_configs(kernel, config) if others else ():
         add(telling_shapes(kernel, other)[1], one, other)
         add_shared(other)
+        if not kernel.foreign:
+            add_narrow(other)
     return [case for i, case in enumerate(found) if case not in found[:i]]
 
 
@@ -152,11 +164,20 @@ def _outcome(kernel: Kernel, case: Case, rows: bool) -> Outcome:
 
 
 def _problem(
-    kernel: Kernel, shape: tuple[int, int, int], dtype: str, layout: str, aligned: bool = False, batch: int = 1
+    kernel: Kernel,
+    shape: tuple[int, int, int],
+    dtype: str,
+    layout: str,
+    aligned: bool = False,
+    batch: int = 1,
+    result: str = "",
 ) -> Problem:
     takes = kernel.takes
+    arithmetic = takes.arithmetic(dtype)
+    if result:
+        arithmetic = replace(arithmetic, result=result)
     a, b = (Layout("row" if order == "N" else "column") for order in layout)
-    problem = Problem(*shape, takes.arithmetic(dtype), batch, a=a, b=b)
+    problem = Problem(*shape, arithmetic, batch, a=a, b=b)
     if aligned:
         a, b = _aligned(problem.a, problem.dtype), _aligned(problem.b, problem.dtype_b)
         problem = replace(problem, a=a, b=b, c=None, d=_aligned(problem.d, problem.result))

@@ -251,15 +251,17 @@ def _show(kernel: Kernel, config: Config, results: list[Outcome], shown: Console
         table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "on", "first seen")))
         for fault, what, seen in _faults(results):
             others = f"\nand {len(seen) - 1} more" if len(seen) > 1 else ""
-            table.add_row(fault, f"{_on(seen[0].case, config)}{others}", Text(what))
+            table.add_row(fault, f"{_on(seen[0].case, kernel, config)}{others}", Text(what))
         shown.print(table)
     return clean
 
 
-def _on(case: Case, config: Config) -> str:
-    """A case in words; its config only where that is not the one that all others have."""
+def _on(case: Case, kernel: Kernel, config: Config) -> str:
+    """A case in words; its config and the type of its results only where that is not what all others have."""
     problem = case.problem
     words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
+    if problem.result != kernel.takes.arithmetic(problem.dtype).result:
+        words.append(f"results of {problem.result}")
     if problem.d.ld != problem.n:
         words.append("aligned rows")
     if case.multiprocessors != MULTIPROCESSORS:
