@@ -108,7 +108,7 @@ def in_order(records: Sequence[Record]) -> list[Record]:
 def _table(heads: Sequence[str], rows: Sequence[tuple[Sequence[str], Record]]) -> str:
     """Records, each behind some cells of its own; where it was measured, with times of runs that follow other work."""
     apart = any(record.apart_ratio for _, record in rows)
-    after = ["us after other work / cuBLAS's"] * apart
+    after = ["after other work, us: cuBLAS's / ours"] * apart
     named = (*heads, "m x n x k", "kernel", "in", "GFLOP/s", "cuBLAS", "ratio", *after, "error over cuBLAS's")
     texts = len(heads) + 3
     cells = ((*own, *_cells(record, apart)) for own, record in rows)
@@ -125,9 +125,9 @@ def _cells(record: Record, apart: bool) -> Iterator[str]:
 
 
 def _apart(record: Record) -> str:
-    """Microseconds of runs that follow other work, the baseline's, and how many times as fast ours are."""
-    times = [one.apart_us for one in (record, record.baseline) if one and one.apart_us]
+    """Microseconds of runs that follow other work, the baseline's over ours: how many times as fast ours are."""
+    times = [one.apart_us for one in (record.baseline, record) if one and one.apart_us]
     if len(times) < 2:
         return ""
-    ours, theirs = (f"{one.median:.4g}" for one in times)
-    return f"{ours} / {theirs} = {float(theirs) / float(ours):.2f}"
+    theirs, ours = (f"{one.median:.4g}" for one in times)
+    return f"{theirs} / {ours} = {float(theirs) / float(ours):.2f}"
