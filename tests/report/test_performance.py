@@ -80,8 +80,8 @@ def test_runs_after_other_work_have_a_column_where_they_were_measured(make_recor
     )
     after = make_record(kernel="best", picked="naive", rung=0, m=128, baseline=baseline, **time)
     head, _, without, having = picks.every([first, after]).splitlines()
-    assert "| ratio | us after other work / cuBLAS's | error" in head
-    assert "| 0.50 |  |" in without and "| 0.50 | 2600 / 1300 = 0.50 |" in having
+    assert "| ratio | after other work, us: cuBLAS's / ours | error" in head
+    assert "| 0.50 |  |" in without and "| 0.50 | 1300 / 2600 = 0.50 |" in having
     assert "after other work" not in picks.every([first])
 
 
