@@ -23,7 +23,10 @@ STORES = re.compile(r"(wait_tiles_read<0>|commit_tiles|fence_async_shared|(?<=^ 
 STAGES_OF_A_BLOCK = re.compile(r"(?<!turn\.next\(\)\) )barrier_(wait|arrive)\([^;]*;")
 STAGES_OF_A_CLUSTER = re.compile(r"barrier_(wait|arrive_at)\([^;]*;")
 
-CLUSTERED = re.compile(rf"{FLIGHT.pattern}|Sums::meet\(\);|meet_warps\(&shared->all_met, 0\);")
+OF_ONE_SLICE = FLIGHT.pattern.replace("barrier_(", r"(?<!K_SLICES != 0\) )barrier_(")
+"""But for waits that only several slices of k need."""
+
+CLUSTERED = re.compile(rf"{OF_ONE_SLICE}|Sums::meet\(\);|meet_warps\(&shared->all_met, 0\);")
 
 ALONE = re.compile(
     r"(__syncthreads|fence_async_shared|fence_barrier_init)\(\);|barrier_(wait|arrive)\([^;]*;|"
