@@ -20,6 +20,10 @@ FLIGHT = re.compile(
 
 STORES = re.compile(r"(wait_tiles_read<0>|commit_tiles|fence_async_shared|(?<=^ {20})__syncwarp)\(\);")
 
+OF_RESULTS = re.compile(
+    r"(wait_tiles_read<SLOTS - 1>|wait_tiles_read<0>|commit_tiles|fence_async_shared|(?<=^ {16})__syncwarp)\(\);"
+)
+
 STAGES_OF_A_BLOCK = re.compile(r"(?<!turn\.next\(\)\) )barrier_(wait|arrive)\([^;]*;")
 STAGES_OF_A_CLUSTER = re.compile(r"barrier_(wait|arrive_at)\([^;]*;")
 
@@ -63,6 +67,8 @@ class Ordered:
     shape: tuple = (131, 77, 205)
     orders: re.Pattern = ORDERS
     """What orders accesses."""
+    result: str | None = None
+    """Type of the results, where it is not the usual one."""
 
     @property
     def source(self):
@@ -115,6 +121,14 @@ ORDERED = [
     Ordered("gemm_sm90", "consumers.cuh", SM90["ping-pong"], (300, 150, 205), FLIGHT),
     Ordered("gemm_sm90", "gemm_sm90.cu", SM90["clusters"], (600, 300, 205), SM90_ORDERS["clusters"]),
     Ordered("gemm_sm90", "stage_barriers.cuh", SM90["clusters"], (600, 300, 205), STAGES_OF_A_CLUSTER),
+    Ordered(
+        "gemm_sm90",
+        "epilogue/stored_tiles.cuh",
+        {**SM90["one consumer"], "BN": 128, "STORED": 1},
+        (300, 152, 205),
+        OF_RESULTS,
+        "float16",
+    ),
     Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
     Ordered(
         "gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BM": 128, "BN": 64}, (131, 77, 700), PROMOTED
@@ -156,7 +170,9 @@ def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, tmp
     shutil.copy(kernel.source, tmp_path)
     (tmp_path / ordered.file).write_text(switchable(ordered))
     changed = replace(kernel, source=tmp_path / kernel.source.name)
-    checked, _ = run(changed, Problem(*ordered.shape, kernel.takes.arithmetic()), ordered.overrides)
+    arithmetic = kernel.takes.arithmetic()
+    problem = Problem(*ordered.shape, replace(arithmetic, result=ordered.result or arithmetic.result))
+    checked, _ = run(changed, problem, ordered.overrides)
     kinds = {finding.kind for finding in checked.findings}
     assert kinds - {"order"} if number else not kinds
 

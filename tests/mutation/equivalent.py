@@ -13,6 +13,7 @@ ONE_ADDER = "one thread adds each sum, and the number of its group is 0"
 LEFT_OUT = "what is loaded or added past the end is left out a line later"
 ONCE_MORE = "a barrier that all threads pass, and nobody needs"
 UNREAD_STAGE = "fills one stage more, that nobody reads"
+NOTHING_STORED = "waits for stores that a thread has not started: at once"
 OWN_MEMORY = "the only block of a cluster has the same memory by either address"
 
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
@@ -38,9 +39,12 @@ OWN = (
     "return !ALTERNATE || number % COUNT == consumer; }"
 )
 LAST_RELEASE = "if (steps > 0) release(before);"
+WAIT_STORED = "if (SLOTS > 0 && elect_one()) wait_tiles_read<0>();"
 OWN_TILE = "if (number % CONSUMERS != warpgroup) {"
 
 REASONS = {
+    ("epilogue/stored_tiles.cuh", "comparison", WAIT_STORED): NOTHING_STORED,
+    ("epilogue/stored_tiles.cuh", "guard", WAIT_STORED): NOTHING_STORED,
     ("double_buffered.cu", "comparison", "if (k0 < K) put(next, As[buffer ^ 1], Bs[buffer ^ 1]);"): NOBODY_READS,
     ("persistent.cu", "comparison", LAST_RELEASE): NO_STEPS,
     ("clusters.cu", "comparison", LAST_RELEASE): NO_STEPS,

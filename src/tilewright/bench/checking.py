@@ -96,7 +96,8 @@ def own_cases(
     def add_narrow(config: Config) -> None:
         narrow = [result for result in kernel.takes.results if ITEM_BYTES[result] == _NARROW_BYTES]
         if narrow and "float32" in kernel.takes.results:
-            add(telling_shapes(kernel, config)[1], one, config, aligned=True, result=narrow[-1])
+            for result in ("float32", narrow[-1]):
+                add(telling_shapes(kernel, config)[1], one, config, aligned=True, result=result)
 
     add(divided, scalars, config)
     add(odd, scalars, config)
