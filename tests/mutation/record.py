@@ -75,7 +75,7 @@ def _place_of(key: str) -> tuple[int, str]:
 def _row(key: str, entries: list[dict]) -> str:
     bugs = [one for one in entries if "equivalent" not in one and one["found_by"] != REFUSED]
     counts = Counter(one["found_by"] for one in bugs)
-    share = f"{counts[CHECK]} ({counts[CHECK] / len(bugs):.0%})" if bugs else "0"
+    share = f"{counts[CHECK]} ({100 * counts[CHECK] // len(bugs)}%)" if bugs else "0"  # 100% are all of them
     lost = sum(one["found_by"] == CHECK and one["how"] in LOST for one in bugs)
     wrong = sum(one["wrong"] for one in bugs)
     equivalent = sum("equivalent" in one for one in entries)
