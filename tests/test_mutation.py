@@ -59,6 +59,6 @@ def test_the_record_is_of_today_s_lines_and_shown_as_it_is():
 
 
 def test_reasons_are_of_lines_that_there_are():
-    texts = {one.path.name: one.path.read_text() for one in map(subject, SUBJECTS)}
+    texts = {one.file: one.path.read_text() for one in map(subject, SUBJECTS)}
     for file, _, line in REASONS:
         assert any(line == one.strip() for one in texts[file].split("\n")), (file, line)

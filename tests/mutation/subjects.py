@@ -55,9 +55,13 @@ class Subject(NamedTuple):
     """That are checked with each mutant."""
 
     @property
+    def file(self) -> str:
+        """Its name, a header's with the folder."""
+        return self.name if self.name in HEADERS else self.path.name
+
+    @property
     def mutants(self) -> list[Mutant]:
-        file = self.name if self.name in HEADERS else self.path.name
-        return list(mutants_of(self.path.read_text(), file))
+        return list(mutants_of(self.path.read_text(), self.file))
 
 
 def subject(name: str) -> Subject:
