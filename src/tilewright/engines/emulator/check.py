@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,7 @@ class _Session:
             return Watch(schedule=self._schedule, together=self._together)
         executable = facts.executable
         kernel = executable.kernel
-        declared = shared_arrays(kernel.source, kernel.defines(executable.config, executable.variant))
+        declared = partial(shared_arrays, kernel.source, kernel.defines(executable.config, executable.variant))
         arrays = arrays_of(facts, self._padded_at)
         checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
         self.checkers.append(checker)

@@ -1,7 +1,7 @@
 """The checker: an observer that finds races, accesses outside of arrays and reads of uninitialised memory."""
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -143,7 +143,8 @@ class Checker(Observer):
         library: of the kernel.
         arrays: what it may use.
         overlaps: whether the launch may begin while the one before it runs (`Kernel.overlaps`).
-        shared: arrays in shared memory whose elements are to be named, as `shared_arrays` gives them.
+        shared: gives arrays in shared memory whose elements are to be named, as `shared_arrays` does; called where
+            something is found.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Checker(Observer):
         library: Path,
         arrays: Sequence[CheckedArray],
         overlaps: bool = False,
-        shared: Mapping[str, Sequence[SharedArray]] = MappingProxyType({}),
+        shared: Callable[[], Mapping[str, Sequence[SharedArray]]] = dict,
     ) -> None:
         runtime = load_runtime()
         make: Any = runtime.simt_make_checker
@@ -171,6 +172,7 @@ class Checker(Observer):
             EngineUnavailableError: binutils, which finds lines of source, is not there.
         """
         found = self.report()
+        declared = self._shared() if found else {}
         parties = [one[role] for one in found for role in ("party", "other") if role in one]
         lines = places(self._library, [party["site"] for party in parties if "site" in party])
         return _merged(
@@ -178,7 +180,7 @@ class Checker(Observer):
                 one["kind"],
                 _party(one["party"], lines),
                 _party(one["other"], lines) if "other" in one else None,
-                _memory(**one["place"], declared=self._shared) if "place" in one else "",
+                _memory(**one["place"], declared=declared) if "place" in one else "",
                 one["message"],
                 one["count"],
             )

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     (program, zeroed), inputs = compile_for_check(launch), draw(launch, seed)
-    declared = shared_arrays(launch.file, launch.macros)
+    declared = partial(shared_arrays, launch.file, launch.macros)
     for together in (False, True):
         placed = Placed(launch, inputs)
         checker = Checker(program.library, placed.checked_arrays(), shared=declared)
