@@ -27,6 +27,7 @@ _UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 _SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 _UNTOUCHED = 7
 """What lies between the rows of D."""
+_DRAWN = "one that is drawn"
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 _ACTIVATION = {
     None: lambda x: x,
@@ -60,12 +61,11 @@ class Kind(NamedTuple):
     epilogue: Epilogue = Epilogue()
 
 
-def kinds(kernel, overrides, activations=None):
-    """Three kinds of problems for one config of a kernel: one without an epilogue, two with one where it takes some.
+def kinds(kernel, overrides, activation=_DRAWN):
+    """Two kinds of problems for one config of a kernel: one without an epilogue, one with one where it takes some.
 
-    Few, since each is compiled. Every order of A and of B, element type and alignment is among them, and a bias of
-    either side; which comes with which, and with which activation where two are not given, is drawn for each config
-    anew.
+    Few, since each is compiled. Both orders of A and of B, and alignments, are among them; which comes with which, and
+    with which element types, side of the bias and activation where none is given, is drawn for each config anew.
     """
     takes = kernel.takes
     random = Random(f"{kernel.name} {overrides}")
@@ -74,14 +74,15 @@ def kinds(kernel, overrides, activations=None):
         shuffled = random.sample(values, len(values))
         return random.sample([shuffled[i % len(values)] for i in range(count)], count)
 
-    epilogues = [Epilogue()] * 3
+    epilogues = [Epilogue()] * 2
     if takes.epilogue:
-        drawn = random.sample((None, *ACTIVATIONS), 2)
-        epilogues[1:] = map(Epilogue, ("row", "column"), activations or drawn)
-        random.shuffle(epilogues)
-    types = map(Arithmetic, turns(takes.factors, 3), turns(takes.results, 3))
-    aligned = turns((True,) if takes.aligned else (True, False), 3)
-    return list(map(Kind, turns(takes.layouts, 3), types, aligned, epilogues))
+        side, drawn = random.choice(("row", "column")), random.choice((None, *ACTIVATIONS))
+        epilogues[random.randrange(2)] = Epilogue(side, drawn if activation is _DRAWN else activation)
+    types = map(Arithmetic, turns(takes.factors, 2), turns(takes.results, 2))
+    aligned = turns((True,) if takes.aligned else (True, False), 2)
+    layout = random.choice(takes.layouts)
+    other = max(takes.layouts, key=lambda one: sum(map(str.__ne__, one, layout)))
+    return list(map(Kind, (layout, other), types, aligned, epilogues))
 
 
 @st.composite

@@ -41,7 +41,7 @@ DRAWN = [
 @drawing(12)
 def test_a_drawn_problem_is_right(name, overrides, data):
     kernel = find(name)
-    among = kinds(kernel, overrides)[::2]  # each is compiled
+    among = kinds(kernel, overrides)
     check(ENGINE, kernel, kernel.config(overrides), data.draw(cases(kernel, among)), left=LEFT[name])
 
 
