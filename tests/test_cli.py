@@ -128,16 +128,20 @@ def test_bench_takes_layouts_batches_epilogues_and_result_types(tilewright, tmp_
     assert all(facts.items() <= record.items() and record["verified"] for record in records)
 
 
-def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path):
+def test_of_all_rungs_those_run_that_take_the_case(tilewright, tmp_path, monkeypatch):
+    some = tuple(
+        map(find, ("naive", "wmma_f16", "promoted", "split_k", "skinny", "gemm_wmma", "gemm_fp8", "gemm_bf16x6"))
+    )
+    monkeypatch.setattr(bench, "KERNELS", some)  # another test runs all of them
     path = tmp_path / "run.json"
     arguments = ("--shape", "16", "--layout", "NT", "--engine", "emulator", "--json", str(path))
     assert tilewright("bench", *arguments)[0] == 0
     ran = {record["kernel"] for record in json.loads(path.read_text())["records"]}
     transposed = [
         takes.scaled(Problem(16, 16, 16, takes.arithmetic(), b=Layout("column")))
-        for takes in (kernel.takes for kernel in KERNELS)
+        for takes in (kernel.takes for kernel in some)
     ]
-    assert ran == {kernel.name for kernel, one in zip(KERNELS, transposed, strict=True) if not kernel.refusal(one)}
+    assert ran == {kernel.name for kernel, one in zip(some, transposed, strict=True) if not kernel.refusal(one)}
     assert {"split_k", "skinny"} <= ran
     status, _, err = tilewright("bench", "naive", *arguments)
     assert status == 2
