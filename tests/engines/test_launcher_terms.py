@@ -34,8 +34,8 @@ def planned(kernel):
 
 
 def addresses(job, launch):
-    """What the launch was given for each address that its kernel asks for, by name."""
-    named = [slot for slot in shape_of(job.kernel.arguments).slots if slot.kind != "scalar"]
+    """What the launch was given for each address that its kernel asks for, by name; of D for the pointer."""
+    named = [slot for slot in reversed(shape_of(job.kernel.arguments).slots) if slot.kind != "scalar"]
     return {slot.source: struct.unpack_from("Q", launch.parameters, slot.offset)[0] for slot in named}
 
 

@@ -36,6 +36,9 @@ _DEPENDENT_LAUNCHES = (9, 0)
 class CudaExecutable:
     """A kernel's machine code on one GPU."""
 
+    _at_once: int | None = None
+    """Blocks that a multiprocessor runs at once, of a kernel that synchronises its grid."""
+
     def __init__(self, kernel: Kernel, config: Config, variant: Variant, cubin: nvrtc.Cubin, device: Device) -> None:
         self.kernel = kernel
         self.config = config
@@ -55,8 +58,6 @@ class CudaExecutable:
         if kernel.shared_bytes(config, variant.layout) > 0:
             attribute = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(cuKernelSetAttribute(attribute, self._room.of_block, self.function.handle, device.device_id))
-        self._at_once: int | None = None
-        """Blocks that a multiprocessor runs at once, of a kernel that synchronises its grid."""
         if self.attribute == COOPERATIVE:
             one = self._of_one
             where = CUfunction(self.handle), math.prod(one.block), one.shared_bytes

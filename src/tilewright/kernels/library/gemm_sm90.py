@@ -321,7 +321,7 @@ def of_type(
         ),
         precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets", "D_map"),
-        stored_box=_stored_box,
+        stored_box=None if "STORED" in constants else _stored_box,
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
         tensor_maps=lambda config, layout, sides: of_d(
             *_boxes(config, "TT" if held else layout, of_d(*sides), item_bytes)
