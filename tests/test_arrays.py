@@ -4,6 +4,7 @@ What says it lies on a GPU lies in the host's memory here, and NumPyEngine stand
 """
 
 import cProfile
+import gc
 import re
 import sys
 from pathlib import Path
@@ -620,7 +621,12 @@ PACKAGE = str(Path(tilewright.__file__).parent)
 def calls_of(function):
     """Calls that functions of the package make in a call of this one, of what is not the package's own included."""
     profile = cProfile.Profile()
-    profile.runcall(function)
+    gc.collect()
+    gc.disable()  # what other tests have left may end in this call
+    try:
+        profile.runcall(function)
+    finally:
+        gc.enable()
     own = [entry for entry in profile.getstats() if getattr(entry.code, "co_filename", "").startswith(PACKAGE)]
     return sum(made.callcount for entry in own for made in entry.calls or ())
 
