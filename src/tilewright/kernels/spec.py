@@ -309,7 +309,7 @@ class Kernel:
     alone. They depend on the orders, as in 'NT', and on the rows of A and columns of B (or `BOX_SIDE` of more).
     """
     stored_box: Callable[[Config, int], TensorBox | None] | None = None
-    """Box of D that one store moves, of elements of so many bytes, where the source takes a tensor map of D: in the
+    """Box of D that one store moves, of elements of this many bytes, where the source takes a tensor map of D: in the
     variants that are aligned. None where threads store them."""
     relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None
     """The orders that a config reads A and B in, None for that of memory; their rows (or columns) start at multiples of

@@ -21,6 +21,8 @@ LINE = LINE_BYTES // ITEM_BYTES
 """Elements in them: a tile's k, as BK in the sources."""
 ROWS = 64
 """Of A, in one instruction."""
+STORED_BOX = TensorBox(ROWS // 4, LINE, LINE_BYTES)
+"""Results of 16 bits that the copy engine stores at a time: 64 columns of a warp's rows."""
 
 
 def tile(config: Config) -> Tile:

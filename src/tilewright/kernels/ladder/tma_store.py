@@ -8,21 +8,13 @@ from pathlib import Path
 
 from tilewright.kernels import warpgroups
 from tilewright.kernels.ladder import pingpong
-from tilewright.kernels.spec import TMA_STORE_RUNG_ARGUMENTS, Config, Kernel, Parameter, TensorBox
-
-_STORED_ROWS = 16
-"""That a warp has sums of, and stores at a time."""
+from tilewright.kernels.spec import TMA_STORE_RUNG_ARGUMENTS, Config, Kernel, Parameter
 
 
 def _shared_bytes(config: Config) -> int:
     """Of a block: what rung 25 has, and for each consumer 64 columns of results."""
     results = warpgroups.ITEM_BYTES * config.BM * warpgroups.LINE
     return pingpong.shared_bytes(config) + pingpong.CONSUMERS * results
-
-
-def _stored_box(config: Config, item_bytes: int) -> TensorBox:
-    """What one store moves: 64 columns of a warp's rows."""
-    return TensorBox(_STORED_ROWS, warpgroups.LINE, warpgroups.LINE * item_bytes)
 
 
 _BM, _BN, _, _CLUSTER, _BAND = pingpong.KERNEL.parameters
@@ -45,7 +37,7 @@ KERNEL: Kernel = replace(
         warpgroups.shared_memory_fits(_shared_bytes, "STAGES tiles of A and of B, results and barriers"),
     ),
     shared_bytes=lambda config, layout: _shared_bytes(config),
-    stored_box=_stored_box,
+    stored_box=lambda config, item_bytes: warpgroups.STORED_BOX,
     arguments=TMA_STORE_RUNG_ARGUMENTS,
     cost=replace(pingpong.COST, run=lambda config: warpgroups.LINE),
 )

@@ -91,17 +91,15 @@ def _stored_bytes(config: Config) -> int:
 
 
 def _stored_box(config: Config, item_bytes: int) -> TensorBox | None:
-    """What it stores at a time: of 16-bit results, a line of each of a warp's rows."""
-    if not config.get("STORED", 0) or item_bytes != warpgroups.ITEM_BYTES:
-        return None
-    return TensorBox(warpgroups.ROWS // 4, warpgroups.LINE, warpgroups.LINE_BYTES)
+    """What it stores at a time, of 16-bit results."""
+    return warpgroups.STORED_BOX if config.STORED and item_bytes == warpgroups.ITEM_BYTES else None
 
 
 def _stores_evenly(config: Config) -> bool:
     """Whether results of a consumer's tile, a line of each row at a time, fill the memory for them evenly."""
-    stored, lines = config.get("STORED", 0), config.BN // config.SPLITS
-    parts = config.BM // (warpgroups.ROWS * _together(config))
-    return stored == 0 or (lines % warpgroups.LINE == 0 and parts * lines // warpgroups.LINE % stored == 0)
+    columns, parts = config.BN // config.SPLITS, config.BM // (warpgroups.ROWS * _together(config))
+    lines, rest = divmod(columns, warpgroups.LINE)
+    return config.STORED == 0 or (rest == 0 and parts * lines % config.STORED == 0)
 
 
 def _shared_bytes(config: Config, layout: str, terms: int) -> int:
@@ -218,6 +216,9 @@ def of_type(
     of_factors = 0 if factors != FLOAT8 else 2 if blocks else 1
     constants = {"TERMS": terms, "SCALED": int(split is not None and split.scaled), "FACTOR_SCALES": of_factors}
     constants |= {"HOLDS_A": int(held), "EXCHANGED": int(exchanged)}
+    stores = factors != ("float32",)  # by the copy engine, where a config says so
+    if not stores:
+        constants["STORED"] = 0
     if split is None:
         constants["PROMOTE"] = 0 if fast else line
         consuming = (Parameter("CONSUMERS", _CONSUMERS, (1, 2, 3), "warpgroups that multiply"),)
@@ -228,9 +229,7 @@ def of_type(
             ),
         )
         limits += f" (with CONSUMERS=3 {_SUMS[3]})"
-        if factors == ("float32",):
-            constants["STORED"] = 0
-        else:
+        if stores:
             consuming += (
                 Parameter("STORED", 0, (0, 1, 2), "128 bytes of each row of results that wait to be stored", least=0),
             )
@@ -248,7 +247,7 @@ def of_type(
                 ),
             )
     else:
-        constants |= {"CONSUMERS": _CONSUMERS, "STORED": 0}
+        constants["CONSUMERS"] = _CONSUMERS
         promoting = (Parameter("PROMOTE", promote, (16, 32, 64), "k after which threads add up the largest products"),)
         in_steps = (Constraint(lambda c: c.PROMOTE in (16, 32, 64), "PROMOTE must be 16, 32 or 64, a part of a step"),)
         if split.scaled:
@@ -321,7 +320,7 @@ def of_type(
         ),
         precision=name.split("_")[1] if factors == ("float32",) else sums_of_float8,
         arguments=("sizes", "A_map", "B_map", "output", "copy_a", "copy_b", "scales", "tickets", "D_map"),
-        stored_box=None if "STORED" in constants else _stored_box,
+        stored_box=_stored_box if stores else None,
         shared_bytes=lambda config, layout: _shared_bytes(config, "NT" if along_k else layout, terms),
         tensor_maps=lambda config, layout, sides: of_d(
             *_boxes(config, "TT" if held else layout, of_d(*sides), item_bytes)

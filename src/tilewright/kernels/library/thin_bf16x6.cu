@@ -93,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     TokenProducts<TRANSPOSED_B, BN, BM> products(thread, sizes.batch);
     StageTurn<STAGES> turn;
     if (slice < steps) {
-        // Goes past steps of other slices. A phase is known by its parity alone: where stages go from slice to slice, all are waited for.
+        // Goes past other slices' steps. A phase is known by its parity alone: where slices share stages, all are waited for.
         const auto come = [&](int past) -> const auto& {
             for (; past > 0; --past, turn.next()) {
                 if (STAGES % K_SLICES != 0) barrier_wait(&shared->full[turn.stage], turn.parity);
