@@ -87,13 +87,12 @@ def own_cases(
             if kernel.refusal(problem) is None:
                 found.extend(Case(problem, of, config, multiprocessors) for of in scalars)
 
-    def add_shared(config: Config) -> None:
+    def add_ways(config: Config) -> None:
+        """Tiles that all blocks share, and results of 16 bits next to float32's: where there are such."""
         tile = kernel.tile(config)
         shape = tile.m + tile.m // 2 + 1, max(tile.n - 3, 1), (_MANY + 1) * tile.k - 5
         if kernel.workspace_bytes and kernel.workspace_bytes(_problem(kernel, shape, dtype, "NN"), config, _MANY):
             add(shape, one, config, multiprocessors=_MANY)
-
-    def add_narrow(config: Config) -> None:
         narrow = [result for result in kernel.takes.results if ITEM_BYTES[result] == _NARROW_BYTES]
         if narrow and "float32" in kernel.takes.results:
             for result in ("float32", narrow[-1]):
@@ -108,15 +107,12 @@ def own_cases(
         add(tile, one, config)
         if kernel.takes.batches:
             add((tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), one, config, batch=_MATRICES)
-        add_shared(config)
-        add_narrow(config)
+        add_ways(config)
         for m, n, _ in (divided, odd):
             add((m, n, 0), one, config)
     for other in other_configs(kernel, config) if others else ():
         add(telling_shapes(kernel, other)[1], one, other)
-        add_shared(other)
-        if not kernel.foreign:
-            add_narrow(other)
+        add_ways(other)
     return [case for i, case in enumerate(found) if case not in found[:i]]
 
 
