@@ -309,20 +309,16 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
     That is the first, or the first that has times after other work, if one does: times back to back alone mislead more
     than those of another GPU of the same compute capability.
     """
-    found = [
-        (number, gpu, entry)
-        for number, table in enumerate(tables)
-        for gpu in [find_gpu(table.gpu, table.capability)]
-        for entry in table.entries
-        if usable(entry)
-    ]
+    tables = tuple(tables)
+    found = [(number, entry) for number, table in enumerate(tables) for entry in table.entries if usable(entry)]
     counting: dict[object, tuple[bool, int]] = {}
-    for number, _, entry in found:
+    for number, entry in found:
         key, rank = (entry.problem, entry.rounds), (not entry.apart, number)
         counting[key] = min(rank, counting.get(key, rank))
-    for number, gpu, entry in found:
+    gpus = [find_gpu(table.gpu, table.capability) for table in tables]
+    for number, entry in found:
         if counting[entry.problem, entry.rounds][1] == number:
-            yield gpu, entry
+            yield gpus[number], entry
 
 
 def by_case(
