@@ -17,7 +17,10 @@ from tilewright.errors import (
     PathError,
     ProblemError,
 )
-from tilewright.gpus import gpu_named
+from tilewright.gpus import find_gpu, gpu_named
+from tilewright.problem import Arithmetic, Problem, orders
+from tilewright.select.selector import select
+from tilewright.tables.store import device_of
 
 RUNNER = CliRunner()
 
@@ -185,3 +188,37 @@ def test_memory_that_a_problem_is_too_large_for_is_named(monkeypatch):
     monkeypatch.setattr(block_counts.np, "zeros", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
     with pytest.raises(ProblemError, match=r"too large to be counted on this machine: .* lines of 8192 elements"):
         explain("naive", "--shape", "8192")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--gpu", "H100", "--shape", "128x256x512", "--dtype", "bfloat16", "--layout", "NT"),
+        ("--gpu", "RTX 3060", "--shape", "256x384x128"),
+        ("--gpu", "H200", "--shape", "256", "--precision", "tf32"),
+    ],
+    ids=" ".join,
+)
+def test_best_is_what_matmul_would_run_on_a_gpu(words, tmp_path):
+    path = tmp_path / "explained.json"
+    said = dict(zip(words[::2], words[1::2], strict=True))
+    explain("best", *words, "--json", str(path))
+    facts = json.loads(path.read_text())
+    gpu, dtype = gpu_named(said["--gpu"]), said.get("--dtype", "float32")
+    a, b = orders(said.get("--layout", "NN"))
+    problem = Problem.parse(said["--shape"], arithmetic=Arithmetic(dtype, dtype, said.get("--precision")), a=a, b=b)
+    kernel, config = select(problem, gpu.capability, device_of(gpu))
+    assert (facts["kernel"], facts["config"], facts["gpu"]) == (kernel.name, dict(config), gpu.name)
+
+
+def test_best_takes_no_config_and_a_named_kernel_no_precision():
+    with pytest.raises(ConfigError, match="--config needs a kernel whose parameters it sets, got BM=64 for best"):
+        explain("best", "--config", "BM=64")
+    with pytest.raises(ProblemError, match="--precision is for 'best': naive keeps its own, got tf32"):
+        explain("naive", "--precision", "tf32")
+
+
+def test_drivers_names_of_listed_gpus_that_have_a_table_and_of_others():
+    assert device_of(gpu_named("H100")) == "NVIDIA H100 80GB HBM3"
+    assert device_of(gpu_named("RTX 3060")) == "RTX 3060"
+    assert find_gpu("RTX 3060", (8, 6)) == gpu_named("RTX 3060")

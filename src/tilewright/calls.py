@@ -35,6 +35,7 @@ from tilewright.problem import (
     Scale,
     Scaling,
     Side,
+    default_result,
     promise_of,
 )
 from tilewright.shapes import check_shapes
@@ -145,7 +146,7 @@ class Call(NamedTuple):
     def arithmetic(self) -> Arithmetic:
         """Element types and precision of the product."""
         given = self.request.out_dtype
-        usual = "float32" if self.a.dtype in FLOAT8 else self.a.dtype
+        usual = default_result(self.a.dtype)
         result = given or (self.out.dtype if self.out else usual)
         return _arithmetic(self.a.dtype, result, self.request.precision, self.request.batch_invariant, self.b.dtype)
 

@@ -221,13 +221,13 @@ GPUS: tuple[Gpu, ...] = (
 
 @lru_cache
 def find_gpu(device_name: str, capability: tuple[int, int]) -> Gpu:
-    """The product of a driver's device name; for a name that is not listed, the middle one of its capability.
+    """The product that the driver calls so, or that is listed so; for another name, the middle one of its capability.
 
     A capability of which no product is listed gets one of the nearest older capability, under its own name.
     """
     name = device_name.removeprefix("NVIDIA ").strip()
     for gpu in GPUS:
-        if gpu.capability == capability and re.fullmatch(gpu.names, name):
+        if gpu.capability == capability and (name == gpu.name or re.fullmatch(gpu.names, name)):
             return gpu
     known = _nearest(capability)
     alike = sorted((gpu for gpu in GPUS if gpu.capability == known), key=lambda gpu: gpu.tflops)

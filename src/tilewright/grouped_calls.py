@@ -16,7 +16,7 @@ from tilewright.engines.registry import cuda_unavailable, resolve_engine
 from tilewright.errors import ArrayError, ConfigError, DtypeError
 from tilewright.kernels.library.grouped_sm90 import FP8, KERNEL, kernel_for
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
-from tilewright.problem import FLOAT8, Scale, Scaling
+from tilewright.problem import FLOAT8, Scale, Scaling, default_result
 from tilewright.shapes import size
 
 Shape = tuple[int, ...]
@@ -172,11 +172,6 @@ def check_result(a: str, result: str) -> None:
     """Raise DtypeError unless products of factors of a type may have results of another."""
     if result not in (known := kernel_for(a).takes.results):
         raise DtypeError(f"out_dtype must be one of {', '.join(known)}, got {result} with factors of {a}")
-
-
-def default_result(a: str) -> str:
-    """The element type of results where none is named: that of the factors, float32 of float8 factors."""
-    return "float32" if a in FLOAT8 else a
 
 
 def _scale(operand: Operand, rows: int, columns: int, groups: int) -> Scale:

@@ -48,6 +48,11 @@ Side = Literal["row", "column"]
 ScaleKind = Literal["tensor", "line", "1x128", "128x128"]
 
 
+def default_result(factors: str) -> str:
+    """The element type of results where none is named: that of the factors, float32 of float8 factors."""
+    return "float32" if factors in FLOAT8 else factors
+
+
 @dataclass(frozen=True)
 class Arithmetic:
     """What a product is computed in; sums are taken in float32.

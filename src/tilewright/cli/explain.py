@@ -17,9 +17,20 @@ from tilewright.analysis.foreign_code import held, is_code, read_code
 from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
+from tilewright.bench.run import BEST
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Grid, Shared
-from tilewright.cli.terminal import Order, finite_scalars, json_output, notes, results, say, write_json
+from tilewright.cli.terminal import (
+    Order,
+    Precision,
+    finite_scalars,
+    json_output,
+    notes,
+    promised,
+    results,
+    say,
+    write_json,
+)
 from tilewright.engines.registry import present_gpu
 from tilewright.errors import ConfigError, ProblemError
 from tilewright.files import Output, check_outputs, json_kind
@@ -28,12 +39,14 @@ from tilewright.kernels import resolve
 from tilewright.kernels.launches import Launch
 from tilewright.kernels.source_lines import extents_of
 from tilewright.kernels.spec import parse_overrides
-from tilewright.problem import DTYPES, Problem, orders
+from tilewright.problem import DTYPES, Arithmetic, Problem, default_result, orders
 from tilewright.report import explain_tables as tables
 from tilewright.report import scaling as scaling_tables
 from tilewright.report.figures import explained as figure
 from tilewright.report.measured import find_measured
 from tilewright.report.sass_tables import summary
+from tilewright.select.selector import select
+from tilewright.tables.store import device_of
 
 KIND = json_kind("an explanation", "kernel", "shape", "gpu", "occupancy")
 SCALING_KIND = json_kind("a prediction of several GPUs", "kernel", "shape", "gpu", "scaling")
@@ -48,7 +61,10 @@ GPU = "H200"
 def run_explain(
     kernel: Annotated[
         str,
-        typer.Argument(metavar="KERNEL", help="Name, rung number, NAME:PRESET, or a source file, as in softmax.cu."),
+        typer.Argument(
+            metavar="KERNEL",
+            help=f"Name, rung number, NAME:PRESET, a source file, as in softmax.cu, or '{BEST}': what matmul takes.",
+        ),
     ],
     shape: Annotated[
         str, typer.Option(metavar="MxNxK", help=f"Sizes of A (M x K) and B (K x N). If left out, {SHAPE}.")
@@ -61,6 +77,7 @@ def run_explain(
     dtype: Annotated[
         str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
     ] = None,
+    precision: Precision = None,
     layout: Order = "NN",
     gpu: Annotated[
         str | None,
@@ -101,6 +118,8 @@ def run_explain(
 
     What its lanes do, as a picture:       [bold]tilewright explain warptiled --figure warptiled.svg[/]
 
+    What matmul would run on a GPU:        [bold]tilewright explain best --gpu H100 --shape 512x4096x4096[/]
+
     What any kernel of yours does:         [bold]tilewright explain softmax.cu --args "rows=4096"[/]
 
     What 8 GPUs make of it, and 1 to 64:   [bold]tilewright explain gemm_sm90 --devices 8 --link 450[/]
@@ -114,6 +133,7 @@ def run_explain(
         "--alpha": alpha != 1,
     }
     of_products |= {"--beta": beta, "--devices": devices, "--ncu": with_ncu, "--figure": figure_path}
+    of_products |= {"--precision": precision}
     if is_code(kernel):
         if given := [name for name, value in {**of_products, "--args": args, "--grid": grid}.items() if value]:
             raise ConfigError(f"{given[0]} is for sources: of {kernel}, which is compiled, only occupancy is explained")
@@ -127,14 +147,23 @@ def run_explain(
         return
     kind = KIND if devices is None else SCALING_KIND
     check_outputs([json_output(json_path, kind), Output("--figure", figure_path, figure.KIND)])
-    chosen, preset = resolve(kernel)
     where = _gpu(gpu)
-    a, b = orders(layout)
-    problem = Problem.parse(shape or SHAPE, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
-    problem = chosen.takes.scaled(problem)
-    chosen.check(problem)
     scalars = finite_scalars(alpha, beta)
-    values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
+    a, b = orders(layout)
+    posed = partial(Problem.parse, shape or SHAPE, a=a, b=b)
+    if kernel == BEST:
+        if config:
+            raise ConfigError(f"--config needs a kernel whose parameters it sets, got {config} for {BEST}")
+        factors = dtype or DTYPES[0]
+        problem = posed(arithmetic=Arithmetic(factors, default_result(factors), promised(precision)))
+        chosen, values = select(problem, where.capability, device_of(where), adds_c=scalars.beta != 0)
+    else:
+        if precision:
+            raise ProblemError(f"--precision is for '{BEST}': {kernel} keeps its own, got {precision}")
+        chosen, preset = resolve(kernel)
+        problem = chosen.takes.scaled(posed(arithmetic=chosen.takes.arithmetic(dtype or "")))
+        chosen.check(problem)
+        values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
     if devices is not None:
         if with_ncu or figure_path:
             raise ProblemError("--devices takes neither --ncu nor --figure: it predicts products of several GPUs")

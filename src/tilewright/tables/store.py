@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from tilewright.errors import RecordsError
+from tilewright.gpus import Gpu, find_gpu
 from tilewright.tables.table import Entry, Table, file_name
 
 FOLDER_VARIABLE = "TILEWRIGHT_TABLES"
@@ -44,6 +45,11 @@ def load(gpu: str) -> tuple[Table, ...]:
 def shipped() -> tuple[Table, ...]:
     """Every table that ships with the package."""
     return tuple(Table.load(path) for path in sorted(SHIPPED.glob("*.json")))
+
+
+def device_of(gpu: Gpu) -> str:
+    """What the driver calls a GPU: its name in the table of it that ships, if one does, and else its name here."""
+    return next((table.gpu for table in shipped() if find_gpu(table.gpu, table.capability) == gpu), gpu.name)
 
 
 def save(gpu: str, capability: tuple[int, int], entries: Sequence[Entry]) -> Path:
