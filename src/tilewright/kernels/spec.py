@@ -21,7 +21,7 @@ from tilewright.errors import (
 from tilewright.gpus import CLUSTER_LIMIT
 from tilewright.kernels.families import PLAIN, CostFamily
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Takes, Variant, all_aligned
-from tilewright.problem import FAST, PRECISIONS, Order, Problem, Scalars
+from tilewright.problem import FAST, ITEM_BYTES, PRECISIONS, Order, Problem, Scalars
 
 BFLOAT16 = "BFLOAT16"
 """Macro of rungs that take several element types: 1 where A and B hold bfloat16, else 0."""
@@ -310,7 +310,7 @@ class Kernel:
     """
     stored_box: Callable[[Config, int], TensorBox | None] | None = None
     """Box of D that one store moves, of elements of this many bytes, where the source takes a tensor map of D: in the
-    variants that are aligned. None where threads store them."""
+    variants that are aligned, which rows of D that end within 16 bytes are not. None where threads store them."""
     relayouts: Callable[[Config], tuple[Order | None, Order | None] | None] = lambda config: None
     """The orders that a config reads A and B in, None for that of memory; their rows (or columns) start at multiples of
     16 bytes. The engine makes copies that are so, by the kernel `relayout`, of operands that are not. None instead of
@@ -563,8 +563,11 @@ class Kernel:
         tile = self.tile(config)
         divided = problem.m % tile.m == problem.n % tile.n == problem.k % tile.k == 0 and not problem.grouped
         edges = not self.foreign and not divided
-        aligned = self.vectorized and all_aligned(problem, addresses)
         arithmetic = problem.arithmetic
+        result_bytes = ITEM_BYTES[arithmetic.result]
+        aligned = self.vectorized and all_aligned(problem, addresses)
+        if aligned and self.stored_box and self.stored_box(config, result_bytes):
+            aligned = problem.n * result_bytes % VECTOR_BYTES == 0  # or stores would write past the ends of rows
         factors, result, of_b = arithmetic.factors, arithmetic.result, arithmetic.of_b
         return Variant(edges, aligned, factors, result, problem.layout, problem.epilogue, of_b)
 

@@ -6,7 +6,8 @@
 //   FACTOR, FACTOR_B, RESULT  element type of A, of B (another of 8 bits, else FACTOR), and of C, D and the bias (elements.cuh)
 //   TRANSPOSED_A, _B          0: the matrix is row-major. 1: column-major, so memory holds rows of its transpose
 //   EDGES                     1: some tile reaches past a matrix. Accesses are bounds-checked; elements outside count as 0
-//   ALIGNED                   1: every row of A, B, C and D in memory starts at a multiple of 16 bytes
+//   ALIGNED                   1: every row of A, B, C and D in memory starts at a multiple of 16 bytes,
+//                             and where the copy engine stores D, its rows end at one
 //   BIAS, ACTIVATION          see epilogue/
 // Field order and alignment are those of C: the engines write these structs from Python.
 #pragma once

@@ -10,7 +10,8 @@
 //   copy engine                                                              | read lines, write C ...
 //
 // In shared memory a row is a line of 128 bytes, its pieces exchanged as the tensor map says. So what a warp writes at a time,
-// 8 rows x 4 pairs, is in 32 different banks. Where rows of C are not aligned, no tensor map describes it: threads store.
+// 8 rows x 4 pairs, is in 32 different banks. Where rows of C are not aligned, no tensor map describes it; and where
+// they end within 16 bytes, the copy engine would store all of these, past the end of the row: threads store then.
 
 #include <cluster.cuh>
 #include <dynamic_shared.cuh>

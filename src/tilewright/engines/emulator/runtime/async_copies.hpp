@@ -68,6 +68,7 @@ struct TileBox {
     unsigned char* shared;
     TensorMap map;
     int col, row, matrix;
+    bool whole_pieces = false;  // whether it moves those too in which a row of the matrix ends, as stores do
 
     std::size_t row_bytes() const { return std::size_t(map.box_cols) * map.element_bytes; }
     std::size_t bytes() const { return row_bytes() * map.box_rows; }
@@ -78,9 +79,12 @@ struct TileBox {
     // Whether the column is one that a GPU takes, inside the matrix or not: on any other the instruction is illegal.
     bool begins_at_a_piece() const { return std::int64_t(col) * map.element_bytes % PIECE_BYTES == 0; }
 
-    // The bytes of each row of the box that are elements of the matrix: from the first to the end.
+    // The bytes of each row of the box that are elements of the matrix, or move with them: from the first to the end.
     std::size_t first_inside() const { return bytes_until(0); }
-    std::size_t end_inside() const { return bytes_until(map.cols); }
+    std::size_t end_inside() const {
+        const std::size_t end = bytes_until(map.cols);
+        return whole_pieces ? (end + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES : end;
+    }
 
     // Where a row of the box begins in memory, as if all columns were there; null where the matrix, or the batch, has none.
     unsigned char* row_in_memory(int r) const {
@@ -141,7 +145,8 @@ struct TileCopy : TileBox {
     }
 };
 
-// One on its way to global memory.
+// One on its way to global memory. A GPU was seen to write whole pieces: where the matrix is a part of another, and its rows
+// end within a piece, their ends overwrite what lies behind.
 struct TileStore : TileBox {
     std::vector<unsigned char> data = {};  // of its rows, once shared memory has been read
 

@@ -375,7 +375,7 @@ void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::Tens
                      const void* shared) {
     simt::GpuThread* const thread = as_gpu_thread(self);
     auto* const from = static_cast<unsigned char*>(const_cast<void*>(shared));
-    thread->runner->store_tile(thread, {{call, from, *map, col, row, matrix}});
+    thread->runner->store_tile(thread, {{call, from, *map, col, row, matrix, true}});
 }
 
 void simt_commit_tiles(const simt::Thread* self) { as_gpu_thread(self)->stores.commit(); }

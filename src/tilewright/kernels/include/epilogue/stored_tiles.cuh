@@ -5,7 +5,8 @@
 //     lanes         | wait, write pairs, fence_async_shared | __syncwarp |       | wait, write ... (the next of SLOTS)
 //     elected lane  | wait_tiles_read                                    | store | wait_tiles_read ...
 //
-// Where rows of D are not aligned, or results not of 16 bits, threads store (exchanged.cuh).
+// Where rows of D are not aligned, or end within 16 bytes, of which the copy engine stores all, or where results are not of 16 bits,
+// threads store (exchanged.cuh).
 #pragma once
 
 #include <elect.cuh>  // in brackets: the emulator has one of its own
