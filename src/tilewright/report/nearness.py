@@ -8,7 +8,9 @@ import math
 import statistics
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -61,6 +63,36 @@ class Nearness(BaseModel):
         return self.predicted_us / self.measured_us
 
 
+class Measured(NamedTuple):
+    """A launch, measured."""
+
+    source: str
+    """As `Nearness` has it."""
+    gpu: Gpu
+    kernel: Kernel
+    config: Config
+    problem: Problem
+    us: float
+
+    def facts(self) -> dict[str, Any]:
+        """What `Nearness` says of it, but for what is predicted."""
+        return {
+            "source": self.source,
+            "gpu": self.gpu.name,
+            "kernel": self.kernel.name,
+            "rung": self.kernel.rung,
+            "shape": self.problem.shape,
+            "dtype": self.problem.dtype,
+            "config": dict(self.config),
+            "measured_us": self.us,
+        }
+
+    def predicted_us(self) -> float:
+        """What `explain` says."""
+        return predicted_us(self.kernel, self.config, self.problem, self.gpu)
+
+
+@cache  # a launch is in several files
 def predicted_us(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> float:
     """What `explain` says, in microseconds; counted and compiled only where the model takes counts and registers."""
     from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
@@ -82,9 +114,15 @@ def _fills(kernel: Kernel, config: Config, gpu: Gpu) -> bool:
     return 2 * kernel.shared_bytes(config, "NN") > gpu.multiprocessor.shared_bytes
 
 
-def of_records(results: Path = RESULTS, gpu: str = "H200") -> Iterator[Nearness]:
+def measured(results: Path = RESULTS, gpu: str = "H200") -> Iterator[Measured]:
+    """All that predictions are compared with: `of_records`, then `of_sources`."""
+    yield from of_records(results, gpu)
+    yield from of_sources()
+
+
+def of_records(results: Path, gpu: str) -> Iterator[Measured]:
     """Every verified record of a square, row-major product without epilogue, of a config that there is today."""
-    where, known = gpu_named(gpu), dict[tuple[str, Config, Problem], float]()
+    where = gpu_named(gpu)
     for path in sorted(results.glob("*.json")):
         try:
             records = Run.load(path).records
@@ -92,12 +130,8 @@ def of_records(results: Path = RESULTS, gpu: str = "H200") -> Iterator[Nearness]
             continue  # a file of another kind
         for record in filter(_judged, records):
             kernel = find(record.picked or record.kernel)
-            if (config := upgraded(kernel.name, record.config)) is None:
-                continue
-            key = kernel.name, config, record.problem
-            if key not in known:
-                known[key] = predicted_us(kernel, config, record.problem, where)
-            yield _nearness(path.name, where, kernel, config, record.problem, record.time_us.median, known[key])
+            if (config := upgraded(kernel.name, record.config)) is not None:
+                yield Measured(path.name, where, kernel, config, record.problem, record.time_us.median)
 
 
 def _judged(record: Record) -> bool:
@@ -105,7 +139,7 @@ def _judged(record: Record) -> bool:
     return square and record.verified and not (record.bias or record.activation or record.prepared)
 
 
-def of_sources() -> Iterator[Nearness]:
+def of_sources() -> Iterator[Measured]:
     """Every figure of a rung that the sources published."""
     for source, gpu, shape, speeds, preset in _SOURCES:
         where = gpu_named(gpu)
@@ -114,25 +148,7 @@ def of_sources() -> Iterator[Nearness]:
             overrides = kernel.presets.get(preset, _ALONG_N.get(preset, {}).get(rung, {}))
             config = kernel.config(overrides, capability=where.capability)
             problem = Problem.parse(shape, arithmetic=kernel.takes.arithmetic())
-            measured = problem.flops / speeds[rung] / 1e3
-            predicted = predicted_us(kernel, config, problem, where)
-            yield _nearness(source, where, kernel, config, problem, measured, predicted)
-
-
-def _nearness(
-    source: str, gpu: Gpu, kernel: Kernel, config: Config, problem: Problem, measured: float, predicted: float
-) -> Nearness:
-    return Nearness(
-        source=source,
-        gpu=gpu.name,
-        kernel=kernel.name,
-        rung=kernel.rung,
-        shape=problem.shape,
-        dtype=problem.dtype,
-        config=dict(config),
-        measured_us=measured,
-        predicted_us=predicted,
-    )
+            yield Measured(source, where, kernel, config, problem, problem.flops / speeds[rung] / 1e3)
 
 
 def mean(rows: Iterable[Nearness]) -> float:
@@ -181,7 +197,8 @@ def _cells(rows: Sequence[Nearness]) -> tuple[object, ...]:
 def main() -> int:
     """Predict everything; returns the exit status."""
     try:
-        saved.save(PREDICTED, _FILE, [*of_records(), *of_sources()])
+        rows = [Nearness(**one.facts(), predicted_us=one.predicted_us()) for one in measured()]
+        saved.save(PREDICTED, _FILE, rows)
     except (TilewrightError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
