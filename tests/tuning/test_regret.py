@@ -35,6 +35,14 @@ def test_problems_are_drawn_alike_by_the_same_seed():
     assert not {*draw(199, seed=1, tables=[table_of(problems)])} & {*problems}
 
 
+def test_problems_are_of_the_type_and_the_orders_asked_for():
+    problems = draw(5, seed=1, dtype="bfloat16", layout="NT")
+    types = {(one.arithmetic.factors, one.arithmetic.result) for one in problems}
+    assert (types, {one.layout for one in problems}) == ({("bfloat16", "bfloat16")}, {"NT"})
+    assert [one.shape for one in problems] == [one.shape for one in draw(5, seed=1)]
+    assert {one.arithmetic.result for one in draw(3, seed=1, dtype="float8_e4m3fn", layout="NT")} == {"float32"}
+
+
 def test_known_are_the_defaults_of_what_takes_the_problem():
     names = {choice.kernel.name for choice in known(Problem(64, 64, 64), ENGINE)}
     assert {"naive", "warptiled"} <= names

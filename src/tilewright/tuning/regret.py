@@ -26,7 +26,7 @@ from tilewright.files import Output, check_outputs, json_kind, save_json
 from tilewright.kernels import KERNELS
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Choice, parse_overrides
-from tilewright.problem import Problem
+from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Problem, default_result, orders
 from tilewright.select.selector import select
 from tilewright.tables import store
 from tilewright.tables.table import KEEP_WITHIN, Table
@@ -51,9 +51,21 @@ class Regret(NamedTuple):
     """The baseline's time over the pick's. None where there was no baseline."""
 
 
-def draw(count: int, seed: int, smallest: int = 64, largest: int = 4096, tables: Sequence[Table] = ()) -> list[Problem]:
-    """Problems with sizes drawn evenly over their logarithms, half of them multiples of 32, none of them in a table."""
+def draw(
+    count: int,
+    seed: int,
+    smallest: int = 64,
+    largest: int = 4096,
+    tables: Sequence[Table] = (),
+    dtype: str = DTYPES[0],
+    layout: str = LAYOUTS[0],
+) -> list[Problem]:
+    """Problems with sizes drawn evenly over their logarithms, half of them multiples of 32, none of them in a table.
+
+    dtype: element type of the factors, and of results as `matmul` makes them. layout: orders of A and B, as in 'NT'.
+    """
     rng = random.Random(seed)
+    arithmetic, (a, b) = Arithmetic(dtype, default_result(dtype)), orders(layout)
 
     def size(step: int) -> int:
         drawn = math.exp(rng.uniform(math.log(smallest), math.log(largest)))
@@ -62,7 +74,8 @@ def draw(count: int, seed: int, smallest: int = 64, largest: int = 4096, tables:
     problems: list[Problem] = []
     while len(problems) < count:
         step = 32 if len(problems) % 2 else 1
-        problem = Problem(size(step), size(step), size(step))
+        shape = f"{size(step)}x{size(step)}x{size(step)}"
+        problem = Problem.parse(shape, arithmetic=arithmetic, a=a, b=b)
         if not any(table.holds(problem) for table in tables):
             problems.append(problem)
     return problems
@@ -139,6 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tilewright.tuning.regret", description=__doc__)
     parser.add_argument("--problems", type=int, default=20, metavar="N", help="how many to draw")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dtype", choices=DTYPES, default=DTYPES[0], help="element type of the factors")
+    parser.add_argument("--layout", choices=LAYOUTS, default=LAYOUTS[0], help="orders of A and B")
     parser.add_argument("--largest", type=int, default=4096, help="the largest m, n or k")
     parser.add_argument("--engine", choices=CHOICES, default=CHOICES[0])
     parser.add_argument("--json", type=Path, metavar="PATH", help="write what was found here")
@@ -155,7 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         engine = resolve_engine(options.engine)
         smallest = min(64, options.largest)
         tables = store.load(engine.device_name)
-        problems = draw(options.problems, options.seed, smallest, options.largest, tables)
+        sizes = smallest, options.largest, tables
+        problems = draw(options.problems, options.seed, *sizes, options.dtype, options.layout)
         for regret, records in regrets(engine, problems, baseline_library(engine)):
             found.append(regret)
             kept += records
