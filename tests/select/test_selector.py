@@ -337,12 +337,28 @@ def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most
 
 def test_a_case_that_is_in_no_table_takes_the_candidates_of_the_nearest():
     a, b = orders("TT")
-    problem = Problem(1024, 1024, 1024, Arithmetic("float16", "float16"), a=a, b=b)
+    problem = Problem(1024, 1024, 1024, Arithmetic("bfloat16", "float32"), a=a, b=b)
     tables = measured("NVIDIA H200", (9, 0), None, None)
     assert Case.of(problem) not in tables
     kernel, config = select(problem, (9, 0), "NVIDIA H200")
-    of_nearest = tables[Case("NN", "bfloat16", "bfloat16")]
+    of_nearest = tables[Case("TT", "bfloat16", "bfloat16")]
     assert (kernel, config) in [choice[:2] for choice in of_nearest.choices]
+
+
+def test_what_was_measured_of_float16_counts_for_bfloat16_where_that_was_not_measured():
+    both = {"BM": 64, "BN": 64}, {"BM": 128, "BN": 128}
+    wide, narrow = (dict(find("gemm_wmma").config(one)) for one in both)
+    store.save(
+        "NVIDIA X",
+        (8, 0),
+        [
+            entry("64", "gemm_wmma", 900, case="NN float16", config=wide),
+            entry("128", "gemm_wmma", 900, case="NN float16", config=wide),
+            entry("128", "gemm_wmma", 800, case="NN bfloat16", config=narrow),
+        ],
+    )
+    known = measured("NVIDIA X", (8, 0), None, None)[Case("NN", "bfloat16", "float32")]
+    assert [dict(known.choices[known.ranked(row)[0]].config) for row in known.rows.values()] == [wide, narrow]
 
 
 def test_entries_of_the_case_come_before_those_of_another():

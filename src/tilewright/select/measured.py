@@ -5,7 +5,7 @@ precision that a problem promises: it decides which kernels' times count.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,6 +39,11 @@ _ROUNDING = 1e-9
 LENGTH = 0.3
 """Distance over which a neighbour's weight falls to 1/e."""
 
+_Rows = dict[object, tuple[Gpu, Problem, "list[Entry]"]]
+"""Of a case: the GPU, problem and entries of each tabled problem, by its sizes."""
+
+_TWINS = {"bfloat16": "float16", "float16": "bfloat16"}
+
 FAR = 2.0
 """Where no tabled problem is as near as this, tables say nothing of a problem."""
 
@@ -54,6 +59,13 @@ class Case(NamedTuple):
     def of(cls, problem: Problem) -> "Case":
         """A problem's."""
         return cls(problem.layout, problem.arithmetic.factors, problem.arithmetic.result)
+
+    @property
+    def twin(self) -> "Case":
+        """The case whose products take the same time: float16 in the place of bfloat16, and the other way round."""
+        return self._replace(
+            factors=_TWINS.get(self.factors, self.factors), result=_TWINS.get(self.result, self.result)
+        )
 
 
 class Choice(NamedTuple):
@@ -212,6 +224,30 @@ class Measured(Places):
         return found
 
 
+class ByCase(Mapping[Case, Measured]):
+    """What tables say, by case, arranged where asked for. On problems that a case lacks, rows of its twin count."""
+
+    def __init__(self, rows: Mapping[Case, _Rows], gpu: Gpu, kept: str | None) -> None:
+        with_twins = dict.fromkeys(one for case in rows for one in (case, case.twin))
+        self._rows = {one: rows.get(one.twin, {}) | rows.get(one, {}) for one in with_twins}
+        self._gpu, self._kept = gpu, kept
+        self._arranged: dict[Case, Measured] = {}
+
+    def __getitem__(self, case: Case) -> Measured:
+        if case not in self._arranged:
+            self._arranged[case] = Measured(self._gpu, self._rows[case].values(), self._kept)
+        return self._arranged[case]
+
+    def __contains__(self, case: object) -> bool:
+        return case in self._rows
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 def _slow_downs(entries: list["Entry"]) -> list[float]:
     """How many times longer runs took because the GPU was slower that day than in the run of the first entry: cuBLAS,
     which was timed next to each, tells, in TF32 next to kernels that round to it. 1 where it was not timed."""
@@ -253,7 +289,7 @@ def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
 @lru_cache
 def measured(
     device: str, capability: tuple[int, int], promise: str | None, kept: str | None, order: str | None = None
-) -> dict[Case, Measured]:
+) -> ByCase:
     """What `tables_of` a GPU say of kernels that keep a promise, by case; with a copy of A or of B kept.
 
     order: only of configs that have this `Kernel.sum_order`; None for all.
@@ -279,7 +315,7 @@ def nearest_measured(
     return (tables[case], True) if case in tables else (_nearest(tables, case), False)
 
 
-def _nearest(tables: dict[Case, Measured], case: Case) -> Measured | None:
+def _nearest(tables: ByCase, case: Case) -> Measured | None:
     """What was measured of the nearest case: the same factors; then row-major operands, and the same result."""
     alike = [one for one in tables if one.factors == case.factors]
     if not alike:
@@ -296,9 +332,10 @@ def shipped_factors(dtype: str) -> dict[str, float]:
 
     found: dict[str, float] = {}
     for table in store.shipped():
-        for case, known in by_case([table], find_gpu(table.gpu, table.capability), PROMISES[-1]).items():
+        tables = by_case([table], find_gpu(table.gpu, table.capability), PROMISES[-1])
+        for case in tables:
             if case.factors == dtype:
-                found = known.factors() | found
+                found = tables[case].factors() | found
     return found
 
 
@@ -327,16 +364,16 @@ def by_case(
     promise: str | None = None,
     kept: str | None = None,
     order: str | None = None,
-) -> dict[Case, Measured]:
+) -> ByCase:
     """What tables say of kernels that keep a promise, by case: of their entries, those `that_count`.
 
     kept: see `Measured`. order: only of configs that have this order of sums; None for all.
     """
     from tilewright.tables.cases import posed  # noqa: PLC0415
 
-    found: dict[Case, dict[object, tuple[Gpu, Problem, list[Entry]]]] = {}
+    found: dict[Case, _Rows] = {}
     for of, entry in that_count(tables, lambda entry: entry.keeps(promise) and entry.adds_in(order)):
         problem = posed(entry.m, entry.n, entry.k, entry.case, entry.batch)
         sizes = entry.m, entry.n, entry.k, entry.batch
         found.setdefault(Case.of(problem), {}).setdefault(sizes, (of, problem, []))[2].append(entry)
-    return {case: Measured(gpu, problems.values(), kept) for case, problems in found.items()}
+    return ByCase(found, gpu, kept)
