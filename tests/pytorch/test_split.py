@@ -108,6 +108,14 @@ def test_matrices_are_copied_as_they_lie():
         assert split._by_columns(split._dense(matrix, True)) and split._dense(matrix, True).equal(matrix)
 
 
+@pytest.mark.parametrize("reason", [None, "there is no driver"])
+def test_what_names_no_gpus_is_said_before_it_is_said_that_there_are_none(monkeypatch, reason):
+    monkeypatch.setattr(registry, "cuda_unavailable", lambda: reason)
+    for wrong in ("cuda", "al", [], [0, 0], [0.5], [[1]], 2):
+        with pytest.raises(ProblemError, match="devices must be 'all' or different numbers of GPUs, got"):
+            registry.gpus_named(wrong)
+
+
 def test_gpus_that_cannot_be_reached_are_named(monkeypatch):
     monkeypatch.setattr(registry, "cuda_unavailable", lambda: None)
     driver = pytest.importorskip("tilewright.engines.driver")
@@ -117,7 +125,4 @@ def test_gpus_that_cannot_be_reached_are_named(monkeypatch):
     assert registry.gpus_named([1, 0]) == (1, 0)
     with pytest.raises(EngineUnavailableError, match=r"GPU 3 of devices=\[0, 3\] cannot be reached: there is no GPU 3"):
         registry.gpus_named([0, 3])
-    for wrong in ("cuda", [], [0, 0], [0.5], 2):
-        with pytest.raises(ProblemError, match="devices must be 'all' or different numbers of GPUs, got"):
-            registry.gpus_named(wrong)
     assert tilewright.matmul

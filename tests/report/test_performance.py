@@ -41,7 +41,7 @@ OTHER_RECORDS = (
     clients.RECORDS,
     float32_way.RECORDS,
     precisions.RECORDS,
-    prepared.RECORDS,
+    *prepared.RECORDS,
     first_calls.RECORDS,
     profiles.PROFILES,
     grouped.RECORDS,

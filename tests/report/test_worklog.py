@@ -228,6 +228,11 @@ def test_what_caches_did_is_there_where_both_rungs_were_profiled(facts):
         "| read from and written to L2 | 16.00 GB |  |",
         "| read from and written to DRAM | 3.00 GB |  |",
     ]
+    timed = [profile(name, "64x64x64", **moved, gpu__time_duration_sum=1e7) for name in ("naive", "coalesced")]
+    assert Facts(facts.runs, facts.counts, timed).caches("coalesced", "naive").splitlines()[-2:] == [
+        "| the same, a second | 300 GB | 300 GB |",
+        "| of the first worklog, on an A6000 | 15 GB | 110 GB |",
+    ]
     missing = Facts(facts.runs, facts.counts, profiled[:1]).caches("coalesced", "naive")
     assert missing.startswith("No profile of this rung is among the records")
 

@@ -52,15 +52,16 @@ def gpus_named(devices: str | Sequence[int]) -> tuple[int, ...]:
         ProblemError: it is neither, or names none, or one twice.
         EngineUnavailableError: one of them cannot be used; the message says which and why.
     """
+    numbers: tuple[Any, ...] = tuple(devices) if isinstance(devices, Sequence) and not isinstance(devices, str) else ()
+    known = all(type(one) is int for one in numbers) and len(set(numbers)) == len(numbers) > 0
+    if not known and devices != "all":
+        raise ProblemError(f"devices must be 'all' or different numbers of GPUs, got {devices!r}")
     if reason := cuda_unavailable():
         raise EngineUnavailableError(f"devices={devices!r} cannot be used: {reason}")
     from tilewright.engines.driver import gpu_count, unavailable  # noqa: PLC0415 - loads the CUDA bindings
 
     if devices == "all":
         return tuple(range(gpu_count()))
-    numbers: tuple[Any, ...] = tuple(devices) if isinstance(devices, Sequence) and not isinstance(devices, str) else ()
-    if not numbers or not all(type(one) is int for one in numbers) or len(set(numbers)) < len(numbers):
-        raise ProblemError(f"devices must be 'all' or different numbers of GPUs, got {devices!r}")
     for one in numbers:
         if reason := unavailable(one):
             raise EngineUnavailableError(f"GPU {one} of devices={devices!r} cannot be reached: {reason}")

@@ -65,10 +65,22 @@ CASES = tuple(
     )
 ) + tuple(
     Path(f"results/h100/{name}.json")
-    for name in ("best_bf16", "best_bf16_column", "best_tf32", "best_fp8", "best_fp8_blocks")
+    for name in (
+        "best_bf16",
+        "best_bf16_column",
+        "decode_bf16",
+        "best_f16",
+        "best_tf32",
+        "best_fp8",
+        "best_fp8_across",
+        "best_fp8_blocks",
+    )
 )
 """Further runs of `tilewright bench best`, of which there may be some."""
-END_TO_END = tuple(Path(f"results/h200/{name}.json") for name in ("end_to_end", "end_to_end_llm", "end_to_end_bf16"))
+END_TO_END = tuple(
+    Path(f"results/{name}.json")
+    for name in ("h200/end_to_end", "h200/end_to_end_llm", "h200/end_to_end_bf16", "h100/end_to_end_bf16")
+)
 """Runs with --end-to-end, of which there may be some."""
 EMULATED = Path("results/emulator/ladder.json")
 COUNTERS = Path("results/h200/bank_conflicts")
@@ -110,9 +122,7 @@ def main() -> int:
             "best": picks.every(picked),
             "glance": picks.glance(picked_by_path),
             "cases": picks.chosen({path: run for path, run in picked_by_path.items() if path != BEST}),
-            "end_to_end": calls.markdown(
-                [record for one in load(filter(Path.exists, END_TO_END)) for record in one.records]
-            ),
+            "end_to_end": end_to_end(load(filter(Path.exists, END_TO_END))),
             "first_calls": first_calls.section(),
             "emulator": terminal(emulated.records),
             "bench": terminal([record for record in run.records if record.shape == HEADLINE]),
@@ -352,6 +362,14 @@ def _squares(records: Iterable[Record]) -> list[Record]:
 
 def _shape(record: Record) -> Shape:
     return Shape(record.m, record.n, record.k, record.batch, record.layout)
+
+
+def end_to_end(runs: Iterable[Run]) -> str:
+    """What a caller sees on each GPU."""
+    by_gpu: dict[str, list[Record]] = {}
+    for run in runs:
+        by_gpu.setdefault(run.environment["gpu"]["name"], []).extend(run.records)
+    return "\n\n".join(f"On an {gpu}. {calls.markdown(records)}" for gpu, records in by_gpu.items())
 
 
 if __name__ == "__main__":

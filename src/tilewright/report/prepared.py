@@ -8,21 +8,19 @@ from tilewright.bench.records import Record, Run
 from tilewright.report.markdown import table
 from tilewright.report.ratios import quotient, ratio, speed
 
-RECORDS = Path("results/h200/prepared.json")
-"""A run of `tilewright bench best --prepared`, which there may be."""
+RECORDS = (Path("results/h200/prepared.json"), Path("results/h100/prepared_fp16x3.json"))
+"""Runs of `tilewright bench best --prepared`, of which there may be some."""
 
 
 def section() -> str:
-    """The table; empty where nothing was measured.
+    """A table for each run; empty where nothing was measured.
 
     Raises:
         RecordsError: the file is none of records, or a ratio is of another run.
     """
-    if not RECORDS.exists():
-        return ""
-    run = Run.load(RECORDS)
-    found = markdown(run.records)
-    return f"On an {run.environment['gpu']['name']}:\n\n{found}" if found else ""
+    runs = [Run.load(path) for path in RECORDS if path.exists()]
+    tables = [(run.environment["gpu"]["name"], markdown(run.records)) for run in runs]
+    return "\n\n".join(f"On an {gpu}:\n\n{found}" for gpu, found in tables if found)
 
 
 def markdown(records: Sequence[Record]) -> str:

@@ -12,7 +12,7 @@ from tilewright.kernels import LADDER, find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import Problem
-from tilewright.report import performance
+from tilewright.report import performance, published
 from tilewright.report.figures import roofline
 from tilewright.report.figures.kernel_figure import Roofline
 from tilewright.report.figures.roofline import Point
@@ -203,6 +203,11 @@ class Facts:
             ("read from and written to L2", *(_gigabytes(one.l2_bytes) for one in profiled)),
             ("read from and written to DRAM", *(_gigabytes(one.dram_bytes) for one in profiled)),
         ]
+        if all(one.dram_gbs for one in profiled):
+            rows.append(("the same, a second", *(f"{one.dram_gbs:,.0f} GB" for one in profiled)))
+            of_source = [published.A6000_GBS.get(find(one.kernel).rung) for one in profiled]
+            if all(of_source):
+                rows.append(("of the first worklog, on an A6000", *(f"{one:,.0f} GB" for one in of_source)))
         heads = [f"{find(one.kernel).rung} {one.kernel}" for one in profiled]
         return table((f"at {counts[-1].shape}", *heads), rows, "lrr")
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,11 +91,12 @@ def sweep(varied: Varied) -> str:
         if all(found):
             config = choice.config
             tile = (f"{choice.kernel.rung} {choice.kernel.name}", config.BM, f"{config.TM} x {config.TN}")
-            rows.append((*tile, *(cell for one in found if one for cell in (speed(one.gflops), share(one)))))
+            cells = [(speed(one.gflops), baseline_speed(one), share(one)) for one in found if one]
+            rows.append((*tile, *chain.from_iterable(cells)))
     if not rows:
         return ""
-    measured = [cell for shape in SWEPT_SHAPES for cell in (f"{shape}, GFLOP/s", "of cuBLAS")]
-    text = table(("", "TILE", "a thread", *measured), rows, "lrlrrrr")
+    measured = [cell for shape in SWEPT_SHAPES for cell in (f"{shape}, GFLOP/s", "cuBLAS", "of cuBLAS")]
+    text = table(("", "TILE", "a thread", *measured), rows, "lrl" + "r" * len(measured))
     words = f"What the notes sweep, TILE and the results of a thread, on one {varied.gpu}; a run for each size:"
     return f"{words}\n\n{text}"
 
