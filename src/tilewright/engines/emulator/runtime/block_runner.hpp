@@ -205,7 +205,7 @@ class BlockRunner {
     void yield(GpuThread* self);
     void poll(std::uintptr_t address, std::uintptr_t site);
     void has_written(std::uintptr_t address) {
-        if (!stacks_.hold(address)) polls_ = current_->polls = 0;  // what others see
+        if (!Stacks::hold_here(address)) polls_ = current_->polls = 0;  // what others see
     }
     void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
     void wait_copies(GpuThread* self, unsigned pending);
@@ -344,7 +344,7 @@ class BlockRunner {
     Fiber* entered_ = nullptr;  // the idle fiber that was handed over to
 };
 
-// Of this thread of the host. (__thread: unlike a thread_local variable, it needs no look whether it is initialized.)
-extern __thread BlockRunner* runner;
+// Of the fiber that calls.
+inline BlockRunner* runner() { return static_cast<BlockRunner*>(Stacks::owner_here()); }
 
 }  // namespace simt

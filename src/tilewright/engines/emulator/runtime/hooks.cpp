@@ -16,7 +16,7 @@ namespace simt {
 
 inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site,
                                 bool is_volatile) {
-    if (stacks_.hold(address)) return;
+    if (Stacks::hold_here(address)) return;
     Space space = Space::static_shared;
     std::size_t offset = address - reinterpret_cast<std::uintptr_t>(static_shared_.data);
     if (offset >= static_shared_.bytes) {
@@ -51,7 +51,7 @@ inline bool BlockRunner::is_own(std::uintptr_t address) const {
 }
 
 void BlockRunner::fragment(const GpuThread& self, const Call& call, const FragmentAccess& access) {
-    if (!observed() || stacks_.hold(access.address)) return;
+    if (!observed() || Stacks::hold_here(access.address)) return;
     observer_->fragment(*self.warp, call, access);
     obey_refusal();
 }
@@ -88,19 +88,19 @@ inline std::uintptr_t number(const volatile void* address) { return reinterpret_
 
 inline __attribute__((always_inline)) void access(const void* address, std::size_t bytes, AccessKind kind,
                                                   std::uintptr_t site, bool is_volatile = false) {
-    BlockRunner* const here = runner;
+    BlockRunner* const here = runner();
     if (kind == AccessKind::write) here->has_written(number(address));
     if (here->observed()) here->access(number(address), bytes, kind, site, is_volatile);
 }
 
 inline __attribute__((always_inline)) void volatile_read(const void* address, std::size_t bytes, std::uintptr_t site) {
-    runner->poll(number(address), site);
+    runner()->poll(number(address), site);
     access(address, bytes, AccessKind::read, site, true);
 }
 
 // An atomic operation has been carried out.
 inline void updated(const volatile void* address, bool changed, std::uintptr_t site) {
-    changed ? runner->has_written(number(address)) : runner->poll(number(address), site);
+    changed ? runner()->has_written(number(address)) : runner()->poll(number(address), site);
 }
 
 template <typename T>
@@ -213,7 +213,7 @@ SIMT_ATOMICS(64, std::uint64_t)
 
 HOOK void __tsan_atomic_signal_fence(int) {}
 HOOK void __tsan_atomic_thread_fence(int) {
-    simt::BlockRunner* const here = simt::runner;
+    simt::BlockRunner* const here = simt::runner();
     const auto* const self = static_cast<const simt::GpuThread*>(here->current());
     here->fence(*self);
     here->poll(self->polled, SITE);  // a loop may read plain memory, and fence so that it is read again
