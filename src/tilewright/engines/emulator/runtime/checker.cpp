@@ -32,6 +32,9 @@ Checker::Checker(const CheckedArray* arrays, std::size_t array_count, const Shar
                  std::size_t variable_count, bool overlaps)
     : overlaps_(overlaps) {
     for (std::size_t i = 0; i < array_count; ++i) regions_.emplace_back(arrays[i]);
+    for (const Region& region : regions_) {
+        if (region.constant && !overlaps) unheard_.push_back(region.rows);
+    }
     for (std::size_t i = 0; i < variable_count; ++i) {
         variables_.push_back({variables[i].name, variables[i].offset, variables[i].bytes});
     }
@@ -138,7 +141,7 @@ void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
 void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
-    check_waited({thread.actor, site, number(copy.map.data), 0, AccessKind::read, 0});
+    if (!waited_[thread.actor]) check_waited({thread.actor, site, number(copy.map.data), 0, AccessKind::read, 0});
     const Visit written = {thread.actor, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
     check_shown(written, shared_cells(written.address, written.bytes));
     visit(written);
@@ -255,8 +258,8 @@ void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
     store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
         const std::uintptr_t address = number(store.row_in_memory(row)) + byte;
         Region* const region = region_of(address);
-        if (region == nullptr || region->constant || !region->allows(address - region->begin, bytes, false)) return;
-        const Shadow::Range cells = region->shadow.range(address - region->begin, bytes);
+        if (region == nullptr || region->constant || !region->rows.allow(address - region->rows.begin(), bytes, false)) return;
+        const Shadow::Range cells = region->shadow.range(address - region->rows.begin(), bytes);
         for (std::size_t c = 0; c < cells.count; ++c) cells.first[c].write = stamp;
     });
 }
@@ -306,7 +309,7 @@ unsigned Checker::rank_at(std::uintptr_t address) const {
     return rank < layout_.cluster ? unsigned(rank) : 0;
 }
 
-void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
+__attribute__((always_inline)) inline void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
     // Where the copy engine begins has been checked when it was asked. A struct of 12 bytes, say, is copied by its members.
     const bool at_once = one.bytes <= 16 && (one.bytes & (one.bytes - 1)) == 0 && !(one.flags & Stamp::COPY);
     if (at_once && one.address % one.bytes != 0) {
@@ -315,13 +318,13 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned 
         return;
     }
     if (space == Space::global) {
-        check_waited(one);
+        if (__builtin_expect(!waited_[one.thread], 0)) check_waited(one);
         Region* const found = region_of(one.address);
         if (found == nullptr) return outside(one);
         Region& region = *found;
-        const std::size_t in_region = one.address - region.begin;
+        const std::size_t in_region = one.address - region.rows.begin();
         const bool reads = one.kind == AccessKind::read;
-        if (!region.allows(in_region, one.bytes, reads)) return outside(one);
+        if (!region.rows.allow(in_region, one.bytes, reads)) return outside(one);
         if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), 1, region.written});
         if (!reads) find("write to an input", one);
     } else if (space == Space::static_shared) {
@@ -337,9 +340,9 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned 
     }
 }
 
-Region* Checker::region_of(std::uintptr_t address) {
-    if (regions_.empty() || !regions_[last_region_].holds(address)) {
-        const auto holds = [&](const Region& region) { return region.holds(address); };
+__attribute__((always_inline)) inline Region* Checker::region_of(std::uintptr_t address) {
+    if (regions_.empty() || !regions_[last_region_].rows.hold(address)) {
+        const auto holds = [&](const Region& region) { return region.rows.hold(address); };
         const auto region = std::find_if(regions_.begin(), regions_.end(), holds);
         if (region == regions_.end()) return nullptr;
         last_region_ = std::size_t(region - regions_.begin());
@@ -347,7 +350,7 @@ Region* Checker::region_of(std::uintptr_t address) {
     return &regions_[last_region_];
 }
 
-Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned rank) {
+__attribute__((always_inline)) inline Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned rank) {
     return {shared_[rank].range(offset, bytes), order_.start(), false};
 }
 
@@ -358,11 +361,11 @@ Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) 
     return cells_of(dynamic_begin_ + address - number(dynamic_shared(rank)), bytes, rank);
 }
 
-void Checker::touch(const Visit& one, const Cells& cells) {
+__attribute__((always_inline)) inline void Checker::touch(const Visit& one, const Cells& cells) {
     one.kind == AccessKind::read ? read(one, cells) : write(one, cells);
 }
 
-void Checker::read(const Visit& one, const Cells& cells) {
+__attribute__((always_inline)) inline void Checker::read(const Visit& one, const Cells& cells) {
     const Time start = order_.start(), span = order_.together() - start;
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     // Whether every later write that the old read comes in conflict with does so with the new one too.
@@ -383,7 +386,7 @@ void Checker::read(const Visit& one, const Cells& cells) {
 }
 
 // Where the last write was not before the last barrier.
-void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells& cells) {
+__attribute__((noinline)) void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells& cells) {
     if (last_write.time < cells.oldest) {
         if (!cells.written) find("uninitialized read", one);
     } else if (!(last_write.flags & one.flags & Stamp::ATOMIC)) {
@@ -391,7 +394,7 @@ void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells&
     }
 }
 
-void Checker::write(const Visit& one, const Cells& cells) {
+__attribute__((always_inline)) inline void Checker::write(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
@@ -406,7 +409,7 @@ void Checker::write(const Visit& one, const Cells& cells) {
     }
 }
 
-void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {
+__attribute__((noinline)) void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {
     if (earlier.time == Stamp::UNDER_WAY) {
         find("unfinished copy", one, &earlier, earlier_did);
     } else if (!order_.before(earlier, one.thread, one.flags & Stamp::FRAGMENT)) {
@@ -415,8 +418,7 @@ void Checker::check_order(const Visit& one, const Stamp& earlier, const char* ea
 }
 
 // What the launch before reads and writes is not to be touched before that has ended.
-void Checker::check_waited(const Visit& one) {
-    if (__builtin_expect(waited_[one.thread], 1)) return;
+__attribute__((noinline)) void Checker::check_waited(const Visit& one) {
     const auto before = [&](const Stamp& wait) { return order_.before(wait, one.thread, false); };
     if (std::any_of(waits_.begin(), waits_.end(), before)) {
         waited_[one.thread] = true;
@@ -426,7 +428,7 @@ void Checker::check_waited(const Visit& one) {
 }
 
 // An access of memory that is nobody's. If some array's slack takes it, it does no harm, and the launch goes on.
-void Checker::outside(const Visit& one) {
+__attribute__((noinline)) void Checker::outside(const Visit& one) {
     find("out of bounds", one);
     const auto reaches = [&](const Region& region) {
         return region.reaches(one.address) && region.reaches(one.address + one.bytes - 1);
@@ -438,7 +440,7 @@ void Checker::outside(const Visit& one) {
     }
 }
 
-void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did) {
+__attribute__((noinline)) void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did) {
     if (!findings_.is_new(kind, one.site, other ? other->site : 0)) return;
     Finding finding{};
     finding.kind = kind;
@@ -485,12 +487,13 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
         result = {variable.name, true, {Signed(address - begin)}, {Signed(variable.bytes)}, 1};
     }
     for (const Region& region : regions_) {
-        if (distance(region.begin, region.bytes) >= nearest) continue;
-        nearest = distance(region.begin, region.bytes);
-        const auto offset = Signed(address - region.begin), item = Signed(region.item_bytes);
-        const Signed row = region.one_row ? 0 : floor_div(offset, Signed(region.stride));
-        const Signed col = floor_div(offset - row * Signed(region.stride), item);
-        result = {region.name, false, {row, col}, {region.rows, Signed(region.row_bytes) / item},
+        const Rows& rows = region.rows;
+        if (distance(rows.begin(), rows.bytes()) >= nearest) continue;
+        nearest = distance(rows.begin(), rows.bytes());
+        const auto offset = Signed(address - rows.begin()), item = Signed(region.item_bytes);
+        const Signed row = region.one_row ? 0 : floor_div(offset, Signed(rows.stride()));
+        const Signed col = floor_div(offset - row * Signed(rows.stride()), item);
+        result = {region.name, false, {row, col}, {region.count, Signed(rows.row_bytes()) / item},
                   std::max<Signed>(Signed(bytes) / item, 1)};
         if (region.one_row) {
             result.index.erase(result.index.begin());

@@ -16,7 +16,6 @@ namespace simt {
 
 inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site,
                                 bool is_volatile) {
-    if (Stacks::hold_here(address)) return;
     Space space = Space::static_shared;
     std::size_t offset = address - reinterpret_cast<std::uintptr_t>(static_shared_.data);
     if (offset >= static_shared_.bytes) {
@@ -90,7 +89,9 @@ inline __attribute__((always_inline)) void access(const void* address, std::size
                                                   std::uintptr_t site, bool is_volatile = false) {
     BlockRunner* const here = runner();
     if (kind == AccessKind::write) here->has_written(number(address));
-    if (here->observed()) here->access(number(address), bytes, kind, site, is_volatile);
+    if (!here->observed() || Stacks::hold_here(number(address))) return;
+    if (kind == AccessKind::read && !is_volatile && here->is_unheard(number(address), bytes)) return;
+    here->access(number(address), bytes, kind, site, is_volatile);
 }
 
 inline __attribute__((always_inline)) void volatile_read(const void* address, std::size_t bytes, std::uintptr_t site) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rows.hpp"
 #include "stamp.hpp"
 
 namespace simt {
@@ -71,35 +72,20 @@ struct SharedVariable {
 struct Region {
     explicit Region(const CheckedArray& array)
         : name(array.name),
-          begin(array.address),
-          row_bytes(std::size_t(array.cols) * array.item_bytes),
-          stride(std::size_t(array.ld) * array.item_bytes),
-          bytes(array.rows == 0 ? 0 : (std::size_t(array.rows) - 1) * stride + row_bytes),
-          rows(array.rows),
+          rows(array.address, array.rows, std::size_t(array.cols) * array.item_bytes, std::size_t(array.ld) * array.item_bytes),
+          count(array.rows),
           item_bytes(array.item_bytes),
           constant(array.constant),
           written(array.written),
           one_row(array.one_row),
           slack(array.slack),
-          shadow(array.constant ? 0 : bytes) {}
+          shadow(array.constant ? 0 : rows.bytes()) {}
 
-    bool holds(std::uintptr_t address) const { return address - begin < bytes; }
-    bool reaches(std::uintptr_t address) const { return address - (begin - slack) < bytes + 2 * slack; }
-
-    // Whether an access stays inside. A load of several elements may reach past the end of its row, into the gap before
-    // the next: the memory is there, and nobody need use what it gives.
-    bool allows(std::size_t offset, std::size_t size, bool reads) const {
-        if (size > bytes - offset) return false;
-        if (row_bytes == stride) return true;
-        const std::size_t in_row = (offset | stride) >> 32 ? offset % stride
-                                                           : std::uint32_t(offset) % std::uint32_t(stride);
-        return in_row + (reads ? 1 : size) <= row_bytes;
-    }
+    bool reaches(std::uintptr_t address) const { return address - (rows.begin() - slack) < rows.bytes() + 2 * slack; }
 
     std::string name;
-    std::uintptr_t begin;
-    std::size_t row_bytes, stride, bytes;
-    std::int64_t rows;
+    Rows rows;
+    std::int64_t count;  // of rows
     std::size_t item_bytes;
     bool constant, written, one_row;
     std::size_t slack;
