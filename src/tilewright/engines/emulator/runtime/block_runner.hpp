@@ -204,9 +204,7 @@ class BlockRunner {
     void wait_for_count(GpuThread* self, const unsigned* count, unsigned least);
     void yield(GpuThread* self);
     void poll(std::uintptr_t address, std::uintptr_t site);
-    void has_written(std::uintptr_t address) {
-        if (!Stacks::hold_here(address)) polls_ = current_->polls = 0;  // what others see
-    }
+    void has_written() { polls_ = current_->polls = 0; }  // what others see
     void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
     void wait_copies(GpuThread* self, unsigned pending);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
@@ -247,6 +245,7 @@ class BlockRunner {
 
     // What the kernel does to memory, for the observer. See hooks.cpp.
     bool observed() const { return observer_ != nullptr; }
+    void access_elsewhere(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
     bool is_unheard(std::uintptr_t address, std::size_t bytes) const {
         for (const Rows& rows : observer_->unheard()) {
             if (rows.hold(address)) return (address & (bytes - 1)) == 0 && rows.allow(address - rows.begin(), bytes, true);

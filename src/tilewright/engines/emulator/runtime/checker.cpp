@@ -8,6 +8,8 @@
 namespace simt {
 namespace {
 
+constexpr std::size_t MOST_AT_ONCE = 16;  // bytes of an access that must be aligned
+constexpr Time EVER = 1;                  // before all stamps
 constexpr std::size_t WORD = 4;  // bytes of what a tensor core is taken to read at a time
 
 const char* const DOES[] = {"reads", "writes", "updates atomically"};
@@ -85,6 +87,60 @@ void Checker::barrier_arrived(const GpuThread& thread, const Call& call, const v
 }
 
 void Checker::access(const Access& access) {
+    if (!access_usual(access)) access_any(access);
+}
+
+// Checks an access of the usual kind, of which there is nothing to say, and remembers it; it calls nothing. Says whether it was one:
+// else it has done nothing.
+__attribute__((always_inline)) inline bool Checker::access_usual(const Access& access) {
+    const std::size_t bytes = access.bytes;
+    if (access.kind == AccessKind::atomic || access.is_volatile || bytes > MOST_AT_ONCE || (bytes & (bytes - 1)) != 0) return false;
+    if ((access.address & (bytes - 1)) != 0 || order_.is_cluster()) return false;
+    const unsigned thread = access.thread.actor, rank = access.block.rank;
+    const bool reads = access.kind == AccessKind::read;
+    Shadow* shadow = shared_.data() + rank;
+    std::size_t offset = access.offset;
+    Time oldest = order_.start();
+    bool written = false;
+    if (access.space == Space::global) {
+        if (!waited_[thread] || last_region_ >= regions_.size()) return false;
+        Region& region = regions_[last_region_];
+        offset = access.address - region.rows.begin();
+        if (region.constant || offset >= region.rows.bytes() || !region.rows.allow(offset, bytes, reads)) return false;
+        shadow = &region.shadow;
+        oldest = EVER;
+        written = region.written;
+    } else if (rank != rank_of(thread)) {
+        return false;
+    } else if (access.space == Space::static_shared) {
+        if (!in_one_variable(offset, bytes)) return false;
+    } else {
+        if (offset + bytes > layout_.dynamic_shared_bytes) return false;
+        offset += dynamic_begin_;
+    }
+    if (!shadow->are_whole_cells(offset, bytes)) return false;
+    const Shadow::Range cells = shadow->whole_cells(offset, bytes);
+    const Stamp stamp = {order_.now(), std::uint32_t(access.site - layout_.library), thread, 0};
+    if (reads) {
+        const Time start = order_.start(), span = order_.together() - start;
+        for (std::size_t i = 0; i < cells.count; ++i) {
+            const Time write = cells.first[i].write_time();
+            if (write - start >= span && !(written && write < oldest)) return false;
+        }
+        for (std::size_t i = 0; i < cells.count; ++i) {
+            Cell& cell = cells.first[i];
+            cell.set_read(slot_or_next(Cell::first_read(replaced(cell, thread, oldest))), stamp);
+        }
+    } else {
+        for (std::size_t i = 0; i < cells.count; ++i) {
+            if (Cell::any(unordered(cells.first[i], thread, 0, oldest))) return false;
+        }
+        for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].begin(stamp);
+    }
+    return true;
+}
+
+void Checker::access_any(const Access& access) {
     const std::uint32_t site = std::uint32_t(access.site - layout_.library);
     const bool shared = access.space != Space::global;
     // Threads may wait for each other by volatile accesses of global memory, which PTX has as relaxed ones of the system.
@@ -141,7 +197,7 @@ void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
 void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
-    if (!waited_[thread.actor]) check_waited({thread.actor, site, number(copy.map.data), 0, AccessKind::read, 0});
+    check_waited({thread.actor, site, number(copy.map.data), 0, AccessKind::read, 0});
     const Visit written = {thread.actor, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
     check_shown(written, shared_cells(written.address, written.bytes));
     visit(written);
@@ -167,10 +223,10 @@ void Checker::store_started(const GpuThread& thread, const TileStore& store) {
         check_shown(one, cells);
         for (std::size_t c = 0; c < cells.count; ++c) {
             Cell& cell = cells.first[c];
-            check_read(one, cell.write, cells);
+            check_read(one, cell.write(), cells);
             unsigned slot = 0;
-            while (slot < Cell::READS && cell.reads[slot].time >= cells.oldest) ++slot;
-            cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
+            while (slot < Cell::READS && cell.read_time(slot) >= cells.oldest) ++slot;
+            cell.set_read(slot_or_next(slot), reads);
         }
         visit({thread.actor, site, number(store.row_in_memory(row)) + byte, bytes, AccessKind::write, Stamp::COPY});
     });
@@ -182,9 +238,11 @@ void Checker::store_read(const GpuThread& thread, const TileStore& store) {
     store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
         const Cells cells = shared_cells(number(store.in_shared(row, byte)), bytes);
         for (std::size_t c = 0; c < cells.count; ++c) {
-            for (Stamp& read : cells.first[c].reads) {
+            Cell& cell = cells.first[c];
+            for (unsigned slot = 0; slot < Cell::READS; ++slot) {
+                const Stamp read = cell.read(slot);
                 const bool own = read.time == Stamp::UNDER_WAY && read.actor == thread.actor && read.site == site;
-                if (own) read.time = order_.now();
+                if (own) cell.set_read_time(slot, order_.now());
             }
         }
     });
@@ -210,10 +268,10 @@ void Checker::product_started(const Warpgroup& group, const Call& call, const st
             check_shown(one, cells);
             for (std::size_t c = 0; c < cells.count; ++c) {
                 Cell& cell = cells.first[c];
-                if (written[i % factor.lines]) check_read(one, cell.write, cells);
+                if (written[i % factor.lines]) check_read(one, cell.write(), cells);
                 unsigned slot = 0;
-                while (slot < Cell::READS && cell.reads[slot].actor != reads.actor) ++slot;
-                cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
+                while (slot < Cell::READS && cell.read(slot).actor != reads.actor) ++slot;
+                cell.set_read(slot_or_next(slot), reads);
             }
         }
     }
@@ -227,7 +285,7 @@ std::vector<bool> Checker::written_lines(const FactorWords& factor) {
     for (std::size_t i = 0; i < factor.words.size(); ++i) {
         const Cells cells = shared_cells(factor.words[i], WORD);
         for (std::size_t c = 0; c < cells.count; ++c) {
-            if (cells.first[c].write.time >= cells.oldest) written[i % factor.lines] = true;
+            if (cells.first[c].write_time() >= cells.oldest) written[i % factor.lines] = true;
         }
     }
     return written;
@@ -237,7 +295,7 @@ std::vector<bool> Checker::written_lines(const FactorWords& factor) {
 // must come before them as the store itself must.
 void Checker::check_shown(const Visit& one, const Cells& cells) {
     for (std::size_t i = 0; i < cells.count; ++i) {
-        const Stamp& write = cells.first[i].write;
+        const Stamp write = cells.first[i].write();
         if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) continue;
         const bool in_fragment = one.flags & Stamp::FRAGMENT;
         const Ordering::Shown shown = order_.shown(write, one.thread, in_fragment);
@@ -251,7 +309,7 @@ void Checker::check_shown(const Visit& one, const Cells& cells) {
 
 void Checker::set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp) {
     const Cells cells = shared_cells(shared, bytes);
-    for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].write = stamp;
+    for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].set_write(stamp);
 }
 
 void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
@@ -260,7 +318,7 @@ void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
         Region* const region = region_of(address);
         if (region == nullptr || region->constant || !region->rows.allow(address - region->rows.begin(), bytes, false)) return;
         const Shadow::Range cells = region->shadow.range(address - region->rows.begin(), bytes);
-        for (std::size_t c = 0; c < cells.count; ++c) cells.first[c].write = stamp;
+        for (std::size_t c = 0; c < cells.count; ++c) cells.first[c].set_write(stamp);
     });
 }
 
@@ -309,30 +367,27 @@ unsigned Checker::rank_at(std::uintptr_t address) const {
     return rank < layout_.cluster ? unsigned(rank) : 0;
 }
 
-__attribute__((always_inline)) inline void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
+void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
     // Where the copy engine begins has been checked when it was asked. A struct of 12 bytes, say, is copied by its members.
-    const bool at_once = one.bytes <= 16 && (one.bytes & (one.bytes - 1)) == 0 && !(one.flags & Stamp::COPY);
+    const bool at_once = one.bytes <= MOST_AT_ONCE && (one.bytes & (one.bytes - 1)) == 0 && !(one.flags & Stamp::COPY);
     if (at_once && one.address % one.bytes != 0) {
         find("misaligned access", one);
         refusal = "a misaligned access ends the launch";
         return;
     }
     if (space == Space::global) {
-        if (__builtin_expect(!waited_[one.thread], 0)) check_waited(one);
+        check_waited(one);
         Region* const found = region_of(one.address);
         if (found == nullptr) return outside(one);
         Region& region = *found;
         const std::size_t in_region = one.address - region.rows.begin();
         const bool reads = one.kind == AccessKind::read;
         if (!region.rows.allow(in_region, one.bytes, reads)) return outside(one);
-        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), 1, region.written});
+        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), EVER, region.written});
         if (!reads) find("write to an input", one);
     } else if (space == Space::static_shared) {
         // Inside of one variable: not in its neighbour, nor in the padding between them.
-        if (offset + one.bytes > owners_.size() || owners_[offset] == 0 ||
-            owners_[offset] != owners_[offset + one.bytes - 1]) {
-            return outside(one);
-        }
+        if (!in_one_variable(offset, one.bytes)) return outside(one);
         touch(one, cells_of(offset, one.bytes, rank));
     } else {
         if (offset + one.bytes > layout_.dynamic_shared_bytes) return outside(one);
@@ -340,7 +395,7 @@ __attribute__((always_inline)) inline void Checker::visit(const Visit& one, Spac
     }
 }
 
-__attribute__((always_inline)) inline Region* Checker::region_of(std::uintptr_t address) {
+Region* Checker::region_of(std::uintptr_t address) {
     if (regions_.empty() || !regions_[last_region_].rows.hold(address)) {
         const auto holds = [&](const Region& region) { return region.rows.hold(address); };
         const auto region = std::find_if(regions_.begin(), regions_.end(), holds);
@@ -350,7 +405,7 @@ __attribute__((always_inline)) inline Region* Checker::region_of(std::uintptr_t 
     return &regions_[last_region_];
 }
 
-__attribute__((always_inline)) inline Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned rank) {
+Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned rank) {
     return {shared_[rank].range(offset, bytes), order_.start(), false};
 }
 
@@ -361,32 +416,55 @@ Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) 
     return cells_of(dynamic_begin_ + address - number(dynamic_shared(rank)), bytes, rank);
 }
 
-__attribute__((always_inline)) inline void Checker::touch(const Visit& one, const Cells& cells) {
+void Checker::touch(const Visit& one, const Cells& cells) {
     one.kind == AccessKind::read ? read(one, cells) : write(one, cells);
 }
 
-__attribute__((always_inline)) inline void Checker::read(const Visit& one, const Cells& cells) {
+// Which of a cell's stamps are, since these blocks started, of before all their threads last met. Tensor cores' are not counted.
+__attribute__((always_inline)) inline Cell::Words Checker::met(const Cell& cell) const {
+    const Time start = order_.start(), span = order_.together() - start;
+    return (cell.times() - start < span) & ((cell.whos() & (ACTORS - 1)) < Ordering::TENSOR_CORES);
+}
+
+// Which are, since then, the thread's own and have none of these flags.
+__attribute__((always_inline)) inline Cell::Words Checker::own(const Cell& cell, unsigned thread, unsigned without) const {
+    const Time start = order_.start();
+    const Cell::Words who = cell.whos() & (Stamp::OF_ACTOR | without << Stamp::ACTOR_BITS);
+    return (who == thread) & (cell.times() - start < Stamp::UNDER_WAY - start);
+}
+
+// Which reads a new one may replace: every later write that they come in conflict with does so with the new one too.
+__attribute__((always_inline)) inline Cell::Words Checker::replaced(const Cell& cell, unsigned thread, Time oldest) const {
+    return (cell.times() < oldest) | met(cell) | own(cell, thread, 0);
+}
+
+// Which are of accesses that a write does not come after for being the same thread's, or behind a barrier: another order is to be
+// looked for.
+__attribute__((always_inline)) inline Cell::Words Checker::unordered(const Cell& cell, unsigned thread, unsigned flags,
+                                                                     Time oldest) const {
+    const Cell::Words open = (cell.times() >= oldest) & ~met(cell);
+    return flags & Stamp::FRAGMENT ? open : open & ~own(cell, thread, Stamp::FRAGMENT);
+}
+
+void Checker::read(const Visit& one, const Cells& cells) {
     const Time start = order_.start(), span = order_.together() - start;
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
-    // Whether every later write that the old read comes in conflict with does so with the new one too.
-    const auto replaces = [&](const Stamp& old) {
-        if (old.time == Stamp::UNDER_WAY) return false;
-        return old.time < cells.oldest || (old.time - start < span && !Ordering::is_tensor_cores(old)) ||
-               (old.actor == one.thread && old.time >= start) ||
-               (order_.is_cluster() && order_.before(old, one.thread, one.flags & Stamp::FRAGMENT));
-    };
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
-        if (__builtin_expect(cell.write.time - start >= span, 0)) check_read(one, cell.write, cells);
+        if (cell.write_time() - start >= span) check_read(one, cell.write(), cells);
+        const unsigned replaces = Cell::first_read(replaced(cell, one.thread, cells.oldest));
         unsigned slot = 0;
-        while (slot < Cell::READS && !replaces(cell.reads[slot])) ++slot;
-        if (slot == Cell::READS) slot = turn_++ % Cell::READS;
-        cell.reads[slot] = stamp;
+        while (slot < replaces && !(order_.is_cluster() && comes_before(cell.read(slot), one))) ++slot;
+        cell.set_read(slot_or_next(slot), stamp);
     }
 }
 
+bool Checker::comes_before(const Stamp& earlier, const Visit& one) const {
+    return earlier.time != Stamp::UNDER_WAY && order_.before(earlier, one.thread, one.flags & Stamp::FRAGMENT);
+}
+
 // Where the last write was not before the last barrier.
-__attribute__((noinline)) void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells& cells) {
+void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells& cells) {
     if (last_write.time < cells.oldest) {
         if (!cells.written) find("uninitialized read", one);
     } else if (!(last_write.flags & one.flags & Stamp::ATOMIC)) {
@@ -394,22 +472,26 @@ __attribute__((noinline)) void Checker::check_read(const Visit& one, const Stamp
     }
 }
 
-__attribute__((always_inline)) inline void Checker::write(const Visit& one, const Cells& cells) {
+void Checker::write(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
-        const bool both_atomic = cell.write.flags & one.flags & Stamp::ATOMIC;
-        if (cell.write.time >= cells.oldest && !both_atomic) check_order(one, cell.write, did(cell.write));
-        for (Stamp& read : cell.reads) {
-            const bool both_relaxed = read.flags & one.flags & Stamp::ATOMIC;
-            if (read.time >= cells.oldest && !both_relaxed) check_order(one, read, did_read(read));
-            read.time = 0;
-        }
-        cell.write = stamp;
+        if (Cell::any(unordered(cell, one.thread, one.flags, cells.oldest))) check_write(one, cell, cells);
+        cell.begin(stamp);
     }
 }
 
-__attribute__((noinline)) void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {
+// Where not all of the accesses before were before the last barrier, or the thread's own.
+void Checker::check_write(const Visit& one, const Cell& cell, const Cells& cells) {
+    const auto check = [&](const Stamp& earlier, const char* earlier_did) {
+        const bool both_relaxed = earlier.flags & one.flags & Stamp::ATOMIC;
+        if (earlier.time >= cells.oldest && !both_relaxed) check_order(one, earlier, earlier_did);
+    };
+    check(cell.write(), did(cell.write()));
+    for (unsigned slot = 0; slot < Cell::READS; ++slot) check(cell.read(slot), did_read(cell.read(slot)));
+}
+
+void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {
     if (earlier.time == Stamp::UNDER_WAY) {
         find("unfinished copy", one, &earlier, earlier_did);
     } else if (!order_.before(earlier, one.thread, one.flags & Stamp::FRAGMENT)) {
@@ -418,7 +500,8 @@ __attribute__((noinline)) void Checker::check_order(const Visit& one, const Stam
 }
 
 // What the launch before reads and writes is not to be touched before that has ended.
-__attribute__((noinline)) void Checker::check_waited(const Visit& one) {
+void Checker::check_waited(const Visit& one) {
+    if (waited_[one.thread]) return;
     const auto before = [&](const Stamp& wait) { return order_.before(wait, one.thread, false); };
     if (std::any_of(waits_.begin(), waits_.end(), before)) {
         waited_[one.thread] = true;
@@ -428,7 +511,7 @@ __attribute__((noinline)) void Checker::check_waited(const Visit& one) {
 }
 
 // An access of memory that is nobody's. If some array's slack takes it, it does no harm, and the launch goes on.
-__attribute__((noinline)) void Checker::outside(const Visit& one) {
+void Checker::outside(const Visit& one) {
     find("out of bounds", one);
     const auto reaches = [&](const Region& region) {
         return region.reaches(one.address) && region.reaches(one.address + one.bytes - 1);
@@ -440,7 +523,7 @@ __attribute__((noinline)) void Checker::outside(const Visit& one) {
     }
 }
 
-__attribute__((noinline)) void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did) {
+void Checker::find(const char* kind, const Visit& one, const Stamp* other, const char* other_did) {
     if (!findings_.is_new(kind, one.site, other ? other->site : 0)) return;
     Finding finding{};
     finding.kind = kind;

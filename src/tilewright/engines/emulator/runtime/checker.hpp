@@ -82,12 +82,27 @@ class Checker : public Observer {
         bool written;  // whether all have values from the beginning
     };
 
+    bool access_usual(const Access& access);
+    void access_any(const Access& access);
     void visit(const Visit& visit);
     void visit(const Visit& visit, Space space, std::size_t offset, unsigned rank);
     void touch(const Visit& visit, const Cells& cells);
     void read(const Visit& visit, const Cells& cells);
     void check_read(const Visit& visit, const Stamp& last_write, const Cells& cells);
     void write(const Visit& visit, const Cells& cells);
+    // This of a cell's reads, or where there is none to replace, each in turn.
+    unsigned slot_or_next(unsigned slot) {
+        const bool full = slot == Cell::READS;
+        const unsigned next = next_;
+        next_ = full ? (next + 1 < Cell::READS ? next + 1 : 0) : next;
+        return full ? next : slot;
+    }
+    void check_write(const Visit& visit, const Cell& cell, const Cells& cells);
+    Cell::Words met(const Cell& cell) const;
+    Cell::Words own(const Cell& cell, unsigned thread, unsigned without) const;
+    Cell::Words replaced(const Cell& cell, unsigned thread, Time oldest) const;
+    Cell::Words unordered(const Cell& cell, unsigned thread, unsigned flags, Time oldest) const;
+    bool comes_before(const Stamp& earlier, const Visit& visit) const;
     void check_order(const Visit& visit, const Stamp& earlier, const char* did);
     void check_waited(const Visit& visit);
     void check_shown(const Visit& visit, const Cells& cells);
@@ -101,6 +116,9 @@ class Checker : public Observer {
     void set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp);
     void set_stored(const TileStore& store, const Stamp& stamp);
     Region* region_of(std::uintptr_t address);
+    bool in_one_variable(std::size_t offset, std::size_t bytes) const {
+        return offset + bytes <= owners_.size() && owners_[offset] != 0 && owners_[offset] == owners_[offset + bytes - 1];
+    }
 
     void outside(const Visit& visit);
     void find(const char* kind, const Visit& visit, const Stamp* other = nullptr, const char* other_did = "");
@@ -133,7 +151,7 @@ class Checker : public Observer {
         Visit one;
     };
     std::map<std::pair<unsigned, unsigned>, Reach> reaches_;
-    std::uint32_t turn_ = 0;  // which of a cell's reads is given up next
+    unsigned next_ = 0;  // which of a cell's reads is given up next
 };
 
 }  // namespace simt

@@ -90,7 +90,7 @@ class Ordering {
     Time start() const { return start_; }  // of the blocks that run
 
     // When all threads that run last met: what came earlier comes before all that any of them does now.
-    Time together() const { return blocks_.size() > 1 ? together_ : blocks_[0].barrier; }
+    Time together() const { return together_; }
 
     bool is_cluster() const { return is_cluster_; }
 
@@ -279,6 +279,7 @@ class Ordering {
 
     void pass_barrier(unsigned rank) {
         blocks_[rank].barrier = now_;
+        if (blocks_.size() == 1) together_ = now_;
         const std::size_t first = rank * WARPGROUPS, end = std::min<std::size_t>(first + WARPGROUPS, read_.size());
         std::copy(read_.begin() + first, read_.begin() + end, read_before_barrier_.begin() + first);
         releases_.block_barrier(rank, now_);
