@@ -1,6 +1,7 @@
 #include "tensor_cores.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace simt {
@@ -124,9 +125,8 @@ Float added_in_range(const TensorFactor& a, unsigned row, const TensorFactor& b,
 bool are_in_range(const Float& sums) {
     const Int exponents = exponents_of(sums);
     const Int strange = ((exponents < LEAST) & ((bits_as<Int>(sums) << 1) != 0)) | (exponents == 128);
-    int any = 0;
-    for (unsigned i = 0; i < LANES; ++i) any |= strange[i];
-    return any == 0;
+    const auto words = bits_as<std::array<std::uint64_t, LANES / 2>>(strange);
+    return (words[0] | words[1] | words[2] | words[3]) == 0;
 }
 
 Float of_halves(const Int& bits) {
