@@ -58,6 +58,7 @@ void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop, C
     cluster_ = &cluster;
     launch_ = launch;
     observer_ = launch.observer;
+    checker_ = observed() ? observer_->checker() : nullptr;
     static_shared_ = SharedSegment(reinterpret_cast<void*>(launch.call));
 
     block_.threads = launch.threads;

@@ -245,6 +245,8 @@ class BlockRunner {
 
     // What the kernel does to memory, for the observer. See hooks.cpp.
     bool observed() const { return observer_ != nullptr; }
+    bool is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile, Space space,
+                  std::size_t offset);
     void access_elsewhere(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
     bool is_unheard(std::uintptr_t address, std::size_t bytes) const {
         for (const Rows& rows : observer_->unheard()) {
@@ -308,6 +310,7 @@ class BlockRunner {
     const std::atomic<bool>* stop_ = nullptr;
     Launch launch_;
     Observer* observer_ = nullptr;
+    Checker* checker_ = nullptr;  // the observer, if it is one
     Order order_{0, 1};  // of the block's threads
     SharedSegment static_shared_{nullptr};
     Cluster* cluster_ = nullptr;

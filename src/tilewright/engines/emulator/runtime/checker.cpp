@@ -4,12 +4,11 @@
 #include <limits>
 
 #include "messages.hpp"
+#include "usual_access.hpp"
 
 namespace simt {
 namespace {
 
-constexpr std::size_t MOST_AT_ONCE = 16;  // bytes of an access that must be aligned
-constexpr Time EVER = 1;                  // before all stamps
 constexpr std::size_t WORD = 4;  // bytes of what a tensor core is taken to read at a time
 
 const char* const DOES[] = {"reads", "writes", "updates atomically"};
@@ -87,60 +86,6 @@ void Checker::barrier_arrived(const GpuThread& thread, const Call& call, const v
 }
 
 void Checker::access(const Access& access) {
-    if (!access_usual(access)) access_any(access);
-}
-
-// Checks an access of the usual kind, of which there is nothing to say, and remembers it; it calls nothing. Says whether it was one:
-// else it has done nothing.
-__attribute__((always_inline)) inline bool Checker::access_usual(const Access& access) {
-    const std::size_t bytes = access.bytes;
-    if (access.kind == AccessKind::atomic || access.is_volatile || bytes > MOST_AT_ONCE || (bytes & (bytes - 1)) != 0) return false;
-    if ((access.address & (bytes - 1)) != 0 || order_.is_cluster()) return false;
-    const unsigned thread = access.thread.actor, rank = access.block.rank;
-    const bool reads = access.kind == AccessKind::read;
-    Shadow* shadow = shared_.data() + rank;
-    std::size_t offset = access.offset;
-    Time oldest = order_.start();
-    bool written = false;
-    if (access.space == Space::global) {
-        if (!waited_[thread] || last_region_ >= regions_.size()) return false;
-        Region& region = regions_[last_region_];
-        offset = access.address - region.rows.begin();
-        if (region.constant || offset >= region.rows.bytes() || !region.rows.allow(offset, bytes, reads)) return false;
-        shadow = &region.shadow;
-        oldest = EVER;
-        written = region.written;
-    } else if (rank != rank_of(thread)) {
-        return false;
-    } else if (access.space == Space::static_shared) {
-        if (!in_one_variable(offset, bytes)) return false;
-    } else {
-        if (offset + bytes > layout_.dynamic_shared_bytes) return false;
-        offset += dynamic_begin_;
-    }
-    if (!shadow->are_whole_cells(offset, bytes)) return false;
-    const Shadow::Range cells = shadow->whole_cells(offset, bytes);
-    const Stamp stamp = {order_.now(), std::uint32_t(access.site - layout_.library), thread, 0};
-    if (reads) {
-        const Time start = order_.start(), span = order_.together() - start;
-        for (std::size_t i = 0; i < cells.count; ++i) {
-            const Time write = cells.first[i].write_time();
-            if (write - start >= span && !(written && write < oldest)) return false;
-        }
-        for (std::size_t i = 0; i < cells.count; ++i) {
-            Cell& cell = cells.first[i];
-            cell.set_read(slot_or_next(Cell::first_read(replaced(cell, thread, oldest))), stamp);
-        }
-    } else {
-        for (std::size_t i = 0; i < cells.count; ++i) {
-            if (Cell::any(unordered(cells.first[i], thread, 0, oldest))) return false;
-        }
-        for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].begin(stamp);
-    }
-    return true;
-}
-
-void Checker::access_any(const Access& access) {
     const std::uint32_t site = std::uint32_t(access.site - layout_.library);
     const bool shared = access.space != Space::global;
     // Threads may wait for each other by volatile accesses of global memory, which PTX has as relaxed ones of the system.
@@ -418,32 +363,6 @@ Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) 
 
 void Checker::touch(const Visit& one, const Cells& cells) {
     one.kind == AccessKind::read ? read(one, cells) : write(one, cells);
-}
-
-// Which of a cell's stamps are, since these blocks started, of before all their threads last met. Tensor cores' are not counted.
-__attribute__((always_inline)) inline Cell::Words Checker::met(const Cell& cell) const {
-    const Time start = order_.start(), span = order_.together() - start;
-    return (cell.times() - start < span) & ((cell.whos() & (ACTORS - 1)) < Ordering::TENSOR_CORES);
-}
-
-// Which are, since then, the thread's own and have none of these flags.
-__attribute__((always_inline)) inline Cell::Words Checker::own(const Cell& cell, unsigned thread, unsigned without) const {
-    const Time start = order_.start();
-    const Cell::Words who = cell.whos() & (Stamp::OF_ACTOR | without << Stamp::ACTOR_BITS);
-    return (who == thread) & (cell.times() - start < Stamp::UNDER_WAY - start);
-}
-
-// Which reads a new one may replace: every later write that they come in conflict with does so with the new one too.
-__attribute__((always_inline)) inline Cell::Words Checker::replaced(const Cell& cell, unsigned thread, Time oldest) const {
-    return (cell.times() < oldest) | met(cell) | own(cell, thread, 0);
-}
-
-// Which are of accesses that a write does not come after for being the same thread's, or behind a barrier: another order is to be
-// looked for.
-__attribute__((always_inline)) inline Cell::Words Checker::unordered(const Cell& cell, unsigned thread, unsigned flags,
-                                                                     Time oldest) const {
-    const Cell::Words open = (cell.times() >= oldest) & ~met(cell);
-    return flags & Stamp::FRAGMENT ? open : open & ~own(cell, thread, Stamp::FRAGMENT);
 }
 
 void Checker::read(const Visit& one, const Cells& cells) {

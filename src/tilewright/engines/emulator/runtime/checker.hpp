@@ -28,6 +28,11 @@ class Checker : public Observer {
     void begin_block(const Block& block) override;
     void end_block(const Block& block) override;
     void thread_returned(const GpuThread& thread) override { order_.returned(thread.actor); }
+    Checker* checker() override { return this; }
+    // Checks an access that is no atomic or volatile one, of global memory or of the block's own shared memory, and remembers it, if
+    // it is a usual one: there is nothing to say of it. Says whether it was one; else it has done nothing. See usual_access.hpp.
+    bool access_usual(unsigned thread, std::uintptr_t site, std::uintptr_t address, std::size_t bytes, bool reads, Space space,
+                      std::size_t offset);
     void access(const Access& access) override;
     void block_barrier(const Block& block, const Call&) override { order_.block_barrier(block.rank); }
     void cluster_barrier(const Call&) override { order_.cluster_barrier(); }
@@ -82,8 +87,6 @@ class Checker : public Observer {
         bool written;  // whether all have values from the beginning
     };
 
-    bool access_usual(const Access& access);
-    void access_any(const Access& access);
     void visit(const Visit& visit);
     void visit(const Visit& visit, Space space, std::size_t offset, unsigned rank);
     void touch(const Visit& visit, const Cells& cells);

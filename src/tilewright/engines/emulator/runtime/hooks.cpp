@@ -8,6 +8,7 @@
 
 #include "block_runner.hpp"
 #include "cluster.hpp"
+#include "usual_access.hpp"
 
 #define HOOK SIMT_EXPORT
 #define SITE reinterpret_cast<std::uintptr_t>(__builtin_return_address(0))
@@ -26,8 +27,16 @@ inline __attribute__((always_inline)) void BlockRunner::access(std::uintptr_t ad
             return access_elsewhere(address, bytes, kind, site, is_volatile);
         }
     }
+    if (is_usual(address, bytes, kind, site, is_volatile, space, offset)) return;
     observer_->access({*current_, site, address, bytes, kind, space, offset, block_, is_volatile});
     obey_refusal();
+}
+
+inline __attribute__((always_inline)) bool BlockRunner::is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind,
+                                                                 std::uintptr_t site, bool is_volatile, Space space,
+                                                                 std::size_t offset) {
+    if (checker_ == nullptr || kind == AccessKind::atomic || is_volatile) return false;
+    return checker_->access_usual(current_->actor, site, address, bytes, kind == AccessKind::read, space, offset);
 }
 
 // Of memory that is not the block's own shared memory.
@@ -37,6 +46,7 @@ void BlockRunner::access_elsewhere(std::uintptr_t address, std::uint32_t bytes, 
         const Block& block = place.block->block();
         observer_->access({*current_, site, address, bytes, kind, Space::dynamic_shared, place.offset, block, is_volatile});
     } else if (!is_own(address)) {
+        if (is_usual(address, bytes, kind, site, is_volatile, Space::global, 0)) return;
         observer_->access({*current_, site, address, bytes, kind, Space::global, 0, block_, is_volatile});
     } else if (kind == AccessKind::atomic || is_volatile) {
         observer_->relaxed_in_library(*current_, address, kind != AccessKind::read);
