@@ -248,12 +248,6 @@ class BlockRunner {
     bool is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile, Space space,
                   std::size_t offset);
     void access_elsewhere(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
-    bool is_unheard(std::uintptr_t address, std::size_t bytes) const {
-        for (const Rows& rows : observer_->unheard()) {
-            if (rows.hold(address)) return (address & (bytes - 1)) == 0 && rows.allow(address - rows.begin(), bytes, true);
-        }
-        return false;
-    }
     void access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
     void fragment(const GpuThread& self, const Call& call, const FragmentAccess& access);
     void fence(const GpuThread& self);

@@ -34,7 +34,7 @@ Checker::Checker(const CheckedArray* arrays, std::size_t array_count, const Shar
     : overlaps_(overlaps) {
     for (std::size_t i = 0; i < array_count; ++i) regions_.emplace_back(arrays[i]);
     for (const Region& region : regions_) {
-        if (region.constant && !overlaps) unheard_.push_back(region.rows);
+        if (region.constant) inputs_.push_back(region.rows);
     }
     for (std::size_t i = 0; i < variable_count; ++i) {
         variables_.push_back({variables[i].name, variables[i].offset, variables[i].bytes});

@@ -33,6 +33,8 @@ class Checker : public Observer {
     // it is a usual one: there is nothing to say of it. Says whether it was one; else it has done nothing. See usual_access.hpp.
     bool access_usual(unsigned thread, std::uintptr_t site, std::uintptr_t address, std::size_t bytes, bool reads, Space space,
                       std::size_t offset);
+    // The same of a read of an array that nothing may write to.
+    bool is_usual_input(unsigned thread, std::uintptr_t address, std::size_t bytes) const;
     void access(const Access& access) override;
     void block_barrier(const Block& block, const Call&) override { order_.block_barrier(block.rank); }
     void cluster_barrier(const Call&) override { order_.cluster_barrier(); }
@@ -134,6 +136,7 @@ class Checker : public Observer {
     };
 
     std::vector<Region> regions_;
+    std::vector<Rows> inputs_;     // those of them that nothing may write to
     std::size_t last_region_ = 0;  // that of the last access
     std::vector<Variable> variables_;
     std::vector<std::uint16_t> owners_;  // of the bytes of static shared memory: index of a variable plus 1, or 0

@@ -23,7 +23,8 @@ inline __attribute__((always_inline)) void BlockRunner::access(std::uintptr_t ad
         space = Space::dynamic_shared;
         offset = address - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
         if (offset >= launch_.dynamic_shared_bytes) {
-            if (kind == AccessKind::read && !is_volatile && is_unheard(address, bytes)) return;
+            const bool reads = kind == AccessKind::read && !is_volatile;
+            if (reads && checker_ != nullptr && checker_->is_usual_input(current_->actor, address, bytes)) return;
             return access_elsewhere(address, bytes, kind, site, is_volatile);
         }
     }

@@ -64,7 +64,6 @@
 #include <vector>
 
 #include "abi.hpp"
-#include "rows.hpp"
 
 namespace simt {
 
@@ -179,14 +178,8 @@ class Observer {
     // What it has seen, as JSON. Python asks once, after the launch.
     virtual std::string report() = 0;
 
-    // Arrays of which it is not told the reads that are aligned and stay inside of rows, but for volatile ones.
-    const std::vector<Rows>& unheard() const { return unheard_; }
-
     // Set to make the launch end early, after the event that is being told: the launch's error.
     std::string refusal;
-
-  protected:
-    std::vector<Rows> unheard_;
 };
 
 }  // namespace simt

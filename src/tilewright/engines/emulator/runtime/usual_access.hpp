@@ -34,6 +34,14 @@ inline Cell::Words Checker::unordered(const Cell& cell, unsigned thread, unsigne
     return flags & Stamp::FRAGMENT ? open : open & ~own(cell, thread, Stamp::FRAGMENT);
 }
 
+inline bool Checker::is_usual_input(unsigned thread, std::uintptr_t address, std::size_t bytes) const {
+    for (const Rows& rows : inputs_) {
+        if (!rows.hold(address)) continue;
+        return (address & (bytes - 1)) == 0 && rows.allow(address - rows.begin(), bytes, true) && waited_[thread];
+    }
+    return false;
+}
+
 __attribute__((always_inline)) inline bool Checker::access_usual(unsigned thread, std::uintptr_t site, std::uintptr_t address,
                                                                 std::size_t bytes, bool reads, Space space, std::size_t offset) {
     if (bytes > MOST_AT_ONCE || (bytes & (bytes - 1)) != 0 || (address & (bytes - 1)) != 0 || order_.is_cluster()) return false;
