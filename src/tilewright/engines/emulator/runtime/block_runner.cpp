@@ -18,8 +18,6 @@
 namespace simt {
 namespace {
 
-constexpr std::size_t MAX_THREADS = 1024;
-
 bool is_block_barrier(Operation operation) { return operation <= Operation::grid_sync; }
 
 bool is_of_warpgroup(Operation operation) {
@@ -38,8 +36,6 @@ bool same_place(const Call& a, const Call& b) {
     return a.operation == b.operation && a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
-__thread BlockRunner* runner = nullptr;
-
 // Backwards: steps of -1. Shuffled: steps that have no factor in common with the count, so that they meet all.
 Order::Order(std::uint64_t schedule, std::uint64_t count) : count_(count) {
     if (schedule == 0 || count < 2) return;
@@ -54,7 +50,7 @@ Order::Order(std::uint64_t schedule, std::uint64_t count) : count_(count) {
     } while (std::gcd(step_, count) != 1);
 }
 
-BlockRunner::BlockRunner() : stacks_(MAX_THREADS) {}
+BlockRunner::BlockRunner() : stacks_(this) {}
 
 void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop, Cluster& cluster, unsigned rank,
                           void* dynamic_shared) {
@@ -62,6 +58,7 @@ void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop, C
     cluster_ = &cluster;
     launch_ = launch;
     observer_ = launch.observer;
+    checker_ = observed() ? observer_->checker() : nullptr;
     static_shared_ = SharedSegment(reinterpret_cast<void*>(launch.call));
 
     block_.threads = launch.threads;
@@ -94,10 +91,7 @@ void BlockRunner::prepare(const Launch& launch, const std::atomic<bool>& stop, C
     }
 }
 
-void BlockRunner::run_ready() {
-    runner = this;
-    hand_over(main_);
-}
+void BlockRunner::run_ready() { hand_over(main_); }
 
 void BlockRunner::end(bool complete) {
     if (ended() && complete) {
@@ -166,7 +160,7 @@ void BlockRunner::hand_over(Context& from) {
     } else if (can_begin()) {
         if (idle_.empty()) {
             fibers_.push_back({{}, stacks_.end(fibers_.size())});
-            fibers_.back().context.prepare(fibers_.back().stack_end, Stacks::SIZE, [] { runner->run_threads(); });
+            fibers_.back().context.prepare(fibers_.back().stack_end, Stacks::SIZE, [] { runner()->run_threads(); });
             idle_.push_back(&fibers_.back());
         }
         entered_ = idle_.back();
@@ -447,7 +441,7 @@ void BlockRunner::abandon() {
     for (Warp& warp : warps_) warp.meetings.clear();
     idle_.clear();
     for (Fiber& fiber : fibers_) {
-        fiber.context.prepare(fiber.stack_end, Stacks::SIZE, [] { runner->run_threads(); });
+        fiber.context.prepare(fiber.stack_end, Stacks::SIZE, [] { runner()->run_threads(); });
         idle_.push_back(&fiber);
     }
 }
@@ -456,7 +450,7 @@ void BlockRunner::abandon() {
 
 // What kernels call: see abi.hpp.
 
-const simt::Thread* simt_thread() { return simt::runner->current(); }
+const simt::Thread* simt_thread() { return simt::runner()->current(); }
 
 int simt_block_barrier(const simt::Thread* self, simt::Call call, int predicate) {
     auto* thread = static_cast<simt::GpuThread*>(const_cast<simt::Thread*>(self));
@@ -484,7 +478,7 @@ void simt_yield(const simt::Thread* self) {
     thread->runner->yield(thread);
 }
 
-void simt_trap(const char* expression, const char* file, int line) { simt::runner->trap(expression, file, line); }
+void simt_trap(const char* expression, const char* file, int line) { simt::runner()->trap(expression, file, line); }
 
 int simt_printf(const char* format, ...) {
     va_list values;
@@ -500,15 +494,15 @@ long simt_clock() noexcept {
 
 // Called by code compiled with -fsanitize=alignment, in place of the sanitizer's own library, before a misaligned access.
 SIMT_EXPORT void __ubsan_handle_type_mismatch_v1_abort(const simt::MisalignedAccess* access, std::uintptr_t address) {
-    simt::runner->misaligned(*access, address);
+    simt::runner()->misaligned(*access, address);
 }
 
 // The same of -fsanitize=bounds. It returns where the checker knows the memory, and sees the access itself.
 SIMT_EXPORT void __ubsan_handle_out_of_bounds(const simt::Overrun* access, std::intptr_t index) {
-    if (access->array != nullptr) simt::runner->overrun(*access, index);
+    if (access->array != nullptr) simt::runner()->overrun(*access, index);
 }
 
 // The same of -fsanitize=integer-divide-by-zero.
 SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedPlace* at, std::uintptr_t, std::uintptr_t) {
-    simt::runner->divided_by_zero(*at);
+    simt::runner()->divided_by_zero(*at);
 }

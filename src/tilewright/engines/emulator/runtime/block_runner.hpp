@@ -204,9 +204,7 @@ class BlockRunner {
     void wait_for_count(GpuThread* self, const unsigned* count, unsigned least);
     void yield(GpuThread* self);
     void poll(std::uintptr_t address, std::uintptr_t site);
-    void has_written(std::uintptr_t address) {
-        if (!stacks_.hold(address)) polls_ = current_->polls = 0;  // what others see
-    }
+    void has_written() { polls_ = current_->polls = 0; }  // what others see
     void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);
     void wait_copies(GpuThread* self, unsigned pending);
     void barrier_init(GpuThread* self, const Call& call, unsigned long long* address, unsigned count);
@@ -247,6 +245,9 @@ class BlockRunner {
 
     // What the kernel does to memory, for the observer. See hooks.cpp.
     bool observed() const { return observer_ != nullptr; }
+    bool is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile, Space space,
+                  std::size_t offset);
+    void access_elsewhere(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
     void access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
     void fragment(const GpuThread& self, const Call& call, const FragmentAccess& access);
     void fence(const GpuThread& self);
@@ -303,6 +304,7 @@ class BlockRunner {
     const std::atomic<bool>* stop_ = nullptr;
     Launch launch_;
     Observer* observer_ = nullptr;
+    Checker* checker_ = nullptr;  // the observer, if it is one
     Order order_{0, 1};  // of the block's threads
     SharedSegment static_shared_{nullptr};
     Cluster* cluster_ = nullptr;
@@ -344,7 +346,7 @@ class BlockRunner {
     Fiber* entered_ = nullptr;  // the idle fiber that was handed over to
 };
 
-// Of this thread of the host. (__thread: unlike a thread_local variable, it needs no look whether it is initialized.)
-extern __thread BlockRunner* runner;
+// Of the fiber that calls.
+inline BlockRunner* runner() { return static_cast<BlockRunner*>(Stacks::owner_here()); }
 
 }  // namespace simt

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "messages.hpp"
+#include "usual_access.hpp"
 
 namespace simt {
 namespace {
@@ -32,6 +33,9 @@ Checker::Checker(const CheckedArray* arrays, std::size_t array_count, const Shar
                  std::size_t variable_count, bool overlaps)
     : overlaps_(overlaps) {
     for (std::size_t i = 0; i < array_count; ++i) regions_.emplace_back(arrays[i]);
+    for (const Region& region : regions_) {
+        if (region.constant) inputs_.push_back(region.rows);
+    }
     for (std::size_t i = 0; i < variable_count; ++i) {
         variables_.push_back({variables[i].name, variables[i].offset, variables[i].bytes});
     }
@@ -164,10 +168,10 @@ void Checker::store_started(const GpuThread& thread, const TileStore& store) {
         check_shown(one, cells);
         for (std::size_t c = 0; c < cells.count; ++c) {
             Cell& cell = cells.first[c];
-            check_read(one, cell.write, cells);
+            check_read(one, cell.write(), cells);
             unsigned slot = 0;
-            while (slot < Cell::READS && cell.reads[slot].time >= cells.oldest) ++slot;
-            cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
+            while (slot < Cell::READS && cell.read_time(slot) >= cells.oldest) ++slot;
+            cell.set_read(slot_or_next(slot), reads);
         }
         visit({thread.actor, site, number(store.row_in_memory(row)) + byte, bytes, AccessKind::write, Stamp::COPY});
     });
@@ -179,9 +183,11 @@ void Checker::store_read(const GpuThread& thread, const TileStore& store) {
     store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
         const Cells cells = shared_cells(number(store.in_shared(row, byte)), bytes);
         for (std::size_t c = 0; c < cells.count; ++c) {
-            for (Stamp& read : cells.first[c].reads) {
+            Cell& cell = cells.first[c];
+            for (unsigned slot = 0; slot < Cell::READS; ++slot) {
+                const Stamp read = cell.read(slot);
                 const bool own = read.time == Stamp::UNDER_WAY && read.actor == thread.actor && read.site == site;
-                if (own) read.time = order_.now();
+                if (own) cell.set_read_time(slot, order_.now());
             }
         }
     });
@@ -207,10 +213,10 @@ void Checker::product_started(const Warpgroup& group, const Call& call, const st
             check_shown(one, cells);
             for (std::size_t c = 0; c < cells.count; ++c) {
                 Cell& cell = cells.first[c];
-                if (written[i % factor.lines]) check_read(one, cell.write, cells);
+                if (written[i % factor.lines]) check_read(one, cell.write(), cells);
                 unsigned slot = 0;
-                while (slot < Cell::READS && cell.reads[slot].actor != reads.actor) ++slot;
-                cell.reads[slot < Cell::READS ? slot : turn_++ % Cell::READS] = reads;
+                while (slot < Cell::READS && cell.read(slot).actor != reads.actor) ++slot;
+                cell.set_read(slot_or_next(slot), reads);
             }
         }
     }
@@ -224,7 +230,7 @@ std::vector<bool> Checker::written_lines(const FactorWords& factor) {
     for (std::size_t i = 0; i < factor.words.size(); ++i) {
         const Cells cells = shared_cells(factor.words[i], WORD);
         for (std::size_t c = 0; c < cells.count; ++c) {
-            if (cells.first[c].write.time >= cells.oldest) written[i % factor.lines] = true;
+            if (cells.first[c].write_time() >= cells.oldest) written[i % factor.lines] = true;
         }
     }
     return written;
@@ -234,7 +240,7 @@ std::vector<bool> Checker::written_lines(const FactorWords& factor) {
 // must come before them as the store itself must.
 void Checker::check_shown(const Visit& one, const Cells& cells) {
     for (std::size_t i = 0; i < cells.count; ++i) {
-        const Stamp& write = cells.first[i].write;
+        const Stamp write = cells.first[i].write();
         if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) continue;
         const bool in_fragment = one.flags & Stamp::FRAGMENT;
         const Ordering::Shown shown = order_.shown(write, one.thread, in_fragment);
@@ -248,16 +254,16 @@ void Checker::check_shown(const Visit& one, const Cells& cells) {
 
 void Checker::set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp) {
     const Cells cells = shared_cells(shared, bytes);
-    for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].write = stamp;
+    for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].set_write(stamp);
 }
 
 void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
     store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
         const std::uintptr_t address = number(store.row_in_memory(row)) + byte;
         Region* const region = region_of(address);
-        if (region == nullptr || region->constant || !region->allows(address - region->begin, bytes, false)) return;
-        const Shadow::Range cells = region->shadow.range(address - region->begin, bytes);
-        for (std::size_t c = 0; c < cells.count; ++c) cells.first[c].write = stamp;
+        if (region == nullptr || region->constant || !region->rows.allow(address - region->rows.begin(), bytes, false)) return;
+        const Shadow::Range cells = region->shadow.range(address - region->rows.begin(), bytes);
+        for (std::size_t c = 0; c < cells.count; ++c) cells.first[c].set_write(stamp);
     });
 }
 
@@ -308,7 +314,7 @@ unsigned Checker::rank_at(std::uintptr_t address) const {
 
 void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
     // Where the copy engine begins has been checked when it was asked. A struct of 12 bytes, say, is copied by its members.
-    const bool at_once = one.bytes <= 16 && (one.bytes & (one.bytes - 1)) == 0 && !(one.flags & Stamp::COPY);
+    const bool at_once = one.bytes <= MOST_AT_ONCE && (one.bytes & (one.bytes - 1)) == 0 && !(one.flags & Stamp::COPY);
     if (at_once && one.address % one.bytes != 0) {
         find("misaligned access", one);
         refusal = "a misaligned access ends the launch";
@@ -319,17 +325,14 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned 
         Region* const found = region_of(one.address);
         if (found == nullptr) return outside(one);
         Region& region = *found;
-        const std::size_t in_region = one.address - region.begin;
+        const std::size_t in_region = one.address - region.rows.begin();
         const bool reads = one.kind == AccessKind::read;
-        if (!region.allows(in_region, one.bytes, reads)) return outside(one);
-        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), 1, region.written});
+        if (!region.rows.allow(in_region, one.bytes, reads)) return outside(one);
+        if (!region.constant) return touch(one, {region.shadow.range(in_region, one.bytes), EVER, region.written});
         if (!reads) find("write to an input", one);
     } else if (space == Space::static_shared) {
         // Inside of one variable: not in its neighbour, nor in the padding between them.
-        if (offset + one.bytes > owners_.size() || owners_[offset] == 0 ||
-            owners_[offset] != owners_[offset + one.bytes - 1]) {
-            return outside(one);
-        }
+        if (!in_one_variable(offset, one.bytes)) return outside(one);
         touch(one, cells_of(offset, one.bytes, rank));
     } else {
         if (offset + one.bytes > layout_.dynamic_shared_bytes) return outside(one);
@@ -338,8 +341,8 @@ void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned 
 }
 
 Region* Checker::region_of(std::uintptr_t address) {
-    if (regions_.empty() || !regions_[last_region_].holds(address)) {
-        const auto holds = [&](const Region& region) { return region.holds(address); };
+    if (regions_.empty() || !regions_[last_region_].rows.hold(address)) {
+        const auto holds = [&](const Region& region) { return region.rows.hold(address); };
         const auto region = std::find_if(regions_.begin(), regions_.end(), holds);
         if (region == regions_.end()) return nullptr;
         last_region_ = std::size_t(region - regions_.begin());
@@ -365,21 +368,18 @@ void Checker::touch(const Visit& one, const Cells& cells) {
 void Checker::read(const Visit& one, const Cells& cells) {
     const Time start = order_.start(), span = order_.together() - start;
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
-    // Whether every later write that the old read comes in conflict with does so with the new one too.
-    const auto replaces = [&](const Stamp& old) {
-        if (old.time == Stamp::UNDER_WAY) return false;
-        return old.time < cells.oldest || (old.time - start < span && !Ordering::is_tensor_cores(old)) ||
-               (old.actor == one.thread && old.time >= start) ||
-               (order_.is_cluster() && order_.before(old, one.thread, one.flags & Stamp::FRAGMENT));
-    };
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
-        if (__builtin_expect(cell.write.time - start >= span, 0)) check_read(one, cell.write, cells);
+        if (cell.write_time() - start >= span) check_read(one, cell.write(), cells);
+        const unsigned replaces = Cell::first_read(replaced(cell, one.thread, cells.oldest));
         unsigned slot = 0;
-        while (slot < Cell::READS && !replaces(cell.reads[slot])) ++slot;
-        if (slot == Cell::READS) slot = turn_++ % Cell::READS;
-        cell.reads[slot] = stamp;
+        while (slot < replaces && !(order_.is_cluster() && comes_before(cell.read(slot), one))) ++slot;
+        cell.set_read(slot_or_next(slot), stamp);
     }
+}
+
+bool Checker::comes_before(const Stamp& earlier, const Visit& one) const {
+    return earlier.time != Stamp::UNDER_WAY && order_.before(earlier, one.thread, one.flags & Stamp::FRAGMENT);
 }
 
 // Where the last write was not before the last barrier.
@@ -395,15 +395,19 @@ void Checker::write(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
-        const bool both_atomic = cell.write.flags & one.flags & Stamp::ATOMIC;
-        if (cell.write.time >= cells.oldest && !both_atomic) check_order(one, cell.write, did(cell.write));
-        for (Stamp& read : cell.reads) {
-            const bool both_relaxed = read.flags & one.flags & Stamp::ATOMIC;
-            if (read.time >= cells.oldest && !both_relaxed) check_order(one, read, did_read(read));
-            read.time = 0;
-        }
-        cell.write = stamp;
+        if (Cell::any(unordered(cell, one.thread, one.flags, cells.oldest))) check_write(one, cell, cells);
+        cell.begin(stamp);
     }
+}
+
+// Where not all of the accesses before were before the last barrier, or the thread's own.
+void Checker::check_write(const Visit& one, const Cell& cell, const Cells& cells) {
+    const auto check = [&](const Stamp& earlier, const char* earlier_did) {
+        const bool both_relaxed = earlier.flags & one.flags & Stamp::ATOMIC;
+        if (earlier.time >= cells.oldest && !both_relaxed) check_order(one, earlier, earlier_did);
+    };
+    check(cell.write(), did(cell.write()));
+    for (unsigned slot = 0; slot < Cell::READS; ++slot) check(cell.read(slot), did_read(cell.read(slot)));
 }
 
 void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {
@@ -416,7 +420,7 @@ void Checker::check_order(const Visit& one, const Stamp& earlier, const char* ea
 
 // What the launch before reads and writes is not to be touched before that has ended.
 void Checker::check_waited(const Visit& one) {
-    if (__builtin_expect(waited_[one.thread], 1)) return;
+    if (waited_[one.thread]) return;
     const auto before = [&](const Stamp& wait) { return order_.before(wait, one.thread, false); };
     if (std::any_of(waits_.begin(), waits_.end(), before)) {
         waited_[one.thread] = true;
@@ -485,12 +489,13 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
         result = {variable.name, true, {Signed(address - begin)}, {Signed(variable.bytes)}, 1};
     }
     for (const Region& region : regions_) {
-        if (distance(region.begin, region.bytes) >= nearest) continue;
-        nearest = distance(region.begin, region.bytes);
-        const auto offset = Signed(address - region.begin), item = Signed(region.item_bytes);
-        const Signed row = region.one_row ? 0 : floor_div(offset, Signed(region.stride));
-        const Signed col = floor_div(offset - row * Signed(region.stride), item);
-        result = {region.name, false, {row, col}, {region.rows, Signed(region.row_bytes) / item},
+        const Rows& rows = region.rows;
+        if (distance(rows.begin(), rows.bytes()) >= nearest) continue;
+        nearest = distance(rows.begin(), rows.bytes());
+        const auto offset = Signed(address - rows.begin()), item = Signed(region.item_bytes);
+        const Signed row = region.one_row ? 0 : floor_div(offset, Signed(rows.stride()));
+        const Signed col = floor_div(offset - row * Signed(rows.stride()), item);
+        result = {region.name, false, {row, col}, {region.count, Signed(rows.row_bytes()) / item},
                   std::max<Signed>(Signed(bytes) / item, 1)};
         if (region.one_row) {
             result.index.erase(result.index.begin());

@@ -28,6 +28,13 @@ class Checker : public Observer {
     void begin_block(const Block& block) override;
     void end_block(const Block& block) override;
     void thread_returned(const GpuThread& thread) override { order_.returned(thread.actor); }
+    Checker* checker() override { return this; }
+    // Checks an access that is no atomic or volatile one, of global memory or of the block's own shared memory, and remembers it, if
+    // it is a usual one: there is nothing to say of it. Says whether it was one; else it has done nothing. See usual_access.hpp.
+    bool access_usual(unsigned thread, std::uintptr_t site, std::uintptr_t address, std::size_t bytes, bool reads, Space space,
+                      std::size_t offset);
+    // The same of a read of an array that nothing may write to.
+    bool is_usual_input(unsigned thread, std::uintptr_t address, std::size_t bytes) const;
     void access(const Access& access) override;
     void block_barrier(const Block& block, const Call&) override { order_.block_barrier(block.rank); }
     void cluster_barrier(const Call&) override { order_.cluster_barrier(); }
@@ -88,6 +95,19 @@ class Checker : public Observer {
     void read(const Visit& visit, const Cells& cells);
     void check_read(const Visit& visit, const Stamp& last_write, const Cells& cells);
     void write(const Visit& visit, const Cells& cells);
+    // This of a cell's reads, or where there is none to replace, each in turn.
+    unsigned slot_or_next(unsigned slot) {
+        const bool full = slot == Cell::READS;
+        const unsigned next = next_;
+        next_ = full ? (next + 1 < Cell::READS ? next + 1 : 0) : next;
+        return full ? next : slot;
+    }
+    void check_write(const Visit& visit, const Cell& cell, const Cells& cells);
+    Cell::Words met(const Cell& cell) const;
+    Cell::Words own(const Cell& cell, unsigned thread, unsigned without) const;
+    Cell::Words replaced(const Cell& cell, unsigned thread, Time oldest) const;
+    Cell::Words unordered(const Cell& cell, unsigned thread, unsigned flags, Time oldest) const;
+    bool comes_before(const Stamp& earlier, const Visit& visit) const;
     void check_order(const Visit& visit, const Stamp& earlier, const char* did);
     void check_waited(const Visit& visit);
     void check_shown(const Visit& visit, const Cells& cells);
@@ -101,6 +121,9 @@ class Checker : public Observer {
     void set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp);
     void set_stored(const TileStore& store, const Stamp& stamp);
     Region* region_of(std::uintptr_t address);
+    bool in_one_variable(std::size_t offset, std::size_t bytes) const {
+        return offset + bytes <= owners_.size() && owners_[offset] != 0 && owners_[offset] == owners_[offset + bytes - 1];
+    }
 
     void outside(const Visit& visit);
     void find(const char* kind, const Visit& visit, const Stamp* other = nullptr, const char* other_did = "");
@@ -113,6 +136,7 @@ class Checker : public Observer {
     };
 
     std::vector<Region> regions_;
+    std::vector<Rows> inputs_;     // those of them that nothing may write to
     std::size_t last_region_ = 0;  // that of the last access
     std::vector<Variable> variables_;
     std::vector<std::uint16_t> owners_;  // of the bytes of static shared memory: index of a variable plus 1, or 0
@@ -133,7 +157,7 @@ class Checker : public Observer {
         Visit one;
     };
     std::map<std::pair<unsigned, unsigned>, Reach> reaches_;
-    std::uint32_t turn_ = 0;  // which of a cell's reads is given up next
+    unsigned next_ = 0;  // which of a cell's reads is given up next
 };
 
 }  // namespace simt

@@ -41,8 +41,8 @@ class Cluster {
     };
     Place place(std::uintptr_t address) const {
         const std::size_t offset = address - reinterpret_cast<std::uintptr_t>(shared_);
-        const bool inside = !cooperative_ && offset < size_ * stride_ && offset % stride_ < shared_bytes_;
-        return {inside ? blocks_[offset / stride_].get() : nullptr, offset % stride_};
+        if (cooperative_ || offset >= size_ * stride_ || offset % stride_ >= shared_bytes_) return {nullptr, 0};
+        return {blocks_[offset / stride_].get(), offset % stride_};
     }
 
     // The barrier of all threads: whether this thread, which calls it, is the last one to come.

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <system_error>
 
 // Switching in assembly takes half as long as in C, and kernels with many barriers spend most of their time switching.
@@ -105,32 +106,56 @@ inline void Context::prefetch() const { __builtin_prefetch(&stopped_); }
 #endif
 
 // Stacks for the threads of one block. Memory is reserved for all, and used as each is first needed.
+//
+// It begins at a multiple of its size, and first in it is a pointer to its owner. So code that runs on one of the stacks knows the
+// owner by its stack pointer, for less than a thread-local variable costs.
 class Stacks {
   public:
     static constexpr std::size_t SIZE = 64 * 1024;
+    static constexpr std::size_t MOST = 1024;
 
-    explicit Stacks(std::size_t count) : bytes_(count * STRIDE) {
-        memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "no memory for stacks");
+    explicit Stacks(void* owner) {
+        void* const memory =
+            mmap(nullptr, 2 * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "no memory for stacks");
+        char* const begin = static_cast<char*>(memory);
+        memory_ = begin + (-reinterpret_cast<std::size_t>(begin) & (BYTES - 1));
+        if (memory_ != begin) munmap(begin, memory_ - begin);
+        munmap(memory_ + BYTES, begin + BYTES - memory_);
 #ifdef MADV_NOHUGEPAGE
-        madvise(memory_, bytes_, MADV_NOHUGEPAGE);  // a huge page would make every stack cost its full size
+        madvise(memory_, BYTES, MADV_NOHUGEPAGE);  // a huge page would make every stack cost its full size
 #endif
+        *reinterpret_cast<void**>(memory_) = owner;
     }
-    ~Stacks() { munmap(memory_, bytes_); }
+    ~Stacks() { munmap(memory_, BYTES); }
     Stacks(const Stacks&) = delete;
     Stacks& operator=(const Stacks&) = delete;
 
-    bool hold(std::size_t address) const { return address - reinterpret_cast<std::size_t>(memory_) < bytes_; }
+    // Of the stacks of which the caller runs on one: their owner; whether an address is in them.
+    static void* owner_here() { return *reinterpret_cast<void**>(begin_here()); }
+    static bool hold_here(std::size_t address) { return address - begin_here() < BYTES; }
 
     // Where a stack, which grows down, begins.
-    char* end(std::size_t index) const { return static_cast<char*>(memory_) + index * STRIDE + SIZE; }
+    char* end(std::size_t index) const { return memory_ + FIRST + index * STRIDE + SIZE; }
 
   private:
     // Not a power of two: the parts of the stacks that are in use fall into different sets of the caches.
     static constexpr std::size_t STRIDE = SIZE + 4096 + 5 * 64;
+    static constexpr std::size_t FIRST = 4096;
+    static constexpr std::size_t BYTES = std::size_t{1} << 27;
+    static_assert(FIRST + MOST * STRIDE <= BYTES);
 
-    void* memory_;
-    std::size_t bytes_;
+    static std::size_t begin_here() {
+        std::size_t here;
+#ifdef __x86_64__
+        asm("movq %%rsp, %0" : "=r"(here));
+#else
+        here = reinterpret_cast<std::size_t>(__builtin_frame_address(0));
+#endif
+        return here & ~(BYTES - 1);
+    }
+
+    char* memory_;
 };
 
 }  // namespace simt

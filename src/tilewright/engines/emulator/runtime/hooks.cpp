@@ -8,36 +8,50 @@
 
 #include "block_runner.hpp"
 #include "cluster.hpp"
+#include "usual_access.hpp"
 
 #define HOOK SIMT_EXPORT
 #define SITE reinterpret_cast<std::uintptr_t>(__builtin_return_address(0))
 
 namespace simt {
 
-inline void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site,
-                                bool is_volatile) {
-    if (stacks_.hold(address)) return;
+inline __attribute__((always_inline)) void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind,
+                                                               std::uintptr_t site, bool is_volatile) {
     Space space = Space::static_shared;
     std::size_t offset = address - reinterpret_cast<std::uintptr_t>(static_shared_.data);
     if (offset >= static_shared_.bytes) {
         space = Space::dynamic_shared;
         offset = address - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
         if (offset >= launch_.dynamic_shared_bytes) {
-            const Cluster::Place place = cluster_->place(address);
-            if (place.block != nullptr) {
-                observer_->access({*current_, site, address, bytes, kind, space, place.offset, place.block->block(), is_volatile});
-                return obey_refusal();
-            }
-            space = Space::global;
-            if (is_own(address)) {
-                if (kind == AccessKind::atomic || is_volatile) {
-                    observer_->relaxed_in_library(*current_, address, kind != AccessKind::read);
-                }
-                return;
-            }
+            const bool reads = kind == AccessKind::read && !is_volatile;
+            if (reads && checker_ != nullptr && checker_->is_usual_input(current_->actor, address, bytes)) return;
+            return access_elsewhere(address, bytes, kind, site, is_volatile);
         }
     }
+    if (is_usual(address, bytes, kind, site, is_volatile, space, offset)) return;
     observer_->access({*current_, site, address, bytes, kind, space, offset, block_, is_volatile});
+    obey_refusal();
+}
+
+inline __attribute__((always_inline)) bool BlockRunner::is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind,
+                                                                 std::uintptr_t site, bool is_volatile, Space space,
+                                                                 std::size_t offset) {
+    if (checker_ == nullptr || kind == AccessKind::atomic || is_volatile) return false;
+    return checker_->access_usual(current_->actor, site, address, bytes, kind == AccessKind::read, space, offset);
+}
+
+// Of memory that is not the block's own shared memory.
+void BlockRunner::access_elsewhere(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site,
+                                   bool is_volatile) {
+    if (const Cluster::Place place = cluster_->place(address); place.block != nullptr) {
+        const Block& block = place.block->block();
+        observer_->access({*current_, site, address, bytes, kind, Space::dynamic_shared, place.offset, block, is_volatile});
+    } else if (!is_own(address)) {
+        if (is_usual(address, bytes, kind, site, is_volatile, Space::global, 0)) return;
+        observer_->access({*current_, site, address, bytes, kind, Space::global, 0, block_, is_volatile});
+    } else if (kind == AccessKind::atomic || is_volatile) {
+        observer_->relaxed_in_library(*current_, address, kind != AccessKind::read);
+    }
     obey_refusal();
 }
 
@@ -51,7 +65,7 @@ inline bool BlockRunner::is_own(std::uintptr_t address) const {
 }
 
 void BlockRunner::fragment(const GpuThread& self, const Call& call, const FragmentAccess& access) {
-    if (!observed() || stacks_.hold(access.address)) return;
+    if (!observed() || Stacks::hold_here(access.address)) return;
     observer_->fragment(*self.warp, call, access);
     obey_refusal();
 }
@@ -86,26 +100,36 @@ namespace {
 
 inline std::uintptr_t number(const volatile void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-inline __attribute__((always_inline)) void access(const void* address, std::size_t bytes, AccessKind kind,
-                                                  std::uintptr_t site, bool is_volatile = false) {
-    BlockRunner* const here = runner;
-    if (kind == AccessKind::write) here->has_written(number(address));
-    if (here->observed()) here->access(number(address), bytes, kind, site, is_volatile);
+// Of a size that is known, or another (0) that is given.
+template <std::size_t BYTES, AccessKind KIND, bool VOLATILE>
+__attribute__((noinline)) void observe(std::uintptr_t address, std::size_t bytes, std::uintptr_t site) {
+    runner()->access(address, BYTES ? BYTES : bytes, KIND, site, VOLATILE);
 }
 
-inline __attribute__((always_inline)) void volatile_read(const void* address, std::size_t bytes, std::uintptr_t site) {
-    runner->poll(number(address), site);
-    access(address, bytes, AccessKind::read, site, true);
+// What all kernels go through, observed or not: the rest is out of line, so that no registers need be saved here.
+template <std::size_t BYTES, AccessKind KIND, bool VOLATILE = false>
+inline __attribute__((always_inline)) void access(const void* address, std::uintptr_t site, std::size_t bytes = BYTES) {
+    if (Stacks::hold_here(number(address))) return;
+    BlockRunner* const here = runner();
+    if (KIND == AccessKind::write) here->has_written();
+    if (__builtin_expect(here->observed(), 0)) observe<BYTES, KIND, VOLATILE>(number(address), bytes, site);
+}
+
+template <std::size_t BYTES>
+inline __attribute__((always_inline)) void volatile_read(const void* address, std::uintptr_t site) {
+    runner()->poll(number(address), site);
+    access<BYTES, AccessKind::read, true>(address, site);
 }
 
 // An atomic operation has been carried out.
 inline void updated(const volatile void* address, bool changed, std::uintptr_t site) {
-    changed ? runner->has_written(number(address)) : runner->poll(number(address), site);
+    if (!changed) return runner()->poll(number(address), site);
+    if (!Stacks::hold_here(number(address))) runner()->has_written();
 }
 
 template <typename T>
 bool compare_exchange(volatile T* address, T* expected, T value, std::uintptr_t site) {
-    access(const_cast<T*>(address), sizeof(T), AccessKind::atomic, site);
+    access<sizeof(T), AccessKind::atomic>(const_cast<T*>(address), site);
     const T before = *expected;
     const bool equal = __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     updated(address, equal && value != before, site);
@@ -137,19 +161,19 @@ HOOK void __tsan_vptr_update(void**, void*) {}
 HOOK void __tsan_vptr_read(void**) {}
 
 #define SIMT_ACCESSES(bytes)                                                                                        \
-    HOOK void __tsan_read##bytes(const void* p) { simt::access(p, bytes, simt::AccessKind::read, SITE); }           \
-    HOOK void __tsan_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE); }               \
-    HOOK void __tsan_unaligned_read##bytes(const void* p) { simt::access(p, bytes, simt::AccessKind::read, SITE); } \
-    HOOK void __tsan_unaligned_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE); }     \
-    HOOK void __tsan_volatile_read##bytes(const void* p) { simt::volatile_read(p, bytes, SITE); }                   \
-    HOOK void __tsan_volatile_write##bytes(void* p) { simt::access(p, bytes, simt::AccessKind::write, SITE, true); } \
+    HOOK void __tsan_read##bytes(const void* p) { simt::access<bytes, simt::AccessKind::read>(p, SITE); }           \
+    HOOK void __tsan_write##bytes(void* p) { simt::access<bytes, simt::AccessKind::write>(p, SITE); }               \
+    HOOK void __tsan_unaligned_read##bytes(const void* p) { simt::access<bytes, simt::AccessKind::read>(p, SITE); } \
+    HOOK void __tsan_unaligned_write##bytes(void* p) { simt::access<bytes, simt::AccessKind::write>(p, SITE); }     \
+    HOOK void __tsan_volatile_read##bytes(const void* p) { simt::volatile_read<bytes>(p, SITE); }                   \
+    HOOK void __tsan_volatile_write##bytes(void* p) { simt::access<bytes, simt::AccessKind::write, true>(p, SITE); }\
     HOOK void __tsan_read_write##bytes(void* p) {                                                                   \
-        simt::access(p, bytes, simt::AccessKind::read, SITE);                                                       \
-        simt::access(p, bytes, simt::AccessKind::write, SITE);                                                      \
+        simt::access<bytes, simt::AccessKind::read>(p, SITE);                                                       \
+        simt::access<bytes, simt::AccessKind::write>(p, SITE);                                                      \
     }                                                                                                               \
     HOOK void __tsan_unaligned_read_write##bytes(void* p) {                                                         \
-        simt::access(p, bytes, simt::AccessKind::read, SITE);                                                       \
-        simt::access(p, bytes, simt::AccessKind::write, SITE);                                                      \
+        simt::access<bytes, simt::AccessKind::read>(p, SITE);                                                       \
+        simt::access<bytes, simt::AccessKind::write>(p, SITE);                                                      \
     }
 SIMT_ACCESSES(1)
 SIMT_ACCESSES(2)
@@ -158,23 +182,23 @@ SIMT_ACCESSES(8)
 SIMT_ACCESSES(16)
 #undef SIMT_ACCESSES
 
-HOOK void __tsan_read_range(void* p, std::size_t bytes) { simt::access(p, bytes, simt::AccessKind::read, SITE); }
-HOOK void __tsan_write_range(void* p, std::size_t bytes) { simt::access(p, bytes, simt::AccessKind::write, SITE); }
+HOOK void __tsan_read_range(void* p, std::size_t bytes) { simt::access<0, simt::AccessKind::read>(p, SITE, bytes); }
+HOOK void __tsan_write_range(void* p, std::size_t bytes) { simt::access<0, simt::AccessKind::write>(p, SITE, bytes); }
 
 HOOK void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
-    simt::access(from, bytes, simt::AccessKind::read, SITE);
-    simt::access(to, bytes, simt::AccessKind::write, SITE);
+    simt::access<0, simt::AccessKind::read>(from, SITE, bytes);
+    simt::access<0, simt::AccessKind::write>(to, SITE, bytes);
     return std::memcpy(to, from, bytes);
 }
 
 HOOK void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
-    simt::access(from, bytes, simt::AccessKind::read, SITE);
-    simt::access(to, bytes, simt::AccessKind::write, SITE);
+    simt::access<0, simt::AccessKind::read>(from, SITE, bytes);
+    simt::access<0, simt::AccessKind::write>(to, SITE, bytes);
     return std::memmove(to, from, bytes);
 }
 
 HOOK void* __tsan_memset(void* to, int value, std::size_t bytes) {
-    simt::access(to, bytes, simt::AccessKind::write, SITE);
+    simt::access<0, simt::AccessKind::write>(to, SITE, bytes);
     return std::memset(to, value, bytes);
 }
 
@@ -182,7 +206,7 @@ HOOK void* __tsan_memset(void* to, int value, std::size_t bytes) {
 
 #define SIMT_UPDATE(bits, T, name, function)                                                                         \
     HOOK T __tsan_atomic##bits##_##name(volatile T* p, T value, int) {                                               \
-        simt::access(const_cast<T*>(p), sizeof(T), simt::AccessKind::atomic, SITE);                                  \
+        simt::access<sizeof(T), simt::AccessKind::atomic>(const_cast<T*>(p), SITE);                                  \
         const T old = function(p, value, __ATOMIC_SEQ_CST);                                                          \
         simt::updated(p, *p != old, SITE);                                                                           \
         return old;                                                                                                  \
@@ -213,7 +237,7 @@ SIMT_ATOMICS(64, std::uint64_t)
 
 HOOK void __tsan_atomic_signal_fence(int) {}
 HOOK void __tsan_atomic_thread_fence(int) {
-    simt::BlockRunner* const here = simt::runner;
+    simt::BlockRunner* const here = simt::runner();
     const auto* const self = static_cast<const simt::GpuThread*>(here->current());
     here->fence(*self);
     here->poll(self->polled, SITE);  // a loop may read plain memory, and fence so that it is read again

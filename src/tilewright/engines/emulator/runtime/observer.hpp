@@ -114,9 +114,14 @@ struct FactorWords {
 
 enum class Stop { deadlock, misaligned, misuse, overrun, division };
 
+class Checker;  // checker.hpp
+
 class Observer {
   public:
     virtual ~Observer() = default;
+
+    // Itself, if it is a checker: it is asked first whether an access is a usual one (usual_access.hpp).
+    virtual Checker* checker() { return nullptr; }
 
     // Once, before the first block: where the block's shared memory lies, and how many threads it has. Of blocks that run
     // together, the dynamic shared memory of that of rank 0, and how far on that of the next one lies.

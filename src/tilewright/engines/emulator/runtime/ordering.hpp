@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -45,11 +46,17 @@ class View {
         for (unsigned i = 0; i < other.rows_.size(); ++i) {
             if (!other.rows_[i]) continue;
             Row& own = row(i);
-            for (unsigned lane = 0; lane < WARP_SIZE; ++lane) own[lane] = std::max(own[lane], (*other.rows_[i])[lane]);
+            Times times, others;
+            std::memcpy(&times, own.data(), sizeof times);
+            std::memcpy(&others, other.rows_[i]->data(), sizeof others);
+            times = others > times ? others : times;
+            std::memcpy(own.data(), &times, sizeof times);
         }
     }
 
   private:
+    using Times = Time __attribute__((vector_size(sizeof(Row))));  // of a row, compared at once
+
     std::vector<std::unique_ptr<Row>> rows_;
 };
 
@@ -90,7 +97,7 @@ class Ordering {
     Time start() const { return start_; }  // of the blocks that run
 
     // When all threads that run last met: what came earlier comes before all that any of them does now.
-    Time together() const { return blocks_.size() > 1 ? together_ : blocks_[0].barrier; }
+    Time together() const { return together_; }
 
     bool is_cluster() const { return is_cluster_; }
 
@@ -279,6 +286,7 @@ class Ordering {
 
     void pass_barrier(unsigned rank) {
         blocks_[rank].barrier = now_;
+        if (blocks_.size() == 1) together_ = now_;
         const std::size_t first = rank * WARPGROUPS, end = std::min<std::size_t>(first + WARPGROUPS, read_.size());
         std::copy(read_.begin() + first, read_.begin() + end, read_before_barrier_.begin() + first);
         releases_.block_barrier(rank, now_);

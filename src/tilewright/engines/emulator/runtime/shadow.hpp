@@ -6,17 +6,57 @@
 #include <string>
 #include <vector>
 
+#include "rows.hpp"
 #include "stamp.hpp"
 
 namespace simt {
 
 // The last write, and reads since. Where more threads read at one time than there is room for, some are kept: one is
-// enough to show a conflict.
-struct Cell {
+// enough to show a conflict. Fields of stamps lie next to one another, the write's first, so that all are compared at once.
+class Cell {
+  public:
     static constexpr unsigned READS = 3;
+    static constexpr unsigned STAMPS = 1 + READS;
+    using Words = std::uint32_t __attribute__((vector_size(STAMPS * 4)));
 
-    Stamp write;
-    Stamp reads[READS];
+    Stamp write() const { return stamp(0); }
+    Stamp read(unsigned slot) const { return stamp(1 + slot); }
+    void set_write(const Stamp& stamp) { set(0, stamp); }
+    void set_read(unsigned slot, const Stamp& stamp) { set(1 + slot, stamp); }
+    Time write_time() const { return times_[0]; }
+    Time read_time(unsigned slot) const { return times_[1 + slot]; }
+    void set_read_time(unsigned slot, Time time) { times_[1 + slot] = time; }
+
+    // A write, after which there are no reads.
+    void begin(const Stamp& write) {
+        set(0, write);
+        for (unsigned slot = 0; slot < READS; ++slot) set_read_time(slot, 0);
+    }
+
+    const Words& times() const { return times_; }
+    const Words& whos() const { return whos_; }  // Stamp::who of each
+
+    // Of a mask of stamps: whether it has any; which read is the first in it, or READS.
+    static bool any(const Words& mask) {
+        const Halves halves = as_halves(mask);
+        return (halves[0] | halves[1]) != 0;
+    }
+    static unsigned first_read(const Words& mask) {
+        const Halves halves = as_halves(mask);  // the write and read 0, reads 1 and 2
+        return __builtin_ctz(unsigned(halves[0] >> 63 | (halves[1] >> 30 & 2) | (halves[1] >> 61 & 4) | 1u << READS));
+    }
+
+  private:
+    using Halves = std::uint64_t __attribute__((vector_size(STAMPS * 4)));
+    static Halves as_halves(const Words& mask) { return reinterpret_cast<Halves>(mask); }
+    Stamp stamp(unsigned i) const { return Stamp(times_[i], sites_[i], whos_[i]); }
+    void set(unsigned i, const Stamp& stamp) {
+        times_[i] = stamp.time;
+        sites_[i] = stamp.site;
+        whos_[i] = stamp.who();
+    }
+
+    Words times_ = {}, sites_ = {}, whos_ = {};
 };
 
 // The cells of a piece of memory: one for each word of 4 bytes, or for smaller pieces once some access takes part of
@@ -33,12 +73,22 @@ class Shadow {
     };
 
     Range range(std::size_t offset, std::size_t bytes) {
-        const std::size_t unaligned = (offset | bytes) & ((std::size_t{1} << shift_) - 1);
+        const std::size_t unaligned = this->unaligned(offset, bytes);
         if (__builtin_expect(unaligned != 0, 0)) refine(unaligned & 1 ? 0 : 1);
+        return whole_cells(offset, bytes);
+    }
+
+    // The same where there are cells of these bytes alone.
+    bool are_whole_cells(std::size_t offset, std::size_t bytes) const { return unaligned(offset, bytes) == 0; }
+    Range whole_cells(std::size_t offset, std::size_t bytes) {
         return {&cells_[offset >> shift_], bytes >> shift_, offset, std::size_t{1} << shift_};
     }
 
   private:
+    std::size_t unaligned(std::size_t offset, std::size_t bytes) const {
+        return (offset | bytes) & ((std::size_t{1} << shift_) - 1);
+    }
+
     void refine(unsigned shift) {
         std::vector<Cell> finer(cells_.size() << (shift_ - shift));
         for (std::size_t i = 0; i < finer.size(); ++i) finer[i] = cells_[i >> (shift_ - shift)];
@@ -71,35 +121,20 @@ struct SharedVariable {
 struct Region {
     explicit Region(const CheckedArray& array)
         : name(array.name),
-          begin(array.address),
-          row_bytes(std::size_t(array.cols) * array.item_bytes),
-          stride(std::size_t(array.ld) * array.item_bytes),
-          bytes(array.rows == 0 ? 0 : (std::size_t(array.rows) - 1) * stride + row_bytes),
-          rows(array.rows),
+          rows(array.address, array.rows, std::size_t(array.cols) * array.item_bytes, std::size_t(array.ld) * array.item_bytes),
+          count(array.rows),
           item_bytes(array.item_bytes),
           constant(array.constant),
           written(array.written),
           one_row(array.one_row),
           slack(array.slack),
-          shadow(array.constant ? 0 : bytes) {}
+          shadow(array.constant ? 0 : rows.bytes()) {}
 
-    bool holds(std::uintptr_t address) const { return address - begin < bytes; }
-    bool reaches(std::uintptr_t address) const { return address - (begin - slack) < bytes + 2 * slack; }
-
-    // Whether an access stays inside. A load of several elements may reach past the end of its row, into the gap before
-    // the next: the memory is there, and nobody need use what it gives.
-    bool allows(std::size_t offset, std::size_t size, bool reads) const {
-        if (size > bytes - offset) return false;
-        if (row_bytes == stride) return true;
-        const std::size_t in_row = (offset | stride) >> 32 ? offset % stride
-                                                           : std::uint32_t(offset) % std::uint32_t(stride);
-        return in_row + (reads ? 1 : size) <= row_bytes;
-    }
+    bool reaches(std::uintptr_t address) const { return address - (rows.begin() - slack) < rows.bytes() + 2 * slack; }
 
     std::string name;
-    std::uintptr_t begin;
-    std::size_t row_bytes, stride, bytes;
-    std::int64_t rows;
+    Rows rows;
+    std::int64_t count;  // of rows
     std::size_t item_bytes;
     bool constant, written, one_row;
     std::size_t slack;

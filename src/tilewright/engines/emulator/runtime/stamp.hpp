@@ -24,6 +24,13 @@ struct Stamp {
     Stamp() : actor(0), flags(0) {}
     Stamp(Time time, std::uint32_t site, unsigned actor, unsigned flags)
         : time(time), site(site), actor(actor), flags(flags) {}
+
+    // Actor and flags in one word.
+    static constexpr unsigned ACTOR_BITS = 28;
+    static constexpr std::uint32_t OF_ACTOR = (1u << ACTOR_BITS) - 1;
+    std::uint32_t who() const { return actor | flags << ACTOR_BITS; }
+    Stamp(Time time, std::uint32_t site, std::uint32_t who)
+        : time(time), site(site), actor(who & OF_ACTOR), flags(who >> ACTOR_BITS) {}
 };
 
 }  // namespace simt

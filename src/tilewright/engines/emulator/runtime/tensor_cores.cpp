@@ -1,7 +1,7 @@
 #include "tensor_cores.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstring>
 
 namespace simt {
@@ -9,7 +9,8 @@ namespace {
 
 constexpr int ALWAYS = -126;                    // the largest exponent is at least this
 constexpr std::int16_t OF_ZERO = -10000;        // with it, a product's exponent is less than any other
-constexpr unsigned LANES = 8;
+constexpr int NOT_FINITE = 10000;               // what counts as the exponent of NaN and infinity, where ranges are asked for
+constexpr unsigned LANES = TENSOR_LANES;
 
 // With exponents of terms in this range, floats hold every product exactly, and the factor 2^(KEPT - exponent) that aligns
 // terms.
@@ -41,31 +42,9 @@ To bits_as(const From& from) {
     return to;
 }
 
-// One sum, of whatever terms.
-template <typename Addition>
-float sum_of_any(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first, float c) {
-    constexpr unsigned PRODUCTS = Addition::PRODUCTS;
-    constexpr int KEPT = Addition::KEPT;
-    double products[PRODUCTS], sum = c;
-    int largest = ALWAYS;
-    if (c != 0 && std::isfinite(c)) largest = std::max(largest, std::ilogb(c));
-    for (unsigned i = 0; i < PRODUCTS; ++i) {
-        const unsigned k = first + i;
-        products[i] = double(a.values[k][row]) * b.values[k][column];
-        sum += products[i];
-        largest = std::max(largest, a.exponents[k][row] + b.exponents[k][column]);
-    }
-    if (std::isnan(sum)) return bits_as<float>(0x7fffffffu);
-    if (std::isinf(sum)) return float(sum);
-    sum = std::trunc(std::ldexp(double(c), KEPT - largest));
-    for (const double product : products) sum += std::trunc(std::ldexp(product, KEPT - largest));
-    sum = std::ldexp(bits_as<double>(bits_as<std::int64_t>(sum) & ~Addition::LOST), largest - KEPT);
-    if (std::fabs(sum) < 0x1p-126) sum = std::trunc(sum * 0x1p149) * 0x1p-149;
-    return float(sum) + 0.0f;
-}
-
 // Vectors of GCC and Clang: operators act on each element.
 using Short = std::int16_t __attribute__((vector_size(LANES * 2)));
+using UnsignedShort = std::uint16_t __attribute__((vector_size(LANES * 2)));
 using Int = std::int32_t __attribute__((vector_size(LANES * 4)));
 using Float = float __attribute__((vector_size(LANES * 4)));
 using Long = std::int64_t __attribute__((vector_size(LANES * 8)));
@@ -78,75 +57,110 @@ Vector load(const From* from) {
     return to;
 }
 
-// The sums of LANES columns, where the exponents of all terms but zeros are in the range. The same as above, in vectors.
-template <typename Addition>
-void add_to_lanes(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first, float* sums) {
-    constexpr unsigned PRODUCTS = Addition::PRODUCTS;
-    constexpr int KEPT = Addition::KEPT;
-    Short of_products = Short{} + std::int16_t(LEAST);
-    for (unsigned k = first; k < first + PRODUCTS; ++k) {
-        const Short exponents = a.exponents[k][row] + load<Short>(&b.exponents[k][column]);
-        of_products = exponents > of_products ? exponents : of_products;
-    }
-    const Float c = load<Float>(sums);
-    Int largest = __builtin_convertvector(of_products, Int);
-    const Int of_c = (load<Int>(sums) >> 23 & 0xff) - 127;
-    largest = of_c > largest ? of_c : largest;
-    const Float scale = bits_as<Float>((127 + KEPT - largest) << 23);
+Double power_of_2(const Int& exponents) {
+    return bits_as<Double>(__builtin_convertvector(exponents + 1023, Long) << 52);
+}
 
-    Int total = {};  // of the products: below 2^31
-    for (unsigned k = first; k < first + PRODUCTS; ++k) {
-        total += __builtin_convertvector(a.values[k][row] * load<Float>(&b.values[k][column]) * scale, Int);
+// The largest exponents of the products of LANES columns, at least this one.
+template <typename Addition>
+Int largest_exponents(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first, int least) {
+    Short largest = Short{} + std::int16_t(least);
+    for (unsigned k = first; k < first + Addition::PRODUCTS; ++k) {
+        const Short exponents = a.exponents[k][row] + load<Short>(&b.exponents[k][column]);
+        largest = exponents > largest ? exponents : largest;
+    }
+    return __builtin_convertvector(largest, Int);
+}
+
+Int larger(const Int& one, const Int& other) { return one > other ? one : other; }
+
+Int exponents_of(const Float& sums) { return (bits_as<Int>(sums) >> 23 & 0xff) - 127; }
+
+// What LANES sums become, of whatever terms.
+template <typename Addition>
+Float added(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first, const Float& sums) {
+    constexpr int KEPT = Addition::KEPT;
+    const Double c = __builtin_convertvector(sums, Double);
+    const Int of_products = largest_exponents<Addition>(a, row, b, column, first, ALWAYS);
+    const Int largest = larger(exponents_of(sums), of_products);
+    const Double scale = power_of_2(KEPT - largest);
+    Double rounded = c;  // as IEEE arithmetic has it: for NaN and infinity
+    Int total = {};
+    for (unsigned k = first; k < first + Addition::PRODUCTS; ++k) {
+        const Double product = double(a.values[k][row]) * __builtin_convertvector(load<Float>(&b.values[k][column]), Double);
+        rounded += product;
+        total += __builtin_convertvector(product * scale, Int);
     }
     const Int last = __builtin_convertvector(c * scale, Int);
-    const Double sum = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
-    const Double cut = bits_as<Double>(bits_as<Long>(sum) & ~Addition::LOST);
-    const Double unit = bits_as<Double>((__builtin_convertvector(largest, Long) + (1023 - KEPT)) << 52);
-    const Float result = __builtin_convertvector(cut * unit, Float);
-    std::memcpy(sums, &result, sizeof result);
+    const Double all = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
+    Double sum = bits_as<Double>(bits_as<Long>(all) & ~Addition::LOST) * power_of_2(largest - KEPT);
+    const Long of_sum = bits_as<Long>(sum) >> 52 & 0x7ff;
+    const Double subnormal = __builtin_convertvector(__builtin_convertvector(sum * 0x1p149, Int), Double) * 0x1p-149;
+    sum = of_sum < 1023 + ALWAYS ? subnormal : sum;
+    const Long magnitude = bits_as<Long>(rounded) & 0x7fffffffffffffff, infinite = Long{} + 0x7ff0000000000000;
+    sum = magnitude >= infinite ? rounded : sum;
+    const Int nan = __builtin_convertvector(magnitude > infinite, Int);
+    return bits_as<Float>(nan ? Int{} + 0x7fffffff : bits_as<Int>(__builtin_convertvector(sum, Float) + 0.0f));
 }
 
-void decode_values(const std::uint16_t* bits, unsigned count, bool bfloat16, float* values) {
-    for (unsigned i = 0; bfloat16 && i < count; ++i) values[i] = bits_as<float>(std::uint32_t(bits[i]) << 16);
-    for (unsigned i = 0; !bfloat16 && i < count; ++i) {
-        const std::uint32_t magnitude = bits[i] & 0x7fffu, sign = (bits[i] & 0x8000u) << 16;
-        const auto subnormal = bits_as<std::uint32_t>(float(std::int32_t(magnitude)) * 0x1p-24f);
-        const std::uint32_t normal = (magnitude << 13) + (magnitude < 0x7c00 ? 112u << 23 : 224u << 23);
-        values[i] = bits_as<float>((magnitude < 0x400 ? subnormal : normal) | sign);
+// The same where the exponents of all terms but zeros are in the range.
+template <typename Addition>
+Float added_in_range(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned column, unsigned first,
+                     const Float& sums) {
+    constexpr int KEPT = Addition::KEPT;
+    const Int of_products = largest_exponents<Addition>(a, row, b, column, first, LEAST);
+    const Int largest = larger(exponents_of(sums), of_products);
+    const Float scale = bits_as<Float>((127 + KEPT - largest) << 23);
+    Int total = {};  // of the products: below 2^31
+    for (unsigned k = first; k < first + Addition::PRODUCTS; ++k) {
+        total += __builtin_convertvector(a.values[k][row] * load<Float>(&b.values[k][column]) * scale, Int);
     }
+    const Int last = __builtin_convertvector(sums * scale, Int);
+    const Double all = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
+    const Double cut = bits_as<Double>(bits_as<Long>(all) & ~Addition::LOST);
+    return __builtin_convertvector(cut * power_of_2(largest - KEPT), Float);
 }
 
-// Of 8 bits: as the upper half of a half, or with a half's exponent larger by 15 - 7.
-void decode_float8(const std::uint16_t* bits, unsigned count, bool e5m2, float* values) {
-    for (unsigned i = 0; i < count; ++i) {
-        const std::uint16_t magnitude = bits[i] & 0x7f, half = (e5m2 ? magnitude << 8 : magnitude << 7) | (bits[i] & 0x80) << 8;
-        decode_values(&half, 1, false, &values[i]);
-        if (!e5m2) values[i] = magnitude == 0x7f ? bits_as<float>(0x7fffffffu) : values[i] * 0x1p8f;
+// Whether all are finite, and 0 or of an exponent from LEAST on.
+bool are_in_range(const Float& sums) {
+    const Int exponents = exponents_of(sums);
+    const Int strange = ((exponents < LEAST) & ((bits_as<Int>(sums) << 1) != 0)) | (exponents == 128);
+    const auto words = bits_as<std::array<std::uint64_t, LANES / 2>>(strange);
+    return (words[0] | words[1] | words[2] | words[3]) == 0;
+}
+
+Float of_halves(const Int& bits) {
+    const Int magnitude = bits & 0x7fff, sign = (bits & 0x8000) << 16;
+    const Int subnormal = bits_as<Int>(__builtin_convertvector(magnitude, Float) * 0x1p-24f);
+    const Int normal = (magnitude << 13) + (magnitude < 0x7c00 ? Int{} + (112 << 23) : Int{} + (224 << 23));
+    return bits_as<Float>((magnitude < 0x400 ? subnormal : normal) | sign);
+}
+
+// Elements from their bits. Those of 8 bits as the upper half of a half, or with a half's exponent larger by 15 - 7; TF32 cut to
+// its 10 bits of mantissa.
+Float decoded(FactorType type, const Int& bits) {
+    switch (type) {
+        case FactorType::half: return of_halves(bits);
+        case FactorType::bfloat16: return bits_as<Float>(bits << 16);
+        case FactorType::tf32: return bits_as<Float>(bits & ~0x1fff);
+        case FactorType::e5m2: return of_halves(bits << 8);
+        case FactorType::e4m3: break;
     }
-}
-
-// To TF32's 10 bits of mantissa.
-void cut_values(unsigned count, float* values) {
-    for (unsigned i = 0; i < count; ++i) values[i] = bits_as<float>(bits_as<std::uint32_t>(values[i]) & 0xffffe000u);
-}
-
-// Whether a sum is finite, and 0 or of an exponent from LEAST on.
-bool is_plain(float sum) {
-    const std::uint32_t magnitude = bits_as<std::uint32_t>(sum) & 0x7fffffff;
-    return magnitude == 0 || (magnitude - (std::uint32_t(127 + LEAST) << 23) < std::uint32_t(128 - LEAST) << 23);
+    const Float values = of_halves((bits & 0x7f) << 7 | (bits & 0x80) << 8) * 0x1p8f;
+    return bits_as<Float>((bits & 0x7f) == 0x7f ? Int{} + 0x7fffffff : bits_as<Int>(values));
 }
 
 template <typename Addition>
 void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
-    const bool plain = a.finite && b.finite && a.least + b.least >= LEAST && a.largest + b.largest <= LARGEST;
-    for (unsigned first = 0; first < Addition::DEPTH; first += Addition::PRODUCTS) {
-        bool all_plain = plain;
-        for (unsigned col = 0; col < columns; ++col) all_plain &= is_plain(sums[col]);
-        if (all_plain) {
-            for (unsigned col = 0; col < columns; col += LANES) add_to_lanes<Addition>(a, row, b, col, first, sums + col);
-        } else {
-            for (unsigned col = 0; col < columns; ++col) sums[col] = sum_of_any<Addition>(a, row, b, col, first, sums[col]);
+    for (unsigned col = 0; col < columns; col += LANES) {
+        const unsigned rows = row / LANES, cols = col / LANES;
+        const bool in_range = a.least[rows] + b.least[cols] >= LEAST && a.largest[rows] + b.largest[cols] <= LARGEST;
+        Float of_columns = load<Float>(sums + col);
+        for (unsigned first = 0; first < Addition::DEPTH; first += Addition::PRODUCTS) {
+            of_columns = in_range && are_in_range(of_columns) ? added_in_range<Addition>(a, row, b, col, first, of_columns)
+                                                              : added<Addition>(a, row, b, col, first, of_columns);
         }
+        std::memcpy(sums + col, &of_columns, sizeof of_columns);
     }
 }
 
@@ -158,24 +172,26 @@ void TensorFactor::decode(unsigned sides, FactorType type) {
     };
     constexpr Format FORMATS[] = {{10, 15, 0x7fff}, {7, 127, 0x7fff}, {23, 127, 0x7fffffff}, {3, 7, 0x7f}, {2, 15, 0x7f}};
     const auto [mantissa_bits, bias, mask] = FORMATS[int(type)];
-    const bool tf32 = type == FactorType::tf32, bfloat16 = type == FactorType::bfloat16;
-    least = largest = 0;
-    finite = true;
-    for (unsigned k = 0; k < depth_of(type); ++k) {
-        if (tf32) {
-            cut_values(sides, values[k]);
-        } else if (bytes_of(type) == 1) {
-            decode_float8(bits[k], sides, type == FactorType::e5m2, values[k]);
-        } else {
-            decode_values(bits[k], sides, bfloat16, values[k]);
+    for (unsigned side = 0; side < sides; side += LANES) {
+        Int smallest = {}, greatest = {};
+        for (unsigned k = 0; k < depth_of(type); ++k) {
+            const Int of_elements = type == FactorType::tf32
+                                        ? load<Int>(&values[k][side])
+                                        : __builtin_convertvector(load<UnsignedShort>(&bits[k][side]), Int);
+            const Float value = decoded(type, of_elements);
+            const Int magnitude = (type == FactorType::tf32 ? bits_as<Int>(value) : of_elements) & mask;
+            const Int exponent = larger(magnitude >> mantissa_bits, Int{} + 1) - bias;
+            const Short kept = __builtin_convertvector(magnitude == 0 ? Int{} + OF_ZERO : exponent, Short);
+            std::memcpy(&values[k][side], &value, sizeof value);
+            std::memcpy(&exponents[k][side], &kept, sizeof kept);
+            const Int nonzero = magnitude == 0 ? Int{} : exponent;
+            smallest = -larger(-smallest, -nonzero);
+            greatest = larger(greatest, exponents_of(value) == 128 ? Int{} + NOT_FINITE : nonzero);
         }
-        for (unsigned i = 0; i < sides; ++i) {
-            const int magnitude = (tf32 ? bits_as<std::int32_t>(values[k][i]) : bits[k][i]) & mask;
-            const auto exponent = std::int16_t(std::max(magnitude >> mantissa_bits, 1) - bias);
-            exponents[k][i] = magnitude == 0 ? OF_ZERO : exponent;
-            least = std::min<std::int16_t>(least, magnitude == 0 ? 0 : exponent);
-            largest = std::max<std::int16_t>(largest, magnitude == 0 ? 0 : exponent);
-            finite &= std::isfinite(values[k][i]);
+        least[side / LANES] = largest[side / LANES] = 0;
+        for (unsigned i = 0; i < LANES; ++i) {
+            least[side / LANES] = std::min<std::int16_t>(least[side / LANES], smallest[i]);
+            largest[side / LANES] = std::max<std::int16_t>(largest[side / LANES], greatest[i]);
         }
     }
 }

@@ -31,6 +31,7 @@
 namespace simt {
 
 constexpr unsigned TENSOR_DEPTH = 32, TENSOR_SIDES = 256;
+constexpr unsigned TENSOR_LANES = 8;  // sums that are computed together
 
 // Of an element; and k of one instruction, 32 bytes.
 constexpr unsigned bytes_of(FactorType type) { return type == FactorType::tf32 ? 4 : type >= FactorType::e4m3 ? 1 : 2; }
@@ -41,16 +42,17 @@ struct alignas(64) TensorFactor {
     std::uint16_t bits[TENSOR_DEPTH][TENSOR_SIDES];
     float values[TENSOR_DEPTH][TENSOR_SIDES];
     std::int16_t exponents[TENSOR_DEPTH][TENSOR_SIDES];
-    std::int16_t least, largest;  // of the exponents of elements that are not 0
-    bool finite;                  // all of the elements
+    // Of the exponents of elements that are not 0, of each TENSOR_LANES sides in a row.
+    std::int16_t least[TENSOR_SIDES / TENSOR_LANES], largest[TENSOR_SIDES / TENSOR_LANES];
 
-    // Makes all the rest of the bits; of TF32, of the values.
+    // Makes all the rest of the bits; of TF32, of the values. Of a multiple of TENSOR_LANES sides.
     void decode(unsigned sides, FactorType type);
 };
 
 enum class TensorCores { ampere, hopper };
 
-// Adds to the sums of a row the products of A's row and B's columns, of which there are a multiple of 8.
+// Adds to the sums of a row the products of A's row and B's columns, of which there are a multiple of
+// TENSOR_LANES.
 void add_products(TensorCores by, FactorType type, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns,
                   float* sums);
 
