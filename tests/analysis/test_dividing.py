@@ -87,10 +87,11 @@ def test_pieces_make_a_share_of_what_has_come(m, n, cuts):
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(0, 0), (0, 9), (1, 1), (255, 500), (300, 512), (777, 40), (4096, 14336)])
-def test_parts_cover_a_matrix(rows, cols):
-    parts = dividing.parts_of(rows, cols)
+@pytest.mark.parametrize(("k", "item", "most"), [(0, 2, 2), (1000, 2, 4), (3947, 2, 4), (3948, 2, 2), (2048, 4, 2), (1000, 4, 4)])
+def test_parts_cover_a_matrix(rows, cols, k, item, most):
+    parts = dividing.parts_of(rows, cols, k, item)
     assert sum((one.stop - one.start) * (other.stop - other.start) for one, other in parts) == rows * cols
-    assert len(parts) == (2 if max(rows, cols) >= 512 else 1)
+    assert len(parts) == max(1, min(most, max(rows, cols) // 256))
     longer = 1 if cols >= rows else 0
     spans = [part[longer] for part in parts]
     assert (spans[0].start, spans[-1].stop) == (0, max(rows, cols))
@@ -104,7 +105,7 @@ def test_ranks_wait_for_what_comes():
     assert gather(even, 512, 512, 10, 4, 1e9) == pytest.approx(4 * each)
     assert gather(even, 512, 512, 1e6, 4, 1.0) == pytest.approx(3e6 + each)
     half = even(512, 256) + STEP_US
-    assert scatter(even, 512, 512, 2, 3, 1e9) == pytest.approx(6 * half)
+    assert scatter(even, 512, 512, 9000, 2, 3, 1e9) == pytest.approx(6 * half)
     moved = 512 * 256 * 2 / 1.0
     # The first half is multiplied, both move one after the other, and then the second is.
-    assert scatter(even, 512, 512, 2, 2, 1.0) == pytest.approx(half + 2 * moved + half)
+    assert scatter(even, 512, 512, 9000, 2, 2, 1.0) == pytest.approx(half + 2 * moved + half)

@@ -45,7 +45,7 @@ class Torch(Library):
 
     def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
-        if not _is_tracing(torch):
+        if not is_tracing(torch):
             for array in arrays.values():
                 if array is not None and _is_recorded(torch, array):
                     break
@@ -111,7 +111,7 @@ def _made_as(torch: Any, dtype: str) -> tuple[Any, Callable[..., Any] | None]:
     return getattr(torch, dtype), getattr(guards, "_empty_strided_cuda", None)
 
 
-def _is_tracing(torch: Any) -> bool:
+def is_tracing(torch: Any) -> bool:
     """Whether a compiler, autocast, a transform of torch.func, forward differentiation or a mode sees operators."""
     return bool(
         torch.compiler.is_compiling()
