@@ -148,7 +148,9 @@ def test_shards_are_multiplied_as_they_come(count, dtype):
             overlapped.all_gather_matmul(exchange, parts[rank], Bs, 1, None, wanted) for wanted in (True, False, True)
         ]
         assert len(exchange.works) == 2
-        assert calls[1][0] is None and all(one.equal(other) for one, other in zip(calls[1][1], calls[0][1], strict=True))
+        assert calls[1][0] is None and all(
+            one.equal(other) for one, other in zip(calls[1][1], calls[0][1], strict=True)
+        )
         return calls[-1]
 
     for A, results in on_ranks(count, work):

@@ -27,15 +27,15 @@ UNIT = 128
 _LEAST = 256
 """Rows or columns of a part."""
 
-_OPERATIONS_OF_16_BITS, _OPERATIONS_OF_FLOAT32 = 1974, 259
-"""A byte: what a GPU computes while it moves that to another. On two H100s a product of 2048x14336x2048 took 159 us in
-bfloat16, 756 TFLOP/s, a copy of its result 383 GB/s; products of float32 make 99 TFLOP/s."""
-
 _FLOAT32 = 4
 """Bytes of an element."""
 
-_MOST_OF_LINK = 0.5
-"""Of a product's time, that the link takes where a sum moves in two parts."""
+_OPERATIONS_US, _OPERATIONS_US_OF_FLOAT32, _LINK_BYTES_US = 756e6, 99e6, 383e3
+"""What parts are counted by, whatever the GPUs. On two H100s a product of 2048x14336x2048 took 159 us in bfloat16, and
+a copy of its result 153 us; products of float32 make 99 TFLOP/s."""
+
+_LEAST_STEPS = 4
+"""A fourth of a sum's product takes this many times STEP_US, or more, where it moves by itself."""
 
 
 class Work(NamedTuple):
@@ -183,9 +183,9 @@ def pieces(rows: Sequence[slice], cols: Sequence[slice]) -> Iterator[Piece]:
 def parts_of(rows: int, cols: int, k: int, item: int) -> list[tuple[slice, slice]]:
     """Rows and columns of the parts of a sum that move by themselves: equal ones along the longer dimension.
 
-    Two, or four where the link takes more than half as long as the product: then the last of two would be waited for.
-    So what all parts read is little: products of float32 split it into terms each time. Cuts are at multiples of
-    UNIT. They follow from the sizes alone: all ranks have to agree, whatever their GPUs.
+    Two, or four where the link takes more than half as long as the product, and that is long. So what all parts read
+    is little: products of float32 split it into terms each time. Cuts are at multiples of UNIT. They follow from the
+    sizes alone: all ranks have to agree, whatever their GPUs.
 
     Args:
         rows, cols: of the sum.
@@ -193,9 +193,9 @@ def parts_of(rows: int, cols: int, k: int, item: int) -> list[tuple[slice, slice
         item: bytes of an element.
     """
     longer = max(rows, cols)
-    operations = _OPERATIONS_OF_FLOAT32 if item == _FLOAT32 else _OPERATIONS_OF_16_BITS
-    link_share = operations * item / (2 * k) if k else 0.0
-    count = min(4 if link_share > _MOST_OF_LINK else 2, longer // _LEAST)
+    product_us = 2 * rows * cols * k / (_OPERATIONS_US_OF_FLOAT32 if item == _FLOAT32 else _OPERATIONS_US)
+    link_us = rows * cols * item / _LINK_BYTES_US
+    count = min(4 if 2 * link_us > product_us > 4 * _LEAST_STEPS * STEP_US else 2, longer // _LEAST)
     each = -(-longer // (count * UNIT)) * UNIT if count > 1 else longer
     spans = [slice(begin, min(begin + each, longer)) for begin in range(0, longer, max(each, 1))] or [slice(0, 0)]
     whole = slice(0, rows), slice(0, cols)

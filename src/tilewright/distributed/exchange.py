@@ -32,7 +32,7 @@ from tilewright.distributed.watch import Watched, watch
 from tilewright.engines import sequence
 from tilewright.engines.registry import cuda_unavailable
 from tilewright.engines.sequence import ABSOLUTE, Place
-from tilewright.errors import LaunchError
+from tilewright.errors import LaunchError, TilewrightError
 from tilewright.kernels.takes import VECTOR_BYTES
 
 _COUNTERS_BYTES = 4096
@@ -88,11 +88,12 @@ def exchange_of(group: Any, like: Any, purpose: str) -> "Exchange | None":
 def _made(group: Any, device: Any) -> "Exchange | None":
     if not _agree(group, _reach(group, device)):
         return None
-    exchange = Exchange(group, device)
+    exchange = None
     try:
+        exchange = Exchange(group, device)
         exchange.grow(0)
         works = True
-    except RuntimeError:  # this system does not let processes share memory of GPUs
+    except (RuntimeError, TilewrightError):  # this system does not let processes share memory of GPUs, or has no NVRTC
         works = False
     return exchange if _agree(group, works) else None
 
