@@ -1,6 +1,7 @@
 """What a call of several GPUs starts, and how calls follow each other, with stand-ins for the GPU and its driver."""
 
 import contextlib
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.distributed.tensor")
 
-from tilewright.distributed import exchange, failing  # noqa: E402
+from tilewright.distributed import exchange, failing, overlapped, products  # noqa: E402
 from tilewright.distributed.planning import Kind, planned  # noqa: E402
 from tilewright.distributed.sequences import LANE, MAIN, Product, Sequence, all_gather, reduce_scatter, tight  # noqa: E402
 from tilewright.engines import driver, nvrtc  # noqa: E402
@@ -239,3 +240,62 @@ def test_ranks_that_are_late_are_named(calls, monkeypatch):
         for came, expected in ((signals, [1]), (signals + 2, [1]), (signals + 3, []), (signals + 4, [])):
             counters.view(torch.int32)[1] = (came + 2**31) % 2**32 - 2**31
             assert late() == expected
+
+
+class Prepares:
+    """An exchange that says which works it would start."""
+
+    rank, size = 0, 2
+
+    def __init__(self, splits):
+        self.works, self.splits, self.started = {}, splits, []
+
+    def prepare(self, key, of, arrays, precision, without_terms):
+        size = 64 if without_terms else 1 << 62
+        made = exchange.Work(print, of.signals, of.memory_bytes, size, of.sources, self.splits, 1)
+        self.works[key] = made
+        return made
+
+    def start(self, work, arrays):
+        self.started.append((work.scratch_bytes, len(arrays)))
+
+
+@pytest.fixture
+def full(monkeypatch):
+    """A GPU's memory has room for 1 MiB."""
+
+    def scratch(like, work):
+        if work.scratch_bytes > 2**20:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return like.new_empty(work.scratch_bytes, dtype=torch.uint8)
+
+    monkeypatch.setattr(overlapped, "_scratch", scratch)
+
+
+def test_without_memory_for_terms_products_do_without(full):
+    A, B = torch.empty(64, 32), torch.empty(32, 16)
+    moving = Prepares(splits=True)
+    for _ in range(2):
+        overlapped.matmul_reduce_scatter(moving, A, B, "sum", 0, None)
+    assert moving.started == [(64, 4), (64, 4)] and len(moving.works) == 2
+
+
+def test_without_memory_nothing_is_started(full):
+    A, B = torch.empty(64, 32), torch.empty(32, 16)
+    moving = Prepares(splits=False)
+    with pytest.raises(torch.OutOfMemoryError):
+        overlapped.all_gather_matmul(moving, A, [B], 0, None, True)
+    assert not moving.started
+
+
+def test_calls_that_others_are_to_see_are_left_to_collectives(monkeypatch):
+    monkeypatch.setattr(products, "exchange_of", lambda group, like, purpose: (purpose, tuple(like.shape)))
+    A, B = torch.empty(4, 8, dtype=torch.bfloat16), torch.empty(8, 2, dtype=torch.bfloat16)
+    asked = partial(products._exchange, None, "all_gather")
+    assert asked(0, A, B, torch.nn.Parameter(B)) == ("all_gather", (4, 8))
+    assert asked(1, A, B) is None
+    assert asked(0, A.double(), B.double()) is None
+    assert asked(0, A, B.as_subclass(type("Other", (torch.Tensor,), {}))) is None
+    assert asked(0, torch.empty(4, 8, dtype=torch.complex64).conj().imag, B) is None
+    with torch.autocast("cpu"):
+        assert asked(0, A, B) is None

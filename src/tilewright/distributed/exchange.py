@@ -88,12 +88,16 @@ def exchange_of(group: Any, like: Any, purpose: str) -> "Exchange | None":
 def _made(group: Any, device: Any) -> "Exchange | None":
     if not _agree(group, _reach(group, device)):
         return None
-    exchange = None
     try:
         exchange = Exchange(group, device)
+    except TilewrightError:  # there is no NVRTC, say
+        exchange = None
+    if not _agree(group, exchange is not None) or exchange is None:
+        return None
+    try:
         exchange.grow(0)
         works = True
-    except (RuntimeError, TilewrightError):  # this system does not let processes share memory of GPUs, or has no NVRTC
+    except RuntimeError:  # this system does not let processes share memory of GPUs
         works = False
     return exchange if _agree(group, works) else None
 
@@ -176,8 +180,7 @@ class Exchange:
         self._ok = torch.ones((), dtype=torch.int32, device=device)
         self._check = sequence.Launch(SIDE, (failing(engine),), (("A", Place(ABSOLUTE, self._ok.data_ptr())),))
         """Fails where this call, or one before, is to fail."""
-        self._aside = _stream_of_its_own(device)
-        self._side, self._lane = (torch.cuda.Stream(device) for _ in range(2))
+        self._aside, self._side, self._lane = (_stream_of_its_own(device) for _ in range(3))
         self._events = [_event(device) for _ in range(_MOST_CALLS)]
         """Of the ends of calls, which take turns."""
         self._ends = [event.cuda_event for event in self._events]
@@ -186,6 +189,7 @@ class Exchange:
         self._between: list[Any] = []
         """Events of the steps of calls: a wait is for what an event was last when the wait was started."""
         self._stream = torch._C._cuda_getCurrentRawStream
+        torch.cuda.synchronize(device)
         # Loaded now: a GPU may be unable to load code while a stream waits.
         once = sequence.sequence(engine.context, (), (self._check,), (self._side.cuda_stream,), ())
         once.run((0,), self._stream(device.index), 0, 0, self._ends[0])
@@ -232,7 +236,7 @@ class Exchange:
         aligned = {name: one.data_ptr() % VECTOR_BYTES for name, one in arrays.items()}
         current = self._stream(self.device.index)
         kind = Kind(like, numpy_name(like.dtype), self._engine, current, aligned, precision, without_terms)
-        # No other launches take tickets of these streams; those of the call's own may be any stream's.
+        # Nobody else's launches take tickets of these streams; those of the call's own may be any stream's.
         found = planned(of, kind, self._check, {MAIN: side, LANE: lane})
         while len(self._between) < of.events:
             self._between.append(_event(self.device))
