@@ -107,9 +107,11 @@ class Exchange:
                     changed.notify_all()
             elif isinstance(step, Wait):
                 with changed:
-                    reached = partial(lambda at, number: counters[at] >= number, counter(step))
-                    assert changed.wait_for(partial(reached, self._before + step.number), timeout=20)
+                    assert changed.wait_for(partial(self._reached, counter(step), step.number), timeout=20)
         self._before, self._calls = self._before + work.signals, self._calls + 1
+
+    def _reached(self, counter, number):
+        return self._signals[1][counter] >= self._before + number
 
 
 def bytes_of(array):
@@ -147,7 +149,8 @@ def test_shards_are_multiplied_as_they_come(count, dtype):
         calls = [
             overlapped.all_gather_matmul(exchange, parts[rank], Bs, 1, None, wanted) for wanted in (True, False, True)
         ]
-        assert len(exchange.works) == 2
+        alone, none = overlapped.all_gather_matmul(exchange, parts[rank], [], 1, None, True)
+        assert alone.equal(whole) and none == [] and len(exchange.works) == 3
         assert calls[1][0] is None and all(
             one.equal(other) for one, other in zip(calls[1][1], calls[0][1], strict=True)
         )

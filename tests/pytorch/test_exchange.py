@@ -9,6 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.distributed.tensor")
 
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
 from tilewright.distributed import exchange, failing, overlapped, products  # noqa: E402
 from tilewright.distributed.planning import Kind, planned  # noqa: E402
 from tilewright.distributed.sequences import LANE, MAIN, Product, Sequence, all_gather, reduce_scatter, tight  # noqa: E402
@@ -297,5 +299,10 @@ def test_calls_that_others_are_to_see_are_left_to_collectives(monkeypatch):
     assert asked(0, A.double(), B.double()) is None
     assert asked(0, A, B.as_subclass(type("Other", (torch.Tensor,), {}))) is None
     assert asked(0, torch.empty(4, 8, dtype=torch.complex64).conj().imag, B) is None
-    with torch.autocast("cpu"):
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert asked(0, A, B) is None
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert asked(0, A, B) == ("all_gather", (4, 8))
+        assert asked(0, A.float(), B.float()) is None
+    with FlopCounterMode(display=False):
         assert asked(0, A, B) is None

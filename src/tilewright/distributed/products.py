@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from tilewright.arrays.torch import is_tracing
+from tilewright.arrays.torch import sees_operators
 from tilewright.distributed import collectives, overlapped
 from tilewright.distributed.exchange import Exchange, exchange_of
 from tilewright.errors import ArrayError, DtypeError, ProblemError
@@ -169,12 +169,18 @@ def _reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, precision: st
 
 def _exchange(group: Any, purpose: str, dim: int, A: Any, *Bs: Any) -> Exchange | None:
     """What moves shards while others are multiplied; None where collectives have to, and where PyTorch, or a type of
-    its own, is to see the products."""
-    if dim == A.dim() - 1 or A.dtype not in _MOVED or is_tracing(torch):
+    its own, is to see the products or to cast their factors."""
+    if dim == A.dim() - 1 or A.dtype not in _MOVED or sees_operators(torch) or _is_cast(A):
         return None
     if any(type(one) not in _PLAIN or one.is_neg() for one in (A, *Bs)):
         return None
     return exchange_of(group, A, purpose)
+
+
+def _is_cast(A: Any) -> bool:
+    """Whether autocast gives a factor another type."""
+    kind = A.device.type
+    return bool(torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype)
 
 
 def _outer(A: Any, dy: Any, precision: str | None) -> Any:
