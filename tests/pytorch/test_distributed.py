@@ -17,7 +17,7 @@ import ranks  # noqa: E402
 import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, ProblemError  # noqa: E402
 from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter, overlapped  # noqa: E402
-from tilewright.distributed.sequences import COUNTER_BYTES, Product  # noqa: E402
+from tilewright.distributed.sequences import COUNTER_BYTES, LANES, Product  # noqa: E402
 from tilewright.engines.sequence import Copy, Signal, Wait  # noqa: E402
 
 TIMEOUT_S = 120
@@ -73,7 +73,8 @@ class Exchange:
         self._half = len(memories[0]) // 2
 
     def prepare(self, key, of, arrays, precision, without_terms):
-        assert of.memory_bytes <= self._half and of.sources <= set(range(self.size)) - {self.rank}
+        assert of.memory_bytes <= self._half
+        assert {rank for rank, _ in of.sources} <= set(range(self.size)) - {self.rank}
         made = self.works[key] = Work(of.steps, of.signals, of.scratch_bytes, False, (*arrays, "scratch"))
         return made
 
@@ -123,7 +124,7 @@ def bytes_of(array):
 def on_ranks(count, work):
     """What a piece of work gives on each of several threads, which take the part of ranks."""
     memories = [torch.full((2**22,), 255, dtype=torch.uint8) for _ in range(count)]
-    signals = threading.Condition(), dict.fromkeys(itertools.product(range(count), repeat=2), 0)
+    signals = threading.Condition(), dict.fromkeys(itertools.product(range(count), range(count * len(LANES))), 0)
     found = [None] * count
 
     def run(rank):

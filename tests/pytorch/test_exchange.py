@@ -165,7 +165,7 @@ def calls(monkeypatch):
 
 def work(calls, ahead=4, memory_bytes=4096, run=None):
     return exchange.Work(
-        run or (lambda *given: calls.runs.append(given)), 3, memory_bytes, 0, frozenset({1}), False, ahead
+        run or (lambda *given: calls.runs.append(given)), 3, memory_bytes, 0, frozenset({(1, 0), (1, 1)}), False, ahead
     )
 
 
@@ -240,7 +240,8 @@ def test_ranks_that_are_late_are_named(calls, monkeypatch):
         calls.exchange.start(work(calls), ())
         late = calls.watched[-1].late
         for came, expected in ((signals, [1]), (signals + 2, [1]), (signals + 3, []), (signals + 4, [])):
-            counters.view(torch.int32)[1] = (came + 2**31) % 2**32 - 2**31
+            for lane, number in enumerate((signals + 3, came)):  # of rank 1
+                counters.view(torch.int32)[2 + lane] = (number + 2**31) % 2**32 - 2**31
             assert late() == expected
 
 

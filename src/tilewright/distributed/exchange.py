@@ -1,7 +1,7 @@
 """Memory that GPUs of one host write into each other, and counters that say what has come: no kernel waits for them.
 
-    rank r, side stream          rank p
-    wait for the data            product of what it has
+    rank r                       rank p
+    makes the data               product of what it has
     copy engine: data   ------>  buffer, of the generation of the call
     write a number      ------>  counter of r
                                  the stream waits until the counter is that number, then the product of the data
@@ -26,7 +26,7 @@ from tilewright.arrays.torch import numpy_name
 from tilewright.calls import gpu_engine
 from tilewright.distributed.failing import failing
 from tilewright.distributed.planning import Kind, planned
-from tilewright.distributed.sequences import COUNTER_BYTES, LANE, MAIN, SIDE, rounded
+from tilewright.distributed.sequences import COUNTER_BYTES, LANE, LANES, MAIN, SIDE, rounded
 from tilewright.distributed.sequences import Sequence as CallAsData
 from tilewright.distributed.watch import Watched, watch
 from tilewright.engines import sequence
@@ -36,11 +36,11 @@ from tilewright.errors import LaunchError, TilewrightError
 from tilewright.kernels.takes import VECTOR_BYTES
 
 _COUNTERS_BYTES = 4096
-"""Before the two halves: a counter for each rank."""
+"""Before the two halves: a counter for each lane of each rank."""
 
 _MULTICAST = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 
-_MOST_RANKS = _COUNTERS_BYTES // COUNTER_BYTES
+_MOST_RANKS = _COUNTERS_BYTES // COUNTER_BYTES // len(LANES)
 
 _MOST_CALLS, _MOST_STEPS = 16, 1024
 """Of calls that have been started and have not ended. The host waits for one before these, without Python's lock: a
@@ -155,7 +155,7 @@ class Work(NamedTuple):
     signals: int
     memory_bytes: int
     scratch_bytes: int
-    sources: frozenset[int]
+    sources: frozenset[tuple[int, int]]
     splits: bool
     """As `sequences.Sequence` and `planning.Planned` have them."""
     ahead: int
@@ -288,11 +288,11 @@ class Exchange:
             ended = self._events[number % _MOST_CALLS].query()
         return bool(ended or self._calls > number + _MOST_CALLS)  # or the event is a later call's
 
-    def _late(self, sources: frozenset[int], expected: int) -> list[int]:
-        """Ranks of these that have not signalled a number."""
+    def _late(self, sources: frozenset[tuple[int, int]], expected: int) -> list[int]:
+        """Ranks of which one of these lanes has not signalled a number."""
         with torch.cuda.stream(self._aside):
             came = self._counters.tolist()
-        return [rank for rank in sorted(sources) if (came[rank] - expected) & 2**31]
+        return sorted({rank for rank, lane in sources if (came[len(LANES) * rank + lane] - expected) & 2**31})
 
     def _release(self) -> None:
         """End all waits, and have the GPU fail."""
@@ -305,7 +305,7 @@ class Exchange:
 
     @property
     def _counters(self) -> Any:
-        return self._memory[:_COUNTERS_BYTES].view(torch.int32)[: self.size]
+        return self._memory[:_COUNTERS_BYTES].view(torch.int32)[: self.size * len(LANES)]
 
 
 def _event(device: Any) -> Any:

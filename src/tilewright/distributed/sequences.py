@@ -12,8 +12,10 @@ so that one moves while the other is multiplied. A part lies without gaps where 
     products of a part    rows of r-1    rows of r-2 + what came    rows of r-3 + what came    own rows + what came
     that are moved               to r+1                     to r+1                     to r+1
 
-Products take turns in two streams: the last blocks of one leave processors on which the next one begins. Copies are in
-a third. Each step's order is fixed, so results are the same bits in every run of a number of GPUs.
+Products take turns in two streams, called lanes: the last blocks of one leave processors on which the next one begins.
+A part of a sum is copied in its lane, while the other lane multiplies: so it does not matter which of two products a
+GPU begins with. Shards are copied in a third stream. Each sum's order is fixed, so results are the same bits in every
+run of a number of GPUs.
 
 Nothing here knows an array, a GPU or an engine.
 """
@@ -26,16 +28,21 @@ from tilewright.analysis.dividing import parts_of
 from tilewright.engines.sequence import Await, Copy, Place, Record, Signal, Wait
 
 MAIN, SIDE, LANE = range(3)
-"""Streams: the call's own, that of copies, and the other one of products."""
+"""Streams: the call's own, that of copies of shards, and the other one of products."""
 
-_LANES = MAIN, LANE
+LANES = MAIN, LANE
 """Of products."""
 
 _LINE = 256
 """Bytes that each slot in memory is a multiple of."""
 
 COUNTER_BYTES = 4
-"""Of the counter by which a rank signals to another."""
+"""Of the counter by which a lane of a rank signals to another rank."""
+
+
+def counter(rank: int, by: int, lane: int) -> Place:
+    """Of a rank, where a lane of another counts."""
+    return Place(f"counters{rank}", COUNTER_BYTES * (len(LANES) * by + lane))
 
 
 class Matrix(NamedTuple):
@@ -73,19 +80,19 @@ class Sequence(NamedTuple):
 
     Bases of places: "A", "B0", "B1", ... the factors; "result0", ... the results; "whole" the gathered A; "scratch"
     memory of the call alone; "memory0", ... what others write to of each rank's memory, in this call; "counters0", ...
-    the counters of each rank, one by each other rank: they grow from call to call.
+    the counters of each rank, one by each lane of each rank: they grow from call to call.
     """
 
     steps: tuple[Step, ...]
     events: int
     """How many it records."""
     signals: int
-    """The number that each rank that writes to another signals last."""
+    """The number that each lane that writes to another rank signals last."""
     memory_bytes: int
     """Of each rank's memory, that others write."""
     scratch_bytes: int
-    sources: frozenset[int]
-    """Ranks whose signals it waits for."""
+    sources: frozenset[tuple[int, int]]
+    """Ranks, and lanes of theirs, whose signals it waits for."""
 
 
 def tight(base: str, offset: int, rows: int, cols: int) -> Matrix:
@@ -101,13 +108,13 @@ def rounded(size: int) -> int:
 class _Writer:
     """Steps in the order in which they are started."""
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, *others: int) -> None:
+        """others: streams that begin when what came before the call has been done."""
         self.steps: list[Step] = []
         self.events = 0
         self._rank = rank
-        # The other lane begins behind the side stream, and so behind a product that waits for the call's stream alone.
-        self.order(MAIN, SIDE)
-        self.order(SIDE, LANE)
+        for other in others:
+            self.order(MAIN, other)
 
     def order(self, first: int, then: int) -> None:
         """One stream goes on when another has done all that it was given so far."""
@@ -115,15 +122,15 @@ class _Writer:
             self.steps += [Record(first, self.events), Await(then, self.events)]
             self.events += 1
 
-    def send(self, rank: int, offset: int, source: Place, size: int, number: int) -> None:
+    def send(self, stream: int, rank: int, offset: int, source: Place, size: int, number: int, lane: int = 0) -> None:
         """Copy to another rank's memory, and tell it so."""
         if size:
-            self.steps.append(Copy(SIDE, Place(f"memory{rank}", offset), source, size))
-        self.steps.append(Signal(SIDE, Place(f"counters{rank}", COUNTER_BYTES * self._rank), number))
+            self.steps.append(Copy(stream, Place(f"memory{rank}", offset), source, size))
+        self.steps.append(Signal(stream, counter(rank, self._rank, lane), number))
 
-    def wait(self, stream: int, rank: int, number: int) -> None:
+    def wait(self, stream: int, rank: int, number: int, lane: int = 0) -> None:
         """For the signal of another rank."""
-        self.steps.append(Wait(stream, Place(f"counters{self._rank}", COUNTER_BYTES * rank), number))
+        self.steps.append(Wait(stream, counter(self._rank, rank, lane), number))
 
     def ended(self) -> tuple[Step, ...]:
         """All steps; the side stream is behind all waits."""
@@ -144,7 +151,7 @@ def all_gather(rank: int, size: int, shard: Matrix, Bs: Ordered[Matrix], item: i
         wanted: whether the gathered A is: it is copied while products run.
     """
     rows, shard_bytes = shard.rows, shard.rows * shard.cols * item
-    slot, own, to_do = rounded(shard_bytes), f"memory{rank}", _Writer(rank)
+    slot, own, to_do = rounded(shard_bytes), f"memory{rank}", _Writer(rank, SIDE, LANE)
 
     def keep(source: int, place: Place) -> None:
         if wanted and shard_bytes:
@@ -156,18 +163,18 @@ def all_gather(rank: int, size: int, shard: Matrix, Bs: Ordered[Matrix], item: i
             to_do.steps.append(Product(stream, factor, B, out))
 
     for step in range(1, size):
-        to_do.send((rank + step) % size, rank * slot, shard.place, shard_bytes, 1)
+        to_do.send(SIDE, (rank + step) % size, rank * slot, shard.place, shard_bytes, 1)
     keep(rank, shard.place)
     multiply(MAIN, rank, shard)
     for step in range(1, size):
-        source, stream = (rank - step) % size, _LANES[step % len(_LANES)]
+        source, stream = (rank - step) % size, LANES[step % len(LANES)]
         came = shard._replace(place=Place(own, source * slot))
         to_do.wait(stream, source, 1)
-        if wanted or step + len(_LANES) >= size:  # the last wait of a lane
+        if wanted or step + len(LANES) >= size:  # the last wait of a lane
             to_do.order(stream, SIDE)
         keep(source, came.place)
         multiply(stream, source, came)
-    others = frozenset(range(size)) - {rank}
+    others = frozenset((other, 0) for other in range(size) if other != rank)
     return Sequence(to_do.ended(), to_do.events, 1, size * slot, 0, others)
 
 
@@ -182,11 +189,11 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
         mean: whether all is divided by the number of ranks.
     """
     rows, alpha, last = A.rows // size, 1 / size if mean else 1.0, size - 1
-    after, before, to_do = (rank + 1) % size, (rank - 1) % size, _Writer(rank)
+    after, before, to_do = (rank + 1) % size, (rank - 1) % size, _Writer(rank, LANE)
     parts = parts_of(rows, B.cols, A.cols, item)
     shapes = [(part.stop - part.start, cols.stop - cols.start) for part, cols in parts]
     begins = list(accumulate((rounded(m * n * item) for m, n in shapes), initial=0))
-    slot = begins.pop()
+    slot, turns = begins.pop(), -(-len(parts) // len(LANES))
 
     def block(of: Matrix, rows: slice, cols: slice) -> Matrix:
         by_row, by_col = of.strides
@@ -198,11 +205,12 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
     for step in range(size):
         first = (rank - 1 - step) % size * rows
         for number, ((part, cols), (m, n), begin) in enumerate(zip(parts, shapes, begins, strict=True)):
-            stream, c = _LANES[number % len(_LANES)], None
+            (turn, lane), c = divmod(number, len(LANES)), None
+            stream = LANES[lane]
             if step:
-                to_do.wait(stream, before, (step - 1) * len(parts) + number + 1)
+                to_do.wait(stream, before, (step - 1) * turns + turn + 1, lane)
                 c = tight(f"memory{rank}", (step - 1) * slot + begin, m, n)
-            if step == last and number + len(_LANES) >= len(parts):  # the last wait of a lane
+            if step == last and number + len(LANES) >= len(parts):  # the last wait of a lane
                 to_do.order(stream, SIDE)
             of_a = block(A, slice(first + part.start, first + part.stop), slice(0, A.cols))
             of_b = block(B, slice(0, B.rows), cols)
@@ -211,7 +219,7 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
                 Product(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
             )
             if step < last:
-                to_do.order(stream, SIDE)
-                to_do.send(after, step * slot + begin, moved.place, m * n * item, step * len(parts) + number + 1)
-    sums = last * slot
-    return Sequence(to_do.ended(), to_do.events, last * len(parts), sums, sums, frozenset({before}))
+                to_do.send(stream, after, step * slot + begin, moved.place, m * n * item, step * turns + turn + 1, lane)
+    sums, lanes = last * slot, range(min(len(parts), len(LANES)))
+    sources = frozenset((before, lane) for lane in lanes)
+    return Sequence(to_do.ended(), to_do.events, last * turns, sums, sums, sources)
