@@ -18,6 +18,7 @@ from tilewright.distributed.sequences import (
     LANE,
     LANES,
     MAIN,
+    OTHER_SIDE,
     SIDE,
     Check,
     Product,
@@ -247,8 +248,8 @@ def test_what_is_sent_is_what_is_waited_for(size):
             assert waited == sequence.sources
 
 
-def test_sums_are_copied_in_their_lane_and_shards_beside_the_lanes():
-    for purpose, copies in (("all_gather", {SIDE}), ("reduce_scatter", {MAIN, LANE})):
+def test_products_and_copies_have_streams_of_their_own():
+    for purpose, copies in (("all_gather", {SIDE}), ("reduce_scatter", {SIDE, OTHER_SIDE})):
         for sequence in chain.from_iterable(calls_of(purpose, 3, [(4, 10**8, 1100, True)])):
             for kind, streams in ((Product, {MAIN, LANE}), (Copy, copies), (Signal, copies)):
                 assert {step.stream for step in sequence.steps if isinstance(step, kind)} == streams

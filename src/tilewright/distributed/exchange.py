@@ -26,7 +26,7 @@ from tilewright.arrays.torch import numpy_name
 from tilewright.calls import gpu_engine
 from tilewright.distributed.failing import failing
 from tilewright.distributed.planning import Kind, planned
-from tilewright.distributed.sequences import COUNTER_BYTES, LANE, LANES, MAIN, SIDE, rounded
+from tilewright.distributed.sequences import COUNTER_BYTES, LANE, LANES, MAIN, OTHER_SIDE, SIDE, rounded
 from tilewright.distributed.sequences import Sequence as CallAsData
 from tilewright.distributed.watch import Watched, watch
 from tilewright.engines import sequence
@@ -180,7 +180,9 @@ class Exchange:
         self._ok = torch.ones((), dtype=torch.int32, device=device)
         self._check = sequence.Launch(SIDE, (failing(engine),), (("A", Place(ABSOLUTE, self._ok.data_ptr())),))
         """Fails where this call, or one before, is to fail."""
-        self._aside, self._side, self._lane = (_stream_of_its_own(device) for _ in range(3))
+        self._aside = _stream_of_its_own(device)
+        self._own = {one: _stream_of_its_own(device) for one in (SIDE, LANE, OTHER_SIDE)}
+        """Streams of calls, but for MAIN."""
         self._events = [_event(device) for _ in range(_MOST_CALLS)]
         """Of the ends of calls, which take turns."""
         self._ends = [event.cuda_event for event in self._events]
@@ -191,7 +193,7 @@ class Exchange:
         self._stream = torch._C._cuda_getCurrentRawStream
         torch.cuda.synchronize(device)
         # Loaded now: a GPU may be unable to load code while a stream waits.
-        once = sequence.sequence(engine.context, (), (self._check,), (self._side.cuda_stream,), ())
+        once = sequence.sequence(engine.context, (), (self._check,), (self._own[SIDE].cuda_stream,), ())
         once.run((0,), self._stream(device.index), 0, 0, self._ends[0])
         torch.cuda.synchronize(device)
 
@@ -232,18 +234,18 @@ class Exchange:
         Raises:
             ProblemError, CompileError, LaunchError: as `matmul` raises them; nothing has been launched.
         """
-        like, (side, lane) = arrays["A"], (self._side.cuda_stream, self._lane.cuda_stream)
+        like, own = arrays["A"], {number: one.cuda_stream for number, one in self._own.items()}
         aligned = {name: one.data_ptr() % VECTOR_BYTES for name, one in arrays.items()}
         current = self._stream(self.device.index)
         kind = Kind(like, numpy_name(like.dtype), self._engine, current, aligned, precision, without_terms)
         # Nobody else's launches take tickets of these streams; those of the call's own may be any stream's.
-        found = planned(of, kind, self._check, {MAIN: side, LANE: lane})
+        found = planned(of, kind, self._check, {MAIN: own[SIDE], LANE: own[LANE]})
         while len(self._between) < of.events:
             self._between.append(_event(self.device))
         ranks = range(self.size)
         names = (*(f"counters{rank}" for rank in ranks), *(f"memory{rank}" for rank in ranks), *arrays, "scratch")
         events = [event.cuda_event for event in self._between]
-        ready = sequence.sequence(self._engine.context, names, found.steps, (side, lane), events)
+        ready = sequence.sequence(self._engine.context, names, found.steps, tuple(own.values()), events)
         count = sum(len(step.steps) if isinstance(step, sequence.Launch) else 1 for step in found.steps)
         ahead = max(1, min(_MOST_CALLS, _MOST_STEPS // count))
         if len(self.works) == _MOST_KINDS:

@@ -13,9 +13,8 @@ so that one moves while the other is multiplied. A part lies without gaps where 
     that are moved               to r+1                     to r+1                     to r+1
 
 Products take turns in two streams, called lanes: the last blocks of one leave processors on which the next one begins.
-A part of a sum is copied in its lane, while the other lane multiplies: so it does not matter which of two products a
-GPU begins with. Shards are copied in a third stream. Each sum's order is fixed, so results are the same bits in every
-run of a number of GPUs.
+Copies are in streams of their own, those of a sum's parts in one for each lane: so it does not matter which of two
+products a GPU begins with. Each sum's order is fixed, so results are the same bits in every run of a number of GPUs.
 
 Nothing here knows an array, a GPU or an engine.
 """
@@ -27,11 +26,11 @@ from typing import NamedTuple
 from tilewright.analysis.dividing import parts_of
 from tilewright.engines.sequence import Await, Copy, Place, Record, Signal, Wait
 
-MAIN, SIDE, LANE = range(3)
-"""Streams: the call's own, that of copies of shards, and the other one of products."""
+MAIN, SIDE, LANE, OTHER_SIDE = range(4)
+"""Streams: the call's own, that of copies, the other one of products, and that of copies of what this one makes."""
 
-LANES = MAIN, LANE
-"""Of products."""
+LANES, SIDES = (MAIN, LANE), (SIDE, OTHER_SIDE)
+"""Of products, and of copies of what these make."""
 
 _LINE = 256
 """Bytes that each slot in memory is a multiple of."""
@@ -206,7 +205,7 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
         first = (rank - 1 - step) % size * rows
         for number, ((part, cols), (m, n), begin) in enumerate(zip(parts, shapes, begins, strict=True)):
             (turn, lane), c = divmod(number, len(LANES)), None
-            stream = LANES[lane]
+            stream, side = LANES[lane], SIDES[lane]
             if step:
                 to_do.wait(stream, before, (step - 1) * turns + turn + 1, lane)
                 c = tight(f"memory{rank}", (step - 1) * slot + begin, m, n)
@@ -219,7 +218,9 @@ def reduce_scatter(rank: int, size: int, A: Matrix, B: Matrix, item: int, mean: 
                 Product(stream, of_a, of_b, block(result, part, cols) if step == last else moved, c, alpha)
             )
             if step < last:
-                to_do.send(stream, after, step * slot + begin, moved.place, m * n * item, step * turns + turn + 1, lane)
+                to_do.order(stream, side)
+                to_do.send(side, after, step * slot + begin, moved.place, m * n * item, step * turns + turn + 1, lane)
     sums, lanes = last * slot, range(min(len(parts), len(LANES)))
     sources = frozenset((before, lane) for lane in lanes)
+    to_do.order(OTHER_SIDE, MAIN)
     return Sequence(to_do.ended(), to_do.events, last * turns, sums, sums, sources)
