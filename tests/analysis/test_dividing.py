@@ -88,14 +88,29 @@ def test_pieces_make_a_share_of_what_has_come(m, n, cuts):
 
 @pytest.mark.parametrize(("rows", "cols"), [(0, 0), (0, 9), (1, 1), (255, 500), (300, 512), (777, 40), (4096, 14336)])
 def test_parts_cover_a_matrix(rows, cols):
-    parts = dividing.parts_of(rows, cols)
+    parts = dividing.parts_of(rows, cols, 2048, 2)
     assert sum((one.stop - one.start) * (other.stop - other.start) for one, other in parts) == rows * cols
-    assert len(parts) == (2 if max(rows, cols) >= 512 else 1)
+    assert len(parts) == (4 if (rows, cols) == (4096, 14336) else 2 if max(rows, cols) >= 512 else 1)
     longer = 1 if cols >= rows else 0
     spans = [part[longer] for part in parts]
     assert (spans[0].start, spans[-1].stop) == (0, max(rows, cols))
     assert all(one.stop == other.start and one.stop % 128 == 0 for one, other in pairwise(spans))
     assert all(part[1 - longer] == slice(0, min(rows, cols)) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "k", "item", "count"),
+    [
+        (2048, 14336, 2048, 2, 4),
+        (2048, 14336, 2048, 4, 2),  # float32 takes longer, so the link takes a small share
+        (2048, 4096, 7168, 2, 2),
+        (4096, 8192, 4096, 2, 2),
+        (512, 14336, 512, 2, 2),  # parts would be short
+        (2048, 14336, 0, 2, 2),
+    ],
+)
+def test_sums_move_in_more_parts_where_the_link_takes_as_long_as_the_product(rows, cols, k, item, count):
+    assert len(dividing.parts_of(rows, cols, k, item)) == count
 
 
 def test_ranks_wait_for_what_comes():
@@ -104,7 +119,7 @@ def test_ranks_wait_for_what_comes():
     assert gather(even, 512, 512, 10, 4, 1e9) == pytest.approx(4 * each)
     assert gather(even, 512, 512, 1e6, 4, 1.0) == pytest.approx(3e6 + each)
     half = even(512, 256) + STEP_US
-    assert scatter(even, 512, 512, 2, 3, 1e9) == pytest.approx(6 * half)
+    assert scatter(even, 512, 512, 512, 2, 3, 1e9) == pytest.approx(6 * half)
     moved = 512 * 256 * 2 / 1.0
     # The first half is multiplied, both move one after the other, and then the second is.
-    assert scatter(even, 512, 512, 2, 2, 1.0) == pytest.approx(half + 2 * moved + half)
+    assert scatter(even, 512, 512, 512, 2, 2, 1.0) == pytest.approx(half + 2 * moved + half)

@@ -124,6 +124,16 @@ class _Launch(ctypes.Structure):
     )
 
 
+class _Operation(ctypes.Structure):
+    _fields_ = (
+        ("what", ctypes.c_char * 8),
+        ("stream", ctypes.c_uint64),
+        ("a", ctypes.c_uint64),
+        ("b", ctypes.c_uint64),
+        ("count", ctypes.c_uint64),
+    )
+
+
 class StandInDriver:
     """The stand-in, built from stand_in_driver.cpp. Its globals are attributes."""
 
@@ -135,6 +145,9 @@ class StandInDriver:
         "failing",
         "capture_status",
         "capture_query",
+        "operation_count",
+        "pop_count",
+        "refused",
     )
     _pointers = ("current_context", "context_below", "on_launch")
 
@@ -156,6 +169,7 @@ class StandInDriver:
         """Make all as it was before the first launch."""
         for name in (*self._ints, *self._pointers):
             setattr(self, name, 0)
+        self.refused = -1  # none
 
     def takes(self, step):
         """Have the function of a step take one parameter, of as many bytes as the step has."""
@@ -179,3 +193,9 @@ class StandInDriver:
             )
             for one in all_[: self.launch_count]
         ]
+
+    @property
+    def operations(self):
+        """What streams were given, in order: what, the stream's handle, and what stand_in_driver.cpp keeps of it."""
+        all_ = (_Operation * 256).in_dll(self._library, "operations")
+        return [(one.what.decode(), one.stream, one.a, one.b, one.count) for one in all_[: self.operation_count]]

@@ -30,11 +30,35 @@ struct Launch {
     char parameters[1024];
 };
 
+// What streams were given, launches too. Of a launch, a is the function and b its first 8 bytes of parameters; of a copy, where
+// to and from where; of a number that is written or waited for, the address; of events, which.
+struct Operation {
+    char what[8];
+    void* stream;
+    uint64_t a, b, count;
+};
+
+Operation operations[256];
+int operation_count = 0;  // the first 256 of them are kept
+int refused = -1;         // which operation is refused
+
+int add_operation(const char* what, void* stream, uint64_t a, uint64_t b = 0, uint64_t count = 0) {
+    if (operation_count == refused) return 719;
+    if (operation_count < 256) {
+        Operation& added = operations[operation_count];
+        std::strncpy(added.what, what, sizeof added.what);
+        added.stream = stream, added.a = a, added.b = b, added.count = count;
+    }
+    ++operation_count;
+    return 0;
+}
+
 Launch launches[64];
 int launch_count = 0;  // the newest 64 of them are kept
 int encode_count = 0;
 int replace_count = 0;
 int push_count = 0;
+int pop_count = 0;
 int failing = 0;  // what the next launches return
 int capture_status = 0;
 uint64_t parameter_bytes[1 << 16];  // by function: of its one parameter
@@ -61,7 +85,29 @@ int cuLaunchKernelEx(const Config* config, void* function, void** parameters, vo
     if (launch.size > sizeof launch.parameters) return 1;
     std::memcpy(launch.parameters, parameters[0], launch.size);
     if (on_launch != nullptr) on_launch(reinterpret_cast<uint64_t>(function), launch.parameters);
-    return 0;
+    uint64_t first;
+    std::memcpy(&first, launch.parameters, sizeof first);
+    return add_operation("launch", config->stream, reinterpret_cast<uint64_t>(function), first);
+}
+
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+    return add_operation("copy", stream, to, from, bytes);
+}
+
+int cuStreamWriteValue32_v2(void* stream, uint64_t address, uint32_t value, unsigned flags) {
+    return add_operation("write", stream, address, flags, value);
+}
+
+int cuStreamWaitValue32_v2(void* stream, uint64_t address, uint32_t value, unsigned flags) {
+    return add_operation("wait", stream, address, flags, value);
+}
+
+int cuEventRecord(void* event, void* stream) {
+    return add_operation("record", stream, reinterpret_cast<uint64_t>(event));
+}
+
+int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+    return add_operation("await", stream, reinterpret_cast<uint64_t>(event));
 }
 
 int cuMemsetD32Async(uint32_t* address, unsigned word, size_t count, void*) {
@@ -116,6 +162,7 @@ int cuCtxPushCurrent_v2(void* context) {
 }
 
 int cuCtxPopCurrent_v2(void** context) {
+    ++pop_count;
     *context = current_context;
     current_context = context_below;
     return 0;

@@ -110,7 +110,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(cuda_executable, "ObjectCode", SimpleNamespace(from_cubin=from_cubin))
     monkeypatch.setattr(cuda_executable, "cuKernelGetFunction", function)
     monkeypatch.setattr(cuda_executable, "cuKernelSetAttribute", lambda *_: (OK,))
-    monkeypatch.setattr(cuda_launch, "_driver", lambda: driver)
+    monkeypatch.setattr(cuda_launch, "driver_library", lambda: driver)
     return log
 
 

@@ -125,12 +125,12 @@ def test_maps_are_made_of_what_a_step_says_and_then_patched(driver, product):
 
 def test_a_launch_from_python_makes_the_same_maps(driver, monkeypatch):
     monkeypatch.setattr(cuda_launch, "DRIVER", driver.path)
-    cuda_launch._driver.cache_clear()
+    cuda_launch.driver_library.cache_clear()
     slots = (Slot(0, "map", "A"), Slot(128, "scalar", "beta"))
     step = Step(1, (1, 1, 1), (32, 1, 1), 0, False, described(100) + bytes(4), (0,), slots)
     driver.takes(step)
     cuda_launch.launch(step, {"A": 0x123400000040}, Scalars(1.0, 2.0), 0)
-    cuda_launch._driver.cache_clear()
+    cuda_launch.driver_library.cache_clear()
     (launch,) = driver.launches
     assert launch.parameters == struct.pack("Q", 0x123400000040) + described(100)[:120] + struct.pack("f", 2.0)
 

@@ -53,6 +53,7 @@ def on_two_ranks(check, folder, timeout=TIMEOUT_S):
 
 CHECKS = (
     "products_while_shards_move",
+    "calls_are_started_by_the_compiled_launcher_and_from_python",
     "calls_follow_each_other_without_waiting",
     "batches_and_gradients",
     "a_graph_captures_the_collectives",

@@ -1,10 +1,11 @@
 """Products of several processes: sharded tensors, and products while shards move."""
 
-import contextlib
 import itertools
 import multiprocessing
 import queue
 import threading
+from functools import partial
+from typing import NamedTuple
 
 import pytest
 
@@ -13,8 +14,11 @@ pytest.importorskip("torch.distributed.tensor")
 
 import ranks  # noqa: E402
 
+import tilewright  # noqa: E402
 from tilewright import ArrayError, DtypeError, ProblemError  # noqa: E402
-from tilewright.distributed import all_gather_matmul, collectives, matmul_reduce_scatter, overlapped  # noqa: E402
+from tilewright.distributed import all_gather_matmul, matmul_reduce_scatter, overlapped  # noqa: E402
+from tilewright.distributed.sequences import COUNTER_BYTES, LANES, Product  # noqa: E402
+from tilewright.engines.sequence import Copy, Signal, Wait  # noqa: E402
 
 TIMEOUT_S = 120
 
@@ -48,66 +52,79 @@ def test_on_two_processes(outcomes, name):
         assert outcomes.get((rank, name), "did not run") == "", f"rank {rank}: {outcomes.get((rank, name))}"
 
 
-class Stream:
-    """Work is done when it is started, so there is nothing to wait for."""
+class Work(NamedTuple):
+    """A call, which is run as data."""
 
-    def record_event(self):
-        return None
-
-    def wait_event(self, event):
-        pass
-
-    def wait_stream(self, stream):
-        pass
+    steps: tuple
+    signals: int
+    scratch_bytes: int
+    splits: bool
+    names: tuple[str, ...]
 
 
 class Exchange:
-    """What the ranks of a GPU's group share, between threads: memory, and signals."""
+    """One of several threads that take the part of ranks: steps of all its streams in the order of the host."""
+
+    device = torch.device("cpu")
 
     def __init__(self, rank, memories, signals):
-        self.rank, self.size, self.side = rank, len(memories), Stream()
+        self.rank, self.size, self.works = rank, len(memories), {}
         self._memories, self._signals, self._before, self._calls = memories, signals, 0, 0
+        self._half = len(memories[0]) // 2
 
-    def copying(self):
-        return contextlib.nullcontext()
+    def prepare(self, key, of, arrays, precision, without_terms):
+        assert of.memory_bytes <= self._half
+        assert {rank for rank, _ in of.sources} <= set(range(self.size)) - {self.rank}
+        made = self.works[key] = Work(of.steps, of.signals, of.scratch_bytes, False, (*arrays, "scratch"))
+        return made
 
-    def begin(self, needed, signals):
-        self._calls += 1
-        assert needed <= len(self._memories[0]) // 2
-        self._half = self._calls % 2 * (len(self._memories[0]) // 2)
-        self._base, self._before = self._before, self._before + signals
-        self.stream = Stream()
-        return self
-
-    def buffer(self, rank, offset, like):
-        begin = self._half + offset
-        return self._memories[rank][begin : begin + like.nbytes].view(like.dtype).view(like.shape)
-
-    def send(self, rank, offset, data, number):
-        assert data.is_contiguous()
-        self.buffer(rank, offset, data).copy_(data)
+    def start(self, work, arrays):
         changed, counters = self._signals
-        with changed:
-            assert counters[rank, self.rank] == self._base + number - 1
-            counters[rank, self.rank] = self._base + number
-            changed.notify_all()
+        half = self._calls % 2 * self._half
+        bases = {name: bytes_of(one) for name, one in zip(work.names, arrays, strict=True)}
+        bases |= {f"memory{rank}": one[half : half + self._half] for rank, one in enumerate(self._memories)}
+        dtype = arrays[0].dtype
 
-    def wait(self, rank, number):
-        changed, counters = self._signals
-        with changed:
-            assert changed.wait_for(lambda: counters[self.rank, rank] >= self._base + number, timeout=20)
+        def matrix(of):
+            elements = bases[of.place.base][of.place.offset :]
+            elements = elements[: len(elements) // dtype.itemsize * dtype.itemsize].view(dtype)
+            return elements.as_strided((of.rows, of.cols), of.strides)
 
-    def ended(self, call, waited):
-        changed, counters = self._signals
-        with changed:
-            for rank in waited:
-                assert counters[self.rank, rank] >= self._before
+        def counter(step):
+            return int(step.counter.base.removeprefix("counters")), step.counter.offset // COUNTER_BYTES
+
+        for step in work.steps:
+            if isinstance(step, Product):
+                added = {} if step.c is None else {"c": matrix(step.c), "beta": 1.0}
+                tilewright.matmul(matrix(step.a), matrix(step.b), out=matrix(step.out), alpha=step.alpha, **added)
+            elif isinstance(step, Copy):
+                to, source = (bases[at.base][at.offset :][: step.bytes] for at in (step.to, step.source))
+                to.copy_(source)
+            elif isinstance(step, Signal):
+                assert step.number <= work.signals
+                with changed:
+                    assert counters[counter(step)] < self._before + step.number
+                    counters[counter(step)] = self._before + step.number
+                    changed.notify_all()
+            elif isinstance(step, Wait):
+                with changed:
+                    assert changed.wait_for(partial(self._reached, counter(step), step.number), timeout=20)
+        self._before, self._calls = self._before + work.signals, self._calls + 1
+
+    def _reached(self, counter, number):
+        return self._signals[1][counter] >= self._before + number
+
+
+def bytes_of(array):
+    """All memory of a tensor, from its first element on."""
+    storage = torch.empty(0, dtype=torch.uint8).set_(array.untyped_storage())
+    return storage[array.storage_offset() * array.element_size() :]
 
 
 def on_ranks(count, work):
     """What a piece of work gives on each of several threads, which take the part of ranks."""
     memories = [torch.full((2**22,), 255, dtype=torch.uint8) for _ in range(count)]
-    signals = threading.Condition(), dict.fromkeys(itertools.product(range(count), repeat=2), 0)
+    signals = threading.Condition(), dict.fromkeys(itertools.product(range(count), range(count * len(LANES))), 0)
     found = [None] * count
 
     def run(rank):
@@ -123,14 +140,21 @@ def on_ranks(count, work):
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
-def test_shards_are_multiplied_as_they_come(count):
-    whole, Bs = torch.randn(3, count * 4, 8), [torch.randn(8, 5), torch.randn(8, 2)]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_shards_are_multiplied_as_they_come(count, dtype):
+    whole = torch.randn(3, count * 4, 8).to(dtype)
+    Bs = [torch.randn(8, 5).to(dtype), torch.randn(2, 8).to(dtype).T, torch.randn(16, 6).to(dtype)[::2, ::2]]
     parts = whole.chunk(count, 1)
 
     def work(rank, exchange):
         calls = [
-            overlapped.all_gather_matmul(exchange, parts[rank], Bs, 1, {}, wanted) for wanted in (True, False, True)
+            overlapped.all_gather_matmul(exchange, parts[rank], Bs, 1, None, wanted) for wanted in (True, False, True)
         ]
+        alone, none = overlapped.all_gather_matmul(exchange, parts[rank], [], 1, None, True)
+        assert alone.equal(whole) and none == [] and len(exchange.works) == 3
+        assert calls[1][0] is None and all(
+            one.equal(other) for one, other in zip(calls[1][1], calls[0][1], strict=True)
+        )
         return calls[-1]
 
     for A, results in on_ranks(count, work):
@@ -141,18 +165,40 @@ def test_shards_are_multiplied_as_they_come(count):
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 @pytest.mark.parametrize("op", ["sum", "avg"])
-@pytest.mark.parametrize(("rows", "n"), [(600, 5), (8, 777), (3, 5)])
+@pytest.mark.parametrize(("rows", "n"), [(600, 5), (8, 777), (8, 1100), (3, 5)])
 def test_sums_go_from_rank_to_rank(count, op, rows, n):
-    As, Bs = ([torch.randn(shape) for _ in range(count)] for shape in ((count * rows, 8), (8, n)))
-    total = sum(A @ B for A, B in zip(As, Bs, strict=True)) / (count if op == "avg" else 1)
+    As, Bs = ([torch.randn(shape) for _ in range(count)] for shape in ((count * rows, 8), (n, 8)))
+    total = sum(A @ B.T for A, B in zip(As, Bs, strict=True)) / (count if op == "avg" else 1)
 
     def work(rank, exchange):
-        for _ in range(3):
-            found = overlapped.matmul_reduce_scatter(exchange, As[rank], Bs[rank], op, 0, {})
-        return found
+        found = [overlapped.matmul_reduce_scatter(exchange, As[rank], Bs[rank].T, op, 0, None) for _ in range(3)]
+        assert len(exchange.works) == 1 and all(one.equal(found[0]) for one in found)
+        return found[0]
 
     found = on_ranks(count, work)
     torch.testing.assert_close(torch.cat(found), total, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_calls_of_several_kinds_take_turns(dtype):
+    """Of changing shapes and strides, on one exchange: each has steps of its own."""
+    kinds = [((2, 8, 6), 1), ((8, 6), 0), ((4, 2, 6), 0), ((2, 4, 3, 6), 1)]
+    factors = [[[torch.randn(shape).to(dtype) for shape, _ in kinds] for _ in range(2)], torch.randn(6, 700).to(dtype)]
+    As, B = factors
+
+    def work(rank, exchange):
+        return [
+            overlapped.matmul_reduce_scatter(exchange, As[rank][i], one, "sum", dim, None)
+            for one in (B, B.T.contiguous().T, B[:, ::2])
+            for i, (_, dim) in enumerate(kinds)
+        ]
+
+    for rank, found in enumerate(on_ranks(2, work)):
+        for number, one in enumerate(found):
+            i, factor = number % len(kinds), (B, B, B[:, ::2])[number // len(kinds)]
+            sums = (As[0][i].float() @ factor.float() + As[1][i].float() @ factor.float()).chunk(2, kinds[i][1])[rank]
+            torch.testing.assert_close(one.float(), sums, rtol=3e-2, atol=3e-1)
+            assert one.shape == sums.shape
 
 
 class Alone:
@@ -192,4 +238,3 @@ def test_other_arguments_are_checked():
         matmul_reduce_scatter(A, B, "sum", 0, "nobody")
     with pytest.raises(ProblemError, match="precision"):
         matmul_reduce_scatter(A, B, "sum", 0, Alone(), precision="fp17")
-    assert collectives.Product

@@ -136,7 +136,7 @@ def _within_host(scheme: str, count: int, expected: Expected, problem: Problem, 
         rows, cols = -(-m // count), -(-n // count)
         return all_gather_us(taken_us, rows, cols, rows * k * item * batch, count, link_bytes_us)
     if scheme == REDUCE_SCATTER:
-        return reduce_scatter_us(taken_us, -(-m // count), n, result * batch, count, link_bytes_us)
+        return reduce_scatter_us(taken_us, -(-m // count), n, depth, result, count, link_bytes_us / batch)
     work = Work(max(m, n), min(m, n), k, item * batch, result * batch)
     return divide(taken_us, work, count, link_bytes_us).us
 

@@ -113,11 +113,15 @@ def _made_as(torch: Any, dtype: str) -> tuple[Any, Callable[..., Any] | None]:
 
 def _is_tracing(torch: Any) -> bool:
     """Whether a compiler, autocast, a transform of torch.func, forward differentiation or a mode sees operators."""
+    return sees_operators(torch) or bool(torch._C._is_any_autocast_enabled())
+
+
+def sees_operators(torch: Any) -> bool:
+    """The same of all but autocast."""
     return bool(
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack()
-        or torch._C._is_any_autocast_enabled()
         or torch.autograd.forward_ad._current_level >= 0
     )
 

@@ -6,22 +6,19 @@ import torch
 
 from tilewright.front import matmul
 
-Product = dict[str, Any]
-"""Keywords of `matmul` for all products of a call."""
 
-
-def all_gather_matmul(shard: Any, Bs: list[Any], dim: int, group: Any, product: Product) -> tuple[Any, list[Any]]:
+def all_gather_matmul(shard: Any, Bs: list[Any], dim: int, group: Any, precision: str | None) -> tuple[Any, list[Any]]:
     """A, gathered along a dimension, and A @ B for each B."""
     whole = gathered(shard, dim, group)
     if dim == shard.dim() - 1:
-        return whole, [matmul(whole, B, **product) for B in Bs]
+        return whole, [matmul(whole, B, precision=precision) for B in Bs]
     lines = whole.movedim(dim, 0)  # as it was gathered: without gaps
-    return whole, [matmul(lines, B, **product).movedim(0, dim) for B in Bs]
+    return whole, [matmul(lines, B, precision=precision).movedim(0, dim) for B in Bs]
 
 
-def matmul_reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, product: Product) -> Any:
+def matmul_reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, precision: str | None) -> Any:
     """This rank's part, along a dimension, of the sum (or the mean) of all ranks' A @ B."""
-    return scattered(matmul(A, B, **product), op, dim, group)
+    return scattered(matmul(A, B, precision=precision), op, dim, group)
 
 
 def scattered(whole: Any, op: str, dim: int, group: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Memory that GPUs of one host write into each other, and counters that say what has come: no kernel takes part.
+"""Memory that GPUs of one host write into each other, and counters that say what has come: no kernel waits for them.
 
-    rank r, side stream          rank p
-    wait for the data            product of what it has
+    rank r                       rank p
+    makes the data               product of what it has
     copy engine: data   ------>  buffer, of the generation of the call
     write a number      ------>  counter of r
                                  the stream waits until the counter is that number, then the product of the data
@@ -15,33 +15,45 @@ cuStreamWaitValue32); a wait takes no multiprocessor.
 
 import os
 import socket
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 
+from tilewright.arrays.torch import numpy_name
+from tilewright.calls import gpu_engine
+from tilewright.distributed.failing import failing
+from tilewright.distributed.planning import Kind, planned
+from tilewright.distributed.sequences import COUNTER_BYTES, LANE, LANES, MAIN, OTHER_SIDE, SIDE, rounded
+from tilewright.distributed.sequences import Sequence as CallAsData
 from tilewright.distributed.watch import Watched, watch
+from tilewright.engines import sequence
 from tilewright.engines.registry import cuda_unavailable
-from tilewright.errors import LaunchError
+from tilewright.engines.sequence import ABSOLUTE, Place
+from tilewright.errors import LaunchError, TilewrightError
+from tilewright.kernels.takes import VECTOR_BYTES
 
-_COUNTER_BYTES = 4096
-"""Before the two halves: a counter of 4 bytes for each rank."""
-
-_LINE = 256
-"""Bytes that a half, and each slot in it, is a multiple of."""
+_COUNTERS_BYTES = 4096
+"""Before the two halves: a counter for each lane of each rank."""
 
 _MULTICAST = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
 
-_MOST_RANKS = _COUNTER_BYTES // 4
+_MOST_RANKS = _COUNTERS_BYTES // COUNTER_BYTES // len(LANES)
 
-_MOST_CALLS = 16
-"""That have been started and have not ended. The host waits for the one before these, without Python's lock: a queue of
-the driver that is full, behind a rank that is gone, would have it wait with that lock, so nobody could find out."""
+_MOST_CALLS, _MOST_STEPS = 16, 1024
+"""Of calls that have been started and have not ended. The host waits for one before these, without Python's lock: a
+queue of the driver that is full, behind a rank that is gone, would have it wait with that lock, so nobody could find
+out."""
+
+_MOST_KINDS = 256
+"""Of calls, whose steps are kept."""
 
 _failed: dict[int, list[str]] = {}
 """By GPU: what its calls failed of."""
+
+_address = torch.Tensor.data_ptr
 
 _exchanges: dict[tuple[str, int, str], tuple[Any, "Exchange | None"]] = {}
 """By group, GPU and what for; with the group, since another may get its name."""
@@ -76,7 +88,12 @@ def exchange_of(group: Any, like: Any, purpose: str) -> "Exchange | None":
 def _made(group: Any, device: Any) -> "Exchange | None":
     if not _agree(group, _reach(group, device)):
         return None
-    exchange = Exchange(group, device)
+    try:
+        exchange = Exchange(group, device)
+    except TilewrightError:  # there is no NVRTC, say
+        exchange = None
+    if not _agree(group, exchange is not None) or exchange is None:
+        return None
     try:
         exchange.grow(0)
         works = True
@@ -130,93 +147,174 @@ def _without_multicast() -> Iterator[None]:
             os.environ[_MULTICAST] = before
 
 
+class Work(NamedTuple):
+    """What a call starts, ready; the same for all calls of a kind."""
+
+    run: Callable[..., None]
+    """`sequence.Sequence.run`."""
+    signals: int
+    memory_bytes: int
+    scratch_bytes: int
+    sources: frozenset[tuple[int, int]]
+    splits: bool
+    """As `sequences.Sequence` and `planning.Planned` have them."""
+    ahead: int
+    """This many calls before it may not have ended when it is started."""
+
+
 class Exchange:
-    """Buffers and counters of one rank's GPU, that all ranks of a group see."""
+    """Memory and counters of one rank's GPU, that all ranks of a group see, and what calls of each kind start."""
 
     def __init__(self, group: Any, device: Any) -> None:
-        self.rank, self.size = group.rank(), group.size()
-        self._group, self._device, self._timeout = group, device, _timeout(group, device)
+        engine: Any = gpu_engine(None, device.index)
+        self.rank, self.size, self.device = group.rank(), group.size(), device
+        self.works: dict[Hashable, Work] = {}
+        """By what calls of a kind have in common."""
+        self._engine = engine
+        self._group, self._timeout = group, _timeout(group, device)
         self._half = 0
         self._memory: Any = None
         self._handle: Any = None
-        self._call = 0
-        self._signals = 0
-        self._ends: deque[Any] = deque()
-        self._ok = torch.ones((), dtype=torch.bool, device=device)
-        torch._assert_async(self._ok)  # loaded now: a GPU may be unable to load code while a stream waits
+        self._bases: list[tuple[int, ...]] = []
+        self._calls = self._signals = 0
+        self._ok = torch.ones((), dtype=torch.int32, device=device)
+        self._check = sequence.Launch(SIDE, (failing(engine),), (("A", Place(ABSOLUTE, self._ok.data_ptr())),))
+        """Fails where this call, or one before, is to fail."""
         self._aside = _stream_of_its_own(device)
-        self.side = torch.cuda.Stream(device)
-        """Copies run here."""
-
-    def copying(self) -> Any:
-        """A context in which copies go to the side stream."""
-        return torch.cuda.stream(self.side)
+        self._own = {one: _stream_of_its_own(device) for one in (SIDE, LANE, OTHER_SIDE)}
+        """Streams of calls, but for MAIN."""
+        self._events = [_event(device) for _ in range(_MOST_CALLS)]
+        """Of the ends of calls, which take turns."""
+        self._ends = [event.cuda_event for event in self._events]
+        self._lost: list[tuple[Any, ...]] = []
+        """Arrays that a call may use that nobody waits for."""
+        self._between: list[Any] = []
+        """Events of the steps of calls: a wait is for what an event was last when the wait was started."""
+        self._stream = torch._C._cuda_getCurrentRawStream
+        torch.cuda.synchronize(device)
+        # Loaded now: a GPU may be unable to load code while a stream waits.
+        once = sequence.sequence(engine.context, (), (self._check,), (self._own[SIDE].cuda_stream,), ())
+        once.run((0,), self._stream(device.index), 0, 0, self._ends[0])
+        torch.cuda.synchronize(device)
 
     def grow(self, needed: int) -> None:
         """Make each half hold this many bytes; a collective call, which waits for all work of all ranks."""
         import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415 - not in every build of PyTorch
 
-        half = -(-max(needed, self._half, _LINE) // _LINE) * _LINE
-        total = _COUNTER_BYTES + 2 * half
+        half = max(rounded(max(needed, self._half)), rounded(1))
+        total = _COUNTERS_BYTES + 2 * half
         if self._memory is not None:
-            torch.cuda.synchronize(self._device)
+            torch.cuda.synchronize(self.device)
             _gather(self._group, None)  # nobody uses the old memory any more
         with _without_multicast():
-            memory = symmetric._SymmetricMemory.empty_strided_p2p((total,), (1,), torch.uint8, self._device)
-            memory[:_COUNTER_BYTES].zero_()
-            torch.cuda.synchronize(self._device)
+            memory = symmetric._SymmetricMemory.empty_strided_p2p((total,), (1,), torch.uint8, self.device)
+            memory[:_COUNTERS_BYTES].zero_()
+            torch.cuda.synchronize(self.device)
             self._handle = symmetric.rendezvous(memory, self._group.group_name)
-        if self._handle.buffer_ptrs[self.rank] != memory.data_ptr():
+        begins = tuple(self._handle.buffer_ptrs)
+        if begins[self.rank] != memory.data_ptr():
             raise RuntimeError("symmetric memory does not begin where it was allocated")
         self._memory, self._half, self._signals = memory, half, 0
+        self._bases = [
+            (0, *begins, *(begin + _COUNTERS_BYTES + number * half for begin in begins)) for number in range(2)
+        ]
 
-    def begin(self, needed: int, signals: int) -> "Call":
-        """The next call, in the current stream.
+    def prepare(
+        self, key: Hashable, of: CallAsData, arrays: Mapping[str, Any], precision: str | None, without_terms: bool
+    ) -> Work:
+        """Plan and compile a call's products, and make its steps ready for all calls of its kind.
 
         Args:
-            needed: bytes of this rank's buffer that others write.
-            signals: how many each rank that writes to another sends it.
+            key: the kind.
+            of: the call as data.
+            arrays: its tensors, by the bases that the steps name: `start` is given such, and then the scratch.
+            precision: as `matmul` takes it.
+            without_terms: whether products of float32 are not to split their factors.
+
+        Raises:
+            ProblemError, CompileError, LaunchError: as `matmul` raises them; nothing has been launched.
         """
-        if len(self._ends) == _MOST_CALLS:
-            self._ends.popleft().synchronize()
-        if needed > self._half:
-            self.grow(max(needed, min(2 * self._half, 2 * needed)))
-        stream = torch.cuda.current_stream(self._device)
-        if self._ends:
-            stream.wait_event(self._ends[-1])  # it may have been in another stream
-        self._call += 1
-        begin = _COUNTER_BYTES + self._call % 2 * self._half
-        before, self._signals = self._signals, self._signals + signals
-        return Call(self, stream, self._handle, begin, before)
+        like, own = arrays["A"], {number: one.cuda_stream for number, one in self._own.items()}
+        aligned = {name: one.data_ptr() % VECTOR_BYTES for name, one in arrays.items()}
+        current = self._stream(self.device.index)
+        kind = Kind(like, numpy_name(like.dtype), self._engine, current, aligned, precision, without_terms)
+        # Nobody else's launches take tickets of these streams; those of the call's own may be any stream's.
+        found = planned(of, kind, self._check, {MAIN: own[SIDE], LANE: own[LANE]})
+        while len(self._between) < of.events:
+            self._between.append(_event(self.device))
+        ranks = range(self.size)
+        names = (*(f"counters{rank}" for rank in ranks), *(f"memory{rank}" for rank in ranks), *arrays, "scratch")
+        events = [event.cuda_event for event in self._between]
+        ready = sequence.sequence(self._engine.context, names, found.steps, tuple(own.values()), events)
+        count = sum(len(step.steps) if isinstance(step, sequence.Launch) else 1 for step in found.steps)
+        ahead = max(1, min(_MOST_CALLS, _MOST_STEPS // count))
+        if len(self.works) == _MOST_KINDS:
+            self.works.clear()
+        made = Work(ready.run, of.signals, of.memory_bytes, found.scratch_bytes, of.sources, found.splits, ahead)
+        self.works[key] = made
+        return made
 
-    def ended(self, call: "Call", waited: set[int]) -> None:
-        """All of a call has been started; waited: ranks whose signals it waits for."""
-        with torch.cuda.stream(call.stream):
-            torch._assert_async(self._ok)
-        end = call.stream.record_event()
-        self._ends.append(end)
-        expected = self._signals
-        counters = self._memory[:_COUNTER_BYTES].view(torch.int32)[: self.size]
+    def start(self, work: Work, arrays: tuple[Any, ...]) -> None:
+        """Start a call in the current stream.
 
-        def ended() -> bool:
-            from tilewright.engines.driver import outside_of_captures  # noqa: PLC0415 - needs the CUDA bindings
+        Args:
+            work: what to start.
+            arrays: tensors, as `prepare` was told. Their memory is the current stream's, before and after the call.
 
-            with outside_of_captures():
-                return bool(end.query())
+        Raises:
+            LaunchError: the driver refuses a step. Those before it have been started, so the GPU takes no more calls.
+        """
+        number = self._calls
+        if number >= work.ahead:
+            self._events[(number - work.ahead) % _MOST_CALLS].synchronize()
+        if work.memory_bytes > self._half:
+            self.grow(max(work.memory_bytes, min(2 * self._half, 2 * work.memory_bytes)))
+        bases = self._bases[number & 1] + tuple(map(_address, arrays))
+        stream, signals = self._stream(self.device.index), self._signals & 0xFFFFFFFF
+        before = self._ends[(number - 1) % _MOST_CALLS] if number else 0  # it may have been in another stream
+        self._calls, self._signals = number + 1, self._signals + work.signals
+        failed = _failed.setdefault(self.device.index, [])
+        try:
+            work.run(bases, stream, signals, before, self._ends[number % _MOST_CALLS])
+        except LaunchError as error:
+            failed.append(f"a call was started in part: {error}")
+            self._lost.append(arrays)
+            raise
+        late = partial(self._late, work.sources, self._signals)
+        watch(Watched(partial(self._has_ended, number), self._timeout, late, self._release, failed))
 
-        def late() -> list[int]:
-            with torch.cuda.stream(self._aside):
-                came = counters.tolist()
-            return [rank for rank in sorted(waited) if (came[rank] - expected) & 2**31]
+    def _has_ended(self, number: int) -> bool:
+        from tilewright.engines.driver import outside_of_captures  # noqa: PLC0415 - needs the CUDA bindings
 
-        def release() -> None:
-            last = (self._signals + 2**31) % 2**32 - 2**31  # of all calls that have been started
-            with torch.cuda.stream(self._aside):  # by copies alone, for which a GPU loads no code
-                self._ok.copy_(torch.zeros((), dtype=torch.bool))
-                counters.copy_(torch.tensor([last] * self.size, dtype=torch.int32))
-            torch.cuda.synchronize(self._device)
+        with outside_of_captures():
+            ended = self._events[number % _MOST_CALLS].query()
+        return bool(ended or self._calls > number + _MOST_CALLS)  # or the event is a later call's
 
-        watch(Watched(ended, self._timeout, late, release, _failed.setdefault(self._device.index, [])))
+    def _late(self, sources: frozenset[tuple[int, int]], expected: int) -> list[int]:
+        """Ranks of which one of these lanes has not signalled a number."""
+        with torch.cuda.stream(self._aside):
+            came = self._counters.tolist()
+        return sorted({rank for rank, lane in sources if (came[len(LANES) * rank + lane] - expected) & 2**31})
+
+    def _release(self) -> None:
+        """End all waits, and have the GPU fail."""
+        last = (self._signals + 2**31) % 2**32 - 2**31  # of all calls that have been started
+        counters = self._counters
+        with torch.cuda.stream(self._aside):  # by copies alone, for which a GPU loads no code
+            self._ok.copy_(torch.zeros((), dtype=torch.int32))
+            counters.copy_(torch.tensor([last] * len(counters), dtype=torch.int32))
+        torch.cuda.synchronize(self.device)
+
+    @property
+    def _counters(self) -> Any:
+        return self._memory[:_COUNTERS_BYTES].view(torch.int32)[: self.size * len(LANES)]
+
+
+def _event(device: Any) -> Any:
+    """An event of the driver: PyTorch makes it when it is recorded first."""
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(device))
+    return event
 
 
 def _stream_of_its_own(device: Any) -> Any:
@@ -228,59 +326,6 @@ def _stream_of_its_own(device: Any) -> Any:
     with torch.cuda.device(device):
         made = check(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
     return torch.cuda.ExternalStream(int(made), device)
-
-
-class Call:
-    """One call of an exchange."""
-
-    def __init__(self, exchange: Exchange, stream: Any, handle: Any, begin: int, signals: int) -> None:
-        from cuda.bindings import driver  # noqa: PLC0415 - slow to import
-
-        self.stream = stream
-        self._exchange, self._handle, self._driver = exchange, handle, driver
-        self._begin, self._signals = begin, signals
-
-    def buffer(self, rank: int, offset: int, like: Any) -> Any:
-        """Memory of a rank, of a tensor's shape and type, from a byte of this call's half on; see `slot_bytes`."""
-        first = (self._begin + offset) // like.element_size()
-        return self._handle.get_buffer(rank, tuple(like.shape), like.dtype, first)
-
-    def send(self, rank: int, offset: int, data: Any, number: int) -> None:
-        """Start to copy a tensor without gaps to a rank's memory, in the side stream, and tell the rank when it came.
-
-        Args:
-            rank: to which.
-            offset: where to, as `buffer` has it.
-            data: the tensor.
-            number: which signal to that rank this is, from 1 on.
-        """
-        stream, there = self._exchange.side.cuda_stream, self._handle.buffer_ptrs[rank]
-        if data.nbytes:
-            _check(self._driver.cuMemcpyAsync(there + self._begin + offset, data.data_ptr(), data.nbytes, stream))
-        counter = there + 4 * self._exchange.rank
-        _check(self._driver.cuStreamWriteValue32(stream, counter, self._value(number), 0))
-
-    def wait(self, rank: int, number: int) -> None:
-        """Have the call's stream wait for a signal of a rank."""
-        own = self._handle.buffer_ptrs[self._exchange.rank] + 4 * rank
-        at_least = self._driver.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ
-        _check(self._driver.cuStreamWaitValue32(self.stream.cuda_stream, own, self._value(number), at_least))
-
-    def _value(self, number: int) -> int:
-        value: int = self._signals + number
-        return value & 0xFFFFFFFF  # compared as a difference, so it may wrap
-
-
-def slot_bytes(like: Any) -> int:
-    """Bytes that a tensor takes in a buffer."""
-    taken: int = like.nbytes
-    return -(-taken // _LINE) * _LINE
-
-
-def _check(result: Any) -> None:
-    from tilewright.engines.driver import check  # noqa: PLC0415 - needs the CUDA bindings
-
-    check(result)
 
 
 def _timeout(group: Any, device: Any) -> float:

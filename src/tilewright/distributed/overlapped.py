@@ -1,104 +1,123 @@
-"""Products while shards move between the GPUs of one host.
+"""Products while shards move between the GPUs of one host: what a call needs before its steps are started.
 
-all_gather_matmul, rank r of 4: its own shard goes to all others, and shards are multiplied as they come.
-
-    copies      r to r+1    r to r+2    r to r+3
-    products    shard r     shard r-1   shard r-2   shard r-3
-
-matmul_reduce_scatter: the sum of rows of rank j begins at rank j+1, and goes from rank to rank; each adds its product
-to what came, and rank j is the last. These rows are cut in two parts, along the longer dimension of the sum, so that
-one moves while the other is multiplied; a part lies without gaps while it moves.
-
-    products    rows of r-1      rows of r-2 + what came    rows of r-3 + what came    own rows + what came
-    copies               to r+1                     to r+1                     to r+1
-
-Each step's order is fixed, so results are the same bits in every run of a number of GPUs.
+A call of a known kind makes its results, and has the exchange start the kind's steps. For the first of a kind these are
+worked out (sequences.py), and the exchange prepares them.
 """
 
-from itertools import accumulate
+from collections.abc import Callable, Hashable
 from typing import Any
 
-from tilewright.analysis.dividing import parts_of
-from tilewright.distributed.exchange import Exchange, slot_bytes
-from tilewright.front import matmul
+import torch
+
+from tilewright.distributed.exchange import Exchange, Work
+from tilewright.distributed.sequences import Matrix, all_gather, reduce_scatter
+from tilewright.distributed.sequences import Sequence as CallAsData
+from tilewright.engines.sequence import Place
+from tilewright.kernels.takes import VECTOR_BYTES
 
 
 def all_gather_matmul(
-    exchange: Exchange, shard: Any, Bs: list[Any], dim: int, product: dict[str, Any], wanted: bool
+    exchange: Exchange, shard: Any, Bs: list[Any], dim: int, precision: str | None, wanted: bool
 ) -> tuple[Any, list[Any]]:
     """As `products.all_gather_matmul`; A, where it is wanted, is copied while products run. dim is not the last one."""
-    size, rank, side = exchange.size, exchange.rank, exchange.side
-    front = shard.movedim(dim, 0)
-    lines = front.reshape(-1, shard.shape[-1]).contiguous()
-    rows = lines.shape[0]
-    results = [lines.new_empty(size * rows, B.shape[1]) for B in Bs]
-    whole = lines.new_empty(size * rows, lines.shape[1]) if wanted else None
-    slot = slot_bytes(lines)
-    call = exchange.begin(size * slot, 1)
+    front = shard if dim == 0 else shard.movedim(dim, 0)
+    lines = _lines(front).contiguous()
+    Bs = [_described(B) for B in Bs]
+    kind = wanted, precision, *_kinds(lines, *Bs)
+    rows, (shards, *middle, k) = exchange.size * lines.shape[0], front.shape
+    arrays = {"A": lines, **_numbered("B", Bs)}
+    arrays |= _numbered("result", [lines.new_empty((rows, B.shape[1])) for B in Bs])
+    if wanted:
+        arrays["whole"] = lines.new_empty((rows, k))
 
-    def multiply(factor: Any, source: int) -> None:
-        for B, result in zip(Bs, results, strict=True):
-            matmul(factor, B, out=result[source * rows : (source + 1) * rows], **product)
+    def call(rank: int, size: int, item: int) -> CallAsData:
+        matrices = [_matrix(f"B{number}", B) for number, B in enumerate(Bs)]
+        return all_gather(rank, size, _matrix("A", lines), matrices, item, wanted)
 
-    def keep(factor: Any, source: int) -> None:
-        if whole is not None:
-            side.wait_event(call.stream.record_event())
-            with exchange.copying():
-                whole[source * rows : (source + 1) * rows].copy_(factor)
-
-    side.wait_stream(call.stream)
-    for step in range(1, size):
-        call.send((rank + step) % size, rank * slot, lines, 1)
-    keep(lines, rank)
-    multiply(lines, rank)
-    for step in range(1, size):
-        source = (rank - step) % size
-        came = call.buffer(rank, source * slot, lines)
-        call.wait(source, 1)
-        keep(came, source)
-        multiply(came, source)
-    call.stream.wait_stream(side)
-    exchange.ended(call, set(range(size)) - {rank})
-    shape = size * front.shape[0], *front.shape[1:-1]
-    return (
-        None if whole is None else whole.view(*shape, -1).movedim(0, dim),
-        [result.view(*shape, result.shape[1]).movedim(0, dim) for result in results],
-    )
+    _start(exchange, kind, call, arrays, precision)
+    found = list(arrays.values())[1 + len(Bs) :]
+    if middle:
+        found = [one.view(exchange.size * shards, *middle, -1).movedim(0, dim) for one in found]
+    return found.pop() if wanted else None, found
 
 
-def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int, product: dict[str, Any]) -> Any:
+def matmul_reduce_scatter(exchange: Exchange, A: Any, B: Any, op: str, dim: int, precision: str | None) -> Any:
     """As `products.matmul_reduce_scatter`; dim is not the last one."""
-    size, rank, side = exchange.size, exchange.rank, exchange.side
-    front = A.movedim(dim, 0)
-    lines = front.reshape(-1, A.shape[-1])
-    rows = lines.shape[0] // size
-    result = lines.new_empty(rows, B.shape[1])
-    parts = parts_of(rows, B.shape[1])
-    sums = [[result.new_empty(result[part].shape) for part in parts] for _ in range(min(size - 1, 2))]
-    begins = list(accumulate((slot_bytes(one) for one in sums[0]), initial=0))
-    slot = begins.pop()
-    alpha = 1 / size if op == "avg" else 1.0
-    call = exchange.begin((size - 1) * slot, (size - 1) * len(parts))
-    after, before, last = (rank + 1) % size, (rank - 1) % size, size - 1
-    moved: list[Any] = []
-    side.wait_stream(call.stream)  # sums may lie where earlier work of that stream still reads
-    for step in range(size):
-        first = (rank - 1 - step) % size * rows
-        if 2 <= step < last:
-            call.stream.wait_event(moved[step - 2])  # its sums lie in the same memory
-        for number, (part, begin) in enumerate(zip(parts, begins, strict=True)):
-            own = sums[step % len(sums)][number]
-            added: dict[str, Any] = {}
-            if step:
-                call.wait(before, (step - 1) * len(parts) + number + 1)
-                added = {"c": call.buffer(rank, (step - 1) * slot + begin, own), "beta": 1.0}
-            target = result[part] if step == last else own
-            factor = lines[first : first + rows][part[0]]
-            matmul(factor, B[:, part[1]], out=target, alpha=alpha, **added, **product)
-            if step < last:
-                side.wait_event(call.stream.record_event())
-                call.send(after, step * slot + begin, own, step * len(parts) + number + 1)
-        moved.append(side.record_event())
-    call.stream.wait_stream(side)
-    exchange.ended(call, {before})
-    return result.view(front.shape[0] // size, *front.shape[1:-1], B.shape[1]).movedim(0, dim)
+    front = A if dim == 0 else A.movedim(dim, 0)
+    lines, B = _described(_lines(front)), _described(B)
+    kind = op, precision, *_kinds(lines, B)
+    result = lines.new_empty((lines.shape[0] // exchange.size, B.shape[1]))
+
+    def call(rank: int, size: int, item: int) -> CallAsData:
+        return reduce_scatter(rank, size, _matrix("A", lines), _matrix("B0", B), item, op == "avg")
+
+    _start(exchange, kind, call, {"A": lines, "B0": B, "result0": result}, precision)
+    if A.dim() == 2:
+        return result
+    return result.view(front.shape[0] // exchange.size, *front.shape[1:-1], B.shape[1]).movedim(0, dim)
+
+
+def _start(
+    exchange: Exchange,
+    kind: Hashable,
+    call: Callable[[int, int, int], CallAsData],
+    arrays: dict[str, Any],
+    precision: str | None,
+) -> None:
+    """Start a call, which is worked out where it is the first of its kind.
+
+    Args:
+        exchange: of the group.
+        kind: all that steps depend on.
+        call: gives the steps of a rank, of several, of elements of this many bytes.
+        arrays: by the bases that the steps name.
+        precision: as `matmul` takes it.
+    """
+
+    def known(without_terms: bool) -> Work:
+        found = exchange.works.get((kind, without_terms))
+        if found is None:
+            steps = call(exchange.rank, exchange.size, arrays["A"].element_size())
+            found = exchange.prepare((kind, without_terms), steps, arrays, precision, without_terms)
+        return found
+
+    work = known(False)
+    try:
+        scratch = _scratch(arrays["A"], work)
+    except torch.OutOfMemoryError:
+        if not work.splits:
+            raise
+        work = known(True)
+        scratch = _scratch(arrays["A"], work)
+    exchange.start(work, (*arrays.values(), scratch))
+
+
+def _scratch(like: Any, work: Work) -> Any:
+    """Memory of a call alone; of a call that needs none, any."""
+    return like.new_empty(work.scratch_bytes, dtype=torch.uint8) if work.scratch_bytes else like
+
+
+def _lines(front: Any) -> Any:
+    """All matrices of a tensor, one below the other."""
+    return front if front.dim() == 2 else front.reshape(-1, front.shape[-1])
+
+
+def _described(matrix: Any) -> Any:
+    """A matrix whose rows or columns have neighbours as elements, and do not overlap: itself, or a copy."""
+    (rows, cols), (by_row, by_col) = matrix.shape, matrix.stride()
+    return matrix if (by_col == 1 and by_row >= cols) or (by_row == 1 and by_col >= rows) else matrix.contiguous()
+
+
+def _kinds(*matrices: Any) -> tuple[Hashable, ...]:
+    """What plans depend on of each, in a row, and their type."""
+    of_each = [part for one in matrices for part in (one.shape, one.stride(), one.data_ptr() % VECTOR_BYTES)]
+    return (matrices[0].dtype, *of_each)
+
+
+def _matrix(base: str, of: Any) -> Matrix:
+    rows, cols = of.shape
+    return Matrix(Place(base), rows, cols, of.stride())
+
+
+def _numbered(name: str, several: list[Any]) -> dict[str, Any]:
+    return {f"{name}{number}": one for number, one in enumerate(several)}

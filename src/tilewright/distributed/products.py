@@ -9,12 +9,18 @@ from typing import Any, TypeVar
 
 import torch
 
+from tilewright.arrays.torch import sees_operators
 from tilewright.distributed import collectives, overlapped
-from tilewright.distributed.exchange import exchange_of
+from tilewright.distributed.exchange import Exchange, exchange_of
 from tilewright.errors import ArrayError, DtypeError, ProblemError
 from tilewright.front import matmul
-from tilewright.problem import promise_of
+from tilewright.problem import RESULTS, promise_of
 from tilewright.shapes import size
+
+_MOVED = frozenset(getattr(torch, name) for name in RESULTS)
+"""Element types of factors that overlapped products have."""
+
+_PLAIN = torch.Tensor, torch.nn.Parameter
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -54,16 +60,16 @@ def all_gather_matmul(
         ArrayError, DtypeError, ProblemError: an argument does not fit; nothing has been launched.
         LaunchError: a rank of the group did not come to an earlier call within the group's timeout.
     """
-    group, product = _group(group_name), _product(precision)
+    group, precision = _group(group_name), promise_of(precision)
     dim = _dimension("gather_dim", gather_dim, A_shard)
     Bs = list(Bs)
     k = A_shard.shape[-1] * (group.size() if dim == A_shard.dim() - 1 else 1)
     for B in Bs:
         _check_factor(A_shard, B, k)
     if torch.is_grad_enabled() and any(one.requires_grad for one in (A_shard, *Bs)):
-        whole, *results = _AllGather.apply(A_shard, dim, group, product, *Bs)
+        whole, *results = _AllGather.apply(A_shard, dim, group, precision, *Bs)
     else:
-        whole, results = _all_gather(A_shard, Bs, dim, group, product, return_A)
+        whole, results = _all_gather(A_shard, Bs, dim, group, precision, return_A)
     return (whole if return_A else None), list(results)
 
 
@@ -91,7 +97,7 @@ def matmul_reduce_scatter(
         ArrayError, DtypeError, ProblemError: an argument does not fit; nothing has been launched.
         LaunchError: a rank of the group did not come to an earlier call within the group's timeout.
     """
-    group, product = _group(group_name), _product(precision)
+    group, precision = _group(group_name), promise_of(precision)
     dim = _dimension("scatter_dim", scatter_dim, A)
     _check_factor(A, B, A.shape[-1])
     if reduce_op not in ("sum", "avg"):
@@ -100,68 +106,86 @@ def matmul_reduce_scatter(
     if length % group.size():
         raise ArrayError(f"the result's dimension {dim} must divide into {group.size()} parts, got {length}")
     if torch.is_grad_enabled() and (A.requires_grad or B.requires_grad):
-        return _ReduceScatter.apply(A, B, reduce_op, dim, group, product)
-    return _reduce_scatter(A, B, reduce_op, dim, group, product)
+        return _ReduceScatter.apply(A, B, reduce_op, dim, group, precision)
+    return _reduce_scatter(A, B, reduce_op, dim, group, precision)
 
 
 class _AllGather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, shard: Any, dim: int, group: Any, product: Any, *Bs: Any) -> Any:
-        whole, results = _all_gather(shard, list(Bs), dim, group, product, True)
+    def forward(ctx: Any, shard: Any, dim: int, group: Any, precision: str | None, *Bs: Any) -> Any:
+        whole, results = _all_gather(shard, list(Bs), dim, group, precision, True)
         ctx.save_for_backward(whole, *Bs)
         ctx.set_materialize_grads(False)
-        ctx.of = dim, group, product
+        ctx.of = dim, group, precision
         return whole, *results
 
     @staticmethod
     def backward(ctx: Any, d_whole: Any, *dys: Any) -> Any:
         whole, *Bs = ctx.saved_tensors
-        dim, group, product = ctx.of
+        dim, group, precision = ctx.of
         d_shard = None
         if ctx.needs_input_grad[0]:
             given = [(dy, B.mT) for dy, B in zip(dys, Bs, strict=True) if dy is not None]
-            parts = [_reduce_scatter(dy, factor, "sum", dim, group, product) for dy, factor in given]
+            parts = [_reduce_scatter(dy, factor, "sum", dim, group, precision) for dy, factor in given]
             parts += [] if d_whole is None else [collectives.scattered(d_whole, "sum", dim, group)]
             d_shard = sum(parts[1:], parts[0]) if parts else None
         wanted = zip(dys, ctx.needs_input_grad[4:], strict=True)
-        d_Bs = [_outer(whole, dy, product) if want and dy is not None else None for dy, want in wanted]
+        d_Bs = [_outer(whole, dy, precision) if want and dy is not None else None for dy, want in wanted]
         return d_shard, None, None, None, *d_Bs
 
 
 class _ReduceScatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, A: Any, B: Any, op: str, dim: int, group: Any, product: Any) -> Any:
+    def forward(ctx: Any, A: Any, B: Any, op: str, dim: int, group: Any, precision: str | None) -> Any:
         ctx.save_for_backward(A, B)
-        ctx.of = op, dim, group, product
-        return _reduce_scatter(A, B, op, dim, group, product)
+        ctx.of = op, dim, group, precision
+        return _reduce_scatter(A, B, op, dim, group, precision)
 
     @staticmethod
     def backward(ctx: Any, dy: Any) -> Any:
         A, B = ctx.saved_tensors
-        op, dim, group, product = ctx.of
+        op, dim, group, precision = ctx.of
         for_A, for_B, *_ = ctx.needs_input_grad
         dy = dy / group.size() if op == "avg" else dy
-        whole, products = _all_gather(dy, [B.mT] if for_A else [], dim, group, product, for_B)
-        return products[0] if for_A else None, _outer(A, whole, product) if for_B else None, None, None, None, None
+        whole, products = _all_gather(dy, [B.mT] if for_A else [], dim, group, precision, for_B)
+        return products[0] if for_A else None, _outer(A, whole, precision) if for_B else None, None, None, None, None
 
 
-def _all_gather(shard: Any, Bs: list[Any], dim: int, group: Any, product: Any, wanted: bool) -> tuple[Any, list[Any]]:
+def _all_gather(
+    shard: Any, Bs: list[Any], dim: int, group: Any, precision: str | None, wanted: bool
+) -> tuple[Any, list[Any]]:
+    if (exchange := _exchange(group, "all_gather", dim, shard, *Bs)) is not None:
+        return overlapped.all_gather_matmul(exchange, shard, Bs, dim, precision, wanted)
     with torch.no_grad():
-        if dim < shard.dim() - 1 and (exchange := exchange_of(group, shard, "all_gather")) is not None:
-            return overlapped.all_gather_matmul(exchange, shard, Bs, dim, product, wanted)
-        return collectives.all_gather_matmul(shard, Bs, dim, group, product)
+        return collectives.all_gather_matmul(shard, Bs, dim, group, precision)
 
 
-def _reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, product: Any) -> Any:
+def _reduce_scatter(A: Any, B: Any, op: str, dim: int, group: Any, precision: str | None) -> Any:
+    if (exchange := _exchange(group, "reduce_scatter", dim, A, B)) is not None:
+        return overlapped.matmul_reduce_scatter(exchange, A, B, op, dim, precision)
     with torch.no_grad():
-        if dim < A.dim() - 1 and (exchange := exchange_of(group, A, "reduce_scatter")) is not None:
-            return overlapped.matmul_reduce_scatter(exchange, A, B, op, dim, product)
-        return collectives.matmul_reduce_scatter(A, B, op, dim, group, product)
+        return collectives.matmul_reduce_scatter(A, B, op, dim, group, precision)
 
 
-def _outer(A: Any, dy: Any, product: Any) -> Any:
+def _exchange(group: Any, purpose: str, dim: int, A: Any, *Bs: Any) -> Exchange | None:
+    """What moves shards while others are multiplied; None where collectives have to, and where PyTorch, or a type of
+    its own, is to see the products or to cast their factors."""
+    if dim == A.dim() - 1 or A.dtype not in _MOVED or sees_operators(torch) or _is_cast(A):
+        return None
+    if any(type(one) not in _PLAIN or one.is_neg() for one in (A, *Bs)):
+        return None
+    return exchange_of(group, A, purpose)
+
+
+def _is_cast(A: Any) -> bool:
+    """Whether autocast gives a factor another type."""
+    kind = A.device.type
+    return bool(torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) != A.dtype)
+
+
+def _outer(A: Any, dy: Any, precision: str | None) -> Any:
     """The gradient of B, of A and the gradient of A @ B: one product over all rows."""
-    return matmul(A.flatten(0, -2).mT, dy.flatten(0, -2), **product)
+    return matmul(A.flatten(0, -2).mT, dy.flatten(0, -2), precision=precision)
 
 
 def _group(named: Any) -> Any:
@@ -174,11 +198,6 @@ def _group(named: Any) -> Any:
         return c10d._resolve_process_group(named)
     except (RuntimeError, ValueError) as error:
         raise ProblemError(f"group_name must be the name of a process group, got {named!r}: {error}") from error
-
-
-def _product(precision: str | None) -> dict[str, Any]:
-    promise_of(precision)
-    return {} if precision is None else {"precision": precision}
 
 
 def _dimension(argument: str, dim: int, A: Any) -> int:

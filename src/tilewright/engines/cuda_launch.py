@@ -50,7 +50,7 @@ def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: i
     Raises:
         LaunchError: the driver refuses the launch.
     """
-    driver = _driver()
+    driver = driver_library()
     memory = (ctypes.c_ubyte * (len(step.arguments) + _MAP_ALIGNMENT))()  # a tensor map lies on such a boundary
     start = -ctypes.addressof(memory) % _MAP_ALIGNMENT
     base = ctypes.addressof(memory) + start
@@ -69,7 +69,12 @@ def launch(step: Step, addresses: Mapping[str, int], scalars: Scalars, stream: i
     count = int(step.attribute != 0)
     config = _Config(step.grid, step.block, step.shared_bytes, stream, ctypes.pointer(attribute), count)
     parameters = (ctypes.c_void_p * len(step.offsets))(*(base + offset for offset in step.offsets))
-    check((CUresult(driver.cuLaunchKernelEx(ctypes.byref(config), step.function, parameters, None)),))
+    checked(driver.cuLaunchKernelEx(ctypes.byref(config), step.function, parameters, None))
+
+
+def checked(status: int) -> None:
+    """Raise LaunchError where what a function of the driver's library returned is an error."""
+    check((CUresult(status),))
 
 
 def _write_map(driver: ctypes.CDLL, target: int, address: int, described: bytes) -> None:
@@ -78,18 +83,19 @@ def _write_map(driver: ctypes.CDLL, target: int, address: int, described: bytes)
     extents, strides = (ctypes.c_uint64 * 3)(*shape[:3]), (ctypes.c_uint64 * 2)(*shape[3:5])
     box, each = (ctypes.c_uint32 * 3)(*shape[5:]), (ctypes.c_uint32 * 3)(1, 1, 1)
     where = target, data_type, 3, ctypes.c_void_p(address)
-    made = driver.cuTensorMapEncodeTiled(*where, extents, strides, box, each, 0, swizzle, promotion, 0)
-    check((CUresult(made),))
+    checked(driver.cuTensorMapEncodeTiled(*where, extents, strides, box, each, 0, swizzle, promotion, 0))
 
 
 @lru_cache
-def _driver() -> ctypes.CDLL:
+def driver_library() -> ctypes.CDLL:
+    """The CUDA driver's library, which says what functions take that are called from Python for each step."""
     driver = ctypes.CDLL(DRIVER)
-    driver.cuLaunchKernelEx.argtypes = (
-        ctypes.POINTER(_Config),
-        ctypes.c_void_p,
-        ctypes.POINTER(ctypes.c_void_p),
-        ctypes.c_void_p,
-    )
-    driver.cuTensorMapEncodeTiled.argtypes = (ctypes.c_void_p,)  # the rest says itself what it is
+    handle, address, word, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_size_t
+    driver.cuLaunchKernelEx.argtypes = (ctypes.POINTER(_Config), handle, ctypes.POINTER(handle), handle)
+    driver.cuTensorMapEncodeTiled.argtypes = (handle,)  # the rest says itself what it is
+    driver.cuMemcpyAsync.argtypes = (address, address, size, handle)
+    driver.cuStreamWriteValue32_v2.argtypes = driver.cuStreamWaitValue32_v2.argtypes = (handle, address, word, word)
+    driver.cuEventRecord.argtypes = (handle, handle)
+    driver.cuStreamWaitEvent.argtypes = (handle, handle, word)
+    driver.cuCtxPushCurrent_v2.argtypes = driver.cuCtxPopCurrent_v2.argtypes = (handle,)
     return driver

@@ -21,6 +21,7 @@
 #include "launcher_state.h"
 #include "objects.h"
 #include "recording.h"
+#include "sequence.h"
 
 namespace {
 
@@ -116,9 +117,11 @@ PyMODINIT_FUNC PyInit__launcher() {
     if (!errors) return nullptr;
     launch_error = PyObject_GetAttrString(errors.get(), "LaunchError");
     if (!intern_names() || !miss || !launch_error || PyType_Ready(&launcher_type) < 0) return nullptr;
+    if (!ready_sequence_type()) return nullptr;
     Ref created(PyModule_Create(&module));
     if (!created || PyModule_AddObjectRef(created.get(), "MISS", miss) < 0 ||
         PyModule_AddObjectRef(created.get(), "Launcher", reinterpret_cast<PyObject*>(&launcher_type)) < 0 ||
+        PyModule_AddObjectRef(created.get(), "Sequence", reinterpret_cast<PyObject*>(&sequence_type)) < 0 ||
         PyModule_AddStringConstant(created.get(), "SOURCE", SOURCE_DIGEST) < 0) {
         return nullptr;
     }

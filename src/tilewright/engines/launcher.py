@@ -18,6 +18,24 @@ _MODULE = "tilewright.engines._launcher"
 _SOURCE = Path(__file__).with_suffix(".cpp")
 
 
+class Sequence(Protocol):
+    """Steps in several streams that are ready to be started (sequence.h). Not from several threads at once."""
+
+    def run(self, bases: tuple[int, ...], stream: int, number: int, before: int, end: int, /) -> None:
+        """Start all steps, in their order.
+
+        Args:
+            bases: addresses of the bases, in the order of their names; the first is 0.
+            stream: handle of stream 0.
+            number: what is added to the numbers of counters, less than 2^32.
+            before: handle of an event that stream 0 waits for first; 0 for none.
+            end: handle of an event that stream 0 records last.
+
+        Raises:
+            LaunchError: the driver refuses a step; those before it have been started.
+        """
+
+
 Planned = tuple[
     tuple[Step, ...], tuple[int, int, int], tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None, bool
 ]
@@ -134,6 +152,29 @@ class LauncherModule(Protocol):
 
         Raises:
             OSError: the library, or a function of it, is not there.
+        """
+
+    def Sequence(  # noqa: N802 - it is a class
+        self,
+        driver: str,
+        context: int,
+        names: tuple[str, ...],
+        steps: tuple[tuple[Any, ...], ...],
+        streams: tuple[int, ...],
+        events: tuple[int, ...],
+        /,
+    ) -> "Sequence":
+        """Steps, ready to be started; see `sequence.sequence`.
+
+        Args:
+            driver: as for a launcher.
+            context, streams, events: as `sequence.sequence` takes them.
+            names: of all bases.
+            steps: each with the name of its type before all else.
+
+        Raises:
+            OSError: the library, or a function of it, is not there.
+            TypeError, ValueError: the steps are none that can be started.
         """
 
 
