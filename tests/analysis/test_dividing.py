@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tilewright.analysis import dividing
-from tilewright.analysis.dividing import STEP_US, Cuts, Work, divide, pieces, share_us
+from tilewright.analysis.dividing import LANE_STEP_US, STEP_US, Cuts, Work, divide, pieces, share_us
 
 LINK = 3.5e5
 
@@ -114,11 +114,11 @@ def test_sums_move_in_more_parts_where_the_link_takes_as_long_as_the_product(row
 
 
 def test_ranks_wait_for_what_comes():
-    each = even(512, 512) + STEP_US
+    each = even(512, 512) + LANE_STEP_US
     gather, scatter = dividing.all_gather_us, dividing.reduce_scatter_us
     assert gather(even, 512, 512, 10, 4, 1e9) == pytest.approx(4 * each)
     assert gather(even, 512, 512, 1e6, 4, 1.0) == pytest.approx(3e6 + each)
-    half = even(512, 256) + STEP_US
+    half = even(512, 256) + LANE_STEP_US
     assert scatter(even, 512, 512, 512, 2, 3, 1e9) == pytest.approx(6 * half)
     moved = 512 * 256 * 2 / 1.0
     # The first half is multiplied, both move one after the other, and then the second is.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.analysis.dividing import STEP_US
+from tilewright.analysis.dividing import LANE_STEP_US, STEP_US
 from tilewright.bench.end_to_end import WALL_S
 from tilewright.bench.out_of_core import LIMIT
 from tilewright.distributed.watch import GRACE_S
@@ -27,6 +27,7 @@ CONSTANTS = {
     f"{scaling.LINKS.network_gb_s:.0f} GB/s",
     f"{scaling.MEASURED_LINKS.link_gb_s:.0f} GB/s",
     f"{STEP_US:.0f} us",
+    f"{LANE_STEP_US:.0f} us",
     f"{100 * scaling.PAYS:.0f}%",
     f"{LENT_BYTES >> 20} MiB",
     f"{LIMIT / 1e9:.0f} GB",

@@ -19,7 +19,10 @@ Taken = Callable[[int, int], float]
 
 STEP_US = 9.0
 """What a product that waits for a copy, and that a copy waits for, takes more: at 8192 in bfloat16 on two H100s, the
-four of matmul_reduce_scatter took 36 us more than one product."""
+four of matmul_reduce_scatter in one stream took 36 us more than one product."""
+
+LANE_STEP_US = 2.0
+"""The same where products take turns in two streams: at 4096x4096x14336 the four took 8 us more."""
 
 UNIT = 128
 """Shares and parts are multiples of this many rows or columns."""
@@ -214,7 +217,7 @@ def all_gather_us(taken_us: Taken, rows: int, cols: int, shard_bytes: int, count
     """
     ended = 0.0
     for step in range(count):
-        ended = max(ended, step * shard_bytes / link_bytes_us) + taken_us(rows, cols) + STEP_US
+        ended = max(ended, step * shard_bytes / link_bytes_us) + taken_us(rows, cols) + LANE_STEP_US
     return ended
 
 
@@ -232,11 +235,12 @@ def reduce_scatter_us(
         link_bytes_us: bytes a microsecond, one way.
     """
     shapes = [(one.stop - one.start, other.stop - other.start) for one, other in parts_of(rows, cols, k, item)]
-    ended, came = 0.0, [0.0] * len(shapes)
+    ended, free, came = 0.0, 0.0, [0.0] * len(shapes)  # free: when the link is
     for _ in range(count):
         ends = []
         for shape, there in zip(shapes, came, strict=True):
-            ended = max(ended, there) + taken_us(*shape) + STEP_US
+            ended = max(ended, there) + taken_us(*shape) + LANE_STEP_US
             ends.append((ended, shape[0] * shape[1] * item / link_bytes_us))
-        came = list(accumulate(ends, lambda moved, one: max(moved, one[0]) + one[1], initial=0.0))[1:]
+        _, *came = accumulate(ends, lambda moved, one: max(moved, one[0]) + one[1], initial=free)
+        free = came[-1]
     return ended
