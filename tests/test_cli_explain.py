@@ -222,3 +222,22 @@ def test_drivers_names_of_listed_gpus_that_have_a_table_and_of_others():
     assert device_of(gpu_named("H100")) == "NVIDIA H100 80GB HBM3"
     assert device_of(gpu_named("RTX 3060")) == "RTX 3060"
     assert find_gpu("RTX 3060", (8, 6)) == gpu_named("RTX 3060")
+
+
+def test_where_there_is_nothing_to_multiply_nothing_more_is_shown():
+    text = explain("naive", "--shape", "0").output
+    assert "There is nothing to multiply." in text and "Roofline" not in text
+
+
+def test_a_launch_of_few_threads_is_bound_by_none_of_what_it_does(tmp_path):
+    path = tmp_path / "twice.cu"
+    path.write_text(
+        "// tilewright: grid=8 block=64 x=float32[n] y=out:float32[n] n=512\n"
+        "__global__ void twice(const float* x, float* y, int n) {\n"
+        "    const int i = blockIdx.x * 64 + threadIdx.x;\n"
+        "    y[i] = 2 * x[i];\n"
+        "}\n"
+    )
+    explain(str(path), "--json", str(tmp_path / "twice.json"))
+    facts = json.loads((tmp_path / "twice.json").read_text())
+    assert facts["binds"] == "launch" and facts["verdict"].startswith("The launch itself binds: it takes 1.27 us")

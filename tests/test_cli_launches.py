@@ -141,18 +141,18 @@ def test_wrong_usage_is_said(options, words):
 def test_explain_shows_what_tiles_and_a_pad_are_for(tmp_path, monkeypatch):
     pytest.importorskip("cuda.core")
     monkeypatch.setattr(explain_command, "present_gpu", lambda: None)
-    path, sizes, h200 = tmp_path / "naive.json", "rows=128 cols=128", gpu_named("H200")
+    path, sizes, h200 = tmp_path / "naive.json", "rows=1024 cols=1024", gpu_named("H200")
     found = run("explain", place_of("transpose:naive"), "--args", sizes, "--json", path)
-    assert "transpose.cu:naive on one H200: 16 blocks of 256 threads" in found
+    assert "transpose.cu:naive on one H200: 1,024 blocks of 256 threads" in found
     facts = {"naive": json.loads(path.read_text())}
     for name in ("tiled", "padded"):
         facts[name] = launch_json(explain_launch(read_launch(place_of(f"transpose:{name}"), sizes), h200))
     naive, tiled, padded = facts.values()
-    # Each of 4096 / 8 warps' requests stores 32 elements: in 32 sectors, or in 4.
-    assert [one["global_store"]["requests"] for one in facts.values()] == [512] * 3
-    assert [one["global_store"]["sectors"] for one in facts.values()] == [512 * 32, 512 * 4, 512 * 4]
-    assert [one["shared_load"]["bank_conflicts"] for one in facts.values()] == [0, 512 * 31, 0]
-    assert naive["bytes"]["least_read"] == naive["bytes"]["least_written"] == 4 * 128 * 128
+    # Each of 262144 / 8 warps' requests stores 32 elements: in 32 sectors, or in 4.
+    assert [one["global_store"]["requests"] for one in facts.values()] == [32768] * 3
+    assert [one["global_store"]["sectors"] for one in facts.values()] == [32768 * 32, 32768 * 4, 32768 * 4]
+    assert [one["shared_load"]["bank_conflicts"] for one in facts.values()] == [0, 32768 * 31, 0]
+    assert naive["bytes"]["least_read"] == naive["bytes"]["least_written"] == 4 * 1024 * 1024
     assert naive["flops"] == 0
     assert (naive["binds"], tiled["binds"]) == ("L2", "shared memory")
     assert padded["occupancy"]["limits"]["shared memory"] > 0

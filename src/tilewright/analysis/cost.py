@@ -31,7 +31,7 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES, Addresses, Variant, all_aligned
 from tilewright.problem import ITEM_BYTES, Layout, Problem
 
-_LAUNCH_US = 1.27
+LAUNCH_US = 1.27
 _L2_SHARE = 0.7
 """Share of the L2 cache that operands can be kept in."""
 _L2_RATE = 1.9
@@ -57,7 +57,7 @@ _LEVEL_US_PER_RESULT = 7.5e-5
 _STRADDLE = 0.92
 """Levels that ranges of k add that begin in one tile and end in the next."""
 
-CONSTANTS = array("d", (_LAUNCH_US, _GATHER_US, _STRADDLE, warpgroups.SUSTAINED))
+CONSTANTS = array("d", (LAUNCH_US, _GATHER_US, _STRADDLE, warpgroups.SUSTAINED))
 """As `Constants` of predicting.cpp has them."""
 
 
@@ -298,7 +298,7 @@ class CostModel:
         dram_bytes = from_dram + result_bytes
         l2_us, dram_us = through_l2 / self._l2_bytes_per_us, dram_bytes / self._dram_bytes_per_us
         traffic_us = l2_us if l2_us >= dram_us else dram_us
-        us = _LAUNCH_US + join(blocks_us, traffic_us)
+        us = LAUNCH_US + join(blocks_us, traffic_us)
         if parts > 1:
             if self._workers:  # as a tree
                 levels = math.ceil(math.log2(parts) + (_STRADDLE if parts % 1 else 0.0))

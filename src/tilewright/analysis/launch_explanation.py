@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.analysis.block_counts import OPERATIONS, counts_of
+from tilewright.analysis.cost import LAUNCH_US
 from tilewright.analysis.explanation import (
     Waves,
     block_json,
@@ -26,6 +27,8 @@ from tilewright.engines.emulator.launch_counts import count_memory, count_operat
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.gpus import OLDEST, Gpu, limits
 from tilewright.kernels.launches import Launch
+
+LAUNCH = "launch"
 
 _WHOLE_THREADS = 2**18
 """Launches of up to this many threads are run whole."""
@@ -68,8 +71,9 @@ class LaunchExplanation:
 
     @property
     def binds(self) -> str:
-        """What takes longest: arithmetic or a level of memory."""
-        return self.roofline.slowest
+        """What takes longest: arithmetic or a level of memory; or `LAUNCH`, where none takes as long as that itself."""
+        slowest = self.roofline.slowest
+        return slowest if self.roofline.times_us[slowest] >= LAUNCH_US else LAUNCH
 
 
 def explain_launch(launch: Launch, gpu: Gpu) -> LaunchExplanation:
@@ -188,7 +192,12 @@ def launch_verdict(one: LaunchExplanation) -> str:
     if not one.occupancy.blocks:
         return f"A {one.gpu.name} cannot hold a single block: {' and '.join(one.occupancy.limited_by)} do not suffice."
     dram, l2, l1, shared = (time_words(level.time_us) for level in line.levels)
-    if one.binds == ARITHMETIC:
+    if one.binds == LAUNCH:
+        longest = time_words(line.times_us[line.slowest])
+        sentences.append(
+            f"The launch itself binds: it takes {LAUNCH_US} us, of all else {line.slowest} longest, {longest}."
+        )
+    elif one.binds == ARITHMETIC:
         sentences.append(f"Arithmetic binds: it takes {time_words(line.arithmetic_us)} at full speed.")
     elif one.binds == SHARED:
         conflicts = sum(group.bank_conflicts for group in one.traffic.groups.values())

@@ -209,6 +209,8 @@ def _show(explained: Explanation, out: Console) -> None:
     say(tables.heading(explained), to=out)
     out.print()
     out.print(verdict(explained), style="bold green", highlight=False)
+    if not explained.waves.blocks:
+        return
     out.print()
     out.print(tables.traffic_table(explained))
     out.print(tables.lines_table(explained))
