@@ -37,7 +37,7 @@ from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
 from tilewright.kernels import resolve
 from tilewright.kernels.launches import Launch
-from tilewright.kernels.source_lines import extents_of
+from tilewright.kernels.source_lines import Extents
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Arithmetic, Problem, default_result, orders
 from tilewright.report import explain_tables as tables
@@ -253,10 +253,10 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
     """What is known of a kernel of which there is no source here."""
     check_outputs([json_output(json_path, CODE_KIND)])
     found, shown = read_code(place), results(json_path)
-    extents = extents_of("block", block, {})({}) if block else found.block
+    extents = Extents("block", block, {})({}) if block else found.block
     if extents is None:
         raise ConfigError(f"{place} does not say how many threads a block has: give --block")
-    (dynamic,) = extents_of("shared", shared, {})({})[:1]
+    (dynamic,) = Extents("shared", shared, {})({})[:1]
     one = held(found, gpu, math.prod(extents), dynamic)
     say(f"[bold]{found.name}[/] for {found.arch}, on one {gpu.name}: blocks of {one.threads} threads", to=shown)
     say(summary(found.code, dynamic), markup=False, to=shown)

@@ -31,9 +31,9 @@ from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, near
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
+    Extents,
     chosen,
     expressions,
-    extents_of,
     read,
     split_words,
     template_arguments,
@@ -206,7 +206,7 @@ def read_launch(place: str, args: str = "", **words: str) -> Launch:
                 f"// tilewright: grid=ceil(n/256) block=256"
             )
     template = template_arguments(signature, given or said.get("entry", "").partition("<")[2], macros)
-    grid, block = (extents_of(word, said[word], values)(values) for word in ("grid", "block"))
+    grid, block = (Extents(word, said[word], values)(values) for word in ("grid", "block"))
     (shared,) = expressions("shared", said.get("shared", "0"), values)[:1]
     reference = said.get("reference", "")
     if reference and not words.get("reference"):  # as the source says it, from where that lies

@@ -1,12 +1,13 @@
 """Sources that say of themselves how their kernels are launched: files with entries, and `// tilewright:` lines."""
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.errors import ConfigError, KernelNotFoundError, nearest
 from tilewright.kernels.expressions import Expression
-from tilewright.kernels.signature import Signature, signatures, without_comments
+from tilewright.kernels.signature import Signature, closing, signatures, split, without_comments
 
 SUFFIX = ".cu"
 
@@ -112,27 +113,40 @@ def expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expre
     Raises:
         ConfigError: one is no number, or has an unknown name.
     """
-    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
-    found = [Expression(part, word) for part in re.split(r",(?![^()]*\))", inner)]
+    bracketed = text.startswith("(") and closing(text, 0) == len(text) - 1
+    found = [Expression(part, word) for part in split(text[1:-1] if bracketed else text)]
     for expression in found:
         expression.check_names(known)
     return found
 
 
-def extents_of(
-    word: str, text: str, known: Mapping[str, object]
-) -> Callable[[Mapping[str, int]], tuple[int, int, int]]:
-    """Extents along x, y and z, of one to three expressions.
+class Extents:
+    """Extents along x, y and z of a grid or a block, which follow from other numbers."""
 
-    Raises:
-        ConfigError: as `expressions`, or there are more.
-    """
-    found = expressions(word, text, known)
-    if len(found) > 3:
-        raise ConfigError(f"{word} must have one to three numbers, got {text}")
+    def __init__(self, word: str, text: str, known: Mapping[str, object]) -> None:
+        """One to three expressions of known names.
 
-    def extents(values: Mapping[str, int]) -> tuple[int, int, int]:
-        x, y, z = [*(of(values) for of in found), 1, 1][:3]
+        Args:
+            word: what they are of, for messages.
+            text: the expressions.
+            known: names that they may have.
+
+        Raises:
+            ConfigError: as `expressions`, or there are more.
+        """
+        self._found = expressions(word, text, known)
+        if len(self._found) > 3:
+            raise ConfigError(f"{word} must have one to three numbers, got {text}")
+
+    def __call__(self, values: Mapping[str, int]) -> tuple[int, int, int]:
+        """The extents.
+
+        Raises:
+            ConfigError: one is not whole.
+        """
+        x, y, z = [*(of(values) for of in self._found), 1, 1][:3]
         return x, y, z
 
-    return extents
+    def floored(self, values: Mapping[str, int]) -> int:
+        """Their product where quotients are rounded down, see `Expression.floored`."""
+        return math.prod(of.floored(values) for of in self._found)

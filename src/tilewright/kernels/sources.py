@@ -31,12 +31,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from tilewright.errors import ConfigError, DtypeError, nearest
+from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
     SUFFIX,
+    Extents,
     chosen,
     expressions,
-    extents_of,
     read,
     split_words,
     template_arguments,
@@ -49,9 +50,6 @@ from tilewright.problem import LAYOUTS, Problem
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""
 _KNOWN = ("block", "grid", "shared", "args", "layout", "C", "tile", "entry")
-_SIZES = ("M", "N", "K")
-_LONG = 2**16 * 3**2 * 5 * 7
-"""A size that most tiles divide."""
 _STEP = 32
 """Along k, where nothing is said."""
 
@@ -74,11 +72,6 @@ _USUAL = {role.lower(): role for role in _ROLES} | {"d": "C", "out": "C", "resul
 _AROUND_NAMES = re.compile(
     r"^(d_|dev_|g_|mat_?|matrix_?|in_|input_?)|(_d|_dev|_ptr|_data|_mat|_matrix)$", re.IGNORECASE
 )
-
-
-def _sizes_along(axis: str) -> dict[str, int]:
-    """A problem of one row or one column of tiles."""
-    return dict.fromkeys(_SIZES, 1) | {axis: _LONG}
 
 
 def from_source(place: str | Path, entry: str = "", **words: str | int | tuple[str | int, ...]) -> Kernel:
@@ -132,14 +125,14 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
     roles = _roles(file, signature, words.get("args"), exchanged)
     takes = _takes(file, signature, roles, words.get("layout", "NN"), exchanged)
     known = {parameter.name: parameter for parameter in parameters}
-    sizes = dict.fromkeys(_SIZES) | known
+    sizes = dict.fromkeys(SIZES) | known
     for word in ("block", "grid"):
         if word not in words:
             raise ConfigError(
                 f"{file.name} does not say how {signature.name} is launched: write above it\n"
                 f"// tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))"
             )
-    block, grid = extents_of("block", words["block"], known), extents_of("grid", words["grid"], sizes)
+    block, grid = Extents("block", words["block"], known), Extents("grid", words["grid"], sizes)
     shared = expressions("shared", words.get("shared", "0"), known)[0]
     tile = expressions("tile", words["tile"], known) if "tile" in words else []
     if len(tile) not in (0, 3):
@@ -150,13 +143,29 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
         m, n = (problem.n, problem.m) if exchanged else (problem.m, problem.n)
         return grid({"M": m, "N": n, "K": problem.k, **config})
 
+    @lru_cache
+    def tile_by_grid(config: Config) -> Tile | ConfigError:
+        try:
+            m, n = tile_of_grid(lambda sizes: grid.floored({**sizes, **config}))
+        except ConfigError as error:
+            return ConfigError(
+                f"grid={words['grid']} of {file.name} does not say which tile of C a block computes: {error}. Write "
+                f"it, as in tile=(64,64,32)"
+            )
+        return Tile(m, n, _STEP)
+
     def tile_of(config: Config) -> Tile:
         if tile:
             m, n, k = (of(config) for of in tile)
+            found = Tile(m, n, k)
         else:
-            m, n = (-(-_LONG // max(math.prod(grid({**_sizes_along(axis), **config})), 1)) for axis in "MN")
-            k = _STEP
-        return Tile(n, m, k) if exchanged else Tile(m, n, k)
+            by_grid = tile_by_grid(config)
+            found = by_grid if isinstance(by_grid, Tile) else Tile(1, math.prod(block(config)), _STEP)
+        return found._replace(m=found.n, n=found.m) if exchanged else found
+
+    def untold(config: Config) -> ConfigError | None:
+        by_grid = None if tile else tile_by_grid(config)
+        return by_grid if isinstance(by_grid, ConfigError) else None
 
     return Kernel(
         rung=0,
@@ -165,6 +174,7 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
         source=file,
         parameters=tuple(parameters),
         tile=tile_of,
+        untold=untold,
         block=block,
         takes=takes,
         arguments=tuple(roles),
@@ -184,7 +194,7 @@ def _parameters(words: Mapping[str, str], template: Sequence[str]) -> list[Param
             continue
         default, _, values = value.partition(":")
         numbers = [default, *filter(None, values.split(","))]
-        if not name.isupper() or name in _SIZES or not all(re.fullmatch(r"\d+", number) for number in numbers):
+        if not name.isupper() or name in SIZES or not all(re.fullmatch(r"\d+", number) for number in numbers):
             raise ConfigError(
                 f"{name}={value} is nothing that a tilewright line takes: there are {', '.join(_KNOWN)}, and "
                 f"parameters of the source, as in BM=64:32,64,128, in capitals{nearest(name, _KNOWN, listed=True)}"

@@ -346,6 +346,8 @@ class Kernel:
     """Blocks of the grid along x, y and z where the source counts them so; None: all along x."""
     entry: Callable[[Config], str] | None = None
     """The entry point, with its template arguments if it has some; None: the file's stem."""
+    untold: Callable[[Config], ConfigError | None] = lambda config: None
+    """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
     foreign: bool = False
     """Whether its source knows nothing of this package: its macros are its parameters alone."""
     exchanged: bool = False
