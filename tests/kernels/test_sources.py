@@ -245,12 +245,12 @@ def lined(words, head=LAUNCH):
     return source(PLAIN, head=f"{head}// tilewright: {words}\n")
 
 
-HOST_CODE = START.read_text() + "void f() { start<<<1, 1>>>(); }"
+LAUNCHING = START.read_text() + "__device__ void f() { start<<<1, 1>>>(); }"
 UNREADABLE = {
     "no file": (None, KernelNotFoundError, "no kernel can be read from .*own.cu: No such file"),
     "no kernel": ("int x;", KernelNotFoundError, "own.cu defines no __global__ function"),
     "several": (TEMPLATE, KernelNotFoundError, "several kernels: name one, as in own.cu:own; there are own, other"),
-    "host code": (HOST_CODE, ConfigError, "own.cu launches kernels"),
+    "a kernel's launch": (LAUNCHING, ConfigError, "own.cu launches kernels"),
     "no launch": (source(PLAIN, head=""), ConfigError, "how own is launched: write above it\n// tilewright: block="),
     "no grid": (lined("block=32", head=""), ConfigError, "does not say how own is launched"),
     "unknown name": (lined("grid=X"), ConfigError, "grid must be .* nothing is called 'X'"),

@@ -32,6 +32,7 @@ from tilewright.kernels.expressions import Expression
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
     Extents,
+    Known,
     chosen,
     expressions,
     read,
@@ -59,10 +60,11 @@ DTYPES = (
 _IN_C = {
     "half": "float16", "__half": "float16", "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
     "float": "float32", "double": "float64", "bool": "bool", "char": "int8", "signed char": "int8",
-    "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned": "uint32",
-    "unsigned int": "uint32", "uint": "uint32", "long": "int64", "unsigned long": "uint64", "long long": "int64",
-    "unsigned long long": "uint64", "long long int": "int64", "unsigned long long int": "uint64", "size_t": "uint64",
-    "ptrdiff_t": "int64", **{f"{name}_t": name for name in DTYPES if "int" in name},
+    "unsigned char": "uint8", "uchar": "uint8", "short": "int16", "unsigned short": "uint16", "ushort": "uint16",
+    "int": "int32", "unsigned": "uint32", "unsigned int": "uint32", "uint": "uint32", "long": "int64",
+    "unsigned long": "uint64", "ulong": "uint64", "long long": "int64", "unsigned long long": "uint64",
+    "long long int": "int64", "unsigned long long int": "uint64", "size_t": "uint64", "ptrdiff_t": "int64",
+    **{f"{name}_t": name for name in DTYPES if "int" in name},
 }  # fmt: skip
 """Element types by what C++ calls them."""
 
@@ -195,7 +197,7 @@ def read_launch(place: str, args: str = "", **words: str) -> Launch:
                 f"parameters, as in\n// tilewright: {_AS_IN}"
             )
     integers = {one.name: said[one.name] for one in signature.arguments if not one.pointer and _is_integer(one)}
-    values = _integers(signature, integers, macros)
+    values = _integers(signature, integers, Known(text, macros).names)
     arguments = tuple(_argument(signature, one, said[one.name], values) for one in signature.arguments)
     if (size := sum(one.bytes for one in arguments if isinstance(one, Buffer))) > _MOST_BYTES:
         raise ConfigError(f"buffers of {signature.name} may have {_MOST_BYTES:,} bytes together, got {size:,}")
@@ -242,8 +244,8 @@ def _is_integer(argument: Argument) -> bool:
 
 
 def _integers(signature: Signature, words: Mapping[str, str], macros: Mapping[str, int]) -> dict[str, int]:
-    """The values of integer parameters, which may follow from each other, and macros."""
-    values = dict(macros)
+    """The values of integer parameters, which may follow from each other, and from macros and constants."""
+    values = {name: value for name, value in macros.items() if name not in words}
     waiting = {name: _whole(signature, name, text) for name, text in words.items()}
     for name, expression in waiting.items():
         expression.check_names({**macros, **{other: 0 for other in words if other != name}})

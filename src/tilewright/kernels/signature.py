@@ -93,10 +93,11 @@ def split(text: str) -> list[str]:
 
 
 def closing(text: str, opening: int) -> int:
-    """Where the bracket that is opened at `opening` is closed; the text's end where it is not."""
-    depth = 0
+    """Where the bracket or brace that is opened at `opening` is closed; the text's end where it is not."""
+    first, depth = text[opening : opening + 1], 0
+    last = {"(": ")", "{": "}", "<": ">"}.get(first, "")
     for place in range(opening, len(text)):
-        depth += (text[place] == "(") - (text[place] == ")")
+        depth += (text[place] == first) - (text[place] == last)
         if not depth:
             return place
     return len(text)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.kernels.constants import values_of, whole
 from tilewright.kernels.expressions import Expression
+from tilewright.kernels.host_code import without_host_code
 from tilewright.kernels.signature import Signature, closing, signatures, split, without_comments
 
 SUFFIX = ".cu"
@@ -44,10 +46,10 @@ def chosen(file: Path, text: str, name: str) -> Signature:
 
     Raises:
         KernelNotFoundError: the text has none, or several of which none is named.
-        ConfigError: the text has host code.
+        ConfigError: what runs on the GPU launches kernels.
     """
-    if "<<<" in without_comments(text):
-        raise ConfigError(f"{file.name} launches kernels (<<<): leave in it what runs on the GPU alone")
+    if "<<<" in text and "<<<" in without_comments(without_host_code(text)):
+        raise ConfigError(f"{file.name} launches kernels (<<<) on the GPU, or where its brackets do not match")
     found = {signature.name: signature for signature in signatures(text)}
     if not found:
         raise KernelNotFoundError(f"{file.name} defines no __global__ function")
@@ -90,6 +92,22 @@ def split_words(text: str, subject: str) -> dict[str, str]:
     if rest := _WORD.sub("", text).strip():
         raise ConfigError(f"{subject} must read NAME=VALUE ..., got {rest!r}")
     return dict(_WORD.findall(text))
+
+
+class Known:
+    """Names that expressions may have: parameters, and what the source itself gives values to."""
+
+    def __init__(self, text: str, defaults: Mapping[str, int]) -> None:
+        """Take them from a source's text, and from parameters with their defaults."""
+        self._texts = values_of([without_comments(without_host_code(text))], {})
+        self._own = [name for name in self._texts if name not in defaults]
+        self.names = self(defaults)
+
+    def __call__(self, values: Mapping[str, int]) -> dict[str, int]:
+        """The values of all, from those of the parameters."""
+        texts = {**self._texts, **{name: str(value) for name, value in values.items()}}
+        found = {name: whole(texts[name], texts) for name in self._own}
+        return {**{name: value for name, value in found.items() if value is not None}, **values}
 
 
 def template_arguments(signature: Signature, given: str, known: Mapping[str, object]) -> str:

@@ -36,6 +36,7 @@ from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
     SUFFIX,
     Extents,
+    Known,
     chosen,
     expressions,
     read,
@@ -58,7 +59,17 @@ _ELEMENTS = {
     "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
 }  # fmt: skip
 _NARROW = ("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t")
-_WIDE = ("size_t", "long", "unsigned long", "long long", "unsigned long long", "int64_t", "uint64_t", "ptrdiff_t")
+_WIDE = (
+    "size_t",
+    "long",
+    "unsigned long",
+    "ulong",
+    "long long",
+    "unsigned long long",
+    "int64_t",
+    "uint64_t",
+    "ptrdiff_t",
+)
 
 _ROLES = {
     "A": "A_data", "B": "B_data", "C": "D_data", "M": "M", "N": "N", "K": "K",
@@ -124,29 +135,32 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
     exchanged = _is_column_major(words.get("C", "row"))
     roles = _roles(file, signature, words.get("args"), exchanged)
     takes = _takes(file, signature, roles, words.get("layout", "NN"), exchanged)
-    known = {parameter.name: parameter for parameter in parameters}
-    sizes = dict.fromkeys(SIZES) | known
+    known = Known(text, {parameter.name: parameter.default for parameter in parameters})
+    values = lru_cache(known)
     for word in ("block", "grid"):
         if word not in words:
             raise ConfigError(
                 f"{file.name} does not say how {signature.name} is launched: write above it\n"
                 f"// tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))"
             )
-    block, grid = Extents("block", words["block"], known), Extents("grid", words["grid"], sizes)
-    shared = expressions("shared", words.get("shared", "0"), known)[0]
-    tile = expressions("tile", words["tile"], known) if "tile" in words else []
+    block, grid = (
+        Extents("block", words["block"], known.names),
+        Extents("grid", words["grid"], {**known.names, **dict.fromkeys(SIZES)}),
+    )
+    shared = expressions("shared", words.get("shared", "0"), known.names)[0]
+    tile = expressions("tile", words["tile"], known.names) if "tile" in words else []
     if len(tile) not in (0, 3):
         raise ConfigError(f"tile must have three numbers, got {words['tile']}")
-    template = template_arguments(signature, given or words.get("entry", "").partition("<")[2], known)
+    template = template_arguments(signature, given or words.get("entry", "").partition("<")[2], known.names)
 
     def extents(problem: Problem, config: Config) -> tuple[int, int, int]:
         m, n = (problem.n, problem.m) if exchanged else (problem.m, problem.n)
-        return grid({"M": m, "N": n, "K": problem.k, **config})
+        return grid({**values(config), "M": m, "N": n, "K": problem.k})
 
     @lru_cache
     def tile_by_grid(config: Config) -> Tile | ConfigError:
         try:
-            m, n = tile_of_grid(lambda sizes: grid.floored({**sizes, **config}))
+            m, n = tile_of_grid(lambda sizes: grid.floored({**values(config), **sizes}))
         except ConfigError as error:
             return ConfigError(
                 f"grid={words['grid']} of {file.name} does not say which tile of C a block computes: {error}. Write "
@@ -156,11 +170,11 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
 
     def tile_of(config: Config) -> Tile:
         if tile:
-            m, n, k = (of(config) for of in tile)
+            m, n, k = (of(values(config)) for of in tile)
             found = Tile(m, n, k)
         else:
             by_grid = tile_by_grid(config)
-            found = by_grid if isinstance(by_grid, Tile) else Tile(1, math.prod(block(config)), _STEP)
+            found = by_grid if isinstance(by_grid, Tile) else Tile(1, math.prod(block(values(config))), _STEP)
         return found._replace(m=found.n, n=found.m) if exchanged else found
 
     def untold(config: Config) -> ConfigError | None:
@@ -175,10 +189,10 @@ def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str],
         parameters=tuple(parameters),
         tile=tile_of,
         untold=untold,
-        block=block,
+        block=lambda config: block(values(config)),
         takes=takes,
         arguments=tuple(roles),
-        shared_bytes=lambda config, layout: shared(config),
+        shared_bytes=lambda config, layout: shared(values(config)),
         extents=extents,
         entry=lambda config: signature.name + re.sub(r"\w+", lambda word: str(config.get(word[0], word[0])), template),
         foreign=True,

@@ -76,7 +76,7 @@ def compile_launch(launch: Launch, build: Build) -> Program:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler.
     """
-    return load(compile_kernel(launch.file, launch.entry, launch.macros, build), launch.name, build)
+    return load(compile_kernel(launch.file, launch.entry, launch.macros, build, foreign=True), launch.name, build)
 
 
 def compile_for_check(launch: Launch) -> tuple[Program, Program]:
