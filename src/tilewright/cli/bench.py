@@ -16,6 +16,7 @@ from tilewright.bench.measure import BaselineLibrary
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
 from tilewright.bench.verify import check_memory
+from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     Batch,
@@ -37,7 +38,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, EngineUnavailableError, ProblemError
 from tilewright.files import check_outputs
-from tilewright.kernels import KERNELS, resolve
+from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
 from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem
@@ -56,7 +57,8 @@ def run_bench(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            help="Names, rung numbers, or NAME:PRESET; 'best' is what matmul takes. All rungs where none is given.",
+            help="Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes. All rungs where "
+            "none is given.",
         ),
     ] = None,
     shape: Shapes = None,
@@ -104,6 +106,11 @@ def run_bench(
             "--end-to-end", help="Time calls of matmul too, host included, next to PyTorch's own: needs it, and a GPU."
         ),
     ] = False,
+    args: Args = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = "",
+    define: Define = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write the records here; - prints them.")
     ] = None,
@@ -137,7 +144,11 @@ def run_bench(
     takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
     if promise:
         takers = [kernel for kernel in takers if kernel.keeps(promise)]
-    named = [name if name == BEST else resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
+    words = Words(args, grid, block, shared, define=define or ())
+    words.check(kernels or [])
+    named = (
+        [name if name == BEST else words.resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
+    )
     overrides = parse_overrides(config)
     if overrides and BEST in named:
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")

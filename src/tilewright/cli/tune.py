@@ -13,6 +13,7 @@ from tilewright.bench import suites
 from tilewright.bench.environment import environment
 from tilewright.bench.records import Run
 from tilewright.bench.verify import check_memory
+from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     Batch,
@@ -34,7 +35,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError, ProblemError
 from tilewright.files import Output, check_outputs
-from tilewright.kernels import KERNELS, find, resolve
+from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import DTYPES, Arithmetic, Problem
 from tilewright.report.tables import bench_table
@@ -53,8 +54,8 @@ def run_tune(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            help="Names, rung numbers, or NAME:PRESET, which keeps what the preset sets. All that take the problem "
-            "where none is given.",
+            help="Names, rung numbers, NAME:PRESET, which keeps what the preset sets, or a source file. All that take "
+            "the problem where none is given.",
         ),
     ] = None,
     shape: Shapes = None,
@@ -88,6 +89,11 @@ def run_tune(
     save: Annotated[
         bool, typer.Option("--save", help="Add what was found to your own table, which matmul uses.")
     ] = False,
+    args: Args = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = "",
+    define: Define = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write the final records here; - prints them.")
     ] = None,
@@ -105,7 +111,9 @@ def run_tune(
     """
     path = journal or default_path()
     check_outputs([json_output(json_path, Run.kind()), Output("--journal", path, KIND)])
-    named = [resolve(name) for name in kernels or ()]
+    words = Words(args, grid, block, shared, define=define or ())
+    words.check(kernels or [])
+    named = [words.resolve(name) for name in kernels or ()]
     if save and any(kernel.foreign for kernel, _ in named):
         raise ConfigError("--save is for kernels that matmul picks from, which a source file's are not")
     where = resolve_engine(engine)
@@ -122,7 +130,7 @@ def run_tune(
     settings = Settings(samples=samples, exhaustive=exhaustive)
     log = Journal(path)
     started, shown = time.monotonic(), results(json_path)
-    with Recording(json_path, where) as kept, Worker(where.name, find, deadline) as worker, Steps() as steps:
+    with Recording(json_path, where) as kept, Worker(where.name, words.find, deadline) as worker, Steps() as steps:
         for index, problem in enumerate(problems):
             left = math.inf if budget is None else max(budget - (time.monotonic() - started), 0)
             one = Search(where, worker, log, problem, spaces[problem], settings)

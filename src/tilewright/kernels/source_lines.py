@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tilewright.errors import ConfigError, KernelNotFoundError, nearest
@@ -94,18 +94,57 @@ def split_words(text: str, subject: str) -> dict[str, str]:
     return dict(_WORD.findall(text))
 
 
+def definitions(texts: Iterable[str]) -> dict[str, str]:
+    """Values by their names, of texts such as 'TS=16' or 'TS=16:8,16,T=half'.
+
+    Raises:
+        ConfigError: one does not read NAME=VALUE.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name = ""
+        for part in split(text):
+            if named := re.fullmatch(r"\s*([A-Za-z_]\w*)=\s*(\S.*?)\s*", part):
+                name, found[named[1]] = named[1], named[2]
+            elif name and "=" not in part:  # as in '16:8,16'
+                found[name] += f",{part.strip()}"
+            else:
+                raise ConfigError(f"--define must read NAME=VALUE, as in TS=16 or T=half, got {text!r}")
+    return found
+
+
+def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Signature:
+    """The same with types of the compiler's own for those that a template's arguments or macros name.
+
+    Args:
+        signature: a kernel's.
+        arguments: of its template, as in '16,float>', or ''.
+        kinds: what other names stand for.
+    """
+    of_template = zip(signature.template, split(arguments.removesuffix(">")), strict=False)
+    known = {**kinds, **{name: given for name, given in of_template if given != name}}
+
+    def kind_of(name: str) -> str:
+        left = dict(known)
+        while name in left:
+            name = " ".join(left.pop(name).split())
+        return name
+
+    return signature._replace(arguments=tuple(one._replace(type=kind_of(one.type)) for one in signature.arguments))
+
+
 class Known:
     """Names that expressions may have: parameters, and what the source itself gives values to."""
 
     def __init__(self, text: str, defaults: Mapping[str, int]) -> None:
         """Take them from a source's text, and from parameters with their defaults."""
-        self._texts = values_of([without_comments(without_host_code(text))], {})
-        self._own = [name for name in self._texts if name not in defaults]
+        self.texts = values_of([without_comments(without_host_code(text))], {})
+        self._own = [name for name in self.texts if name not in defaults]
         self.names = self(defaults)
 
     def __call__(self, values: Mapping[str, int]) -> dict[str, int]:
         """The values of all, from those of the parameters."""
-        texts = {**self._texts, **{name: str(value) for name, value in values.items()}}
+        texts = {**self.texts, **{name: str(value) for name, value in values.items()}}
         found = {name: whole(texts[name], texts) for name in self._own}
         return {**{name: value for name, value in found.items() if value is not None}, **values}
 
@@ -120,9 +159,15 @@ def template_arguments(signature: Signature, given: str, known: Mapping[str, obj
         if name not in known:
             raise ConfigError(
                 f"nothing says what {name} of {signature.name} is: write above it what its template's arguments are, "
-                f"as in\n// tilewright: {name}=16 or // tilewright: entry={signature.name}<16,float>"
+                f"as in\n// tilewright: {name}=16 or // tilewright: entry={signature.name}<16,float>\n"
+                f"or give --define {name}=16"
             )
     return f"<{','.join(signature.template)}>"
+
+
+def with_values(template: str, values: Mapping[str, int | str]) -> str:
+    """A template's arguments with values in the place of these names."""
+    return re.sub(r"\w+", lambda word: str(values.get(word[0], word[0])), template)
 
 
 def expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expression]:

@@ -128,8 +128,10 @@ def default_path() -> Path:
 
 
 def source_digest(kernel: Kernel) -> str:
-    """What the journal knows a kernel's source by."""
+    """What the journal knows a kernel's source by, and how it is launched where a command says so."""
     digest = hashlib.sha256(kernel.source.read_bytes())
+    if kernel.origin and (said := kernel.origin.words + kernel.origin.defines):
+        digest.update(repr(said).encode())
     for header in sorted(path for path in _HEADERS.rglob("*") if path.is_file()):
         digest.update(header.relative_to(_HEADERS).as_posix().encode() + b"\0" + header.read_bytes())
     return digest.hexdigest()[:16]
