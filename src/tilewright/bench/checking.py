@@ -1,6 +1,7 @@
 """What a check runs where nobody says, and the verdict on each: faults that a checker finds, and the result."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -47,6 +48,12 @@ class Outcome:
     @property
     def clean(self) -> bool:
         return self.right and not self.checked.findings
+
+    @property
+    def reads_c(self) -> bool:
+        """Whether C, which holds nothing where beta is 0, was read, and the result is NaN."""
+        read = any(one.kind == "uninitialized read" and one.memory.startswith("C[") for one in self.checked.findings)
+        return read and not self.case.scalars.beta and math.isnan(self.error)
 
 
 def own_cases(

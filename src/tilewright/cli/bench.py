@@ -1,7 +1,7 @@
 """The command line: `tilewright bench`."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,10 @@ from rich.console import Console
 
 from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.measure import BaselineLibrary
+from tilewright.bench.measure import READS_C, BaselineLibrary, reads_c
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
-from tilewright.bench.verify import check_memory
+from tilewright.bench.verify import Operands, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
@@ -41,7 +41,7 @@ from tilewright.files import check_outputs
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem
+from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem, Scalars
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -208,8 +208,18 @@ def run_bench(
         _measure(tasks, run_one, kept, shown)
     wrong = [record for record in kept.records if not record.verified]
     for record in wrong:
-        notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
+        why = _why(where, choices, record)
+        notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}{why}", soft_wrap=True)
     raise typer.Exit(1 if wrong else 0)
+
+
+def _why(engine: Engine, choices: Sequence[Choice | str], record: Record) -> str:
+    """What is wrong with a result, where that is known."""
+    scalars = Scalars(record.alpha, record.beta)
+    named = ((one.kernel.name, dict(one.config), one) for one in choices if not isinstance(one, str))
+    choice = next((one for *what, one in named if what == [record.kernel, record.config]), None)
+    read = choice and reads_c(engine, *choice, Operands.draw(record.problem, scalars))
+    return f": {READS_C}" if read else ""
 
 
 def _by_arithmetic(

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from tilewright.bench import suites
 from tilewright.bench.checking import Case, Outcome, outcomes, own_cases
+from tilewright.bench.measure import READS_C
 from tilewright.bench.verify import check_memory
 from tilewright.cli import launches
 from tilewright.cli.launches import LOST, Args, Block, Define, Grid, RefersTo, Shared
@@ -311,7 +312,8 @@ def _faults(results: list[Outcome]) -> list[tuple[str, str, list[Outcome]]]:
             times = f"; {one.count:,} times in all" if one.count > 1 else ""
             faults.setdefault(one.key, (one.kind, f"{one}{times}", []))[2].append(outcome)
         if not outcome.right:
-            error = f"the relative error against float64 is {outcome.error:.1e}"
+            why = f": {READS_C}" if outcome.reads_c else ""
+            error = f"the relative error against float64 is {outcome.error:.1e}{why}"
             faults.setdefault("result", ("wrong result", error, []))[2].append(outcome)
     return list(faults.values())
 

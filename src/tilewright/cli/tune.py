@@ -11,6 +11,7 @@ import typer
 
 from tilewright.bench import suites
 from tilewright.bench.environment import environment
+from tilewright.bench.measure import READS_C
 from tilewright.bench.records import Run
 from tilewright.bench.verify import check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
@@ -26,6 +27,7 @@ from tilewright.cli.terminal import (
     Scales,
     Shapes,
     Suites,
+    finite_scalars,
     json_output,
     notes,
     results,
@@ -37,7 +39,7 @@ from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError, P
 from tilewright.files import Output, check_outputs
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import DTYPES, Arithmetic, Problem
+from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 from tilewright.report.tables import bench_table
 from tilewright.select import orders
 from tilewright.tables import store
@@ -67,6 +69,8 @@ def run_tune(
     scales: Scales = None,
     layout: Orders = None,
     batch: Batch = None,
+    alpha: Annotated[float, typer.Option(help="D = alpha * A @ B + beta * C.")] = 1.0,
+    beta: Annotated[float, typer.Option(help="With 0, C is not read.")] = 0.0,
     budget: Annotated[
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="Search no longer than this, over all problems. No end otherwise."),
@@ -116,6 +120,11 @@ def run_tune(
     named = [words.resolve(name) for name in kernels or ()]
     if save and any(kernel.foreign for kernel, _ in named):
         raise ConfigError("--save is for kernels that matmul picks from, which a source file's are not")
+    scalars = finite_scalars(alpha, beta)
+    if save and scalars != Scalars():
+        raise ConfigError(f"--save is for products with alpha 1 and beta 0, got alpha {alpha:g} and beta {beta:g}")
+    for kernel, _ in named:
+        kernel.check_scalars(scalars)
     where = resolve_engine(engine)
     if save and where.capability is None:
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
@@ -127,7 +136,7 @@ def run_tune(
     )
     problems = _with_products(problems)
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
-    settings = Settings(samples=samples, exhaustive=exhaustive)
+    settings = Settings(samples=samples, scalars=scalars, exhaustive=exhaustive)
     log = Journal(path)
     started, shown = time.monotonic(), results(json_path)
     with Recording(json_path, where) as kept, Worker(where.name, words.find, deadline) as worker, Steps() as steps:
@@ -248,7 +257,8 @@ def _nothing(one: Search, log: Journal) -> str:
     """Why a search ends without a config."""
     if not one.progress.done:
         return "the budget ended before any config was tried"
-    return f"no config gave a right result; see {log.path}. {_counts(one)}"
+    why = next((f"{trial.note}. " for trial in one.trials if trial.note.endswith(READS_C)), "")
+    return f"no config gave a right result: {why}See {log.path}. {_counts(one)}"
 
 
 def _interrupted(one: Search, problem: Problem) -> str:
