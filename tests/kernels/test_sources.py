@@ -355,3 +355,15 @@ def test_defines_are_macros_and_arguments_of_a_template(tmp_path):
 def test_what_defines_leave_out_is_said(tmp_path):
     with pytest.raises(ConfigError, match=r"nothing says what BN of own is: .*\n.*\nor give --define BN=16"):
         tilewright.Kernel.from_source(BARE, "", {"T": "float", "BM": 8}, **{**WORDS, "block": 1, "grid": 1})
+
+
+@pytest.mark.parametrize(
+    "alias",
+    ["typedef __nv_bfloat16 bf16;", "using bf16 = nv_bfloat16;", "#define bf16 __nv_bfloat16", "using T = bf16;"],
+)
+def test_types_may_have_names_of_the_source_s_own(alias):
+    alias += "typedef  __nv_bfloat16 bf16;" if alias.startswith("using T") else ""
+    name = "T" if alias.startswith("using T") else "bf16"
+    signature = f"const {name}* A, const {name}* B, float* C, int M, int N, int K"
+    kernel = from_source(f"#include <cuda_bf16.h>\n{alias}\n{source(signature)}")
+    assert kernel.takes.factors == ("bfloat16",)

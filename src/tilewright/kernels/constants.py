@@ -1,4 +1,4 @@
-"""Whole numbers that a source gives names of its own: macros and constants."""
+"""What a source gives names of its own: whole numbers, as macros and constants, and types."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,6 +15,9 @@ _CONSTANT = re.compile(
     re.MULTILINE,
 )
 _DECLARED = re.compile(r"(\w+)\s*=\s*((?:[^,()]|\((?:[^()]|\([^()]*\))*\))+)(?:,|$)")
+
+
+_ALIAS = re.compile(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;")
 
 
 class Constant(NamedTuple):
@@ -35,6 +38,11 @@ def constants(code: str) -> Iterable[Constant]:
             continue
         for one in _DECLARED.finditer(found["declared"]):
             yield _constant(one[1], one[2], found.start("declared") + one.start(2), macro=False)
+
+
+def aliases(code: str) -> dict[str, str]:
+    """What a source without comments calls types, and what they are, as in `typedef __nv_bfloat16 bf16;`."""
+    return {one[2] or one[3]: one[1] or one[4] for one in _ALIAS.finditer(code)}
 
 
 def _constant(name: str, text: str, begin: int, macro: bool) -> Constant:

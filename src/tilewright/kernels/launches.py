@@ -33,6 +33,7 @@ from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
     Extents,
     Known,
+    arguments_of,
     chosen,
     expressions,
     read,
@@ -129,6 +130,8 @@ class Launch:
     """In the order of its parameters."""
     macros: Mapping[str, int | str]
     """Macros of the source; arguments of a template are not among them."""
+    template: Mapping[str, str]
+    """Arguments of the template, by the names of its parameters."""
     grid: tuple[int, int, int]
     """Blocks along x, y and z."""
     block: tuple[int, int, int]
@@ -287,6 +290,7 @@ def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = 
         entry=unit.entry,
         arguments=arguments,
         macros=unit.macros,
+        template=arguments_of(signature.template, unit.entry),
         grid=grid,
         block=block,
         shared_bytes=shared(values),

@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.errors import ConfigError, KernelNotFoundError, nearest
-from tilewright.kernels.constants import values_of, whole
+from tilewright.kernels.constants import aliases, values_of, whole
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.host_code import without_host_code
 from tilewright.kernels.signature import Signature, closing, signatures, split, without_comments
@@ -113,6 +113,12 @@ def definitions(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def arguments_of(template: Sequence[str], entry: str) -> dict[str, str]:
+    """A template's arguments by the names of its parameters, of an entry point such as 'own<16,float>'."""
+    given = split(entry.partition("<")[2].removesuffix(">"))
+    return {name: argument.strip() for name, argument in zip(template, given, strict=False)}
+
+
 def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Signature:
     """The same with types of the compiler's own for those that a template's arguments or macros name.
 
@@ -121,8 +127,8 @@ def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Sig
         arguments: of its template, as in '16,float>', or ''.
         kinds: what other names stand for.
     """
-    of_template = zip(signature.template, split(arguments.removesuffix(">")), strict=False)
-    known = {**kinds, **{name: given for name, given in of_template if given != name}}
+    of_template = arguments_of(signature.template, f"<{arguments}")
+    known = {**kinds, **{name: given for name, given in of_template.items() if given != name}}
 
     def kind_of(name: str) -> str:
         left = dict(known)
@@ -134,11 +140,15 @@ def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Sig
 
 
 class Known:
-    """Names that expressions may have: parameters, and what the source itself gives values to."""
+    """Names that expressions may have: parameters, and what the source itself gives values to.
+
+    texts: the source's own values, and types, as it writes them.
+    """
 
     def __init__(self, text: str, defaults: Mapping[str, int]) -> None:
         """Take them from a source's text, and from parameters with their defaults."""
-        self.texts = values_of([without_comments(without_host_code(text))], {})
+        code = without_comments(without_host_code(text))
+        self.texts = {**aliases(code), **values_of([code], {})}
         self._own = [name for name in self.texts if name not in defaults]
         self.names = self(defaults)
 

@@ -359,7 +359,7 @@ class Kernel:
     entry: Callable[[Config], str] | None = None
     """The entry point, with its template arguments if it has some; None: the file's stem."""
     template: tuple[str, ...] = ()
-    """Parameters that are arguments of the source's template, which `entry` has, and no macros."""
+    """Names of the parameters of the source's template, whose arguments `entry` has; they are no macros."""
     untold: Callable[[Config], ConfigError | None] = lambda config: None
     """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
     origin: Origin | None = None

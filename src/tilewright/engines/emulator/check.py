@@ -16,6 +16,7 @@ from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
 from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
+from tilewright.kernels.source_lines import arguments_of
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Layout, Problem, Scalars
@@ -167,7 +168,9 @@ class _Session:
             return Watch(schedule=self._schedule, together=self._together)
         executable = facts.executable
         kernel = executable.kernel
-        declared = partial(shared_arrays, kernel.source, kernel.defines(executable.config, executable.variant))
+        names = kernel.defines(executable.config, executable.variant)
+        names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
+        declared = partial(shared_arrays, kernel.source, names)
         arrays = arrays_of(facts, self._padded_at)
         checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
         self.checkers.append(checker)
