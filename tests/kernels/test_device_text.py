@@ -96,6 +96,7 @@ def test_brackets_that_do_not_match_leave_a_source_as_it_is():
         ("static const unsigned int TS = 16;", "static const unsigned int TS = 32;"),
         ("#define TSX 16\n#define XTS 16\n#define TS(x) 16\n", "#define TSX 16\n#define XTS 16\n#define TS(x) 16\n"),
         ("// #define TS 16\n", "// #define TS 16\n"),
+        ("const float TS = 1.5f, S = 2.0f;", "const float TS = 32, S = 2.0f;"),
     ],
 )
 def test_a_source_s_own_value_is_replaced(text, found):

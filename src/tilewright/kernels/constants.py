@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tilewright.errors import ConfigError
 from tilewright.kernels.expressions import Expression
 
-_KINDS = r"(?:unsigned|signed|short|int|long|uint|u?int\d+_t|size_t|auto)"
+_KINDS = r"(?:unsigned|signed|short|int|long|uint|u?int\d+_t|size_t|bool|float|double|auto)"
 _CONSTANT = re.compile(
     rf"\b(?:(?:static|inline|__device__)\s+)*(?:constexpr|const)\s+(?:(?:static|inline|constexpr|const)\s+)*{_KINDS}"
     rf"(?:\s+{_KINDS})*\s+(?:const\s+)?(?P<declared>\w+\s*=[^;{{}}]+);"
