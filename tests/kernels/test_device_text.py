@@ -8,9 +8,11 @@ from typer.testing import CliRunner
 
 import tilewright
 from tilewright.cli import main
+from tilewright.engines.emulator.launches import check_launch
 from tilewright.errors import CompileError, ConfigError
 from tilewright.kernels.device_text import device_text
 from tilewright.kernels.host_code import without_host_code
+from tilewright.kernels.launches import read_launch
 from tilewright.kernels.source_lines import Known
 from tilewright.kernels.sources import START, from_source
 
@@ -37,6 +39,7 @@ HOST = {
     "Floats now() { return {}; }",
     "bound": 'PYBIND11_MODULE(NAME, m) { m.def("own", &solve); }',
     "marked": "__host__ void solve(float* x) { own<<<1, 32>>>(x); }",
+    "of a name": "__host__ inline float twice(float v) { std::vector<float> two{v, v}; return two[0] + two[1]; }",
     "an operator": "std::ostream& operator<<(std::ostream& to, const dim3& of) { return to << of.x; }",
 }
 
@@ -143,6 +146,20 @@ def test_launches_know_a_source_s_own_constants():
         (8, 8, 1),
         (8, 8),
     )
+
+
+def test_launches_know_constants_that_only_the_host_uses(tmp_path):
+    text = (
+        "const int THREADS = 64;\ntemplate <int THREADS>\n"
+        "__global__ void own(float* x) { x[threadIdx.x + blockIdx.x * THREADS] *= 2; }\n"
+        "void solve(float* x, int n) { const int BLOCKS = 9; own<THREADS><<<BLOCKS, THREADS>>>(x); }\n"
+    )
+    (tmp_path / "own.cu").write_text(text)
+    launch = read_launch(f"{tmp_path}/own.cu", "x=inout:float32[2*THREADS]", block="THREADS", grid="2")
+    assert (launch.entry, launch.block, launch.buffers[0].shape) == ("own<64>", (64, 1, 1), (128,))
+    assert check_launch(launch).findings == []
+    with pytest.raises(ConfigError, match="nothing is called 'BLOCKS'"):
+        read_launch(f"{tmp_path}/own.cu", "x=inout:float32[2*THREADS]", block="THREADS", grid="BLOCKS")
 
 
 WHOLE_FILE = """#include <cuda_runtime.h>

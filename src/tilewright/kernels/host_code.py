@@ -49,16 +49,20 @@ class _Item:
     on_gpu: bool
     """Whether it says that the GPU has it."""
     function: bool
+    on_host: bool
+    """Whether it says that only the host has it."""
     words: frozenset[str] = field(repr=False, default=frozenset())
     """Names that it has."""
     calls: frozenset[str] = field(repr=False, default=frozenset())
     """Those of them that a bracket follows."""
 
 
-def without_host_code(text: str) -> str:
+def without_host_code(text: str, functions_alone: bool = False) -> str:
     """A source without functions that neither run on the GPU nor are called from there, and without classes and
     variables that nothing else uses. Lines stay where they are. A source without such functions stays as it is, but for
     headers that only hosts use.
+
+    functions_alone: classes and variables stay.
     """
     code = without_comments(text)
     macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
@@ -66,7 +70,7 @@ def without_host_code(text: str) -> str:
     used = _used(items, macros)
     host = [one for one in items if id(one) not in used]
     if any(one.function for one in host):
-        for one in host:
+        for one in (one for one in host if one.function or not functions_alone):
             text = text[: one.begin] + re.sub(r"[^\n]", " ", text[one.begin : one.end]) + text[one.end :]
     for found in _INCLUDE.finditer(text):
         if _FOR_HOSTS.fullmatch(found[1]) and "#" in code[found.start() : found.end()]:
@@ -88,7 +92,8 @@ def _used(items: Iterable[_Item], macros: dict[str, frozenset[str]]) -> set[int]
             if name in words:
                 words |= body
                 calls |= body
-        waiting = [one for one in items if id(one) not in used and one.names & (calls if one.function else words)]
+        left = (one for one in items if id(one) not in used and not one.on_host)
+        waiting = [one for one in left if one.names & (calls if one.function else words)]
     return used
 
 
@@ -130,12 +135,14 @@ def _item(code: str, begin: int, end: int, on_gpu: set[str]) -> _Item:
     words = frozenset(_WORD.findall(text))
     function = bool(_FUNCTION.search(head if brace else head.rstrip(";"))) and "=" not in head.partition("(")[0]
     kept = bool(_KEPT.match(text)) or not words
+    runs = kept or bool(on_gpu & (frozenset(_WORD.findall(head)) if function else words))
     return _Item(
         begin,
         end,
         _called(head) if function else _declared(text),
-        kept or bool(on_gpu & (frozenset(_WORD.findall(head)) if function else words)),
+        runs,
         function,
+        function and not runs and "__host__" in head,
         words,
         frozenset(_CALL.findall(text)),
     )

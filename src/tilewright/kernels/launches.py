@@ -229,9 +229,10 @@ def _unit(
     """given: arguments of the template that are said. macros: what words say of them and of macros."""
     values: dict[str, int | str] = {**macros, **defines}
     values |= _numbers({**macros, **defines})
-    template = template_arguments(signature, given, {**Known(text, {}).names, **values})
+    known: dict[str, int | str] = {**Known(text, _numbers({**macros, **defines})).names, **values}
+    template = template_arguments(signature, given, known)
     kept = {name: value for name, value in values.items() if name not in signature.template}
-    return Unit(file, signature.name, signature.name + with_values(template, values), kept)
+    return Unit(file, signature.name, signature.name + with_values(template, known), kept)
 
 
 def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = None, **words: str) -> Launch:

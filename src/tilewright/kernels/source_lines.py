@@ -147,7 +147,7 @@ class Known:
 
     def __init__(self, text: str, defaults: Mapping[str, int]) -> None:
         """Take them from a source's text, and from parameters with their defaults."""
-        code = without_comments(without_host_code(text))
+        code = without_comments(without_host_code(text, functions_alone=True))
         self.texts = {**aliases(code), **values_of([code], {})}
         self._own = [name for name in self.texts if name not in defaults]
         self.names = self(defaults)

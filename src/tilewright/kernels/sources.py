@@ -212,7 +212,7 @@ def _made(file: Path, text: str, origin: Origin) -> Kernel:
         extents=extents,
         constants=lambda config: texts,
         template=signature.template,
-        entry=lambda config: signature.name + with_values(template, {**texts, **config}),
+        entry=lambda config: signature.name + with_values(template, {**texts, **values(config)}),
         origin=origin,
         exchanged=exchanged,
     )
