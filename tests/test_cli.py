@@ -175,7 +175,7 @@ def test_a_wrong_result_is_shown_and_fails(tilewright, tmp_path, monkeypatch):
     right = find("coalesced")
     source = tmp_path / right.source.name
     source.write_text(right.source.read_text().replace("k < K", "k < K - 1"))
-    monkeypatch.setattr(bench, "resolve", lambda name: (replace(right, name=name, source=source), {}))
+    monkeypatch.setattr(bench.Words, "resolve", lambda words, name: (replace(right, name=name, source=source), {}))
     status, out, err = tilewright("bench", "broken", "--shape", "32", "--engine", "emulator")
     assert status == 1
     assert "WRONG" in out

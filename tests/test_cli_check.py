@@ -30,7 +30,7 @@ def test_a_right_kernel_passes():
 
 
 def test_a_faulty_kernel_is_shown_with_its_faults(monkeypatch):
-    monkeypatch.setattr(check, "resolve", lambda name: (faulty(name), {}))
+    monkeypatch.setattr(check.launches.Words, "resolve", lambda words, name: (faulty(name), {}))
     result = run("past_the_last_row", "--shape", "24x39x35", "--beta", 0)
     assert result.exit_code == 1
     assert "past_the_last_row faulty" in text(result)
@@ -60,7 +60,7 @@ def test_terms_are_checked_as_they_are_made(monkeypatch, tmp_path):
     splitting = (include / "split_factors.cuh").read_text()
     (tmp_path / "split_factors.cuh").write_text(splitting.replace("wait_for_count(&counters->done, all);", ""))
     hasty = replace(kernel, source=tmp_path / kernel.source.name)
-    monkeypatch.setattr(check, "resolve", lambda name: (hasty, {}))
+    monkeypatch.setattr(check.launches.Words, "resolve", lambda words, name: (hasty, {}))
     result = run("gemm_bf16x6", "--shape", "130x130x70", "--beta", 0)
     assert result.exit_code == 1
     assert re.search(r"race 130x130x70, beta 0 .* the 9 elements from tickets\[0\] on", text(result))
@@ -119,7 +119,9 @@ def test_a_fault_in_one_order_is_told_with_it(monkeypatch, tmp_path):
         "side * LINE_BYTES + step * STEP_BYTES", "side * LINE_BYTES + step * 2 * STEP_BYTES"
     )
     header.write_text(wrong)  # of a tile along k: A of TT is none, B is one
-    monkeypatch.setattr(check, "resolve", lambda name: (replace(kernel, source=tmp_path / kernel.source.name), {}))
+    monkeypatch.setattr(
+        check.launches.Words, "resolve", lambda words, name: (replace(kernel, source=tmp_path / kernel.source.name), {})
+    )
     arguments = ("gemm_sm90", "--config", "BN=32", "--shape", "64x32x64", "--beta", 0)
     assert run(*arguments, "--layout", "TN").exit_code == 0
     result = run(*arguments, "--layout", "TN", "--layout", "TT")

@@ -153,6 +153,37 @@ def test_tune_tries_its_values_and_saves_nothing_that_matmul_would_pick(run):
     assert "--save is for kernels that matmul picks from" in str(result.exception)
 
 
+UNGUARDED = START.read_text().replace("(beta == 0.0f ? 0.0f : beta * C[row * N + col])", "beta * C[row * N + col]")
+
+
+def test_a_kernel_that_reads_c_where_beta_is_0_is_told_so(run, tmp_path):
+    (tmp_path / "sum.cu").write_text(UNGUARDED)
+    words = r"C is read though beta is 0, where it may hold anything, as NaN here: the kernel needs \(beta == 0 \? 0 : "
+    found = run("check", "sum.cu", "--shape", 16, "--beta", 0, status=1)
+    assert re.search(f"wrong result 16x16x16, beta 0 the relative error against float64 is nan: {words}", found)
+    assert "nothing found" in run("check", "sum.cu", "--shape", 16)
+    on_emulator = ("--shape", 16, "--engine", "emulator")
+    assert re.search(f"wrong result: sum.cu:start on 16x16x16: {words}", run("bench", "sum.cu", *on_emulator, status=1))
+    assert " ok " in run("bench", "sum.cu", *on_emulator, "--beta", 0.5)
+    tune = ("tune", "sum.cu", *on_emulator, "--journal", "journal.jsonl")
+    assert re.search(f"no config gave a right result: relative error nan, .*; {words}", run(*tune, status=1))
+    assert re.search(r"3 of 3 configs tried: [^.]*timed", run(*tune, "--beta", 0.5, "--alpha", 2))
+    # Another product has trials of its own.
+    assert "3 of 3 configs tried, 3 of them in earlier runs" in run(*tune, "--beta", 0.5, "--alpha", 2)
+    assert "in earlier runs" not in run(*tune, "--beta", 0.25)
+    (tmp_path / "wrong.cu").write_text(UNGUARDED.replace("alpha * sum", "alpha + sum"))
+    assert "C is read" not in run("bench", "wrong.cu", *on_emulator, status=1)
+
+
+def test_tune_s_scalars_are_those_that_tables_and_kernels_have(run, tmp_path):
+    for arguments, words in (
+        (("naive", "--save", "--beta", "1"), "--save is for products with alpha 1 and beta 0, got alpha 1 and beta 1"),
+        (("start.cu", "--alpha", "1e39"), "--alpha takes 0, or a number of"),
+    ):
+        result = CliRunner().invoke(main.app, ["tune", *arguments, "--engine", "emulator"])
+        assert words in str(result.exception)
+
+
 def test_sass_shows_its_code(run):
     pytest.importorskip("cuda.core")
     found = run("sass", "start.cu", "--config", "TILE=32", "--arch", "sm_80")

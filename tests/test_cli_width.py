@@ -50,7 +50,7 @@ def words(lines):
 @pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
 def test_nothing_is_cut_in_a_narrow_terminal(arguments, printed, monkeypatch):
     if "past_the_last_row" in arguments:
-        monkeypatch.setattr(check, "resolve", lambda name: (faulty(name), {}))
+        monkeypatch.setattr(check.launches.Words, "resolve", lambda words, name: (faulty(name), {}))
     wide = printed(400, *arguments)
     for columns in (60, 80):
         narrow = printed(columns, *arguments)

@@ -369,10 +369,11 @@ def test_what_is_refused_is_named(arguments, error, words):
 
 
 @pytest.mark.parametrize("name", ["alpha", "beta"])
-def test_a_scalar_that_is_not_a_number_is_refused_by_every_engine(name):
+def test_a_scalar_that_is_not_a_number_of_float32_is_refused_by_every_engine(name):
     for engine in ENGINES.values():
-        with pytest.raises(ProblemError, match=f"{name} must be a number, got nan"):
-            tilewright.matmul(A, B, c=C, engine=engine, **{name: float("nan")})
+        for value, words in ((float("nan"), "must be a number, got nan"), (1e39, "must be infinite or at most 3.40")):
+            with pytest.raises(ProblemError, match=f"{name} {words}"):
+                tilewright.matmul(A, B, c=C, engine=engine, **{name: value})
 
 
 def test_parts_of_one_array_that_do_not_overlap_may_be_inputs_and_out():

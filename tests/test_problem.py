@@ -101,11 +101,19 @@ def test_what_cannot_be_computed_is_named(fields, words):
         (False, 0, "alpha must be a number, got False"),
         (1, None, "beta must be a number, got None"),
         (1j, 0, "alpha must be a number, got 1j"),
+        (1e39, 0, r"alpha must be infinite or at most 3.402823e\+38 in magnitude, what float32 holds, got 1e\+39"),
+        (1, -(10**400), r"beta must be infinite or at most 3.402823e\+38 in magnitude, .*, got -1000"),
     ],
 )
 def test_scalars_that_are_no_numbers(alpha, beta, words):
     with pytest.raises(ProblemError, match=words):
         Scalars.checked(alpha, beta)
+
+
+def test_scalars_that_float32_holds_are_taken():
+    largest = float(np.finfo(np.float32).max)
+    assert Scalars.checked(largest, -largest) == (largest, -largest)
+    assert Scalars.checked(-math.inf, math.inf) == (-math.inf, math.inf)
 
 
 def test_scalars_are_floats():

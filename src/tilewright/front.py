@@ -111,8 +111,8 @@ def matmul(
         DtypeError: an element type that is not supported, arrays of different ones, a kernel that does not take it, a
             precision of factors that are not float32, or one that the kernel does not keep; scales or fast_accumulate
             with factors that are not of float8.
-        ProblemError: alpha or beta is not a number, the activation or the precision is unknown, the kernel does not
-            take the problem, or batch_invariant is asked of a kernel or GPU that cannot promise it.
+        ProblemError: alpha or beta is no number that float32 holds, the activation or the precision is unknown, the
+            kernel does not take the problem, or batch_invariant is asked of a kernel or GPU that cannot promise it.
         KernelNotFoundError: no kernel or preset has this name; the message gives the nearest.
         ConfigError: config has an unknown parameter or breaks a constraint, or no kernel is named for it.
         EngineUnavailableError: this machine lacks what the engine needs, a GPU of devices cannot be reached, or

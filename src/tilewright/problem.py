@@ -3,6 +3,7 @@
 D[i] = activation(alpha * A[i] @ B[i] + beta * C[i] + bias)        i from 0 to batch - 1
 """
 
+import math
 import numbers
 import re
 from dataclasses import dataclass, field, replace
@@ -321,6 +322,19 @@ class Epilogue:
         return "+".join([*bias, *([self.activation] if self.activation else [])])
 
 
+_MOST = (2 - 2.0**-23) * 2.0**127
+"""The largest finite number of float32."""
+
+
+def _held(value: Any) -> bool:
+    """Whether float32 holds a real number, or its nearest."""
+    try:
+        number = float(value)
+    except OverflowError:  # of an integer
+        return False
+    return abs(number) <= _MOST or math.isinf(number)
+
+
 class Scalars(NamedTuple):
     """Numbers that a launch is given: they are no part of a Problem, and the same code serves all."""
 
@@ -332,13 +346,17 @@ class Scalars(NamedTuple):
         """Scalars from what a caller gave.
 
         Raises:
-            ProblemError: one is not a real number.
+            ProblemError: one is not a real number, or is finite and float32 does not hold it.
         """
-        if type(alpha) is float and type(beta) is float and alpha == alpha and beta == beta:
+        if type(alpha) is type(beta) is float and -_MOST <= alpha <= _MOST and -_MOST <= beta <= _MOST:
             return cls(alpha, beta)
         for name, value in (("alpha", alpha), ("beta", beta)):
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or value != value:
                 raise ProblemError(f"{name} must be a number, got {value!r}")
+            if not _held(value):
+                raise ProblemError(
+                    f"{name} must be infinite or at most {_MOST:.7g} in magnitude, what float32 holds, got {value!r}"
+                )
         return cls(float(alpha), float(beta))
 
 

@@ -146,6 +146,8 @@ class NoApi:
         {"alpha": True},
         {"alpha": "1"},
         {"alpha": 10**400},
+        {"alpha": 1e39},
+        {"alpha": -1e39},
         {"beta": 1.0},
         {"beta": float("nan")},
         {"options": ([],)},

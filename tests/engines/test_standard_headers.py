@@ -9,7 +9,7 @@ from emulator_helpers import launch
 from tilewright.engines import nvrtc
 from tilewright.errors import CompileError
 
-HEADERS = sorted(path.name for path in nvrtc._STANDARD.iterdir())
+HEADERS = sorted(path.name for path in nvrtc._STANDARD.iterdir() if path.name != nvrtc.BEFORE)
 
 LIMITS = [
     f"FLT_MAX == {float(np.finfo(np.float32).max).hex()}f && FLT_MAX == std::numeric_limits<float>::max()",

@@ -1,17 +1,22 @@
 """Kernels from anybody's source."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright
+from tilewright.bench.checking import other_configs
 from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, LaunchError, ProblemError
 from tilewright.kernels import find, resolve
 from tilewright.kernels.source_lines import is_source
 from tilewright.kernels.sources import START, from_source
 from tilewright.kernels.spec import Tile
 from tilewright.problem import Arithmetic, Layout, Problem
+from tilewright.tuning import space
+from tilewright.tuning.journal import source_digest
 
 LAUNCH = "// tilewright: block=(16,8) grid=(ceil(N/16),ceil(M/8))\n"
 BODY = """{
@@ -245,12 +250,12 @@ def lined(words, head=LAUNCH):
     return source(PLAIN, head=f"{head}// tilewright: {words}\n")
 
 
-HOST_CODE = START.read_text() + "void f() { start<<<1, 1>>>(); }"
+LAUNCHING = START.read_text() + "__device__ void f() { start<<<1, 1>>>(); }"
 UNREADABLE = {
     "no file": (None, KernelNotFoundError, "no kernel can be read from .*own.cu: No such file"),
     "no kernel": ("int x;", KernelNotFoundError, "own.cu defines no __global__ function"),
     "several": (TEMPLATE, KernelNotFoundError, "several kernels: name one, as in own.cu:own; there are own, other"),
-    "host code": (HOST_CODE, ConfigError, "own.cu launches kernels"),
+    "a kernel's launch": (LAUNCHING, ConfigError, "own.cu launches kernels"),
     "no launch": (source(PLAIN, head=""), ConfigError, "how own is launched: write above it\n// tilewright: block="),
     "no grid": (lined("block=32", head=""), ConfigError, "does not say how own is launched"),
     "unknown name": (lined("grid=X"), ConfigError, "grid must be .* nothing is called 'X'"),
@@ -317,3 +322,48 @@ def test_a_grid_that_no_gpu_takes_is_refused(tmp_path):
         LaunchError, match=r"a grid must have 1 to 2147483647 x 65535 x 65535 blocks, got \(1, 131072, 1\)"
     ):
         executable.geometry(Problem(2**20, 1, 1))
+
+
+BARE = """
+template <typename T, int BM, int BN>
+__global__ void own(const T* A, const T* B, float* C, int M, int N, int K) {
+    const int row = blockIdx.y * BM + threadIdx.x / BN, col = blockIdx.x * BN + threadIdx.x % BN;
+    float sum = BIAS;
+    for (int k = 0; k < K; ++k) sum += row < M && col < N ? float(A[row * K + k]) * float(B[k * N + col]) : 0;
+    if (row < M && col < N) C[row * N + col] = sum;
+}
+"""
+WORDS = {"block": "BM*BN", "grid": ("ceil(N/BN)", "ceil(M/BM)")}
+
+
+def test_defines_are_macros_and_arguments_of_a_template(tmp_path):
+    defines = {"T": "half", "BM": "8:4,8", "BN": 16, "BIAS": "0.0f"}
+    kernel = tilewright.Kernel.from_source(f"#include <cuda_fp16.h>\n{BARE}", "own", defines, **WORDS)
+    assert kernel.takes.factors == ("float16",)
+    assert [(one.name, one.default, one.values) for one in kernel.parameters] == [("BM", 8, (4, 8)), ("BN", 16, (16,))]
+    config = kernel.config({"BM": 4})
+    assert kernel.entry_point(config) == "own<half,4,16>"
+    assert kernel.defines(config, kernel.variant(Problem(8, 8, 8), config)) == {"BIAS": "0.0f"}
+    product(kernel, dtype="float16", out_dtype="float32")
+    assert space.distinct(kernel, space.configs(kernel, None), "NN") == [kernel.config(), config]
+    assert other_configs(kernel, kernel.config())[0] == config
+    assert pickle.loads(pickle.dumps(kernel)) is kernel
+    other = tilewright.Kernel.from_source(f"#include <cuda_fp16.h>\n{BARE}", "own", {**defines, "BN": 32}, **WORDS)
+    assert source_digest(other) != source_digest(kernel)
+
+
+def test_what_defines_leave_out_is_said(tmp_path):
+    with pytest.raises(ConfigError, match=r"nothing says what BN of own is: .*\n.*\nor give --define BN=16"):
+        tilewright.Kernel.from_source(BARE, "", {"T": "float", "BM": 8}, **{**WORDS, "block": 1, "grid": 1})
+
+
+@pytest.mark.parametrize(
+    "alias",
+    ["typedef __nv_bfloat16 bf16;", "using bf16 = nv_bfloat16;", "#define bf16 __nv_bfloat16", "using T = bf16;"],
+)
+def test_types_may_have_names_of_the_source_s_own(alias):
+    alias += "typedef  __nv_bfloat16 bf16;" if alias.startswith("using T") else ""
+    name = "T" if alias.startswith("using T") else "bf16"
+    signature = f"const {name}* A, const {name}* B, float* C, int M, int N, int K"
+    kernel = from_source(f"#include <cuda_bf16.h>\n{alias}\n{source(signature)}")
+    assert kernel.takes.factors == ("bfloat16",)

@@ -4,11 +4,12 @@ import html.parser
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from tilewright.bench.records import Error, Run
-from tilewright.cli import main
+from tilewright.cli import main, report
 from tilewright.errors import LibraryError, RecordsError
 from tilewright.report.html import page, rows
 from tilewright.report.html.sources import Inputs, Source, load
@@ -118,6 +119,37 @@ def test_a_page_a_figure_and_other_records_are_called_what_they_are(tilewright, 
         status, err = tilewright("report", tmp_path / name, "-o", tmp_path / "report.html")
         assert status == 2
         assert what in err
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+NO_RECORDS = {
+    "h100/out_of_core.json": "records of several GPUs, or of arrays on the host",
+    "h100/distributed.json": "records of several GPUs, or of arrays on the host",
+    "h100/parallel_block.json": "records of several GPUs, or of arrays on the host",
+    "h100/link.json": "records of several GPUs, or of arrays on the host",
+    "h200/precisions.json": "a file of hostile and choices",
+    "emulator/counts.json": "counts of rungs for the worklog",
+    "emulator/errors.json": "errors of ways to multiply for the worklog",
+    "emulator/predicted.json": "times that the cost model predicts, next to measured ones",
+    "emulator/sources.json": "counts of the sources' variants for the worklog",
+}
+
+
+@pytest.mark.parametrize("name", NO_RECORDS)
+def test_files_of_the_repository_that_are_no_records_are_called_what_they_are(tilewright, tmp_path, name):
+    status, err = tilewright("report", RESULTS / name, "-o", tmp_path / "report.html")
+    assert status == 2
+    assert f"got {RESULTS / name}, {NO_RECORDS[name]}" in err
+
+
+def test_every_file_of_results_is_records_or_called_what_it_is():
+    for path in RESULTS.rglob("*.json"):
+        try:
+            report._refuse_others(path)
+        except RecordsError as error:
+            assert "RECORDS must be files of records or journals of tune" in str(error)
+        else:
+            assert load([path]).sources, path
 
 
 def test_a_place_that_cannot_be_written_is_an_error(tilewright, tmp_path, make_run):

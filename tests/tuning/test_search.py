@@ -17,7 +17,7 @@ from tilewright.engines.apart import Apart
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import EngineUnavailableError, TilewrightError
 from tilewright.kernels import KERNELS, LADDER, find
-from tilewright.problem import PRECISIONS, Arithmetic, Problem
+from tilewright.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.tuning import space
 from tilewright.tuning import worker as worker_module
 from tilewright.tuning.journal import Journal, read
@@ -30,14 +30,14 @@ ENGINE = EmulatorEngine()
 CONFIGS = space.configs(planted.KERNEL, None)
 HANGING = """
 import multiprocessing, threading, time, planted
-from tilewright.problem import PRECISIONS, Arithmetic, Problem
+from tilewright.problem import PRECISIONS, Arithmetic, Problem, Scalars
 from tilewright.tuning.supervisor import Worker
 from tilewright.tuning.worker import Job
 
 if __name__ == "__main__":
     with Worker("emulator", planted.lookup, deadline_s=600.0) as worker:
         named = ("planted", dict(planted.KERNEL.config({"FAULT": planted.HANGS})))
-        job = Job(Problem(16, 16, 16), named, incumbent=None, samples=1, slack=9.0)
+        job = Job(Problem(16, 16, 16), Scalars(), named, incumbent=None, samples=1, slack=9.0)
         threading.Thread(target=worker.ask, args=(job,), daemon=True).start()
         while not multiprocessing.active_children():
             time.sleep(0.01)
@@ -56,7 +56,7 @@ def worker():
 def timeless(monkeypatch):
     """A worker in this process, whose first samples take 10 us for each time that a config computes."""
     monkeypatch.setattr(_Bench, "_short_sample", lambda bench, plan: 10.0 * plan.config.SLOW)
-    return SimpleNamespace(ask=_Bench(ENGINE, PROBLEM, planted.lookup).answer)
+    return SimpleNamespace(ask=_Bench(ENGINE, PROBLEM, Scalars(), planted.lookup).answer)
 
 
 def search(worker, path, configs=CONFIGS, **settings):
@@ -121,7 +121,7 @@ def test_a_first_sample_is_of_2_ms_or_100_runs_or_one(monkeypatch, run_us, runs)
     ran = []
     monkeypatch.setattr(worker_module, "work_on", lambda *_: lambda index, stream: ran.append(index))
     monkeypatch.setattr(worker_module, "time", SimpleNamespace(perf_counter=lambda: len(ran) * run_us * 1e-6))
-    assert _Bench(ENGINE, PROBLEM, planted.lookup)._short_sample(None) == pytest.approx(run_us)
+    assert _Bench(ENGINE, PROBLEM, Scalars(), planted.lookup)._short_sample(None) == pytest.approx(run_us)
     assert len(ran) == runs
 
 

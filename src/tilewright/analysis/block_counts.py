@@ -70,16 +70,17 @@ class BlockCounts:
         small = plan(self.kernel, self.config, self.problem)
         of_kind, run, exact = self.of_kinds(small)
         total: Counts = Counter()
-        for kind in small.kinds:
+        for kind in (one for one in small.kinds if (one.row, one.col) in of_kind):
             add(total, of_kind[kind.row, kind.col].at(small.steps(self.problem.k)), kind.count)
         return total, run, exact
 
     def of_kinds(self, small: Plan) -> tuple[dict[tuple[int, int], "KindCounts"], int, bool]:
-        """Of a block of each kind, by its tile's place in the small problem; further as `kinds`."""
+        """Of a block of each kind, by its tile's place in the small problem; further as `kinds`. A tile that no block
+        computes, as where a grid is rounded down, is not among them."""
         first = self._by_tile(small.at(small.depths[0]))
         exact, run = True, sum(len(blocks) for blocks, _ in first.values())
         found = {}
-        for kind in small.kinds:
+        for kind in (one for one in small.kinds if (one.row, one.col) in first):
             blocks, at_first = first[kind.row, kind.col]
             counts = [at_first, *(self.run(small.at(depth), blocks) for depth in small.depths[1:])]
             run += (len(counts) - 1) * len(blocks)
@@ -95,7 +96,7 @@ class BlockCounts:
         In which order blocks take tiles is the kernel's own affair: what they write shows it.
         """
         tile, cluster = tile_of_cluster(self.kernel, self.config), self.kernel.cluster(self.config)
-        found = {}
+        found: dict[tuple[int, int], tuple[list[int], Counts]] = {}
         for first in range(0, self.kernel.grid(problem, self.config, self._multiprocessors), cluster):
             blocks = list(range(first, first + cluster))
             c = self._result(problem)
@@ -105,7 +106,11 @@ class BlockCounts:
             places = {*zip((rows // tile.m).tolist(), (cols // tile.n).tolist(), strict=True)}
             if len(places) != 1:
                 raise LaunchError(f"{self.kernel.name}: block {first} does not compute one tile of C")
-            found[places.pop()] = (blocks, counts)
+            place = places.pop()
+            if place in found:
+                others = found[place][0]
+                raise LaunchError(f"{self.kernel.name}: blocks {others[0]} and {first} compute the same tile of C")
+            found[place] = (blocks, counts)
         return found
 
     def run(self, problem: Problem, blocks: Sequence[int] | None, c: Matrix | None = None) -> Counts:

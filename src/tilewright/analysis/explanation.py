@@ -156,7 +156,7 @@ def explain(
 
     Raises:
         DtypeError, LaunchError: the kernel does not take the problem.
-        ConfigError: the GPU is too old for the kernel.
+        ConfigError: the GPU is too old for the kernel, or nothing says which tile of D a block computes.
         CompileError: the compiler refuses the source.
         EngineUnavailableError: NVRTC or a C++ compiler is missing.
     """
@@ -164,6 +164,8 @@ def explain(
 
     notes = []
     kernel.check(problem)
+    if untold := kernel.untold(config):
+        raise untold
     capability = gpu.capability
     if capability < OLDEST and kernel.runs_on(OLDEST, problem.dtype):
         oldest = f"{OLDEST[0]}.{OLDEST[1]}"

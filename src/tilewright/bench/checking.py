@@ -1,6 +1,7 @@
 """What a check runs where nobody says, and the verdict on each: faults that a checker finds, and the result."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -48,6 +49,12 @@ class Outcome:
     def clean(self) -> bool:
         return self.right and not self.checked.findings
 
+    @property
+    def reads_c(self) -> bool:
+        """Whether C, which holds nothing where beta is 0, was read, and the result is NaN."""
+        read = any(one.kind == "uninitialized read" and one.memory.startswith("C[") for one in self.checked.findings)
+        return read and not self.case.scalars.beta and math.isnan(self.error)
+
 
 def own_cases(
     kernel: Kernel,
@@ -66,6 +73,9 @@ def own_cases(
         dtype: of the factors; if empty, the first that the kernel takes.
         layouts: orders of A and B.
         others: whether other configs are to be checked too.
+
+    Raises:
+        ConfigError: a source's grid is whole for none of these sizes.
     """
     divided, odd = telling_shapes(kernel, config)
     one = scalars[-1:]
@@ -84,7 +94,7 @@ def own_cases(
     ) -> None:
         for layout in layouts:
             problem = _problem(kernel, shape, dtype, layout, aligned, batch, result)
-            if kernel.refusal(problem) is None:
+            if kernel.refusal(problem) is None and _has_grid(kernel, problem, config):
                 found.extend(Case(problem, of, config, multiprocessors) for of in scalars)
 
     def add_ways(config: Config) -> None:
@@ -113,6 +123,8 @@ def own_cases(
     for other in other_configs(kernel, config) if others else ():
         add(telling_shapes(kernel, other)[1], one, other)
         add_ways(other)
+    if not found and layouts:
+        kernel.grid(_problem(kernel, divided, dtype, layouts[0]), config, MULTIPROCESSORS)  # says what it wants
     return [case for i, case in enumerate(found) if case not in found[:i]]
 
 
@@ -158,6 +170,15 @@ def _outcome(kernel: Kernel, case: Case, rows: bool) -> Outcome:
     checked = replace(checked, findings=[*checked.findings, *differ])
     error = of.error(checked.result)
     return Outcome(case, checked, error, error <= limit(problem, kernel.precision))
+
+
+def _has_grid(kernel: Kernel, problem: Problem, config: Config) -> bool:
+    """Whether a source's grid is whole for a problem, which says that it takes such sizes."""
+    try:
+        kernel.grid(problem, config, MULTIPROCESSORS)
+    except ConfigError:
+        return False
+    return True
 
 
 def _problem(

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -216,6 +217,20 @@ def verify(
     problem, scalars = operands.problem, operands.scalars
     plan = run(engine, kernel, config, problem, one.a, one.b, one.c, scalars, bias=one.bias, scales=one[-2:], kept=kept)
     return plan, operands.error(engine.download(one.c))
+
+
+READS_C = (
+    "C is read though beta is 0, where it may hold anything, as NaN here: the kernel needs "
+    "(beta == 0 ? 0 : beta * C), or --beta other than 0"
+)
+
+
+def reads_c(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> bool:
+    """Whether what is wrong with a kernel is that it reads C where beta is 0: with zeros in C it is right."""
+    if operands.scalars.beta or "beta" not in kernel.scalars:
+        return False
+    _, error = verify(engine, kernel, config, replace(operands, c=np.zeros_like(operands.c)))
+    return error <= limit(operands.problem, kernel.precision)
 
 
 def work_on(engine: Engine, plan: Plan, sets: Sequence[OperandSet], scalars: Scalars = Scalars()) -> Work:

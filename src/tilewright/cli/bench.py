@@ -1,7 +1,7 @@
 """The command line: `tilewright bench`."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,11 @@ from rich.console import Console
 
 from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.measure import BaselineLibrary
+from tilewright.bench.measure import READS_C, BaselineLibrary, reads_c
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import BEST, baseline_library, bench
-from tilewright.bench.verify import check_memory
+from tilewright.bench.verify import Operands, check_memory
+from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     Batch,
@@ -37,10 +38,10 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, EngineUnavailableError, ProblemError
 from tilewright.files import check_outputs
-from tilewright.kernels import KERNELS, resolve
+from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
-from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem
+from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem, Scalars
 from tilewright.report.calls import calls_table
 from tilewright.report.tables import baseline_kernels_table, bench_table
 
@@ -56,7 +57,8 @@ def run_bench(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            help="Names, rung numbers, or NAME:PRESET; 'best' is what matmul takes. All rungs where none is given.",
+            help="Names, rung numbers, NAME:PRESET, or a source file; 'best' is what matmul takes. All rungs where "
+            "none is given.",
         ),
     ] = None,
     shape: Shapes = None,
@@ -104,6 +106,11 @@ def run_bench(
             "--end-to-end", help="Time calls of matmul too, host included, next to PyTorch's own: needs it, and a GPU."
         ),
     ] = False,
+    args: Args = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = "",
+    define: Define = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write the records here; - prints them.")
     ] = None,
@@ -137,7 +144,11 @@ def run_bench(
     takers = [kernel for kernel in KERNELS if dtype is None or dtype in kernel.takes.factors]
     if promise:
         takers = [kernel for kernel in takers if kernel.keeps(promise)]
-    named = [name if name == BEST else resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
+    words = Words(args, grid, block, shared, define=define or ())
+    words.check(kernels or [])
+    named = (
+        [name if name == BEST else words.resolve(name) for name in kernels] if kernels else [(k, {}) for k in takers]
+    )
     overrides = parse_overrides(config)
     if overrides and BEST in named:
         raise ConfigError(f"--config needs kernels whose parameters it sets, got {config} for {BEST}")
@@ -197,8 +208,18 @@ def run_bench(
         _measure(tasks, run_one, kept, shown)
     wrong = [record for record in kept.records if not record.verified]
     for record in wrong:
-        notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}")
+        why = _why(where, choices, record)
+        notes.print(f"[bold red]wrong result:[/] {record.kernel} on {record.shape}{why}", soft_wrap=True)
     raise typer.Exit(1 if wrong else 0)
+
+
+def _why(engine: Engine, choices: Sequence[Choice | str], record: Record) -> str:
+    """What is wrong with a result, where that is known."""
+    scalars = Scalars(record.alpha, record.beta)
+    named = ((one.kernel.name, dict(one.config), one) for one in choices if not isinstance(one, str))
+    choice = next((one for *what, one in named if what == [record.kernel, record.config]), None)
+    read = choice and reads_c(engine, *choice, Operands.draw(record.problem, scalars))
+    return f": {READS_C}" if read else ""
 
 
 def _by_arithmetic(

@@ -16,9 +16,10 @@ from rich.text import Text
 
 from tilewright.bench import suites
 from tilewright.bench.checking import Case, Outcome, outcomes, own_cases
+from tilewright.bench.measure import READS_C
 from tilewright.bench.verify import check_memory
 from tilewright.cli import launches
-from tilewright.cli.launches import LOST, Args, Block, Grid, RefersTo, Shared
+from tilewright.cli.launches import LOST, Args, Block, Define, Grid, RefersTo, Shared
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     BatchInvariant,
@@ -38,7 +39,7 @@ from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
-from tilewright.kernels import KERNELS, resolve
+from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.problem import DTYPES, Scalars
 from tilewright.report.fitted import Column, FittedTable
@@ -96,6 +97,7 @@ def run_check(
     grid: Grid = "",
     block: Block = "",
     shared: Shared = "",
+    define: Define = None,
     reference: RefersTo = "",
     tolerance: Annotated[
         float | None,
@@ -128,7 +130,7 @@ def run_check(
     The exit status is 0 only if nothing was found.
     """
     check_outputs([json_output(json_path, KIND)])
-    words = launches.Words(args, grid, block, shared, reference, config)
+    words = launches.Words(args, grid, block, shared, reference, config, define or ())
     of_products = {"--shape": shape, "--suite": suite, "--dtype": dtype, "--layout": layout, "--alpha": alpha}
     of_products |= {"--beta": beta, "--batch-invariant": batch_invariant}
     others = launches.launches(kernels or [], words, of_products)
@@ -136,7 +138,7 @@ def run_check(
         kernels = [name for name in kernels or [] if name.strip() not in others]
     named_some = bool(kernels or others)
     overrides = {} if others and not kernels else parse_overrides(config)
-    named = [resolve(name) for name in kernels or []] if named_some else [(kernel, {}) for kernel in KERNELS]
+    named = [words.resolve(name) for name in kernels or []] if named_some else [(kernel, {}) for kernel in KERNELS]
     if not named_some and dtype is not None:
         named = [(kernel, preset) for kernel, preset in named if dtype in kernel.takes.factors]
     chosen = [(kernel, kernel.config({**preset, **overrides})) for kernel, preset in named]
@@ -310,7 +312,8 @@ def _faults(results: list[Outcome]) -> list[tuple[str, str, list[Outcome]]]:
             times = f"; {one.count:,} times in all" if one.count > 1 else ""
             faults.setdefault(one.key, (one.kind, f"{one}{times}", []))[2].append(outcome)
         if not outcome.right:
-            error = f"the relative error against float64 is {outcome.error:.1e}"
+            why = f": {READS_C}" if outcome.reads_c else ""
+            error = f"the relative error against float64 is {outcome.error:.1e}{why}"
             faults.setdefault("result", ("wrong result", error, []))[2].append(outcome)
     return list(faults.values())
 

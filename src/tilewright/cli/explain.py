@@ -19,7 +19,7 @@ from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
 from tilewright.bench.run import BEST
 from tilewright.cli import launches
-from tilewright.cli.launches import Args, Block, Grid, Shared
+from tilewright.cli.launches import Args, Block, Define, Grid, Shared
 from tilewright.cli.terminal import (
     Order,
     Precision,
@@ -35,9 +35,8 @@ from tilewright.engines.registry import present_gpu
 from tilewright.errors import ConfigError, ProblemError
 from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
-from tilewright.kernels import resolve
 from tilewright.kernels.launches import Launch
-from tilewright.kernels.source_lines import extents_of
+from tilewright.kernels.source_lines import Extents
 from tilewright.kernels.spec import parse_overrides
 from tilewright.problem import DTYPES, Arithmetic, Problem, default_result, orders
 from tilewright.report import explain_tables as tables
@@ -105,6 +104,7 @@ def run_explain(
     grid: Grid = "",
     block: Block = "",
     shared: Shared = "",
+    define: Define = None,
     figure_path: Annotated[
         Path | None,
         typer.Option("--figure", metavar="PATH.svg", help="Draw here which lane touches what, in all memories."),
@@ -135,11 +135,13 @@ def run_explain(
     of_products |= {"--beta": beta, "--devices": devices, "--ncu": with_ncu, "--figure": figure_path}
     of_products |= {"--precision": precision}
     if is_code(kernel):
-        if given := [name for name, value in {**of_products, "--args": args, "--grid": grid}.items() if value]:
+        if given := [
+            name for name, value in {**of_products, "--args": args, "--grid": grid, "--define": define}.items() if value
+        ]:
             raise ConfigError(f"{given[0]} is for sources: of {kernel}, which is compiled, only occupancy is explained")
         _explain_code(kernel, _gpu(gpu), block, shared or "0", json_path)
         return
-    words = launches.Words(args, grid, block, shared, macros=config)
+    words = launches.Words(args, grid, block, shared, macros=config, define=define or ())
     others = launches.launches([kernel], words, of_products)
     if others:
         check_outputs([json_output(json_path, LAUNCH_KIND)])
@@ -160,7 +162,7 @@ def run_explain(
     else:
         if precision:
             raise ProblemError(f"--precision is for '{BEST}': {kernel} keeps its own, got {precision}")
-        chosen, preset = resolve(kernel)
+        chosen, preset = words.resolve(kernel)
         problem = chosen.takes.scaled(posed(arithmetic=chosen.takes.arithmetic(dtype or "")))
         chosen.check(problem)
         values = chosen.config({**preset, **parse_overrides(config)}, capability=where.capability)
@@ -253,10 +255,10 @@ def _explain_code(place: str, gpu: Gpu, block: str, shared: str, json_path: Path
     """What is known of a kernel of which there is no source here."""
     check_outputs([json_output(json_path, CODE_KIND)])
     found, shown = read_code(place), results(json_path)
-    extents = extents_of("block", block, {})({}) if block else found.block
+    extents = Extents("block", block, {})({}) if block else found.block
     if extents is None:
         raise ConfigError(f"{place} does not say how many threads a block has: give --block")
-    (dynamic,) = extents_of("shared", shared, {})({})[:1]
+    (dynamic,) = Extents("shared", shared, {})({})[:1]
     one = held(found, gpu, math.prod(extents), dynamic)
     say(f"[bold]{found.name}[/] for {found.arch}, on one {gpu.name}: blocks of {one.threads} threads", to=shown)
     say(summary(found.code, dynamic), markup=False, to=shown)

@@ -1,5 +1,7 @@
-"""What `check` and `explain` do with kernels that are no matrix products: see kernels/launches.py."""
+"""What commands do with source files: options that say how kernels are launched, and those that are no matrix products
+(kernels/launches.py)."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -15,8 +17,11 @@ from tilewright.engines.apart import Apart, LostError, call_apart
 from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.launches import CheckedLaunch, check_launch, compile_for_check
 from tilewright.errors import CompileError, ConfigError, LaunchError, TilewrightError
-from tilewright.kernels.launches import Buffer, Launch, is_launch, read_launch
-from tilewright.kernels.source_lines import is_source
+from tilewright.kernels import find, resolve
+from tilewright.kernels.launches import Buffer, Launch, Unit, is_launch, read_launch, read_unit, said_by
+from tilewright.kernels.source_lines import definitions, is_source, split_words
+from tilewright.kernels.sources import from_source, reads_as_product
+from tilewright.kernels.spec import Kernel
 from tilewright.report.fitted import Column, FittedTable
 
 T = TypeVar("T")
@@ -27,14 +32,25 @@ Args = Annotated[
     str,
     typer.Option(
         "--args",
-        metavar="NAME=VALUE ...",
-        help="What the parameters of a kernel that is no matrix product are, as in 'x=float32[1024,512] "
-        "y=out:float32[1024,512] rows=1024'.",
+        metavar="NAME=VALUE ...|A,B,...",
+        help="What a source file's parameters are: of a matrix product in their order, as in A,B,C,M,N,K; else by "
+        "name, as in 'x=float32[1024,512] y=out:float32[1024,512] rows=1024'.",
     ),
 ]
-Grid = Annotated[str, typer.Option("--grid", metavar="X,Y,Z", help="Its blocks, which may follow from its integers.")]
+Grid = Annotated[
+    str,
+    typer.Option("--grid", metavar="X,Y,Z", help="Blocks of a source file's kernel, which may follow from its sizes."),
+]
 Block = Annotated[str, typer.Option("--block", metavar="X,Y,Z", help="Threads of its blocks.")]
 Shared = Annotated[str, typer.Option("--shared", metavar="BYTES", help="Its dynamic shared memory.")]
+Define = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--define",
+        metavar="NAME=VALUE,...",
+        help="Macros of a source file, or arguments of its template, as in BM=64,T=half. May be given several times.",
+    ),
+]
 RefersTo = Annotated[
     str,
     typer.Option(
@@ -47,7 +63,7 @@ RefersTo = Annotated[
 
 @dataclass(frozen=True)
 class Words:
-    """The options of a command that say how such a kernel is launched."""
+    """The options of a command that say how a source file's kernel is launched."""
 
     args: str = ""
     grid: str = ""
@@ -56,16 +72,72 @@ class Words:
     reference: str = ""
     macros: str = ""
     """As --config has them."""
+    define: Sequence[str] = ()
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise ConfigError where options for source files go with none of the named kernels, or with several."""
+        of_one = [f"--{name}" for name in ("args", "grid", "block", "shared", "reference") if getattr(self, name)]
+        sources = sum(is_source(name.strip()) for name in names)
+        got = " ".join(names) or "none"
+        if of_one and sources != 1:
+            raise ConfigError(f"{of_one[0]} takes one source file, as in softmax.cu, got {got}")
+        if self.define and not sources:
+            raise ConfigError(f"--define takes a source file, as in softmax.cu, got {got}")
 
     @property
-    def given(self) -> list[str]:
-        """Those options that only such kernels have, and that are given."""
-        return [f"--{name}" for name in ("args", "grid", "block", "shared", "reference") if getattr(self, name)]
+    def said(self) -> dict[str, str]:
+        """The words that they replace in a source's lines."""
+        bare = [word for word in self.args.split() if re.fullmatch(r"\w+(,\w+)+", word)]
+        if len(bare) > 1:
+            raise ConfigError(f"--args takes one list of parameters, as in A,B,C,M,N,K, got {self.args}")
+        found = {"args": bare[0]} if bare else {}
+        found |= split_words(" ".join(word for word in self.args.split() if word not in bare), "--args")
+        return found | {word: of for word in ("grid", "block", "shared") if (of := getattr(self, word))}
+
+    @property
+    def defines(self) -> dict[str, str]:
+        """Values by the names of macros."""
+        return definitions(self.define)
+
+    def is_launch(self, place: str) -> bool:
+        """Whether a source's kernel is taken for no matrix product: its words or these say buffers, or nothing says
+        which of its parameters are A, B and C."""
+        if self.reference or is_launch(place, self.said):
+            return True
+        return bool(self.said) and "args" not in self.said and not reads_as_product(place)
 
     def launch(self, place: str) -> Launch:
         """The launch that a source and the options say, see `read_launch`."""
         args = f"{self.args} {self.macros.replace(',', ' ')}"
-        return read_launch(place, args, grid=self.grid, block=self.block, shared=self.shared, reference=self.reference)
+        words = {"grid": self.grid, "block": self.block, "shared": self.shared, "reference": self.reference}
+        return read_launch(place, args, self.defines, **words)
+
+    def unit(self, place: str, others: Mapping[str, object]) -> tuple[Unit, int] | None:
+        """Of a source file whose kernel is no matrix product, or of which nothing says how it is launched: what
+        compilers get, and bytes of dynamic shared memory. None of others.
+
+        Raises:
+            ConfigError: the options do not go with the kernel: see `launches`.
+        """
+        if launch := launches([place], self, others).get(place.strip()):
+            return launch.unit, launch.shared_bytes
+        # What is not ours says itself what it guards: its code is the same for all shapes.
+        if not is_source(place.strip()) or any(value for name, value in others.items() if name != "--shape"):
+            return None
+        said = said_by(place.strip()) | self.said
+        if {"block", "grid"} <= said.keys():
+            return None
+        words = self.said | split_words(self.macros.replace(",", " "), "--config")
+        return read_unit(place.strip(), words, self.defines), 0
+
+    def resolve(self, name: str) -> tuple[Kernel, Mapping[str, int]]:
+        """As `tilewright.kernels.resolve`, with the options where it is a source file."""
+        name = name.strip()
+        return (self.find(name), {}) if is_source(name) else resolve(name)
+
+    def find(self, name: str) -> Kernel:
+        """The same without a preset: the kernel alone."""
+        return from_source(name, defines=self.defines, **self.said) if is_source(name) else find(name)
 
 
 def launches(names: Sequence[str], words: Words, others: Mapping[str, object]) -> dict[str, Launch]:
@@ -73,15 +145,14 @@ def launches(names: Sequence[str], words: Words, others: Mapping[str, object]) -
 
     Args:
         names: of kernels or files.
-        words: the options for them.
+        words: the options for source files.
         others: options that only products have, by name, and what they were given.
 
     Raises:
         ConfigError: the options do not go with the kernels.
     """
-    if words.given and (len(names) != 1 or not is_source(names[0].strip())):
-        raise ConfigError(f"{words.given[0]} takes one source file, as in softmax.cu, got {' '.join(names) or 'none'}")
-    places = [name.strip() for name in names if words.given or (is_source(name.strip()) and is_launch(name.strip()))]
+    words.check(names)
+    places = [name.strip() for name in names if is_source(name.strip()) and words.is_launch(name.strip())]
     if places and (given := [name for name, value in others.items() if value]):
         raise ConfigError(
             f"{given[0]} is for matrix products: {places[0]} has sizes of its own, as in --args rows=1000"

@@ -10,7 +10,7 @@ from tilewright.cli import check, explain, sass
 from tilewright.cli.terminal import notes
 from tilewright.errors import RecordsError
 from tilewright.files import Output, check_outputs
-from tilewright.report import validation
+from tilewright.report import kinds, validation
 from tilewright.report.figures import explained
 from tilewright.report.html import page, sources
 from tilewright.tables import table
@@ -24,6 +24,7 @@ _OTHERS = (
     page.KIND,
     table.KIND,
     validation.KIND,
+    *kinds.OF_REPOSITORY,
 )
 """Kinds of files that this package writes and that no page is made of."""
 
@@ -73,7 +74,7 @@ def _refuse_others(path: Path) -> None:
 
 
 def _other_run(content: bytes) -> str | None:
-    """What a file is that some `python -m tilewright.bench...` wrote, by the name of its only list."""
+    """What a file is that some `python -m tilewright.bench...` wrote, by the names of its lists."""
     try:
         facts = json.loads(content)
     except ValueError:
@@ -81,4 +82,4 @@ def _other_run(content: bytes) -> str | None:
     if not isinstance(facts, dict) or "environment" not in facts:
         return None
     lists = [name for name, value in facts.items() if isinstance(value, list)]
-    return f"a file of {lists[0]}" if len(lists) == 1 and lists != ["records"] else None
+    return None if not lists or "records" in lists else f"a file of {' and '.join(lists)}"

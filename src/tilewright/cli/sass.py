@@ -12,14 +12,14 @@ from tilewright.analysis.instruction_mix import access_widths, access_widths_by_
 from tilewright.analysis.machine_code import MachineCode, code_of, machine_code
 from tilewright.analysis.register_banks import bank_reads
 from tilewright.cli import launches
+from tilewright.cli.launches import Args, Block, Define, Grid, Shared
 from tilewright.cli.terminal import Order, json_output, results, say, write_json
 from tilewright.engines.registry import present_gpu
 from tilewright.engines.relayouts import as_read
 from tilewright.errors import ConfigError
 from tilewright.files import check_outputs, json_kind
 from tilewright.gpus import limits
-from tilewright.kernels import resolve
-from tilewright.kernels.launches import Launch
+from tilewright.kernels.launches import Unit
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
 from tilewright.kernels.takes import Variant
 from tilewright.problem import DTYPES, Problem, orders
@@ -50,6 +50,11 @@ def run_sass(
         str | None, typer.Option(help=f"Element type of A and B: {', '.join(DTYPES)}. The kernel's first if left out.")
     ] = None,
     layout: Order = "NN",
+    args: Args = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = "",
+    define: Define = None,
     show_listing: Annotated[bool, typer.Option("--listing", help="Print the machine code too.")] = False,
     show_ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX instead, the compiler's step before.")] = False,
     json_path: Annotated[
@@ -73,19 +78,18 @@ def run_sass(
     check_outputs([json_output(json_path, KIND)])
     out = results(json_path)
     if is_code(kernel):
-        if config or dtype or layout != "NN" or show_ptx:
+        if config or dtype or layout != "NN" or show_ptx or define:
             raise ConfigError(f"{kernel} is compiled: it takes --arch, --listing and --json")
         _show_foreign(read_code(kernel, arch), out, show_listing, json_path)
         return
     of_products: dict[str, object] = {"--shape": shape != SHAPE, "--dtype": dtype, "--layout": layout != "NN"}
-    others = launches.launches([kernel], launches.Words(macros=config), of_products)
-    if others:
-        _show_launch(
-            next(iter(others.values())), arch or _present_arch() or ARCH, out, show_listing, show_ptx, json_path
-        )
-        return
-    chosen, preset = resolve(kernel)
+    words = launches.Words(args, grid, block, shared, macros=config, define=define or ())
     target = arch or _present_arch() or ARCH
+    if unit := words.unit(kernel, of_products):
+        of_kernel, dynamic = unit
+        _show_unit(of_kernel, dynamic, target, out, show_listing, show_ptx, json_path)
+        return
+    chosen, preset = words.resolve(kernel)
     capability = _capability(target)
     a, b = orders(layout)
     problem = Problem.parse(shape, arithmetic=chosen.takes.arithmetic(dtype or ""), a=a, b=b)
@@ -103,9 +107,8 @@ def run_sass(
 
         out.print(nvrtc.ptx(chosen, values, variant, target), markup=False, highlight=False, soft_wrap=True)
         return
-    shared = chosen.shared_bytes(values, variant.layout)
     say(f"[bold]{chosen.name}[/] {values} for {target}: {_guards(chosen, variant)}", to=out)
-    _show(code, shared, out, show_listing)
+    _show(code, chosen.shared_bytes(values, variant.layout), out, show_listing)
 
 
 def _show(code: MachineCode, shared: int, out: Console, show_listing: bool) -> None:
@@ -117,23 +120,23 @@ def _show(code: MachineCode, shared: int, out: Console, show_listing: bool) -> N
             out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _show_launch(
-    launch: Launch, arch: str, out: Console, show_listing: bool, show_ptx: bool, json_path: Path | None
+def _show_unit(
+    unit: Unit, shared: int, arch: str, out: Console, show_listing: bool, show_ptx: bool, json_path: Path | None
 ) -> None:
-    """Show a kernel that is no matrix product."""
+    """Show a kernel that is no matrix product, or of which nothing says how it is launched."""
     from tilewright.engines import nvrtc  # noqa: PLC0415 loading it takes a fifth of a second
 
     _check_known(arch)
     if show_ptx:
-        text = nvrtc.foreign_ptx(launch.file, launch.entry, launch.macros, arch)
+        text = nvrtc.foreign_ptx(unit.file, unit.entry, unit.macros, arch)
         out.print(text, markup=False, highlight=False, soft_wrap=True)
         return
-    code = code_of(nvrtc.compile_foreign(launch.file, launch.entry, launch.macros, arch))
-    say(f"[bold]{launch.name}[/] for {arch}", to=out)
-    _show(code, launch.shared_bytes, out, show_listing)
+    code = code_of(nvrtc.compile_foreign(unit.file, unit.entry, unit.macros, arch))
+    say(f"[bold]{unit.name}[/] for {arch}", to=out)
+    _show(code, shared, out, show_listing)
     if json_path:
-        facts = {"kernel": launch.name, "config": dict(launch.macros), "arch": arch}
-        write_json(json_path, facts | _code_facts(code, launch.shared_bytes), f"the counts to {json_path}")
+        facts = {"kernel": unit.name, "config": dict(unit.macros), "arch": arch}
+        write_json(json_path, facts | _code_facts(code, shared), f"the counts to {json_path}")
 
 
 def _show_foreign(found: ForeignCode, out: Console, show_listing: bool, json_path: Path | None) -> None:

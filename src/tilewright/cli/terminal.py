@@ -107,11 +107,10 @@ def finite_scalars(alpha: float, beta: float) -> Scalars:
         ProblemError: float32 does not hold one of them.
     """
     float32 = np.finfo(np.float32)
+    least, most = float(float32.tiny), float(float32.max)
     for name, value in (("alpha", alpha), ("beta", beta)):
-        if value and not float32.tiny <= abs(value) <= float32.max:
-            raise ProblemError(
-                f"--{name} takes 0, or a number of {float32.tiny:.1e} to {float32.max:.1e} in magnitude, got {value}"
-            )
+        if value and not least <= abs(value) <= most:
+            raise ProblemError(f"--{name} takes 0, or a number of {least:.1e} to {most:.1e} in magnitude, got {value}")
     return Scalars.checked(alpha, beta)
 
 

@@ -11,8 +11,10 @@ import typer
 
 from tilewright.bench import suites
 from tilewright.bench.environment import environment
+from tilewright.bench.measure import READS_C
 from tilewright.bench.records import Run
 from tilewright.bench.verify import check_memory
+from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     Batch,
@@ -25,6 +27,7 @@ from tilewright.cli.terminal import (
     Scales,
     Shapes,
     Suites,
+    finite_scalars,
     json_output,
     notes,
     results,
@@ -34,9 +37,9 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, DtypeError, EngineUnavailableError, ProblemError
 from tilewright.files import Output, check_outputs
-from tilewright.kernels import KERNELS, find, resolve
+from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import DTYPES, Arithmetic, Problem
+from tilewright.problem import DTYPES, Arithmetic, Problem, Scalars
 from tilewright.report.tables import bench_table
 from tilewright.select import orders
 from tilewright.tables import store
@@ -53,8 +56,8 @@ def run_tune(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            help="Names, rung numbers, or NAME:PRESET, which keeps what the preset sets. All that take the problem "
-            "where none is given.",
+            help="Names, rung numbers, NAME:PRESET, which keeps what the preset sets, or a source file. All that take "
+            "the problem where none is given.",
         ),
     ] = None,
     shape: Shapes = None,
@@ -66,6 +69,8 @@ def run_tune(
     scales: Scales = None,
     layout: Orders = None,
     batch: Batch = None,
+    alpha: Annotated[float, typer.Option(help="D = alpha * A @ B + beta * C.")] = 1.0,
+    beta: Annotated[float, typer.Option(help="With 0, C is not read.")] = 0.0,
     budget: Annotated[
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="Search no longer than this, over all problems. No end otherwise."),
@@ -88,6 +93,11 @@ def run_tune(
     save: Annotated[
         bool, typer.Option("--save", help="Add what was found to your own table, which matmul uses.")
     ] = False,
+    args: Args = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = "",
+    define: Define = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write the final records here; - prints them.")
     ] = None,
@@ -105,9 +115,16 @@ def run_tune(
     """
     path = journal or default_path()
     check_outputs([json_output(json_path, Run.kind()), Output("--journal", path, KIND)])
-    named = [resolve(name) for name in kernels or ()]
+    words = Words(args, grid, block, shared, define=define or ())
+    words.check(kernels or [])
+    named = [words.resolve(name) for name in kernels or ()]
     if save and any(kernel.foreign for kernel, _ in named):
         raise ConfigError("--save is for kernels that matmul picks from, which a source file's are not")
+    scalars = finite_scalars(alpha, beta)
+    if save and scalars != Scalars():
+        raise ConfigError(f"--save is for products with alpha 1 and beta 0, got alpha {alpha:g} and beta {beta:g}")
+    for kernel, _ in named:
+        kernel.check_scalars(scalars)
     where = resolve_engine(engine)
     if save and where.capability is None:
         raise EngineUnavailableError("--save needs a GPU: the times of the emulator say nothing of one")
@@ -119,10 +136,10 @@ def run_tune(
     )
     problems = _with_products(problems)
     spaces = {problem: _spaces(named, problem, where, known) for problem in problems}
-    settings = Settings(samples=samples, exhaustive=exhaustive)
+    settings = Settings(samples=samples, scalars=scalars, exhaustive=exhaustive)
     log = Journal(path)
     started, shown = time.monotonic(), results(json_path)
-    with Recording(json_path, where) as kept, Worker(where.name, find, deadline) as worker, Steps() as steps:
+    with Recording(json_path, where) as kept, Worker(where.name, words.find, deadline) as worker, Steps() as steps:
         for index, problem in enumerate(problems):
             left = math.inf if budget is None else max(budget - (time.monotonic() - started), 0)
             one = Search(where, worker, log, problem, spaces[problem], settings)
@@ -240,7 +257,8 @@ def _nothing(one: Search, log: Journal) -> str:
     """Why a search ends without a config."""
     if not one.progress.done:
         return "the budget ended before any config was tried"
-    return f"no config gave a right result; see {log.path}. {_counts(one)}"
+    why = next((f"{trial.note}. " for trial in one.trials if trial.note.endswith(READS_C)), "")
+    return f"no config gave a right result: {why}See {log.path}. {_counts(one)}"
 
 
 def _interrupted(one: Search, problem: Problem) -> str:

@@ -6,6 +6,8 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -130,7 +132,8 @@ private:
     static bool read_scalar(PyObject* object, double& value) {
         if (!PyFloat_Check(object) && !PyLong_CheckExact(object)) return false;
         value = PyFloat_AsDouble(object);
-        return value == value && !PyErr_Occurred();
+        const bool held = std::fabs(value) <= std::numeric_limits<float>::max() || std::isinf(value);  // else an error
+        return held && !PyErr_Occurred();
     }
 
     bool find_stream(const Arrays& arrays, void*& stream) const {

@@ -23,6 +23,7 @@ from tilewright.engines.included import included
 from tilewright.engines.ptxas import parse_report
 from tilewright.errors import CompileError, EngineUnavailableError
 from tilewright.kernels import spec
+from tilewright.kernels.device_text import device_text
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Variant
 
@@ -30,6 +31,8 @@ INCLUDE = Path(spec.__file__).parent / "include"
 """The headers that the kernels share."""
 _STANDARD = Path(__file__).with_name("nvrtc_include")
 """Headers of C++'s library, of which NVRTC has none: what kernels use of them."""
+BEFORE = "before_source.h"
+"""One of them, that is no header of that library: see there."""
 
 
 _GRID_WORKSPACE = b"%envreg2"
@@ -103,13 +106,10 @@ def _unit(kernel: Kernel, config: Config, variant: Variant) -> tuple[str, dict[s
     return _with_macros(kernel.source, defines), {}, kernel.source.parent
 
 
-_OF_MATH_H = "#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n"
-"""Macros that nvcc has before a source begins, and NVRTC has not."""
-
-
 def _with_macros(file: Path, macros: Mapping[str, int | str]) -> str:
-    defined = "".join(f"#define {name} {value}\n" for name, value in macros.items())
-    return f'{_OF_MATH_H}{defined}#line 1 "{file.name}"\n{file.read_text()}'
+    """Anybody's source, behind what nvcc has before a source begins."""
+    ahead, text, behind = device_text(file.read_text(encoding="utf-8"), macros)
+    return f'#include "{BEFORE}"\n{ahead}#line 1 "{file.name}"\n{text}{behind}\n'
 
 
 def compile_foreign(file: Path, entry: str, macros: Mapping[str, int | str], arch: str) -> Cubin:

@@ -49,7 +49,7 @@ from tilewright.kernels.library import (
 )
 from tilewright.kernels.source_lines import SUFFIX, is_source
 from tilewright.kernels.sources import from_source
-from tilewright.kernels.spec import Kernel
+from tilewright.kernels.spec import Kernel, Origin
 
 LADDER: tuple[Kernel, ...] = (
     naive.KERNEL,
@@ -146,7 +146,14 @@ def resolve(text: str) -> tuple[Kernel, Mapping[str, int]]:
 
 
 def _by_name(kernel: Kernel) -> tuple[Any, ...]:
-    return find, (kernel.name,)
+    return (_again, (kernel.origin,)) if kernel.origin else (find, (kernel.name,))
 
 
-copyreg.pickle(Kernel, _by_name)  # processes tell one another a kernel by its name, since its functions cannot be sent
+def _again(origin: Origin) -> Kernel:
+    """The kernel that was made from this."""
+    return from_source(origin.place, origin.entry, dict(origin.defines), **dict(origin.words))
+
+
+copyreg.pickle(
+    Kernel, _by_name
+)  # processes tell one another a kernel by its name or origin, since its functions cannot be sent

@@ -58,26 +58,40 @@ class Expression:
             raise self._refused(f"it is {found} with {where}: write ceil(...)")
         return int(found)
 
+    def floored(self, values: Mapping[str, int]) -> int:
+        """Its value where all quotients but those within ceil are rounded down, as C++ has them, so that it has one for
+        all sizes.
+
+        Raises:
+            ConfigError: it divides by 0.
+        """
+        return math.floor(self._value(self._tree, {name: Fraction(values[name]) for name in self.names}, floors=True))
+
     def check_names(self, known: Mapping[str, object]) -> None:
         """Raise ConfigError where it has other names than these."""
         for name in sorted(self.names - known.keys()):
             raise self._refused(f"nothing is called {name!r}{nearest(name, known)}")
 
-    def _value(self, node: ast.expr, values: Mapping[str, Fraction]) -> Fraction:
+    def _value(self, node: ast.expr, values: Mapping[str, Fraction], floors: bool = False) -> Fraction:
+        """floors: whether / rounds down, which within ceil it never does."""
         match node:
             case ast.Constant(value=int() as number) if not isinstance(number, bool):
                 return Fraction(number)
             case ast.Name(id=name) if name in values:
                 return values[name]
             case ast.UnaryOp(op=ast.USub()):
-                return -self._value(node.operand, values)
+                return -self._value(node.operand, values, floors)
             case ast.BinOp(op=op) if operation := _OPERATIONS.get(type(op)):
+                if floors and isinstance(op, ast.Div):
+                    operation = operator.floordiv
+                left, right = (self._value(side, values, floors) for side in (node.left, node.right))
                 try:
-                    return Fraction(operation(self._value(node.left, values), self._value(node.right, values)))
+                    return Fraction(operation(left, right))
                 except ZeroDivisionError:
                     raise self._refused("it divides by 0") from None
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS and arguments:
-                given = [self._value(argument, values) for argument in arguments]
+                floors = floors and name != "ceil"
+                given = [self._value(argument, values, floors) for argument in arguments]
                 if len(given) > 1 and name in ("ceil", "floor"):
                     raise self._refused(f"{name} takes one number, got {len(given)}")
                 return Fraction(_FUNCTIONS[name](*given) if len(given) > 1 or name in ("ceil", "floor") else given[0])

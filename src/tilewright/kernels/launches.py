@@ -31,12 +31,16 @@ from tilewright.errors import ConfigError, DtypeError, KernelNotFoundError, near
 from tilewright.kernels.expressions import Expression
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
+    Extents,
+    Known,
+    arguments_of,
     chosen,
     expressions,
-    extents_of,
     read,
     split_words,
     template_arguments,
+    typed,
+    with_values,
     words_of,
 )
 
@@ -59,10 +63,11 @@ DTYPES = (
 _IN_C = {
     "half": "float16", "__half": "float16", "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
     "float": "float32", "double": "float64", "bool": "bool", "char": "int8", "signed char": "int8",
-    "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned": "uint32",
-    "unsigned int": "uint32", "uint": "uint32", "long": "int64", "unsigned long": "uint64", "long long": "int64",
-    "unsigned long long": "uint64", "long long int": "int64", "unsigned long long int": "uint64", "size_t": "uint64",
-    "ptrdiff_t": "int64", **{f"{name}_t": name for name in DTYPES if "int" in name},
+    "unsigned char": "uint8", "uchar": "uint8", "short": "int16", "unsigned short": "uint16", "ushort": "uint16",
+    "int": "int32", "unsigned": "uint32", "unsigned int": "uint32", "uint": "uint32", "long": "int64",
+    "unsigned long": "uint64", "ulong": "uint64", "long long": "int64", "unsigned long long": "uint64",
+    "long long int": "int64", "unsigned long long int": "uint64", "size_t": "uint64", "ptrdiff_t": "int64",
+    **{f"{name}_t": name for name in DTYPES if "int" in name},
 }  # fmt: skip
 """Element types by what C++ calls them."""
 
@@ -123,8 +128,10 @@ class Launch:
     """The name with a template's arguments."""
     arguments: tuple[Buffer | Number, ...]
     """In the order of its parameters."""
-    macros: Mapping[str, int]
+    macros: Mapping[str, int | str]
     """Macros of the source; arguments of a template are not among them."""
+    template: Mapping[str, str]
+    """Arguments of the template, by the names of its parameters."""
     grid: tuple[int, int, int]
     """Blocks along x, y and z."""
     block: tuple[int, int, int]
@@ -138,6 +145,11 @@ class Launch:
     def name(self) -> str:
         """As messages have it: 'softmax.cu:softmax'."""
         return f"{self.file}:{self.entry}"
+
+    @property
+    def unit(self) -> "Unit":
+        """The kernel as compilers get it."""
+        return Unit(self.file, self.kernel, self.entry, self.macros)
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -155,25 +167,81 @@ class Launch:
         return math.prod(self.block)
 
 
-def is_launch(place: str) -> bool:
-    """Whether a source's own words say buffers, so that its kernel is taken for no matrix product.
+class Unit(NamedTuple):
+    """A kernel as compilers get it."""
+
+    file: Path
+    kernel: str
+    """Its name in the source."""
+    entry: str
+    """The name with a template's arguments."""
+    macros: Mapping[str, int | str]
+    """Of the source."""
+
+    @property
+    def name(self) -> str:
+        """As messages have it: 'softmax.cu:softmax'."""
+        return f"{self.file}:{self.entry}"
+
+
+def is_launch(place: str, words: Mapping[str, str] | None = None) -> bool:
+    """Whether a source's own words, or these, say buffers, so that its kernel is taken for no matrix product.
 
     place: a file, as `read_launch` takes it. False of what cannot be read.
     """
+    return any(_BUFFER.fullmatch(value) for value in {**said_by(place), **(words or {})}.values())
+
+
+def said_by(place: str) -> dict[str, str]:
+    """The words of a source's lines; none of what cannot be read."""
     try:
         file, text, entry = read(place)
-        signature = chosen(file, text, entry.partition("<")[0])
-        return any(_BUFFER.fullmatch(value) for value in words_of(file, text, signature.name).values())
+        return words_of(file, text, chosen(file, text, entry.partition("<")[0]).name)
     except (KernelNotFoundError, ConfigError):
-        return False
+        return {}
 
 
-def read_launch(place: str, args: str = "", **words: str) -> Launch:
+def read_unit(place: str, words: Mapping[str, str], defines: Mapping[str, str]) -> Unit:
+    """A kernel of which only the code is of interest: how it is launched need not be said.
+
+    Args:
+        place, defines: as `read_launch` takes them.
+        words: values of macros among them; others do not matter.
+
+    Raises:
+        KernelNotFoundError: there is no such file or kernel.
+        ConfigError: an argument of its template is missing.
+    """
+    file, text, entry = read(place)
+    name, _, given = entry.partition("<")
+    signature = chosen(file, text, name)
+    said = {**words_of(file, text, signature.name), **words}
+    parameters = {one.name for one in signature.arguments}
+    macros = {
+        word: value for word, value in said.items() if word not in parameters and _is_macro(signature, word, value)
+    }
+    return _unit(file, text, signature, given or said.get("entry", "").partition("<")[2], macros, defines)
+
+
+def _unit(
+    file: Path, text: str, signature: Signature, given: str, macros: Mapping[str, str], defines: Mapping[str, str]
+) -> Unit:
+    """given: arguments of the template that are said. macros: what words say of them and of macros."""
+    values: dict[str, int | str] = {**macros, **defines}
+    values |= _numbers({**macros, **defines})
+    known: dict[str, int | str] = {**Known(text, _numbers({**macros, **defines})).names, **values}
+    template = template_arguments(signature, given, known)
+    kept = {name: value for name, value in values.items() if name not in signature.template}
+    return Unit(file, signature.name, signature.name + with_values(template, known), kept)
+
+
+def read_launch(place: str, args: str = "", defines: Mapping[str, str] | None = None, **words: str) -> Launch:
     """The launch that a source's lines and these words say; a word that is given replaces the source's.
 
     Args:
         place: the source file; behind a colon which of its kernels, where there are several.
         args: words of parameters and macros, as in 'x=float32[1024] y=out:float32[1024] n=1024'.
+        defines: macros, or arguments of its template, by name; they replace words of these names.
         words: grid, block, shared, reference; '' for one that is not given.
 
     Raises:
@@ -186,8 +254,15 @@ def read_launch(place: str, args: str = "", **words: str) -> Launch:
     signature = chosen(file, text, name)
     said = words_of(file, text, signature.name) | split_words(args, "--args")
     said |= {word: value for word, value in words.items() if value}
+    defines = defines or {}
     parameters = {one.name: one for one in signature.arguments}
-    macros = _macros(signature, {word: value for word, value in said.items() if word not in (*_KNOWN, *parameters)})
+    macros = {word: value for word, value in said.items() if word not in (*_KNOWN, *parameters, *defines)}
+    _check_macros(signature, macros)
+    given = given or said.get("entry", "").partition("<")[2]
+    unit = _unit(file, text, signature, given, macros, defines)
+    numbers = _numbers({**macros, **defines})
+    known = Known(text, numbers)
+    signature = typed(signature, given, {**known.texts, **defines})
     for parameter in signature.arguments:
         if parameter.name not in said:
             raise ConfigError(
@@ -195,7 +270,7 @@ def read_launch(place: str, args: str = "", **words: str) -> Launch:
                 f"parameters, as in\n// tilewright: {_AS_IN}"
             )
     integers = {one.name: said[one.name] for one in signature.arguments if not one.pointer and _is_integer(one)}
-    values = _integers(signature, integers, macros)
+    values = _integers(signature, integers, known.names)
     arguments = tuple(_argument(signature, one, said[one.name], values) for one in signature.arguments)
     if (size := sum(one.bytes for one in arguments if isinstance(one, Buffer))) > _MOST_BYTES:
         raise ConfigError(f"buffers of {signature.name} may have {_MOST_BYTES:,} bytes together, got {size:,}")
@@ -205,8 +280,7 @@ def read_launch(place: str, args: str = "", **words: str) -> Launch:
                 f"nothing says how {signature.name} is launched: write above it, or give as --grid and --block,\n"
                 f"// tilewright: grid=ceil(n/256) block=256"
             )
-    template = template_arguments(signature, given or said.get("entry", "").partition("<")[2], macros)
-    grid, block = (extents_of(word, said[word], values)(values) for word in ("grid", "block"))
+    grid, block = (Extents(word, said[word], values)(values) for word in ("grid", "block"))
     (shared,) = expressions("shared", said.get("shared", "0"), values)[:1]
     reference = said.get("reference", "")
     if reference and not words.get("reference"):  # as the source says it, from where that lies
@@ -214,9 +288,10 @@ def read_launch(place: str, args: str = "", **words: str) -> Launch:
     return Launch(
         file=file,
         kernel=signature.name,
-        entry=signature.name + re.sub(r"\w+", lambda word: str(macros.get(word[0], word[0])), template),
+        entry=unit.entry,
         arguments=arguments,
-        macros={name: value for name, value in macros.items() if name not in signature.template},
+        macros=unit.macros,
+        template=arguments_of(signature.template, unit.entry),
         grid=grid,
         block=block,
         shared_bytes=shared(values),
@@ -224,17 +299,26 @@ def read_launch(place: str, args: str = "", **words: str) -> Launch:
     )
 
 
-def _macros(signature: Signature, words: Mapping[str, str]) -> dict[str, int]:
-    """The words that are no parameters of the kernel."""
+def _is_macro(signature: Signature, name: str, value: str) -> bool:
+    """Whether a word is a macro of the source, or an argument of its template."""
+    return (name.isupper() or name in signature.template) and value.partition(":")[0].isdecimal()
+
+
+def _check_macros(signature: Signature, words: Mapping[str, str]) -> None:
+    """Raise ConfigError where a word that is no parameter of the kernel is no macro either."""
     known = (*(one.name for one in signature.arguments), *_KNOWN, *signature.template)
     for name, value in words.items():
-        number = value.partition(":")[0]  # a matrix product's line may have values to try behind it
-        if not (name.isupper() or name in signature.template) or not re.fullmatch(r"\d+", number):
+        if not _is_macro(signature, name, value):
             raise ConfigError(
                 f"{name}={value} is nothing that {signature.name} takes: there are {', '.join(known)}, and macros of "
                 f"the source in capitals, which are integers{nearest(name, known, listed=True)}"
             )
-    return {name: int(value.partition(":")[0]) for name, value in words.items()}
+
+
+def _numbers(macros: Mapping[str, str]) -> dict[str, int]:
+    """Those that are integers; a matrix product's line may have values to try behind one."""
+    first = {name: value.partition(":")[0] for name, value in macros.items()}
+    return {name: int(value) for name, value in first.items() if value.isdecimal()}
 
 
 def _is_integer(argument: Argument) -> bool:
@@ -242,8 +326,8 @@ def _is_integer(argument: Argument) -> bool:
 
 
 def _integers(signature: Signature, words: Mapping[str, str], macros: Mapping[str, int]) -> dict[str, int]:
-    """The values of integer parameters, which may follow from each other, and macros."""
-    values = dict(macros)
+    """The values of integer parameters, which may follow from each other, and from macros and constants."""
+    values = {name: value for name, value in macros.items() if name not in words}
     waiting = {name: _whole(signature, name, text) for name, text in words.items()}
     for name, expression in waiting.items():
         expression.check_names({**macros, **{other: 0 for other in words if other != name}})

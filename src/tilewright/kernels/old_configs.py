@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from tilewright.errors import ConfigError, KernelNotFoundError
 from tilewright.kernels import find
+from tilewright.kernels.source_lines import is_source
 from tilewright.kernels.spec import Config
 
 _MULTIPROCESSORS = 132
@@ -47,7 +48,10 @@ def completed(kernel: str, config: Mapping[str, int]) -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def _upgraded(kernel: str, config: tuple[tuple[str, int], ...]) -> Config | None:
-    """The same, of items: one object for each config of a table."""
+    """The same, of items: one object for each config of a table. A source file's stay as they are: what its kernel has
+    for parameters may have been said by options."""
+    if is_source(kernel):
+        return Config(dict(config))
     try:
         found = find(kernel)
     except KernelNotFoundError:

@@ -52,13 +52,13 @@ def signatures(text: str) -> list[Signature]:
     for start in re.finditer(r"\b__global__\b", code):
         head = code[start.end() :]
         while bounds := _BEFORE_NAME.search(head, 0, _first(head, ";{")):
-            head = head[: bounds.start()] + head[_closing(head, bounds.end() - 1) + 1 :]
+            head = head[: bounds.start()] + head[closing(head, bounds.end() - 1) + 1 :]
         named = re.search(r"(\w+)\s*\(", head)
         if named is None:
             continue
-        end = _closing(head, named.end() - 1)
+        end = closing(head, named.end() - 1)
         if head[end + 1 :].lstrip().startswith("{"):
-            parts = _split(head[named.end() : end])
+            parts = split(head[named.end() : end])
             found.append(Signature(named[1], tuple(map(_argument, parts)), _template(code[: start.start()])))
     return found
 
@@ -66,7 +66,7 @@ def signatures(text: str) -> list[Signature]:
 def _template(before: str) -> tuple[str, ...]:
     """Names of the parameters of the template that a text ends with, if it does."""
     head = re.search(r"\btemplate\s*<([^<>;{}]*)>[^;{}]*$", before)
-    return tuple(_argument(part).name for part in _split(head[1])) if head else ()
+    return tuple(_argument(part).name for part in split(head[1])) if head else ()
 
 
 def _argument(text: str) -> Argument:
@@ -81,7 +81,7 @@ def _argument(text: str) -> Argument:
     return Argument(kind, name[0] if name else "", pointer, bool(re.search(r"\bconst\b", before)))
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """The parts between commas that no bracket holds."""
     parts, depth, start = [], 0, 0
     for place, letter in enumerate(text):
@@ -92,11 +92,12 @@ def _split(text: str) -> list[str]:
     return [part for part in (*parts, text[start:]) if part.strip()]
 
 
-def _closing(text: str, opening: int) -> int:
-    """Where the bracket that is opened at `opening` is closed; the text's end where it is not."""
-    depth = 0
+def closing(text: str, opening: int) -> int:
+    """Where the bracket or brace that is opened at `opening` is closed; the text's end where it is not."""
+    first, depth = text[opening : opening + 1], 0
+    last = {"(": ")", "{": "}", "<": ">"}.get(first, "")
     for place in range(opening, len(text)):
-        depth += (text[place] == "(") - (text[place] == ")")
+        depth += (text[place] == first) - (text[place] == last)
         if not depth:
             return place
     return len(text)

@@ -1,12 +1,15 @@
 """Sources that say of themselves how their kernels are launched: files with entries, and `// tilewright:` lines."""
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.errors import ConfigError, KernelNotFoundError, nearest
+from tilewright.kernels.constants import aliases, values_of, whole
 from tilewright.kernels.expressions import Expression
-from tilewright.kernels.signature import Signature, signatures, without_comments
+from tilewright.kernels.host_code import without_host_code
+from tilewright.kernels.signature import Signature, closing, signatures, split, without_comments
 
 SUFFIX = ".cu"
 
@@ -43,10 +46,10 @@ def chosen(file: Path, text: str, name: str) -> Signature:
 
     Raises:
         KernelNotFoundError: the text has none, or several of which none is named.
-        ConfigError: the text has host code.
+        ConfigError: what runs on the GPU launches kernels.
     """
-    if "<<<" in without_comments(text):
-        raise ConfigError(f"{file.name} launches kernels (<<<): leave in it what runs on the GPU alone")
+    if "<<<" in text and "<<<" in without_comments(without_host_code(text)):
+        raise ConfigError(f"{file.name} launches kernels (<<<) on the GPU, or where its brackets do not match")
     found = {signature.name: signature for signature in signatures(text)}
     if not found:
         raise KernelNotFoundError(f"{file.name} defines no __global__ function")
@@ -91,6 +94,71 @@ def split_words(text: str, subject: str) -> dict[str, str]:
     return dict(_WORD.findall(text))
 
 
+def definitions(texts: Iterable[str]) -> dict[str, str]:
+    """Values by their names, of texts such as 'TS=16' or 'TS=16:8,16,T=half'.
+
+    Raises:
+        ConfigError: one does not read NAME=VALUE.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name = ""
+        for part in split(text):
+            if named := re.fullmatch(r"\s*([A-Za-z_]\w*)=\s*(\S.*?)\s*", part):
+                name, found[named[1]] = named[1], named[2]
+            elif name and "=" not in part:  # as in '16:8,16'
+                found[name] += f",{part.strip()}"
+            else:
+                raise ConfigError(f"--define must read NAME=VALUE, as in TS=16 or T=half, got {text!r}")
+    return found
+
+
+def arguments_of(template: Sequence[str], entry: str) -> dict[str, str]:
+    """A template's arguments by the names of its parameters, of an entry point such as 'own<16,float>'."""
+    given = split(entry.partition("<")[2].removesuffix(">"))
+    return {name: argument.strip() for name, argument in zip(template, given, strict=False)}
+
+
+def typed(signature: Signature, arguments: str, kinds: Mapping[str, str]) -> Signature:
+    """The same with types of the compiler's own for those that a template's arguments or macros name.
+
+    Args:
+        signature: a kernel's.
+        arguments: of its template, as in '16,float>', or ''.
+        kinds: what other names stand for.
+    """
+    of_template = arguments_of(signature.template, f"<{arguments}")
+    known = {**kinds, **{name: given for name, given in of_template.items() if given != name}}
+
+    def kind_of(name: str) -> str:
+        left = dict(known)
+        while name in left:
+            name = " ".join(left.pop(name).split())
+        return name
+
+    return signature._replace(arguments=tuple(one._replace(type=kind_of(one.type)) for one in signature.arguments))
+
+
+class Known:
+    """Names that expressions may have: parameters, and what the source itself gives values to.
+
+    texts: the source's own values, and types, as it writes them.
+    """
+
+    def __init__(self, text: str, defaults: Mapping[str, int]) -> None:
+        """Take them from a source's text, and from parameters with their defaults."""
+        code = without_comments(without_host_code(text, functions_alone=True))
+        self.texts = {**aliases(code), **values_of([code], {})}
+        self._own = [name for name in self.texts if name not in defaults]
+        self.names = self(defaults)
+
+    def __call__(self, values: Mapping[str, int]) -> dict[str, int]:
+        """The values of all, from those of the parameters."""
+        texts = {**self.texts, **{name: str(value) for name, value in values.items()}}
+        found = {name: whole(texts[name], texts) for name in self._own}
+        return {**{name: value for name, value in found.items() if value is not None}, **values}
+
+
 def template_arguments(signature: Signature, given: str, known: Mapping[str, object]) -> str:
     """The arguments of a template as C++ has them, '' of what is none: those given, else parameters of its names."""
     if not signature.template:
@@ -101,9 +169,15 @@ def template_arguments(signature: Signature, given: str, known: Mapping[str, obj
         if name not in known:
             raise ConfigError(
                 f"nothing says what {name} of {signature.name} is: write above it what its template's arguments are, "
-                f"as in\n// tilewright: {name}=16 or // tilewright: entry={signature.name}<16,float>"
+                f"as in\n// tilewright: {name}=16 or // tilewright: entry={signature.name}<16,float>\n"
+                f"or give --define {name}=16"
             )
     return f"<{','.join(signature.template)}>"
+
+
+def with_values(template: str, values: Mapping[str, int | str]) -> str:
+    """A template's arguments with values in the place of these names."""
+    return re.sub(r"\w+", lambda word: str(values.get(word[0], word[0])), template)
 
 
 def expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expression]:
@@ -112,27 +186,40 @@ def expressions(word: str, text: str, known: Mapping[str, object]) -> list[Expre
     Raises:
         ConfigError: one is no number, or has an unknown name.
     """
-    inner = text[1:-1] if text.startswith("(") and text.endswith(")") else text
-    found = [Expression(part, word) for part in re.split(r",(?![^()]*\))", inner)]
+    bracketed = text.startswith("(") and closing(text, 0) == len(text) - 1
+    found = [Expression(part, word) for part in split(text[1:-1] if bracketed else text)]
     for expression in found:
         expression.check_names(known)
     return found
 
 
-def extents_of(
-    word: str, text: str, known: Mapping[str, object]
-) -> Callable[[Mapping[str, int]], tuple[int, int, int]]:
-    """Extents along x, y and z, of one to three expressions.
+class Extents:
+    """Extents along x, y and z of a grid or a block, which follow from other numbers."""
 
-    Raises:
-        ConfigError: as `expressions`, or there are more.
-    """
-    found = expressions(word, text, known)
-    if len(found) > 3:
-        raise ConfigError(f"{word} must have one to three numbers, got {text}")
+    def __init__(self, word: str, text: str, known: Mapping[str, object]) -> None:
+        """One to three expressions of known names.
 
-    def extents(values: Mapping[str, int]) -> tuple[int, int, int]:
-        x, y, z = [*(of(values) for of in found), 1, 1][:3]
+        Args:
+            word: what they are of, for messages.
+            text: the expressions.
+            known: names that they may have.
+
+        Raises:
+            ConfigError: as `expressions`, or there are more.
+        """
+        self._found = expressions(word, text, known)
+        if len(self._found) > 3:
+            raise ConfigError(f"{word} must have one to three numbers, got {text}")
+
+    def __call__(self, values: Mapping[str, int]) -> tuple[int, int, int]:
+        """The extents.
+
+        Raises:
+            ConfigError: one is not whole.
+        """
+        x, y, z = [*(of(values) for of in self._found), 1, 1][:3]
         return x, y, z
 
-    return extents
+    def floored(self, values: Mapping[str, int]) -> int:
+        """Their product where quotients are rounded down, see `Expression.floored`."""
+        return math.prod(of.floored(values) for of in self._found)

@@ -26,32 +26,34 @@ import hashlib
 import math
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from tilewright.errors import ConfigError, DtypeError, nearest
+from tilewright.kernels.grid_tiles import SIZES, tile_of_grid
 from tilewright.kernels.signature import Argument, Signature
 from tilewright.kernels.source_lines import (
     SUFFIX,
+    Extents,
+    Known,
     chosen,
     expressions,
-    extents_of,
     read,
     split_words,
     template_arguments,
+    typed,
+    with_values,
     words_of,
 )
-from tilewright.kernels.spec import Config, Kernel, Parameter, Tile
+from tilewright.kernels.spec import Config, Kernel, Origin, Parameter, Tile
 from tilewright.kernels.takes import Takes
 from tilewright.problem import LAYOUTS, Problem
 
 START = Path(__file__).with_name("start.cu")
 """A kernel to begin with, of this name."""
 _KNOWN = ("block", "grid", "shared", "args", "layout", "C", "tile", "entry")
-_SIZES = ("M", "N", "K")
-_LONG = 2**16 * 3**2 * 5 * 7
-"""A size that most tiles divide."""
+_VALUES = re.compile(r"\d+(:[\d,]*)?")
 _STEP = 32
 """Along k, where nothing is said."""
 
@@ -60,7 +62,17 @@ _ELEMENTS = {
     "nv_bfloat16": "bfloat16", "__nv_bfloat16": "bfloat16",
 }  # fmt: skip
 _NARROW = ("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t")
-_WIDE = ("size_t", "long", "unsigned long", "long long", "unsigned long long", "int64_t", "uint64_t", "ptrdiff_t")
+_WIDE = (
+    "size_t",
+    "long",
+    "unsigned long",
+    "ulong",
+    "long long",
+    "unsigned long long",
+    "int64_t",
+    "uint64_t",
+    "ptrdiff_t",
+)
 
 _ROLES = {
     "A": "A_data", "B": "B_data", "C": "D_data", "M": "M", "N": "N", "K": "K",
@@ -76,17 +88,19 @@ _AROUND_NAMES = re.compile(
 )
 
 
-def _sizes_along(axis: str) -> dict[str, int]:
-    """A problem of one row or one column of tiles."""
-    return dict.fromkeys(_SIZES, 1) | {axis: _LONG}
-
-
-def from_source(place: str | Path, entry: str = "", **words: str | int | tuple[str | int, ...]) -> Kernel:
+def from_source(
+    place: str | Path,
+    entry: str = "",
+    defines: Mapping[str, str | int] | None = None,
+    **words: str | int | tuple[str | int, ...],
+) -> Kernel:
     """The kernel of a source file, or of a source's text.
 
     Args:
         place: the file's path, behind a colon which of its kernels, where there are several; or the text itself.
         entry: the same as behind a colon.
+        defines: macros of the source, or arguments of its template, by name: integers, which are parameters then, and
+            may have values to try, as in '16:8,16,32', and other texts, as in 'half'. They replace parameters of lines.
         words: as in a `// tilewright:` line, whose words they replace.
 
     Raises:
@@ -104,7 +118,8 @@ def from_source(place: str | Path, entry: str = "", **words: str | int | tuple[s
     }
     for word, value in said.items():
         split_words(f"{word}={value}", word)
-    return _made(file, text, entry or named, tuple(said.items()))
+    given = tuple((name, f"{value}") for name, value in (defines or {}).items())
+    return _made(file, text, Origin(str(place), entry or named, tuple(said.items()), given))
 
 
 @lru_cache
@@ -122,76 +137,106 @@ def _written(text: str) -> Path:
 
 
 @lru_cache
-def _made(file: Path, text: str, entry: str, given_words: tuple[tuple[str, str], ...]) -> Kernel:
+def _made(file: Path, text: str, origin: Origin) -> Kernel:
     """Made once for each text: engines know a compiled kernel by this object."""
-    name, _, given = entry.partition("<")
-    signature = chosen(file, text, name)
-    words = words_of(file, text, signature.name) | dict(given_words)
-    parameters = _parameters(words, signature.template)
+    name, _, given = origin.entry.partition("<")
+    signature, defines = chosen(file, text, name), dict(origin.defines)
+    words = words_of(file, text, signature.name) | dict(origin.words)
+    counted = {name: value for name, value in defines.items() if _VALUES.fullmatch(value)}
+    texts = {name: value for name, value in defines.items() if name not in counted}
+    words = {word: value for word, value in words.items() if word not in defines}
+    parameters = [*_parameters(words), *_parameters(counted, free=True)]
+    known = Known(text, {parameter.name: parameter.default for parameter in parameters})
+    values = lru_cache(known)
+    given = given or words.get("entry", "").partition("<")[2]
+    template = template_arguments(signature, given, {**known.names, **texts})
+    signature = typed(signature, template.removeprefix("<"), known.texts | texts)
     exchanged = _is_column_major(words.get("C", "row"))
     roles = _roles(file, signature, words.get("args"), exchanged)
     takes = _takes(file, signature, roles, words.get("layout", "NN"), exchanged)
-    known = {parameter.name: parameter for parameter in parameters}
-    sizes = dict.fromkeys(_SIZES) | known
     for word in ("block", "grid"):
         if word not in words:
             raise ConfigError(
                 f"{file.name} does not say how {signature.name} is launched: write above it\n"
-                f"// tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))"
+                f"// tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))\nor give --block and --grid"
             )
-    block, grid = extents_of("block", words["block"], known), extents_of("grid", words["grid"], sizes)
-    shared = expressions("shared", words.get("shared", "0"), known)[0]
-    tile = expressions("tile", words["tile"], known) if "tile" in words else []
+    block, grid = (
+        Extents("block", words["block"], known.names),
+        Extents("grid", words["grid"], {**known.names, **dict.fromkeys(SIZES)}),
+    )
+    shared = expressions("shared", words.get("shared", "0"), known.names)[0]
+    tile = expressions("tile", words["tile"], known.names) if "tile" in words else []
     if len(tile) not in (0, 3):
         raise ConfigError(f"tile must have three numbers, got {words['tile']}")
-    template = template_arguments(signature, given or words.get("entry", "").partition("<")[2], known)
 
     def extents(problem: Problem, config: Config) -> tuple[int, int, int]:
         m, n = (problem.n, problem.m) if exchanged else (problem.m, problem.n)
-        return grid({"M": m, "N": n, "K": problem.k, **config})
+        return grid({**values(config), "M": m, "N": n, "K": problem.k})
+
+    @lru_cache
+    def tile_by_grid(config: Config) -> Tile | ConfigError:
+        try:
+            m, n = tile_of_grid(lambda sizes: grid.floored({**values(config), **sizes}))
+        except ConfigError as error:
+            return ConfigError(
+                f"grid={words['grid']} of {file.name} does not say which tile of C a block computes: {error}. Write "
+                f"it, as in tile=(64,64,32)"
+            )
+        return Tile(m, n, _STEP)
 
     def tile_of(config: Config) -> Tile:
         if tile:
-            m, n, k = (of(config) for of in tile)
+            m, n, k = (of(values(config)) for of in tile)
+            found = Tile(m, n, k)
         else:
-            m, n = (-(-_LONG // max(math.prod(grid({**_sizes_along(axis), **config})), 1)) for axis in "MN")
-            k = _STEP
-        return Tile(n, m, k) if exchanged else Tile(m, n, k)
+            by_grid = tile_by_grid(config)
+            found = by_grid if isinstance(by_grid, Tile) else Tile(1, math.prod(block(values(config))), _STEP)
+        return found._replace(m=found.n, n=found.m) if exchanged else found
+
+    def untold(config: Config) -> ConfigError | None:
+        by_grid = None if tile else tile_by_grid(config)
+        return by_grid if isinstance(by_grid, ConfigError) else None
 
     return Kernel(
         rung=0,
-        name=f"{file}:{entry or signature.name}",
+        name=f"{file}:{origin.entry or signature.name}",
         idea=f"from {file}",
         source=file,
         parameters=tuple(parameters),
         tile=tile_of,
-        block=block,
+        untold=untold,
+        block=lambda config: block(values(config)),
         takes=takes,
         arguments=tuple(roles),
-        shared_bytes=lambda config, layout: shared(config),
+        shared_bytes=lambda config, layout: shared(values(config)),
         extents=extents,
-        entry=lambda config: signature.name + re.sub(r"\w+", lambda word: str(config.get(word[0], word[0])), template),
-        foreign=True,
+        constants=lambda config: texts,
+        template=signature.template,
+        entry=lambda config: signature.name + with_values(template, {**texts, **values(config)}),
+        origin=origin,
         exchanged=exchanged,
     )
 
 
-def _parameters(words: Mapping[str, str], template: Sequence[str]) -> list[Parameter]:
-    """The parameters that comment lines name; those of a template are no macros."""
+def _parameters(words: Mapping[str, str], free: bool = False) -> list[Parameter]:
+    """The parameters that comment lines name.
+
+    free: whether names need not be in capitals.
+    """
     found = []
     for name, value in words.items():
         if name in _KNOWN:
             continue
-        default, _, values = value.partition(":")
-        numbers = [default, *filter(None, values.split(","))]
-        if not name.isupper() or name in _SIZES or not all(re.fullmatch(r"\d+", number) for number in numbers):
+        default, _, values_to_try = value.partition(":")
+        numbers = [default, *filter(None, values_to_try.split(","))]
+        if not (free or name.isupper()) or name in SIZES or not all(re.fullmatch(r"\d+", number) for number in numbers):
             raise ConfigError(
                 f"{name}={value} is nothing that a tilewright line takes: there are {', '.join(_KNOWN)}, and "
                 f"parameters of the source, as in BM=64:32,64,128, in capitals{nearest(name, _KNOWN, listed=True)}"
             )
         default_value, *others = map(int, numbers)
-        values_to_try = tuple(sorted({default_value, *others}))
-        found.append(Parameter(name, default_value, values_to_try, "of the source", 0, name not in template))
+        values = tuple(sorted({default_value, *others}))
+        found.append(Parameter(name, default_value, values, "of the source", 0))
     return found
 
 
@@ -212,7 +257,7 @@ def _roles(file: Path, signature: Signature, args: str | None, exchanged: bool) 
             what = f"args has {role!r}" if args else f"nothing says what {argument.name!r} is"
             raise ConfigError(
                 f"{file.name}: {what}: parameters of {signature.name} may be {', '.join(_ROLES)}. Write above it which "
-                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\n"
+                f"they are, in their order, as in\n// tilewright: args=A,B,C,M,N,K\nor give --args A,B,C,M,N,K.\n"
                 f"Or, of a kernel that is no matrix product, what each of them is, as in\n"
                 f"// tilewright: x=float32[rows,cols] y=out:float32[rows,cols] rows=1024 cols=512"
             )
@@ -234,6 +279,17 @@ def _roles(file: Path, signature: Signature, args: str | None, exchanged: bool) 
         if _ROLES[role] not in found:
             raise ConfigError(f"{file.name}: no parameter of {signature.name} is {role}")
     return found
+
+
+def reads_as_product(place: str) -> bool:
+    """Whether the names of a kernel's parameters say which are A, B and C.
+
+    Raises:
+        KernelNotFoundError, ConfigError: as `from_source`.
+    """
+    file, text, entry = read(place)
+    found = {_role(one) for one in chosen(file, text, entry.partition("<")[0]).arguments if one.pointer}
+    return {"A", "B", "C"} <= found
 
 
 def _role(argument: Argument) -> str:

@@ -140,7 +140,7 @@ class Parameter:
     meaning: str
     least: int = 1
     compiled: bool = True
-    """Whether the source has it as a macro; else it is for `Kernel.relayouts` alone."""
+    """Whether the source has it as a macro, or its template as an argument; else it is for `Kernel.relayouts` alone."""
 
 
 @dataclass(frozen=True)
@@ -273,6 +273,18 @@ class Launch(NamedTuple):
         return Launch((-(-self.grid[0] // count), 1, 1), (self.block[0], count, 1), count * self.shared_bytes)
 
 
+class Origin(NamedTuple):
+    """What a kernel is made from that is anybody's: it is made so again in another process."""
+
+    place: str
+    """The source file, or its text."""
+    entry: str
+    words: tuple[tuple[str, str], ...]
+    """What replaces words of its lines."""
+    defines: tuple[tuple[str, str], ...]
+    """Macros, and arguments of its template."""
+
+
 def numbered(rung: int, name: str) -> str:
     """What headings and legends call a kernel: '10 warptiled'; by its name alone where it is no rung."""
     return f"{rung} {name}" if rung else name
@@ -302,7 +314,7 @@ class Kernel:
     None where factors are taken as they come. See `keeps`."""
     shared_bytes: Callable[[Config, str], int] = lambda config, layout: 0
     """Bytes of dynamic shared memory of a block, for factors in these orders, as in 'NT'."""
-    constants: Callable[[Config], Mapping[str, int]] = lambda config: {}
+    constants: Callable[[Config], Mapping[str, int | str]] = lambda config: {}
     """Macros besides the parameters: constants of this kernel that another of the same source has as parameters."""
     tensor_maps: Callable[[Config, str, tuple[int, int]], tuple[TensorBox | None, TensorBox]] | None = None
     """Boxes of A and B that one load moves, where the source takes tensor maps; None for A where it takes one of B
@@ -346,8 +358,12 @@ class Kernel:
     """Blocks of the grid along x, y and z where the source counts them so; None: all along x."""
     entry: Callable[[Config], str] | None = None
     """The entry point, with its template arguments if it has some; None: the file's stem."""
-    foreign: bool = False
-    """Whether its source knows nothing of this package: its macros are its parameters alone."""
+    template: tuple[str, ...] = ()
+    """Names of the parameters of the source's template, whose arguments `entry` has; they are no macros."""
+    untold: Callable[[Config], ConfigError | None] = lambda config: None
+    """Why nothing says which tile of D a block computes, where that is so: `tile` is a guess then."""
+    origin: Origin | None = None
+    """What a kernel of anybody's source was made from; None for ours."""
     exchanged: bool = False
     """Whether what its source calls A is a problem's B, transposed, and the other way round: of a source whose C is
     column-major."""
@@ -357,7 +373,12 @@ class Kernel:
     """Overrides of the defaults that were measured to be better, by compute capability."""
 
     @staticmethod
-    def from_source(source: "str | Path", entry: str = "", **words: "str | int | tuple[str | int, ...]") -> "Kernel":
+    def from_source(
+        source: "str | Path",
+        entry: str = "",
+        defines: "Mapping[str, str | int] | None" = None,
+        **words: "str | int | tuple[str | int, ...]",
+    ) -> "Kernel":
         """A matrix product from CUDA C++, for `matmul(kernel=...)` and `plan(kernel=...)`.
 
             Kernel.from_source("my_gemm.cu")
@@ -366,6 +387,7 @@ class Kernel:
         Args:
             source: a file's path, which ends in .cu; or the text, which has a `__global__` function.
             entry: which of its kernels, where there are several; of a template, with its arguments.
+            defines: macros of the source, or arguments of its template, by name, as in {"TS": 16, "T": "half"}.
             words: what a `// tilewright:` line says, whose words they replace: block, grid, shared, args, layout, tile,
                 and the source's own parameters in capitals (docs/tools.md). Numbers, texts such as "ceil(N/32)", or
                 tuples of these.
@@ -377,7 +399,12 @@ class Kernel:
         """
         from tilewright.kernels.sources import from_source  # noqa: PLC0415 which is made of this module
 
-        return from_source(source, entry, **words)
+        return from_source(source, entry, defines, **words)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether its source knows nothing of this package: its macros are its parameters alone."""
+        return self.origin is not None
 
     def __repr__(self) -> str:
         return f"<Kernel {numbered(self.rung, self.name)}>"
@@ -577,12 +604,13 @@ class Kernel:
         return "".join("NT"[order == "column"] if order else given for order, given in zip(wanted, layout, strict=True))
 
     def compiled(self, config: Config) -> dict[str, int]:
-        """What the source has as macros of a config."""
+        """What the source has as macros, or arguments of its template, of a config."""
         return {one.name: config[one.name] for one in self.parameters if one.compiled}
 
     def defines(self, config: Config, variant: Variant) -> dict[str, int | str]:
         """The macros that the source is compiled with."""
         macros: dict[str, int | str] = {**self.compiled(config), **self.constants(config)}
+        macros = {name: value for name, value in macros.items() if name not in self.template}
         if self.foreign:
             return macros
         macros |= {"EDGES": int(variant.edges), "ALIGNED": int(variant.aligned)}

@@ -195,7 +195,7 @@ def of_one_problem(trials: Sequence[Trial]) -> list[Trial]:
     Raises:
         RecordsError: there are none, or they are of several kernels, problems or GPUs.
     """
-    subjects = {(trial.device, trial.kernel, *trial.problem) for trial in trials}
+    subjects = {(trial.device, trial.kernel, *trial.problem, trial.scalars) for trial in trials}
     if len(subjects) != 1:
         raise RecordsError(f"a journal to be drawn must be of one kernel on one problem and GPU, got {len(subjects)}")
     return sorted(trials, key=lambda trial: trial.at_s)

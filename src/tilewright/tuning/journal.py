@@ -14,7 +14,7 @@ from tilewright.files import Kind
 from tilewright.kernels import spec
 from tilewright.kernels.old_configs import completed
 from tilewright.kernels.spec import Config, Kernel
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 from tilewright.tables.cases import timed_case
 
 FORMAT = 2
@@ -45,6 +45,8 @@ class Trial(BaseModel):
     batch: int = 1
     case: str
     """Orders, element types and epilogue, as `timed_case` has them."""
+    alpha: float = 1.0
+    beta: float = 0.0
     outcome: Outcome
     time_us: float | None = None
     """Median of the samples; of one short sample where it was stopped."""
@@ -65,7 +67,7 @@ class Trial(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_today(cls, fields: Any) -> Any:
-        """Lines of format 1 in today's form; of products with other scalars there are no trials any more."""
+        """Lines of format 1 in today's form; those of products with other scalars are left out."""
         if not isinstance(fields, dict) or "dtype" not in fields:
             return fields
         if (fields.get("alpha", 1.0), fields.get("beta", 0.0)) != (1.0, 0.0):
@@ -84,7 +86,7 @@ class Trial(BaseModel):
 
     @property
     def problem(self) -> tuple[int, int, int, int, str]:
-        """What was computed: m, n, k, batch and case."""
+        """What was computed, the scalars aside: m, n, k, batch and case."""
         return self.m, self.n, self.k, self.batch, self.case
 
     @property
@@ -92,6 +94,11 @@ class Trial(BaseModel):
         """The sizes, as 'MxNxK'; of a batch, '8 of MxNxK'."""
         sizes = f"{self.m}x{self.n}x{self.k}"
         return sizes if self.batch == 1 else f"{self.batch} of {sizes}"
+
+    @property
+    def scalars(self) -> Scalars:
+        """Alpha and beta."""
+        return Scalars(self.alpha, self.beta)
 
     @property
     def tried(self) -> tuple[str, Config]:
@@ -128,8 +135,10 @@ def default_path() -> Path:
 
 
 def source_digest(kernel: Kernel) -> str:
-    """What the journal knows a kernel's source by."""
+    """What the journal knows a kernel's source by, and how it is launched where a command says so."""
     digest = hashlib.sha256(kernel.source.read_bytes())
+    if kernel.origin and (said := kernel.origin.words + kernel.origin.defines):
+        digest.update(repr(said).encode())
     for header in sorted(path for path in _HEADERS.rglob("*") if path.is_file()):
         digest.update(header.relative_to(_HEADERS).as_posix().encode() + b"\0" + header.read_bytes())
     return digest.hexdigest()[:16]
@@ -170,13 +179,15 @@ class Journal:
             raise WriteError(f"cannot keep the journal {self.path}: {error.strerror}") from error
         self._trials.append(trial)
 
-    def of(self, device: str, kernels: dict[str, str], problem: Problem) -> list[Trial]:
+    def of(self, device: str, kernels: dict[str, str], problem: Problem, scalars: Scalars = Scalars()) -> list[Trial]:
         """The trials of a problem on a device, of kernels by name whose sources still have these digests."""
         wanted = (problem.m, problem.n, problem.k, problem.batch, timed_case(problem))
         return [
             trial
             for trial in self._trials
-            if trial.device == device and kernels.get(trial.kernel) == trial.digest and trial.problem == wanted
+            if trial.device == device
+            and kernels.get(trial.kernel) == trial.digest
+            and (trial.problem, trial.scalars) == (wanted, scalars)
         ]
 
     def close(self) -> None:

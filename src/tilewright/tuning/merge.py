@@ -17,6 +17,7 @@ from tilewright.gpus import capability_of
 from tilewright.kernels import find
 from tilewright.kernels.old_configs import upgraded
 from tilewright.kernels.spec import PROMISES
+from tilewright.problem import Scalars
 from tilewright.tables.cases import timed_case
 from tilewright.tables.store import SHIPPED
 from tilewright.tables.table import KIND, Entry, Table, file_name
@@ -113,7 +114,7 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
     """Entries of each problem's fastest trials, where their kernels' sources are still those that were tried."""
     by_problem: dict[object, list[Trial]] = {}
     for trial in trials:
-        if trial.outcome == "timed" and trial.gflops and _current(trial):
+        if trial.outcome == "timed" and trial.gflops and trial.scalars == Scalars() and _current(trial):
             by_problem.setdefault(trial.problem, []).append(trial)
     chosen: list[Trial] = []
     for tried in by_problem.values():

@@ -14,7 +14,7 @@ from tilewright.engines.base import CompileReport, Engine
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, find_gpu
 from tilewright.kernels.spec import Choice, Config, Kernel
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 from tilewright.tables.cases import timed_case
 from tilewright.tuning import space
 from tilewright.tuning.compiling import CompilePool
@@ -40,6 +40,8 @@ class Settings:
     final_samples: int = 10
     slack: float = 1.25
     """A config is dropped after its first short sample where that is this many times slower than the best's."""
+    scalars: Scalars = Scalars()
+    """Of the product that is measured."""
     exhaustive: bool = False
     """Take the configs as they are enumerated, and measure all of them in full: to judge the ranking by."""
 
@@ -152,7 +154,9 @@ class Search:
             return []
         named: list[Named] = [(kernel, dict(config)) for kernel, config in chosen]
         try:
-            records = self._worker.ask(Final(self._problem, named, self._settings.final_samples))
+            records = self._worker.ask(
+                Final(self._problem, self._settings.scalars, named, self._settings.final_samples)
+            )
         except LostError as error:
             raise TilewrightError(f"the final measurement of {self._problem.shape} {error.fate}: {error}") from None
         if isinstance(records, str):
@@ -166,7 +170,7 @@ class Search:
         other kernels may share the journal.
         """
         wanted = {(kernel.name, config) for kernel, configs in spaces.items() for config in configs}
-        found = self._journal.of(self._engine.device_name, self._digests, self._problem)
+        found = self._journal.of(self._engine.device_name, self._digests, self._problem, self._settings.scalars)
         trials = [trial for trial in found if trial.tried in wanted]
         timed = {trial.tried for trial in trials if trial.outcome == "timed"}
 
@@ -223,6 +227,7 @@ class Search:
         incumbent = (best.kernel, best.config) if best and not settings.exhaustive else None
         job = Job(
             self._problem,
+            self._settings.scalars,
             named=(choice.kernel.name, dict(choice.config)),
             incumbent=incumbent,
             samples=settings.samples,
@@ -256,6 +261,8 @@ class Search:
             k=problem.k,
             batch=problem.batch,
             case=timed_case(problem),
+            alpha=self._settings.scalars.alpha,
+            beta=self._settings.scalars.beta,
             outcome=outcome,
             note=note[:2000],
             at_s=round(self._before_s + time.monotonic() - self._start, 4),

@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewright.engines.apart import Apart, LostError
 from tilewright.errors import EngineUnavailableError, LaunchError
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 from tilewright.tuning import worker
 from tilewright.tuning.worker import Answer, Final, Job, Lookup, Prepare
 
@@ -23,14 +23,14 @@ class Worker:
 
         Args:
             engine_name: 'cuda' or 'emulator'.
-            lookup: finds kernels by name; a function of a module.
+            lookup: finds kernels by name; see `Lookup`.
             deadline_s: seconds that one config may take.
         """
         self.deadline_s = deadline_s
         self._engine_name = engine_name
         self._lookup = lookup
         self._apart: Apart | None = None
-        self._problem: Problem | None = None
+        self._posed: tuple[Problem, Scalars] | None = None
 
     def __enter__(self) -> "Worker":
         return self
@@ -49,8 +49,8 @@ class Worker:
             LaunchError: the problem's operands cannot be made.
         """
         apart = self._start()
-        if request.problem != self._problem:
-            self._prepare(apart, request.problem)
+        if (request.problem, request.scalars) != self._posed:
+            self._prepare(apart, request.problem, request.scalars)
         configs = len(request.named) + 1 if isinstance(request, Final) else 1
         answer = self._exchange(apart, request, self.deadline_s * configs)
         if isinstance(answer, Answer) and answer.broken:
@@ -61,7 +61,7 @@ class Worker:
         """End the process."""
         if self._apart:
             self._apart.end()
-        self._apart = self._problem = None
+        self._apart = self._posed = None
 
     def _start(self) -> Apart:
         if self._apart is not None:
@@ -75,14 +75,14 @@ class Worker:
             raise
         return apart
 
-    def _prepare(self, apart: Apart, problem: Problem) -> None:
+    def _prepare(self, apart: Apart, problem: Problem, scalars: Scalars) -> None:
         try:
-            refusal = self._exchange(apart, Prepare(problem), _PREPARE_S + problem.flops / _PREPARED_FLOPS)
+            refusal = self._exchange(apart, Prepare(problem, scalars), _PREPARE_S + problem.flops / _PREPARED_FLOPS)
         except LostError as error:
             refusal = str(error)
         if refusal:
             raise LaunchError(f"the operands of {problem.shape} cannot be made: {refusal}")
-        self._problem = problem
+        self._posed = problem, scalars
 
     def _exchange(self, apart: Apart, request: Job | Final | Prepare, allowed_s: float) -> Any:
         apart.send(request)

@@ -8,7 +8,7 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from tilewright.bench.measure import OperandSet, measure, operand_sets, time_both, verify, work_on
+from tilewright.bench.measure import READS_C, OperandSet, measure, operand_sets, reads_c, time_both, verify, work_on
 from tilewright.bench.records import Record
 from tilewright.bench.run import baseline_library
 from tilewright.bench.verify import Operands, limit
@@ -18,7 +18,7 @@ from tilewright.engines.registry import resolve_engine
 from tilewright.errors import CompileError, EngineUnavailableError, TilewrightError
 from tilewright.kernels.spec import Choice, Kernel
 from tilewright.kernels.takes import Addresses
-from tilewright.problem import Problem
+from tilewright.problem import Problem, Scalars
 from tilewright.tuning.journal import Outcome
 
 _SHORT_S = 2e-3
@@ -30,19 +30,21 @@ Named = tuple[str, dict[str, int]]
 """A kernel's name and the values of a config: what passes between processes."""
 
 Lookup = Callable[[str], Kernel]
-"""From a kernel's name to the kernel; a function of a module, so that a new process can import it."""
+"""From a kernel's name to the kernel; a function of a module, or a method of data, that a new process can be sent."""
 
 
 class Prepare(NamedTuple):
     """Draw operands for a problem, and compute what they come to."""
 
     problem: Problem
+    scalars: Scalars = Scalars()
 
 
 class Job(NamedTuple):
     """Verify one config, and time it unless its first sample shows that it is slow."""
 
     problem: Problem
+    scalars: Scalars
     named: Named
     incumbent: Named | None
     """The best so far, to be timed in turns with."""
@@ -55,6 +57,7 @@ class Final(NamedTuple):
     """Measure the best configs of a problem next to the baseline."""
 
     problem: Problem
+    scalars: Scalars
     named: list[Named]
     samples: int
 
@@ -81,7 +84,7 @@ def serve(connection: Connection, engine_name: str, lookup: Lookup) -> None:
     while True:
         request = connection.recv()
         if isinstance(request, Prepare):
-            bench = _Bench(engine, request.problem, lookup)
+            bench = _Bench(engine, request.problem, request.scalars, lookup)
             connection.send(bench.prepare())
         elif isinstance(request, Final):
             connection.send(bench.final(request))
@@ -98,12 +101,13 @@ class _Bench:
 
     engine: Engine
     problem: Problem
+    scalars: Scalars
     lookup: Lookup
     _incumbent: tuple[Named, float] | None = None
 
     @cached_property
     def operands(self) -> Operands:
-        return Operands.draw(self.problem)
+        return Operands.draw(self.problem, self.scalars)
 
     @cached_property
     def sets(self) -> list[OperandSet]:
@@ -133,7 +137,8 @@ class _Bench:
             library = None
         choices = [self._choice(named) for named in request.named]
         try:
-            return measure(self.engine, choices, self.problem, samples=request.samples, library=library)
+            samples = request.samples
+            return measure(self.engine, choices, self.problem, samples=samples, library=library, scalars=self.scalars)
         except (TilewrightError, MemoryError, RuntimeError) as error:
             return str(error)
 
@@ -142,12 +147,13 @@ class _Bench:
         plan, error = verify(self.engine, kernel, config, self.operands)
         allowed = limit(self.problem, kernel.precision)
         if not error <= allowed:
-            return Answer("wrong", note=f"relative error {error:.1e}, right up to {allowed:.1e}")
+            why = f"; {READS_C}" if reads_c(self.engine, kernel, config, self.operands) else ""
+            return Answer("wrong", note=f"relative error {error:.1e}, right up to {allowed:.1e}{why}")
         short = self._short_sample(plan)
         if job.incumbent and short > job.slack * self._incumbents_sample(job.incumbent):
             return Answer("stopped", short)
         plans = [plan, *([self._plan(job.incumbent)] if job.incumbent else [])]
-        works = [work_on(self.engine, one, self.sets) for one in plans]
+        works = [work_on(self.engine, one, self.sets, self.scalars) for one in plans]
         times = [both.usual_us for both in time_both(self.engine, works, job.samples, rotation=len(self.sets))]
         if job.incumbent is None or times[0] < times[1]:
             self._incumbent = (job.named, short)
@@ -170,7 +176,7 @@ class _Bench:
 
     def _short_sample(self, plan: Plan) -> float:
         """Microseconds of a run by the host's clock."""
-        work = work_on(self.engine, plan, self.sets)
+        work = work_on(self.engine, plan, self.sets, self.scalars)
 
         def seconds(runs: int) -> float:
             start = time.perf_counter()

@@ -16,6 +16,7 @@ from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
 from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
+from tilewright.kernels.source_lines import arguments_of
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Layout, Problem, Scalars
@@ -23,6 +24,9 @@ from tilewright.problem import Layout, Problem, Scalars
 _BACKWARDS = 1
 _SHUFFLED = 20
 """Seed of a schedule."""
+
+_SIDE = 256
+"""Rows and columns of C that most tiles divide."""
 
 _SCHEDULES = {_BACKWARDS: "backwards", _SHUFFLED: "shuffled"}
 
@@ -48,9 +52,16 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     stages = cost.stages(config) if isinstance(cost, Copying | Warpgroups | Warps) else 1
     steps = max(stages + 1, -(-128 // tile.k))
     depth = max(2 * stages * tile.k + tile.k // 2 + 5, 45)
+    if kernel.foreign:  # whose tiles may be of any size
+        return (_multiple(tile.m), _multiple(tile.n), steps * tile.k), (131, 77, depth)
     if not kernel.blocks:
-        return (256, 256, steps * tile.k), (131, 77, depth)
+        return (_SIDE, _SIDE, steps * tile.k), (131, 77, depth)
     return (7 * tile.m, 2 * tile.n, steps * tile.k), (10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5, depth)
+
+
+def _multiple(tile: int) -> int:
+    """The first multiple of a tile's side from _SIDE on; _SIDE where the side is much larger."""
+    return -(-_SIDE // tile) * tile if tile <= 4 * _SIDE else _SIDE
 
 
 def check(
@@ -157,7 +168,9 @@ class _Session:
             return Watch(schedule=self._schedule, together=self._together)
         executable = facts.executable
         kernel = executable.kernel
-        declared = partial(shared_arrays, kernel.source, kernel.defines(executable.config, executable.variant))
+        names = kernel.defines(executable.config, executable.variant)
+        names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
+        declared = partial(shared_arrays, kernel.source, names)
         arrays = arrays_of(facts, self._padded_at)
         checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
         self.checkers.append(checker)

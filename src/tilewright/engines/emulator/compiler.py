@@ -15,6 +15,7 @@ from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included, reaches
 from tilewright.errors import CompileError, EngineUnavailableError
+from tilewright.kernels.device_text import device_text
 
 _HERE = Path(__file__).parent
 _RUNTIME = _HERE / "runtime"
@@ -175,7 +176,11 @@ def compile_runtime() -> Runtime:
 
 
 def compile_kernel(
-    source: Path | str, entry: str, defines: Mapping[str, int | str] | None = None, build: Build = FAST
+    source: Path | str,
+    entry: str,
+    defines: Mapping[str, int | str] | None = None,
+    build: Build = FAST,
+    foreign: bool = False,
 ) -> Path:
     """Compile a kernel to a shared object, or take that from the cache.
 
@@ -184,6 +189,8 @@ def compile_kernel(
         entry: name of the `__global__` function to run.
         defines: macros to compile with.
         build: how to compile.
+        foreign: whether the source is anybody's, which may have host code and values of its own for the macros
+            (`device_text`).
 
     Raises:
         CompileError: the compiler refuses the source; its words are in the message.
@@ -198,10 +205,12 @@ def compile_kernel(
         else ("kernel.cu", source, _KERNELS)
     )
     # Not as options: they may be letters that what comes ahead of the source uses as its own names.
-    macros = "".join(f"#define {macro} {value}\n" for macro, value in sorted((defines or {}).items()))
+    macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted((defines or {}).items())), ""
+    if foreign:
+        macros, text, behind = device_text(text, defines or {})
     own = included(text, folder)
     text, *contents = with_pointers(text, *(content for _, content in own))
-    unit = f'{macros}#line 1 "{file}"\n{text}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
+    unit = f'{macros}#line 1 "{file}"\n{text}{behind}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *_build_options(compiler, build)]
     if build.traced:
         options.append("-O2")  # counts are those of -O3, and it compiles in two thirds of the time

@@ -133,7 +133,8 @@ class EmulatorEngine:
         executable = self._executables.get(key)
         if executable is None:
             defines = kernel.defines(config, variant)
-            library = compile_kernel(kernel.source, kernel.entry_point(config), defines, self.build)
+            entry = kernel.entry_point(config)
+            library = compile_kernel(kernel.source, entry, defines, self.build, kernel.foreign)
             program = load(library, kernel.name, self.build)
             report = CompileReport(registers=None, spill_bytes=None, shared_bytes=program.static_shared_bytes)
             executable = self._executables[key] = EmulatorExecutable(kernel, config, variant, report, program)

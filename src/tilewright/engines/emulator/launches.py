@@ -76,7 +76,7 @@ def compile_launch(launch: Launch, build: Build) -> Program:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler.
     """
-    return load(compile_kernel(launch.file, launch.entry, launch.macros, build), launch.name, build)
+    return load(compile_kernel(launch.file, launch.entry, launch.macros, build, foreign=True), launch.name, build)
 
 
 def compile_for_check(launch: Launch) -> tuple[Program, Program]:
@@ -151,7 +151,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     (program, zeroed), inputs = compile_for_check(launch), draw(launch, seed)
-    declared = partial(shared_arrays, launch.file, launch.macros)
+    declared = partial(shared_arrays, launch.file, {**launch.macros, **launch.template})
     for together in (False, True):
         placed = Placed(launch, inputs)
         checker = Checker(program.library, placed.checked_arrays(), shared=declared)

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewright.engines.included import included
-from tilewright.errors import ConfigError
-from tilewright.kernels.expressions import Expression
+from tilewright.kernels.constants import values_of, whole
 from tilewright.kernels.signature import without_comments
 
 _INCLUDE = Path(__file__).parents[2] / "kernels" / "include"
 
 _ITEM_BYTES = {
     **dict.fromkeys(("bool", "char", "signed char", "unsigned char", "int8_t", "uint8_t"), 1),
-    **dict.fromkeys(("short", "unsigned short", "int16_t", "uint16_t", "half", "__half", "__nv_bfloat16"), 2),
-    **dict.fromkeys(("int", "unsigned", "unsigned int", "int32_t", "uint32_t", "float", "half2", "__half2"), 4),
-    **dict.fromkeys(("double", "long long", "unsigned long long", "size_t", "float2", "int2", "uint2"), 8),
+    **dict.fromkeys(("short", "unsigned short", "ushort", "int16_t", "uint16_t", "half", "__half", "__nv_bfloat16"), 2),
+    **dict.fromkeys(("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t", "float", "half2", "__half2"), 4),
+    **dict.fromkeys(("double", "long long", "unsigned long long", "ulong", "size_t", "float2", "int2", "uint2"), 8),
     **dict.fromkeys(("float4", "int4", "uint4"), 16),
 }
 
@@ -28,11 +27,6 @@ _DECLARATION = re.compile(
     r"(?P<names>\b[A-Za-z_]\w*\s*\[[^;={}]*\])\s*;"
 )
 _ARRAY = re.compile(r"([A-Za-z_]\w*)\s*((?:\[[^\[\]]*\]\s*)+)(?:,|$)")
-_CONSTANT = re.compile(
-    r"\b(?:constexpr|const)\s+(?:static\s+)?(?:int|unsigned|size_t)\s+(?P<name>\w+)\s*=\s*(?P<value>[^;{}]+);"
-    r"|^[ \t]*#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+(?P<text>[^\n]+)$",
-    re.MULTILINE,
-)
 
 
 class SharedArray(NamedTuple):
@@ -70,7 +64,7 @@ def shared_arrays(source: Path, macros: Mapping[str, int | str]) -> dict[str, li
     # Our own headers, in angle brackets or not, and those next to the source, which come before them.
     headers = {**dict(included(_ANGLES.sub(r'\1"\2"', text), _INCLUDE)), **dict(included(text, source.parent))}
     code = [without_comments(one) for one in (text, *headers.values())]
-    constants = _constants(code, macros)
+    constants = values_of(code, macros)
     found: dict[str, list[SharedArray]] = {}
     for one in code:
         for name, array in _declared(one, constants):
@@ -89,34 +83,6 @@ def _declared(code: str, constants: Mapping[str, str]) -> Iterator[tuple[str, Sh
         element = " ".join(re.sub(_ALIGNMENT, " ", match["type"]).split())
         item_bytes = _ITEM_BYTES.get(constants.get(element, element))
         for name, extents in _ARRAY.findall(match["names"]):
-            values = [_value(one, constants, frozenset()) for one in re.findall(r"\[([^\[\]]*)\]", extents)]
+            values = [whole(one, constants) for one in re.findall(r"\[([^\[\]]*)\]", extents)]
             if item_bytes and all(values):
                 yield name, SharedArray(item_bytes, tuple(value for value in values if value))
-
-
-def _constants(code: Iterable[str], macros: Mapping[str, int | str]) -> dict[str, str]:
-    """Texts of constants, by name, but of those that are defined in several ways."""
-    found: dict[str, set[str]] = {}
-    for one in code:
-        for match in _CONSTANT.finditer(one):
-            name, value = (match["name"], match["value"]) if match["name"] else (match["macro"], match["text"])
-            found.setdefault(name, set()).add(value.strip())
-    unique = {name: values.pop() for name, values in found.items() if len(values) == 1}
-    return {**unique, **{name: str(value) for name, value in macros.items()}}
-
-
-def _value(text: str, constants: Mapping[str, str], within: frozenset[str]) -> int | None:
-    """A positive whole number, as C++ works it out; None where that is not understood."""
-    try:
-        expression = Expression(re.sub(r"/+", "//", text), "extent")
-        values = {}
-        for name in expression.names:
-            value = (
-                None if name in within or name not in constants else _value(constants[name], constants, within | {name})
-            )
-            if value is None:
-                return None
-            values[name] = value
-        return expression(values)
-    except ConfigError:
-        return None

@@ -49,7 +49,7 @@ def _of_type(
     """The kernel for groups of the factors that another takes, whose sums are made in the same way."""
     family, constants = like.cost, like.constants(like.config())
     assert isinstance(family, Warpgroups)
-    anew = constants["PROMOTE"] > 0
+    anew = int(constants["PROMOTE"]) > 0
 
     def sums(config: Config) -> int:
         """Registers of a thread for its sums, and for those that tensor cores begin anew, if they do."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.problem import Scalars
 from tilewright.tuning.journal import Trial
 
 
@@ -16,7 +17,10 @@ def searches(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """
     groups: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
-        title = ", ".join([trial.kernel, trial.shape, trial.case, trial.device])
+        words = [trial.kernel, trial.shape, trial.case, trial.device]
+        if trial.scalars != Scalars():
+            words.insert(3, f"alpha {trial.alpha:g}, beta {trial.beta:g}")
+        title = ", ".join(words)
         groups.setdefault((title, trial.digest), []).append(trial)
     sources = Counter(title for title, _ in groups)
     return [

@@ -1,0 +1,172 @@
+"""Leaves out of a source what only the host runs: functions, and what they alone use, and headers for these.
+
+nvcc compiles such a file for both; the compilers of kernels here take what runs on the GPU.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tilewright.kernels.signature import blank, closing, split, without_comments
+
+_ON_GPU = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_CALL = re.compile(r"([A-Za-z_]\w*)\s*[(<]")
+_OPEN = re.compile(r"\bnamespace\b[\w:\s]*$|\bextern\s*$")
+"""What is ahead of a brace that holds declarations."""
+_FUNCTION = re.compile(r"\)(?:\s|\b(?:const|volatile|noexcept|override|final)\b|&|->[^;{}]*)*$")
+_TYPE = re.compile(
+    r"\s*(?:class|struct|union|enum(?P<enum>))\b(?:\s+class\b)?(?:\s+(?:__align__|alignas)\s*\([^()]*\))?\s*(\w*)"
+)
+_TEMPLATE = re.compile(r"\s*template\s*(?=<)")
+_AHEAD = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__|__align__|alignas|decltype)\s*(?=\()")
+_KEPT = re.compile(r"\s*(?:using\s+namespace|namespace|static_assert)\b")
+"""Statements that say nothing that could be left out."""
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
+_FOR_HOSTS = re.compile(
+    r"(?:iostream|fstream|sstream|iomanip|ostream|istream|iosfwd|string|vector|deque|list|map|set|unordered_map"
+    r"|unordered_set|queue|stack|memory|chrono|random|numeric|thread|mutex|atomic|future|condition_variable|stdexcept"
+    r"|exception|system_error|filesystem|regex|locale|optional|string_view|typeinfo|ctime|csignal|cerrno|clocale|locale\.h"
+    r"|time\.h|errno\.h|signal\.h|unistd\.h|getopt\.h|pthread\.h|omp\.h|mpi\.h|nccl\.h|cuda\.h|cuda_profiler_api\.h"
+    r"|cudaProfiler\.h|curand\.h|cufft\.h|nvrtc\.h|Windows\.h|windows\.h|sys/.*|cublas.*|cusparse.*|cusolver.*|cudnn.*"
+    r"|nvtx3?/.*|nvToolsExt\.h|torch/.*|ATen/.*|c10/.*|pybind11/.*|thrust/(?:host|device)_vector\.h"
+    r"|helper_(?:cuda|functions|timer|string|image|math_host)\.h|exception\.h)"
+)
+"""Headers that kernels have no use for: of C++'s library, of the system, of CUDA's libraries and samples."""
+
+
+@dataclass
+class _Item:
+    """A declaration or definition outside of functions."""
+
+    begin: int
+    end: int
+    names: frozenset[str]
+    """That it declares; none where they are not understood."""
+    on_gpu: bool
+    """Whether it says that the GPU has it."""
+    function: bool
+    on_host: bool
+    """Whether it says that only the host has it."""
+    words: frozenset[str] = field(repr=False, default=frozenset())
+    """Names that it has."""
+    calls: frozenset[str] = field(repr=False, default=frozenset())
+    """Those of them that a bracket follows."""
+
+
+def without_host_code(text: str, functions_alone: bool = False) -> str:
+    """A source without functions that neither run on the GPU nor are called from there, and without classes and
+    variables that nothing else uses. Lines stay where they are. A source without such functions stays as it is, but for
+    headers that only hosts use.
+
+    functions_alone: classes and variables stay.
+    """
+    code = without_comments(text)
+    macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
+    items = list(_items(_DIRECTIVE.sub(blank, code), macros))
+    used = _used(items, macros)
+    host = [one for one in items if id(one) not in used]
+    if any(one.function for one in host):
+        for one in (one for one in host if one.function or not functions_alone):
+            text = text[: one.begin] + re.sub(r"[^\n]", " ", text[one.begin : one.end]) + text[one.end :]
+    for found in _INCLUDE.finditer(text):
+        if _FOR_HOSTS.fullmatch(found[1]) and "#" in code[found.start() : found.end()]:
+            text = text[: found.start()] + " " * len(found[0]) + text[found.end() :]
+    return text
+
+
+def _used(items: Iterable[_Item], macros: dict[str, frozenset[str]]) -> set[int]:
+    """The items that the GPU has, those that they name, and so on: functions where they are called."""
+    items = list(items)
+    waiting, used = [one for one in items if one.on_gpu], set[int]()
+    words, calls = set[str](), set[str]()
+    while waiting:
+        used |= set(map(id, waiting))
+        for one in waiting:
+            words |= one.words
+            calls |= one.calls
+        for name, body in macros.items():
+            if name in words:
+                words |= body
+                calls |= body
+        left = (one for one in items if id(one) not in used and not one.on_host)
+        waiting = [one for one in left if one.names & (calls if one.function else words)]
+    return used
+
+
+def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:
+    """The declarations of a source without comments and directives; none where its brackets do not match."""
+    on_gpu = set(_ON_GPU)
+    while more := {name for name, body in macros.items() if name not in on_gpu and body & on_gpu}:
+        on_gpu |= more
+    found: list[_Item] = []
+    start, place, outer = 0, 0, 0
+    while place < len(code):
+        letter = code[place]
+        if letter == "(":
+            place = closing(code, place)
+        elif letter == ";":
+            found.append(_item(code, start, place + 1, on_gpu))
+            start = place + 1
+        elif letter == "}":
+            outer -= 1
+            start = place + 1
+        elif letter == "{":
+            head = code[start:place]
+            if _OPEN.search(head):
+                outer, start = outer + 1, place + 1
+            else:
+                place = closing(code, place)
+                if _FUNCTION.search(head):
+                    found.append(_item(code, start, place + 1, on_gpu))
+                    start = place + 1
+        place += 1
+    matched = place == len(code) and not outer and not code[start:].strip()
+    return iter(found if matched else [])
+
+
+def _item(code: str, begin: int, end: int, on_gpu: set[str]) -> _Item:
+    begin += len(code[begin:end]) - len(code[begin:end].lstrip())
+    text = code[begin:end]
+    head, brace, _ = text.partition("{")
+    words = frozenset(_WORD.findall(text))
+    function = bool(_FUNCTION.search(head if brace else head.rstrip(";"))) and "=" not in head.partition("(")[0]
+    kept = bool(_KEPT.match(text)) or not words
+    runs = kept or bool(on_gpu & (frozenset(_WORD.findall(head)) if function else words))
+    return _Item(
+        begin,
+        end,
+        _called(head) if function else _declared(text),
+        runs,
+        function,
+        function and not runs and "__host__" in head,
+        words,
+        frozenset(_CALL.findall(text)),
+    )
+
+
+def _called(head: str) -> frozenset[str]:
+    """A function's name, by what is ahead of its body."""
+    while ahead := _AHEAD.search(head):
+        head = head[: ahead.start()] + head[closing(head, ahead.end()) + 1 :]
+    named = re.search(r"(\w+)\s*(?:<[^()]*>\s*)?\(", head)
+    return frozenset({named[1]} if named else ())
+
+
+def _declared(text: str) -> frozenset[str]:
+    """The names that a class, an enum, a type's name or variables have."""
+    if template := _TEMPLATE.match(text):
+        text = text[closing(text, template.end()) + 1 :]
+    words = _WORD.findall(text)
+    if words[:1] == ["using"]:
+        return frozenset(words[1:2])
+    if words[:1] == ["typedef"]:
+        return frozenset(words[-1:])
+    if (kind := _TYPE.match(text)) and "{" in text and "=" not in text.partition("{")[0]:
+        behind = text[closing(text, text.index("{")) :]
+        return frozenset({kind[2], *_WORD.findall(behind), *(words if kind["enum"] is not None else ())})
+    parts = (re.split(r"[=\[{(;]", part, maxsplit=1)[0] for part in split(text))
+    return frozenset(word for part in parts for word in _WORD.findall(part)[-1:])

@@ -1,0 +1,253 @@
+"""Kernels in the style of well-known sources, as they are found: with host code, and no line on how they are launched.
+
+Right ones pass the check and are counted and compiled; a fault in one is named. `test_cli_options_of_sources` has the
+options that say the same on the command line.
+"""
+
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tilewright.analysis.explanation import explain
+from tilewright.analysis.launch_explanation import explain_launch
+from tilewright.bench.checking import Case, outcomes
+from tilewright.bench.measure import verify
+from tilewright.bench.references import Reference
+from tilewright.bench.verify import Operands, limit
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.engines.emulator.launches import check_launch
+from tilewright.gpus import gpu_named
+from tilewright.kernels.launches import read_launch
+from tilewright.kernels.sources import from_source
+from tilewright.problem import Problem, Scalars
+
+FOUND = Path(__file__).with_name("own_kernels") / "as_found"
+H200 = gpu_named("H200")
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product, and what options say of it."""
+
+    place: str
+    words: dict[str, str]
+    shape: tuple[int, int, int]
+    defines: dict[str, int] = field(default_factory=dict)
+    layout: str = "NN"
+    scaled: bool = True
+    """Whether it has alpha and beta."""
+    loads: int = 0
+    """Requests of global loads, with beta = 1."""
+
+    def kernel(self, folder):
+        return from_source(f"{folder}/{self.place}", "", self.defines, **self.words)
+
+
+TILED = {"block": "BM*BN//(TM*TN)", "grid": "(ceil(N/BN),ceil(M/BM))"}
+PRODUCTS = {
+    # Lanes are along M: each of 2 * 32 warps loads 24 elements of A and of B, and one of C.
+    "naive": Product(
+        "sgemm_steps.cu:sgemm_naive", {"block": "(32,32)", "grid": "(ceil(M/32),ceil(N/32))"}, (50, 32, 24),
+        loads=2 * 32 * (2 * 24 + 1),
+    ),
+    "coalesced": Product(
+        "sgemm_steps.cu:sgemm_coalesced",
+        {"block": "BLOCKSIZE*BLOCKSIZE", "grid": "(ceil(M/BLOCKSIZE),ceil(N/BLOCKSIZE))"}, (64, 32, 24),
+        {"BLOCKSIZE": 32}, loads=2 * 32 * (2 * 24 + 1),
+    ),
+    # A warp loads a tile's line, of A and of B, for each of 2 steps.
+    "shared": Product(
+        "sgemm_steps.cu:sgemm_shared", {"block": "BLOCKSIZE*BLOCKSIZE", "grid": "(M/BLOCKSIZE,N/BLOCKSIZE)"},
+        (64, 32, 64), {"BLOCKSIZE": 32}, loads=2 * 32 * (2 * 2 + 1),
+    ),
+    "1-D tiles": Product(
+        "sgemm_steps.cu:sgemm_1d_tiles", {"block": "BM*BN//TM", "grid": "(N//BN,M//BM)"}, (32, 64, 16),
+        {"BM": 32, "BN": 32, "BK": 8, "TM": 4}, loads=2 * 8 * (2 * 2 + 4),
+    ),
+    "vectorized": Product(
+        "sgemm_steps.cu:sgemm_vectorized", TILED, (64, 64, 16), {"BM": 64, "BN": 64, "BK": 8, "TM": 8, "TN": 4},
+        loads=4 * (2 * 2 + 8),
+    ),
+    "2-D tiles": Product("sgemm.cu", TILED, (50, 30, 20), {"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4}),
+    "matrixMul": Product(
+        "matrix_mul.cu",
+        {"block": "(BLOCK_SIZE,BLOCK_SIZE)", "grid": "(N/BLOCK_SIZE,M/BLOCK_SIZE)", "args": "C,A,B,K,N"},
+        (32, 64, 48), {"BLOCK_SIZE": 16}, scaled=False, loads=8 * 8 * 3 * 2,
+    ),
+    "bfloat16": Product(
+        "bf16_steps.cu", {"block": "BM*BN", "grid": "(ceil(M/BM),ceil(N/BN))", "layout": "NT", "C": "column"},
+        (40, 33, 20), layout="NT", scaled=False,
+    ),
+    "an answer": Product(
+        "leet_matmul.cu", {"block": "(TILE,TILE)", "grid": "(ceil(N/TILE),ceil(M/TILE))", "args": "A,B,C,M,K,N"},
+        (20, 33, 40), scaled=False,
+    ),
+}  # fmt: skip
+
+HALF = "g_idata=int32[n] g_odata=out:int32[4] n=512"
+LAUNCHES = {
+    "transpose": (
+        "transposes.cu:transposeNaive",
+        "odata=out:float32[width,height] idata=float32[height,width] width=64 height=32",
+        {"block": "TILE_DIM,BLOCK_ROWS", "grid": "width/TILE_DIM,height/TILE_DIM", "reference": "transpose"}, {},
+    ),
+    "padded transpose": (
+        "transposes.cu:transposeNoBankConflicts",
+        "odata=out:float32[width,height] idata=float32[height,width] width=64 height=32",
+        {"block": "TILE_DIM,BLOCK_ROWS", "grid": "width/TILE_DIM,height/TILE_DIM", "reference": "transpose"},
+        {"TILE_DIM": "32", "BLOCK_ROWS": "8"},
+    ),
+    "interleaved sums": (
+        "reductions.cu:reduce0", HALF, {"block": "128", "grid": "4", "shared": "512", "reference": "sums"},
+        {"T": "int"},
+    ),
+    "sums of pairs": (
+        "reductions.cu:reduce4", HALF, {"block": "64", "grid": "4", "shared": "256", "reference": "sums"},
+        {"T": "int", "blockSize": "64"},
+    ),
+    "sums of many": (
+        "reductions.cu:reduce7<float,128,false>", "g_idata=float32[n] g_odata=out:float32[1] n=1000",
+        {"block": "128", "grid": "1", "shared": "512", "reference": "total"}, {},
+    ),
+    "vector addition": (
+        "leet_vector_add.cu", "A=float32[N] B=float32[N] C=out:float32[N] N=1000",
+        {"block": "256", "grid": "ceil(N/256)", "reference": "vector_add"}, {},
+    ),
+    "softmax": (
+        "leet_softmax.cu", "input=float32[N] output=out:float32[N] N=1000",
+        {"block": "THREADS", "grid": "1", "reference": "softmax"}, {},
+    ),
+    "histogram": (
+        "leet_histogram.cu", "input=int32[N]:0..15 histogram=zeros:int32[num_bins] N=1000 num_bins=16",
+        {"block": "64", "grid": "2", "shared": "4*num_bins", "reference": "histogram"}, {},
+    ),
+    "convolution": (
+        "leet_convolution.cu",
+        "input=float32[input_size] kernel=float32[kernel_size] output=out:float32[input_size-kernel_size+1] "
+        "input_size=300 kernel_size=7",
+        {"block": "BLOCK", "grid": "ceil((input_size-kernel_size+1)/BLOCK)", "reference": "convolution"}, {},
+    ),
+}  # fmt: skip
+
+
+def launch_of(name, folder):
+    place, args, words, defines = LAUNCHES[name]
+    words = words | {"reference": f"{folder}/references.py:{words['reference']}"}
+    return read_launch(f"{folder}/{place}", args, defines, **words)
+
+
+def posed(product, kernel):
+    problem = Problem.parse("x".join(map(str, product.shape)), arithmetic=kernel.takes.arithmetic(""))
+    a, b = (problem.a, problem.b) if product.layout == "NN" else (problem.a, problem.b._replace(order="column", ld=0))
+    return Problem(*product.shape, kernel.takes.arithmetic(""), a=a._replace(ld=0), b=b)
+
+
+def faults_of_product(product, folder):
+    """What `check` finds, in words."""
+    kernel = product.kernel(folder)
+    scalars = Scalars(1.5, 0.5) if product.scaled else Scalars()
+    (outcome,) = outcomes(kernel, [Case(posed(product, kernel), scalars, kernel.config())])
+    wrong = [] if outcome.right else [f"wrong result: {outcome.error:.1e}"]
+    return [f"{one.kind}: {one}" for one in outcome.checked.findings] + wrong
+
+
+def faults_of_launch(name, folder):
+    launch = launch_of(name, folder)
+    checked = check_launch(launch)
+    compared = Reference(launch).compare(checked.inputs, checked.outputs)
+    wrong = [f"wrong result: {one.worst}" for one in compared if not one.right]
+    return [f"{one.kind}: {one}" for one in checked.findings] + wrong
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_passes(name):
+    assert faults_of_product(PRODUCTS[name], FOUND) == []
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_a_launch_passes(name):
+    assert faults_of_launch(name, FOUND) == []
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_is_explained(name):
+    pytest.importorskip("cuda.core")
+    product = PRODUCTS[name]
+    kernel = product.kernel(FOUND)
+    one = explain(kernel, kernel.config(), posed(product, kernel), H200, scalars=Scalars(1, int(product.scaled)))
+    assert one.predicted.us > 0
+    if product.loads:
+        assert one.traffic.groups["global_load"].requests == product.loads
+
+
+@pytest.mark.parametrize("name", ["padded transpose", "histogram"])
+def test_a_launch_is_explained(name):
+    pytest.importorskip("cuda.core")
+    assert explain_launch(launch_of(name, FOUND), H200).traffic.groups["global_load"].requests > 0
+
+
+@pytest.mark.parametrize("name", ["1-D tiles", "matrixMul"])
+def test_bench_verifies_a_product(name):
+    kernel = PRODUCTS[name].kernel(FOUND)
+    problem = posed(PRODUCTS[name], kernel)
+    _, error = verify(
+        EmulatorEngine(), kernel, kernel.config(), Operands.draw(problem, Scalars(1, int(PRODUCTS[name].scaled)))
+    )
+    assert error <= limit(problem)
+
+
+@pytest.mark.parametrize("name", ["sums of pairs", "vector addition", "softmax", "convolution"])
+def test_a_launch_compiles_for_a_gpu(name):
+    pytest.importorskip("cuda.core")
+    from tilewright.engines import nvrtc  # noqa: PLC0415 it is slow to load
+
+    launch = launch_of(name, FOUND)
+    assert nvrtc.compile_foreign(launch.file, launch.entry, launch.macros, "sm_80").report.spill_bytes == 0
+
+
+FAULTS = {
+    "a barrier less": (
+        "shared", "        __syncthreads();  // before the tiles change\n", "",
+        r"race: .* [AB]s\[\d+\] at sgemm_steps.cu:\d+; .* nothing orders the two",
+    ),
+    "tiles read too early": ("matrixMul", "__syncthreads();  // the tiles are loaded", "",
+                             r"race: .*[AB]s\[\d+\]\[\d+\]"),
+    "an edge too far": ("naive", "x < M && y < N", "x <= M && y < N",
+                        r"out of bounds: .* C\[50, \d+\], outside of its 50"),
+    "a column of B": ("coalesced", "B[i * N + cCol]", "B[i * N + cRow]", r"(wrong result|out of bounds): "),
+    "past the tile": ("1-D tiles", "Bs[dotIdx * BN + threadCol]", "Bs[(dotIdx + 1) * BN + threadCol]",
+                      r"out of bounds: .* reads Bs\[\d+\], outside of its 256 elements"),
+    "no float4": ("vectorized", "&B[innerRowB * N + innerColB * 4]", "&B[innerRowB * N + innerColB * 4 + 1]",
+                  r"misaligned access: .*sgemm_steps.cu:\d+"),
+    "sums not begun": ("2-D tiles", "sums[TM * TN] = {0.0f}", "sums[TM * TN]", "wrong result: "),
+    "a tile read across": ("padded transpose", "    cg::sync(cta);\n", "", r"race: .*tile\[\d+\]\[\d+\]"),
+    "a width for a height": ("transpose", "int index_out = yIndex + height * xIndex;",
+                             "int index_out = yIndex + width * xIndex;", r"out of bounds: .* writes odata\[\d+, \d+\]"),
+    "half a block's sums": ("sums of pairs", "blockSize >= 64", "blockSize > 64", r"wrong result: g_odata\[\d\] is "),
+    "lanes beyond a mask": ("sums of many", "mySum = warpReduceSum<T>(mask, mySum);\n    }",
+                            "mySum = warpReduceSum<T>(0xf, mySum);\n    }", r"(wrong result|launch|barrier): "),
+    "sums in one step": ("interleaved sums", "sdata[tid] += sdata[tid + s];\n        cg::sync(cta);",
+                         "sdata[tid] += sdata[tid + s];", r"race: .*dynamic shared memory"),
+    "a lane's maximum": ("softmax", "    __syncthreads();  // before they are written again\n", "",
+                         r"race: .*parts\[\d\]"),
+    "no guard": ("vector addition", "if (i < N) {", "if (i <= N) {",
+                 r"out of bounds: .*A\[1000\], outside of its 1000"),
+    "no atomic": ("histogram", "atomicAdd(&bins[input[i]], 1)", "bins[input[i]]++", "race: .*dynamic shared memory"),
+    "no halo": ("convolution", "i < BLOCK + kernel_size - 1; i += BLOCK", "i < BLOCK; i += BLOCK",
+                r"uninitialized read: .*window\[128\]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "before", "after", "words"), FAULTS.values(), ids=FAULTS)
+def test_a_planted_fault_is_named(tmp_path, name, before, after, words):
+    place = PRODUCTS[name].place if name in PRODUCTS else LAUNCHES[name][0]
+    text = (FOUND / place.partition(":")[0]).read_text()
+    assert before in text
+    (tmp_path / place.partition(":")[0]).write_text(text.replace(before, after, 1))
+    shutil.copy(FOUND / "references.py", tmp_path)
+    product = PRODUCTS.get(name)
+    found = faults_of_product(product, tmp_path) if product else faults_of_launch(name, tmp_path)
+    assert any(re.search(words, one) for one in found), found
