@@ -13,6 +13,7 @@ from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, pad
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
+from tilewright.engines.emulator.schedules import orders
 from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
@@ -21,14 +22,8 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Layout, Problem, Scalars
 
-_BACKWARDS = 1
-_SHUFFLED = 20
-"""Seed of a schedule."""
-
 _SIDE = 256
 """Rows and columns of C that most tiles divide."""
-
-_SCHEDULES = {_BACKWARDS: "backwards", _SHUFFLED: "shuffled"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +75,8 @@ def check(
 
     There are gaps between the rows (or columns) of A, B and C, where the kernel takes them, so that an access past the
     end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing is found, the kernel
-    runs again, its threads and blocks backwards and shuffled, and must give the same bits.
+    runs again, its threads and blocks backwards and shuffled, and in turns at atomic operations and fences, and must
+    give the same bits.
 
     Args:
         kernel, config, problem, scalars: what runs.
@@ -95,14 +91,14 @@ def check(
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
     session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, multiprocessors)
-    result, error = session.run(watched=True)
+    result, error = session.run()
     findings = [finding for checker in session.checkers for finding in checker.findings()]
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
     if findings:
         return Checked(findings, result)
-    for schedule, order in _SCHEDULES.items():
-        other, error = session.run(watched=False, schedule=schedule)
+    for order, watch in orders(session.has_turns, session.together).items():
+        other, error = session.run(watch)
         bits = f"u{result.itemsize}"
         different = np.argwhere(other.view(bits) != result.view(bits)).tolist()
         if error or different:
@@ -128,7 +124,8 @@ class _Session:
         scales: Sequence[NDArray[np.float32] | None],
         multiprocessors: int,
     ) -> None:
-        self._together = False
+        self.together = False
+        """Whether all blocks have to run together."""
         self._kernel, self._config = kernel, config
         self._scalars = scalars
         self._engine = EmulatorEngine(CHECKED, self._watch, multiprocessors)
@@ -140,14 +137,18 @@ class _Session:
         self._factors = padded(operands[0], a.ld, a.order), padded(operands[1], b.ld, b.order)
         self._bias = None if bias is None else padded(bias[np.newaxis], bias.size)
         self._scales = [None if one is None else self._engine.upload(one) for one in scales]
-        self._watched = False
-        self._schedule = 0
+        self._again: Watch | None = None
+        self.has_turns = False
+        """Whether a launch has atomic operations or fences."""
         self._padded_at: dict[int, int] = {}
         self.checkers: list[Checker] = []
 
-    def run(self, watched: bool, schedule: int = 0) -> tuple[NDArray[Any], str]:
-        """C, and why the launch failed."""
-        self._watched, self._schedule = watched, schedule
+    def run(self, again: Watch | None = None) -> tuple[NDArray[Any], str]:
+        """C, and why the launch failed.
+
+        again: how the kernel runs; None for the first time, when the checker looks on.
+        """
+        self._again = again
         a, b = self._factors
         c = padded(self._operands[2], self._problem.d.ld)
         self._padded_at = {matrix.pointer: matrix.owner.slack for matrix in (a, b, c, self._bias) if matrix}
@@ -156,16 +157,17 @@ class _Session:
             what = self._engine, self._kernel, self._config, self._problem
             run(*what, a, b, c, self._scalars, bias=self._bias, scales=self._scales)
         except LaunchError as failure:
-            if isinstance(failure, WaitsForBlocksError) and not self._together:
-                self._together = True
+            if isinstance(failure, WaitsForBlocksError) and not self.together:
+                self.together = True
                 self.checkers.clear()
-                return self.run(watched, schedule)
+                return self.run(again and replace(again, together=True))
             error = str(failure)
         return self._engine.download(c), error
 
     def _watch(self, facts: LaunchFacts) -> Watch:
-        if not self._watched:
-            return Watch(schedule=self._schedule, together=self._together)
+        self.has_turns |= facts.executable.program.has_turns
+        if self._again is not None:
+            return self._again
         executable = facts.executable
         kernel = executable.kernel
         names = kernel.defines(executable.config, executable.variant)
@@ -174,7 +176,7 @@ class _Session:
         arrays = arrays_of(facts, self._padded_at)
         checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
         self.checkers.append(checker)
-        return Watch(checker, together=self._together)
+        return Watch(checker, together=self.together)
 
 
 def _apart(array: NDArray[Any], layout: Layout) -> Layout:

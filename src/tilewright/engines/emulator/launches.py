@@ -15,6 +15,7 @@ from tilewright.engines.base import Matrix
 from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load
+from tilewright.engines.emulator.schedules import BACKWARDS, orders
 from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.launches import Buffer, Launch
@@ -25,8 +26,6 @@ Arrays = Mapping[str, NDArray[Any]]
 _POISONS = (0xFF, 0xA5)
 """Bytes of what nobody has written: an element that holds the first after one run and the second after another one was
 never written."""
-_SCHEDULES = {1: "backwards", 20: "shuffled"}
-"""Orders of threads, see `Watch.schedule`."""
 _LIKE_ROUNDING = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 1e-4, "float64": 1e-10}
 """How far elements may be apart, compared with the largest one, when threads add up in another order."""
 
@@ -138,7 +137,7 @@ def _placed(array: NDArray[Any]) -> Matrix:
 def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
     """Run a launch, and look for what is wrong, as `check` does of matrix products.
 
-    Where nothing is found, it runs again with its threads and blocks backwards and shuffled. Integers must be the same
+    Where nothing is found, it runs again in other orders of threads and blocks (`orders`). Integers must be the same
     then; of floats a sum may be added up in another order, so these may differ by its rounding. Elements of 'out' that
     no run writes are a finding too. At last it runs with other contents of local variables that it has not written.
 
@@ -165,11 +164,11 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
     if findings:
         return CheckedLaunch(findings, inputs, outputs)
     poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
-    for schedule, order in _SCHEDULES.items():
-        again, error = _run_again(launch, {**inputs, **poisoned}, program, Watch(schedule=schedule, together=together))
+    for order, watch in orders(program.has_turns, together).items():
+        again, error = _run_again(launch, {**inputs, **poisoned}, program, watch)
         if error:
             findings.append(Finding("order", None, message=error))
-        elif schedule == 1:
+        elif order == BACKWARDS:
             findings += [one for name in poisoned if (one := _unwritten(name, outputs[name], again[name]))]
         if findings:
             break

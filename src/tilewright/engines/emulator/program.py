@@ -39,6 +39,9 @@ class WaitsForBlocksError(LaunchError):
 _GRID_SYNC = b"simt_grid_sync\0"
 """Among the symbols of a library whose kernel calls it."""
 
+_TURNS = (b"__tsan_atomic_thread_fence\0", *(b"__tsan_atomic%d_" % bits for bits in (16, 32, 64)))
+"""The same of atomic operations and of fences, in observable builds."""
+
 _WAIT_MS = 50  # between looks at signals
 _MESSAGE_BYTES = 4096
 
@@ -58,6 +61,7 @@ class _Launch(ctypes.Structure):
         ("chosen_count", ctypes.c_uint64),
         ("cluster", ctypes.c_uint64),
         ("cooperative", ctypes.c_uint64),
+        ("takes_turns", ctypes.c_uint64),
     )
 
 
@@ -93,11 +97,14 @@ class Watch:
     this seed."""
     together: bool = False
     """Whether all blocks run together, as on a GPU that has room for them, if their threads are not too many."""
+    takes_turns: bool = False
+    """Whether a thread lets others go on before each atomic operation, and behind each fence: with all blocks together,
+    what one has read there others change before it goes on."""
 
     @property
     def in_turn(self) -> bool:
         """Whether one thread of the host runs all blocks, one after the other."""
-        return self.observer is not None or self.schedule != 0
+        return self.observer is not None or self.schedule != 0 or self.takes_turns
 
 
 UNWATCHED = Watch()
@@ -118,6 +125,8 @@ class Program:
     runtime: ctypes.CDLL
     cooperative: bool
     """Whether the kernel synchronises its grid, so that all blocks run together."""
+    has_turns: bool
+    """Whether it has atomic operations or fences, at which threads can take turns. Known of observable builds."""
 
     def launch(
         self,
@@ -150,7 +159,8 @@ class Program:
         cooperative = self.cooperative or (watch.together and fits)
         together = math.prod(grid) if cooperative else cluster
         where = self.call, pointers, grid, block, shared_bytes
-        launch = _Launch(*where, observer, watch.schedule, chosen, count, together, cooperative)
+        ways = together, cooperative, watch.takes_turns
+        launch = _Launch(*where, observer, watch.schedule, chosen, count, *ways)
         message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         workers = 1 if watch.in_turn else min(worker_count(), math.prod(grid) // together)
         run = self.runtime.simt_create(ctypes.byref(launch), workers)
@@ -248,8 +258,9 @@ def load(library: Path, name: str, build: Build = FAST) -> Program:
     shared_bytes = runtime.simt_static_shared_bytes(call)
     if build.spacing:
         shared_bytes = sum(variable.bytes for variable in shared_variables(library))
-    cooperative = _GRID_SYNC in library.read_bytes()
-    return Program(name, call, tuple(sizes), shared_bytes, library, build, runtime, cooperative)
+    code = library.read_bytes()
+    has_turns = any(symbol in code for symbol in _TURNS)
+    return Program(name, call, tuple(sizes), shared_bytes, library, build, runtime, _GRID_SYNC in code, has_turns)
 
 
 def launch_source(

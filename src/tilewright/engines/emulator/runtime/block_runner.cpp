@@ -202,7 +202,12 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
 void BlockRunner::wait_for_count(GpuThread* self, const unsigned* count, unsigned least) {
     while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < least) {
         if (*stop_) hand_over(self->fiber->context);
-        std::this_thread::yield();
+        if (launch_.takes_turns) {  // all blocks are on this thread
+            ++polls_;
+            yield(self);
+        } else {
+            std::this_thread::yield();
+        }
     }
 }
 

@@ -39,6 +39,7 @@ struct Launch {
     std::uint64_t chosen_count;
     std::uint64_t cluster;  // blocks of one, in a row along x; grid.x is a multiple of it
     std::uint64_t cooperative;  // whether these are all of the grid, which run together, and no cluster
+    std::uint64_t takes_turns;  // whether threads let others go on before each atomic operation, and behind each fence
 };
 
 // The order in which things begin that have no order, as a schedule has it.
@@ -203,6 +204,9 @@ class BlockRunner {
                                 SimtWarpWork work = nullptr);
     void wait_for_count(GpuThread* self, const unsigned* count, unsigned least);
     void yield(GpuThread* self);
+    void take_turn() {
+        if (__builtin_expect(launch_.takes_turns != 0, 0)) yield(current_);
+    }
     void poll(std::uintptr_t address, std::uintptr_t site);
     void has_written() { polls_ = current_->polls = 0; }  // what others see
     void copy_async(GpuThread* self, const Call& call, void* shared, const void* global, unsigned bytes, unsigned read);

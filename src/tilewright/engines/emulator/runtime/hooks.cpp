@@ -111,6 +111,7 @@ template <std::size_t BYTES, AccessKind KIND, bool VOLATILE = false>
 inline __attribute__((always_inline)) void access(const void* address, std::uintptr_t site, std::size_t bytes = BYTES) {
     if (Stacks::hold_here(number(address))) return;
     BlockRunner* const here = runner();
+    if (KIND == AccessKind::atomic) here->take_turn();
     if (KIND == AccessKind::write) here->has_written();
     if (__builtin_expect(here->observed(), 0)) observe<BYTES, KIND, VOLATILE>(number(address), bytes, site);
 }
@@ -241,4 +242,5 @@ HOOK void __tsan_atomic_thread_fence(int) {
     const auto* const self = static_cast<const simt::GpuThread*>(here->current());
     here->fence(*self);
     here->poll(self->polled, SITE);  // a loop may read plain memory, and fence so that it is read again
+    here->take_turn();
 }
