@@ -45,7 +45,7 @@ class Torch(Library):
 
     def recorder(self, arrays: Mapping[str, Any], grouped: bool = False) -> Callable[..., Any] | None:
         torch = sys.modules["torch"]
-        if not _is_tracing(torch):
+        if not (sees_operators(torch) or torch._C._is_any_autocast_enabled()):
             for array in arrays.values():
                 if array is not None and _is_recorded(torch, array):
                     break
@@ -111,13 +111,8 @@ def _made_as(torch: Any, dtype: str) -> tuple[Any, Callable[..., Any] | None]:
     return getattr(torch, dtype), getattr(guards, "_empty_strided_cuda", None)
 
 
-def _is_tracing(torch: Any) -> bool:
-    """Whether a compiler, autocast, a transform of torch.func, forward differentiation or a mode sees operators."""
-    return sees_operators(torch) or bool(torch._C._is_any_autocast_enabled())
-
-
 def sees_operators(torch: Any) -> bool:
-    """The same of all but autocast."""
+    """Whether a compiler, a transform of torch.func, forward differentiation or a mode sees operators."""
     return bool(
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()

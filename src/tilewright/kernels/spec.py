@@ -401,7 +401,7 @@ class Kernel:
 
         return from_source(source, entry, defines, **words)
 
-    @property
+    @cached_property
     def foreign(self) -> bool:
         """Whether its source knows nothing of this package: its macros are its parameters alone."""
         return self.origin is not None
