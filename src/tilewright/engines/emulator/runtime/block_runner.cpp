@@ -135,7 +135,8 @@ void BlockRunner::run_threads() {
         while (can_begin() && ready_.empty() && !*stop_) {
             GpuThread& thread = threads_[order_[begun_++]];
             thread.fiber = self;
-            thread.polled = thread.polls = thread.waits_at_barriers = 0;
+            thread.polled = thread.polls = thread.waits_at_barriers = thread.tests = 0;
+            thread.tested = nullptr;
             thread.copies.forget();
             thread.stores.forget();
             current_ = &thread;
