@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,9 @@ _PTX_HEADER = "inline_ptx.hpp"
 """What sources with inline PTX are given, which includes the long header."""
 
 _PARSED_SUFFIX = ".hpp.gch"
+
+_ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
+"""What C++ has before the type alone, and CUDA behind `__shared__`."""
 
 _LARGEST_FRAME = 32 * 1024
 """Bytes of stack that a function of a kernel may use: half of what a fiber has."""
@@ -212,8 +216,10 @@ def compile_kernel(
     if foreign:
         macros, text, behind = device_text(text, defines or {})
     own = included(text, folder)
-    with_pointer = with_pointers(text, *(content for _, content in own))
-    ptx = translated(zip((file, *(name for name, _ in own)), with_pointer, strict=True))
+    rewritten = with_pointers(
+        *(_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own)))
+    )
+    ptx = translated(zip((file, *(name for name, _ in own)), rewritten, strict=True))
     text, *contents = ptx.texts
     macros = ptx.ahead + macros
     unit = f'{macros}#line 1 "{file}"\n{text}{behind}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
@@ -229,7 +235,7 @@ def compile_kernel(
     if found is not None:
         return found
     ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp")]
-    if ptx.texts != tuple(with_pointer):
+    if ptx.texts != tuple(rewritten):
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
     elif reaches((text, *contents), _OF_LONG_HEADER - {header for header, _ in own}, _INCLUDE):
         ahead.append(_INCLUDE[0] / _LONG_HEADER)

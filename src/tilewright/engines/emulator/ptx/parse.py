@@ -137,7 +137,7 @@ class _Parser:
             if not self.accept(","):
                 break
         if not self.ends():
-            raise UnknownError(f"{opcode} with what follows {self.tokens[self.place - 1][1]!r}")
+            raise UnknownError(f"{opcode} with {self.tokens[self.place][1]} where its name or an operand ends")
         self.instructions.append(Instruction(opcode, tuple(operands), guard))
 
     def declare(self) -> None:

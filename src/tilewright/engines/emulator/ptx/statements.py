@@ -14,7 +14,8 @@ _PIECE = re.compile(
 )
 _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "\n": ""}
-_OPERAND = re.compile(r'(?:\s|\\\n)*"(?P<constraint>[^"]*)"(?:\s|\\\n)*\((?P<expression>.*)\)(?:\s|\\\n)*', re.DOTALL)
+_BLANK = r"(?:\s|\\\n|//[^\n]*|/\*.*?\*/)*"
+_OPERAND = re.compile(rf'{_BLANK}"(?P<constraint>[^"]*)"{_BLANK}\((?P<expression>.*)\){_BLANK}', re.DOTALL)
 _BREAK = re.compile(r"\\?\n")
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tilewright.engines.emulator.ptx import arithmetic, memory, waiting
+from tilewright.engines.emulator.ptx import arithmetic, copies, matrices, memory, waiting
 from tilewright.engines.emulator.ptx.errors import UnknownError
 from tilewright.engines.emulator.ptx.parse import Instruction, Name, Program, parse
 from tilewright.engines.emulator.ptx.statements import Statement, statements
 from tilewright.engines.emulator.ptx.writer import HANDLERS, TYPES, Writer
 
-INSTRUCTIONS = (arithmetic, memory, waiting)
+INSTRUCTIONS = (arithmetic, copies, matrices, memory, waiting)
 """Modules that have entered theirs."""
 
 _STORED = {"f16": "b16", "bf16": "b16", "f16x2": "b32", "bf16x2": "b32"}

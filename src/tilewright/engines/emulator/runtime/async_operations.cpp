@@ -173,18 +173,19 @@ void BlockRunner::barrier_wait(GpuThread* self, const Call& call, unsigned long 
     if (observed()) observer_->barrier_passed(*self, call, address);
 }
 
-// A thread that tests in a loop waits, since all that it does meanwhile is to test; one that tests several barriers lets others go on.
+// A thread that tests one phase again waits for it, since it does nothing meanwhile; one that tests several barriers lets others go on.
 bool BlockRunner::barrier_test(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity) {
     Mbarrier& barrier = usable(self, call, address);
-    if (barrier.phase % 2 == parity && self->tested != &barrier) {
+    const bool again = self->tested == &barrier && self->tested_phase == barrier.phase;
+    if (barrier.phase % 2 == parity && !again) {
         self->tested = &barrier;
+        self->tested_phase = barrier.phase;
         barrier.tested = true;
         ++polls_;
         if (++self->tests >= PATIENCE) yield(self);
         return false;
     }
-    self->tested = nullptr;
-    self->tests = 0;
+    if (again) self->tests = 0;
     barrier_wait(self, call, address, parity);
     return true;
 }

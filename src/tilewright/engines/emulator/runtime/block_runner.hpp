@@ -79,8 +79,9 @@ struct GpuThread : Thread {
     AsyncCopies copies;
     TileStores stores;
     const Mbarrier* barrier;  // at which it waits, where it does so in barrier_wait
-    const Mbarrier* tested;   // at which it has found last that a phase had not ended
-    std::uint64_t tests;      // of that kind, since it has found one that had
+    const Mbarrier* tested;   // at which it has found last that a phase had not ended, which was ...
+    std::uint64_t tested_phase;
+    std::uint64_t tests;      // of that kind, since it has waited for one
     std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
     std::uint64_t waits_at_barriers;  // calls of barrier_wait since its warp met, which was when ...
     std::array<std::uint64_t, 3> met;  // ... its block, warp and cluster had passed so many barriers

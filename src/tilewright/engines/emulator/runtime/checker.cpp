@@ -142,7 +142,8 @@ void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
 void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
-    check_waited({thread.actor, site, number(copy.map.data), 0, AccessKind::read, 0});
+    const Visit read = {thread.actor, site, number(copy.map.data), copy.is_row ? copy.bytes() : 0, AccessKind::read, Stamp::COPY};
+    copy.is_row ? visit(read) : check_waited(read);  // what a tensor map describes is an array's
     const Visit written = {thread.actor, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
     check_shown(written, shared_cells(written.address, written.bytes));
     visit(written);
