@@ -325,13 +325,20 @@ def _optimization() -> str:
 
 
 def _spaced(assembly: str, spacing: int) -> str:
-    """Assembly with room behind every thread-local variable. Its symbol keeps its size."""
+    """Assembly with room behind every thread-local variable. Its symbol keeps its size.
+
+    What GCC adds to arrays of a class, which says whether they have been constructed, is apart from them and says so.
+    """
     lines = assembly.splitlines()
-    thread_local = False
+    thread_local = guard = False
     for i, line in enumerate(lines):
         directive, _, operand = line.strip().partition("\t")
         if directive in (".section", ".text", ".data", ".bss"):
             thread_local = operand.startswith(".tbss")
+        elif thread_local and line.startswith("_ZGV"):
+            guard, lines[i] = True, f'\t.section\t.tdata,"awT",@progbits\n{line}'
+        elif directive == ".zero" and guard:
+            guard, lines[i] = False, f'\t.byte\t1\n\t.zero\t{int(operand) - 1}\n\t.section\t.tbss,"awT",@nobits'
         elif directive == ".zero" and thread_local:
             lines[i] = f"\t.zero\t{int(operand) + spacing}"
     return "\n".join(lines) + "\n"

@@ -108,7 +108,9 @@ void BlockRunner::begin(std::uint64_t number, bool chosen) {
     const dim3& grid = launch_.grid;
     block_.index = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
     block_.chosen = chosen;
-    if (static_shared_.bytes != 0) std::memset(static_shared_.data, POISON, static_shared_.bytes);
+    if (const std::size_t guards = static_shared_.guards; static_shared_.bytes != 0) {
+        std::memset(static_cast<unsigned char*>(static_shared_.data) + guards, POISON, static_shared_.bytes - guards);
+    }
     std::memset(block_.dynamic_shared, POISON, launch_.dynamic_shared_bytes);
     for (Warp& warp : warps_) {
         const auto lanes = std::min<std::size_t>(threads_.data() + threads_.size() - warp.threads, WARP_SIZE);
