@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from emulator_helpers import kinds_found, launch
 
+from tilewright.analysis.launch_explanation import explain_launch
 from tilewright.engines import nvrtc
 from tilewright.errors import CompileError, LaunchError
+from tilewright.gpus import gpu_named
+from tilewright.kernels.launches import read_launch
 
 RNG = np.random.default_rng(1)
 LANES = np.arange(32)
@@ -194,3 +197,24 @@ def test_copies_of_wrong_sizes_are_named():
         LaunchError, match=r"calls cp.async.ca.shared.global \(kernel.cu:8\) to read bytes that must be"
     ):
         launch(STAGES.replace("? 4 : 0", "? 5 : 0"), *stages(), block=(32, 1, 1))
+
+
+BY_HEADER = (
+    ("CP_ASYNC_CG(at + 4 * i, line + i);", "copy_async<16>(&tile[step % 2][row][i], line + i, true);"),
+    ("part_of_4(at + 4 * i, line + i, i < 15 ? 4 : 0);", "copy_async<4>(&tile[step % 2][row][i], line + i, i < 15);"),
+)
+
+
+def test_copies_are_counted_as_those_of_the_headers(tmp_path):
+    pytest.importorskip("cuda.core")
+    found = []
+    for name, changes in (("ptx", ()), ("header", BY_HEADER)):
+        source = STAGES
+        for text, instead in changes:
+            assert source.count(text) == 1
+            source = source.replace(text, instead)
+        (tmp_path / f"{name}.cu").write_text('#include "async_copy.cuh"\n' + source)
+        launch_ = read_launch(f"{tmp_path}/{name}.cu", "from=float32[5,32,16] to=out:float32[32]", block="32", grid="1")
+        found.append(explain_launch(launch_, gpu_named("H200")).traffic.groups)
+    assert found[0] == found[1]
+    assert sum(group.requests for group in found[0].values()) > 0
