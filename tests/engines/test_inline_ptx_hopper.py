@@ -127,7 +127,7 @@ def test_faults_at_barriers_are_found(case):
 def test_stores_must_be_waited_for():
     source = PIPELINE.replace("wait_group.read 0", "wait_group.read 1")
     with pytest.raises(
-        LaunchError, match=r"has returned without a wait_tiles_read for cp.async.bulk.global\S+ \(kernel"
+        LaunchError, match=r"has returned without a cp.async.bulk.wait_group.read for cp.async.bulk.global\S+ \(kernel"
     ):
         launch(source, *lines(), block=(64, 1, 1))
 
@@ -293,3 +293,11 @@ def test_what_products_cannot_be_is_named():
         launch(WGMMA.replace("<1, 1, 1, 0, 0>(d, &sA[0]", "<1, -1, 1, 0, 0>(d, &sA[0]"), *arrays, block=(128, 1, 1))
     with pytest.raises(LaunchError, match="wgmma with registers that are no neighbours in an array"):
         launch(WGMMA.replace('"+f"(d[0]), "+f"(d[1])', '"+f"(d[1]), "+f"(d[0])', 1), *arrays, block=(128, 1, 1))
+
+
+def test_a_fence_that_is_missing_is_named_as_in_ptx():
+    arrays, *_ = factors()
+    with pytest.raises(
+        LaunchError, match=r"calls wgmma.mma_async\S+ \(kernel.cu:26\) without a wgmma.fence since thread"
+    ):
+        launch(WGMMA.replace("    warpgroup_arrive();\n", ""), *arrays, block=(128, 1, 1))

@@ -106,8 +106,8 @@ Mbarrier& BlockRunner::usable_there(const Call& call, BlockRunner& there, const 
     Mbarrier* const barrier = there.is_shared(address, sizeof *address) ? there.mbarriers_.find(address) : nullptr;
     const std::string of_block = " of block " + describe(there.block_.index);
     if (barrier == nullptr) {
-        fail(call, " for a barrier" + of_block + " that is not made, or has been overwritten: cluster_sync must follow "
-             "barrier_init");
+        fail(call, " for a barrier" + of_block + " that is not made, or has been overwritten: " +
+             wanted(call, "cluster_sync must follow barrier_init", "barrier.cluster must follow mbarrier.init"));
     }
     if (barrier->made_after[2] == cluster_->passed()) {
         fail(call, " for a barrier that thread " + describe(barrier->maker->index) + of_block +
@@ -248,8 +248,8 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
     address = at_same_place(to, address);
     Mbarrier& barrier = &to == this ? usable(self, copy.call, address) : usable_there(copy.call, to, address);
     if (!barrier.fenced) {
-        fail(copy.call, " for a barrier that the copy engine may not see yet: "
-             "fence_barrier_init must follow barrier_init");
+        fail(copy.call, " for a barrier that the copy engine may not see yet: " +
+             wanted(copy.call, "fence_barrier_init must follow barrier_init", "fence.mbarrier_init must follow mbarrier.init"));
     }
     copy.block = &to.block_;
     copy.shared = at_same_place(to, copy.shared);
@@ -335,7 +335,8 @@ void BlockRunner::end_stores() {
         });
         if (unread == nullptr || !error_.empty()) continue;
         error_ = "in block " + describe(block_.index) + " thread " + describe(thread.index) +
-                 " has returned without a wait_tiles_read for " + describe(unread->call) +
+                 " has returned without a " + wanted(unread->call, "wait_tiles_read", "cp.async.bulk.wait_group.read") + " for " +
+                 describe(unread->call) +
                  ", which may read shared memory when that is another block's";
     }
 }

@@ -31,6 +31,11 @@ inline std::string describe(const Call& call) {
     return std::string(call.instruction ? call.instruction : OPERATION_NAMES[int(call.operation)]) + " (" + place(call.file, call.line) + ")";
 }
 
+// What a source has to call: a header's function, or in PTX an instruction.
+inline std::string wanted(const Call& call, const char* function, const char* instruction) {
+    return call.instruction ? instruction : function;
+}
+
 inline std::string describe(const uint3& index) {
     return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
 }

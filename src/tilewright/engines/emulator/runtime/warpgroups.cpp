@@ -155,7 +155,8 @@ RegisterFactor BlockRunner::register_factor(Warpgroup& group, const Call& call) 
     }
     for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
         if (known->touched(t)) {
-            fail(call, " without a fence_sums since thread " + describe(group.threads[t].index) + " has written A's registers");
+            fail(call, " without a " + wanted(call, "fence_sums", "wgmma.fence") + " since thread " + describe(group.threads[t].index) +
+                 " has written A's registers");
         }
     }
     return now;
@@ -187,7 +188,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
     if (found->under_way == 0) {
         for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
             if (!group.fenced[t] && (is_new || found->touched(t))) {
-                fail(call, " without a fence_sums since thread " + describe(group.threads[t].index) +
+                fail(call, " without a " + wanted(call, "fence_sums", "wgmma.fence") + " since thread " + describe(group.threads[t].index) +
                      " has touched the sums");
             }
         }
