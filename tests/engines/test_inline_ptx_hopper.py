@@ -301,3 +301,31 @@ def test_a_fence_that_is_missing_is_named_as_in_ptx():
         LaunchError, match=r"calls wgmma.mma_async\S+ \(kernel.cu:26\) without a wgmma.fence since thread"
     ):
         launch(WGMMA.replace("    warpgroup_arrive();\n", ""), *arrays, block=(128, 1, 1))
+
+
+EITHER = """
+__device__ bool has_ended(unsigned at) {
+    unsigned p;
+    asm volatile("{ .reg .pred r; mbarrier.try_wait.parity.shared.b64 r, [%1], 0; selp.u32 %0, 1, 0, r; }"
+                 : "=r"(p) : "r"(at) : "memory");
+    return p;
+}
+extern "C" __global__ void kernel(float* out) {
+    __shared__ unsigned long long barriers[2];
+    const unsigned at = __cvta_generic_to_shared(barriers);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared.b64 [%0], 32; mbarrier.init.shared.b64 [%0+8], 33;" :: "r"(at));
+    __syncthreads();
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at));
+    while (!has_ended(at + 8) && !has_ended(at)) { }
+    out[threadIdx.x] = 1;
+}
+"""
+
+
+def test_several_barriers_are_tested_in_turns():
+    out = np.zeros(32, np.float32)
+    assert kinds_found(EITHER, out, block=(32, 1, 1)) == set()
+    assert out.all()
+    never = EITHER.replace("[%0], 32;", "[%0], 33;")
+    assert kinds_found(never, out, block=(32, 1, 1)) == {"endless wait"}

@@ -181,6 +181,9 @@ bool BlockRunner::barrier_test(GpuThread* self, const Call& call, unsigned long 
         self->tested = &barrier;
         self->tested_phase = barrier.phase;
         barrier.tested = true;
+        self->polled = reinterpret_cast<std::uintptr_t>(address);
+        self->poll_site = 0;  // the call says where
+        self->call = call;
         ++polls_;
         if (++self->tests >= PATIENCE) yield(self);
         return false;

@@ -283,7 +283,8 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
 }
 
 void Checker::polls_for_ever(const GpuThread& thread) {
-    const std::uint32_t site = std::uint32_t(thread.poll_site - layout_.library);
+    const bool called = thread.poll_site == 0;
+    const std::uint32_t site = called ? findings_.site_of(thread.call) : std::uint32_t(thread.poll_site - layout_.library);
     reaches_.clear();
     if (!findings_.is_new("endless wait", site, 0)) return;
     Finding finding{};
