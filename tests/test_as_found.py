@@ -81,6 +81,10 @@ PRODUCTS = {
         "bf16_steps.cu", {"block": "BM*BN", "grid": "(ceil(M/BM),ceil(N/BN))", "layout": "NT", "C": "column"},
         (40, 33, 20), layout="NT", scaled=False,
     ),
+    "inline PTX": Product(
+        "hgemm_ptx.cu", {"block": "128", "grid": "(N/BN,M/BM)"}, (64, 128, 96),
+        {"BM": 64, "BN": 64, "BK": 32, "A_PAD": 8, "B_PAD": 8}, scaled=False,
+    ),
     "an answer": Product(
         "leet_matmul.cu", {"block": "(TILE,TILE)", "grid": "(ceil(N/TILE),ceil(M/TILE))", "args": "A,B,C,M,K,N"},
         (20, 33, 40), scaled=False,
@@ -218,6 +222,11 @@ FAULTS = {
     "an edge too far": ("naive", "x < M && y < N", "x <= M && y < N",
                         r"out of bounds: .* C\[50, \d+\], outside of its 50"),
     "a column of B": ("coalesced", "B[i * N + cCol]", "B[i * N + cRow]", r"(wrong result|out of bounds): "),
+    "a stage less waited for": ("inline PTX", "CP_ASYNC_WAIT_GROUP(1);", "CP_ASYNC_WAIT_GROUP(2);",
+                                r"unfinished copy: .* reads s_[ab]\[\d\]\[\d+\]\[\d+\] at hgemm_ptx.cu:\d+"),
+    "a stage that is overwritten": ("inline PTX", "    }\n    __syncthreads();\n  }", "    }\n  }",
+                                    r"race: .* starts a copy to s_[ab]\[\d\]\[\d+\]\[\d+\] at hgemm_ptx.cu:\d+"),
+    "rows of another lane": ("inline PTX", "+ i * 16 + lane_id % 16]", "+ i * 16 + lane_id % 8]", "wrong result: "),
     "past the tile": ("1-D tiles", "Bs[dotIdx * BN + threadCol]", "Bs[(dotIdx + 1) * BN + threadCol]",
                       r"out of bounds: .* reads Bs\[\d+\], outside of its 256 elements"),
     "no float4": ("vectorized", "&B[innerRowB * N + innerColB * 4]", "&B[innerRowB * N + innerColB * 4 + 1]",

@@ -127,7 +127,8 @@ def test_results_that_the_copy_engine_stores_are_right():
 STORED = {
     "store_without_fence": (
         r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of tile(\[\d+\])+ at store_without_fence.cu:\d+"
-        r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and has not called fence_async_shared since$"
+        r"; thread \(\d+, 0, 0\) of block \(\1, 0, 0\) wrote it at .*, and has not called fence_async_shared "
+        r"\(fence.proxy.async\) since$"
     ),
     "late_fence": (
         r"^thread \(0, 0, 0\) of block \((\d), 0, 0\) starts a store of tile(\[\d+\])+ at late_fence.cu:\d+"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from emulator_helpers import launch
+from emulator_helpers import kinds_found, launch
 
 from tilewright.engines import nvrtc
 
@@ -131,3 +131,27 @@ def test_float8_is_that_of_ml_dtypes_and_floats_beyond_it_become_its_largest():
     numbers = ~np.isnan(values)
     np.testing.assert_array_equal(rounded[numbers], expected[numbers].view(np.uint8))
     assert (rounded[~numbers] == 0x7F).all()
+
+
+ARRAYS = """
+#include <cuda_fp16.h>
+template <int N> __device__ float other(const float* in) {
+    __shared__ half inner[N][64];
+    inner[1][threadIdx.x] = __float2half(in[threadIdx.x]);
+    BARRIER;
+    return __half2float(inner[1][63 - threadIdx.x]);
+}
+extern "C" __global__ void kernel(const float* in, float* out) {
+    __shared__ half2 pairs[2][64];
+    pairs[1][threadIdx.x] = __float2half2_rn(1);
+    out[threadIdx.x] = other<3>(in) + __half2float(pairs[1][threadIdx.x].x);
+}
+"""
+
+
+def test_arrays_in_shared_memory_are_seen_as_those_of_any_type():
+    """GCC adds variables to them, of which nothing is said."""
+    numbers, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert kinds_found(ARRAYS.replace("BARRIER", "__syncthreads()"), numbers, out, block=(64, 1, 1)) == set()
+    np.testing.assert_array_equal(out, numbers[::-1] + 1)
+    assert "race" in kinds_found(ARRAYS.replace("BARRIER", ""), numbers, out, block=(64, 1, 1))

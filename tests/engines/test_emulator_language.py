@@ -232,24 +232,3 @@ def test_code_is_that_for_a_gpu():
     out = np.zeros(1, np.int32)
     launch(source, out)
     assert out[0] == 1
-
-
-@pytest.mark.parametrize(
-    ("statement", "instruction"),
-    [
-        ('asm volatile("mov.u32 %0, %%laneid;" : "=r"(x));', "mov.u32"),
-        ('asm("{\\n\\t" ".reg .pred p;\\n\\t" "@p add.s32 %0, %0, 1;}" : "+r"(x));', ".reg"),
-        ('__asm__ __volatile__("\\n  cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(x), "l"(out));', "cp.async.cg"),
-    ],
-)
-def test_inline_ptx_is_named_with_its_line(statement, instruction):
-    source = f"""// asm("none");
-    extern "C" __global__ void kernel(int* out) {{
-        int x = 0;
-        asm volatile("" ::: "memory");
-        {statement}
-        *out = x;
-    }}
-    """
-    with pytest.raises(CompileError, match=rf"has no inline PTX, as {re.escape(instruction)}\S* at kernel.cu:5: "):
-        launch(source, np.zeros(1, np.int32))

@@ -131,7 +131,7 @@ _WHY = {
     "early access": "and has not waited for the launch before",
     "ended block": "and that block may have ended before: it does not wait for this one",
     "unstarted block": "and that block may not have begun: no cluster_sync was before",
-    "missing fence": "and has not called fence_async_shared since",
+    "missing fence": "and has not called fence_async_shared (fence.proxy.async) since",
     "late fence": "and no barrier is between its fence_async_shared and this",
 }
 

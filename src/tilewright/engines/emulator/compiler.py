@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
-from tilewright.engines.emulator.inline_ptx import inline_ptx
+from tilewright.engines.emulator.ptx import translated
 from tilewright.engines.emulator.subscripts import with_arrays
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included, reaches
@@ -35,7 +36,13 @@ _OF_LONG_HEADER = {_LONG_HEADER, "cuda_fp16.h", "cuda_bf16.h"}
 """A header that GCC takes as long to read as a small kernel, and those that are no more than it. It is parsed once for
 all kernels that include it, since nothing in it depends on their macros."""
 
+_PTX_HEADER = "inline_ptx.hpp"
+"""What sources with inline PTX are given, which includes the long header."""
+
 _PARSED_SUFFIX = ".hpp.gch"
+
+_ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
+"""What C++ has before the type alone, and CUDA behind `__shared__`."""
 
 _LARGEST_FRAME = 32 * 1024
 """Bytes of stack that a function of a kernel may use: half of what a fiber has."""
@@ -209,7 +216,12 @@ def compile_kernel(
     if foreign:
         macros, text, behind = device_text(text, defines or {})
     own = included(text, folder)
-    text, *contents = with_pointers(text, *(content for _, content in own))
+    rewritten = with_pointers(
+        *(_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own)))
+    )
+    ptx = translated(zip((file, *(name for name, _ in own)), rewritten, strict=True))
+    text, *contents = ptx.texts
+    macros = ptx.ahead + macros
     unit = f'{macros}#line 1 "{file}"\n{text}{behind}\n#line 1 "launch of {entry}"\nSIMT_ENTRY({entry})\n'
     options = [*base, *_build_options(compiler, build)]
     if build.traced:
@@ -223,7 +235,9 @@ def compile_kernel(
     if found is not None:
         return found
     ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp")]
-    if reaches((text, *contents), _OF_LONG_HEADER - {header for header, _ in own}, _INCLUDE):
+    if ptx.texts != tuple(rewritten):
+        ahead.append(_INCLUDE[0] / _PTX_HEADER)
+    elif reaches((text, *contents), _OF_LONG_HEADER - {header for header, _ in own}, _INCLUDE):
         ahead.append(_INCLUDE[0] / _LONG_HEADER)
     prelude = "".join(f'#include "{header}"\n' for header in ahead)
     parsed = None if compiler.is_clang else _parsed(compiler, tuple(options), prelude, runtime, cache.folder())
@@ -233,12 +247,14 @@ def compile_kernel(
         if parsed is not None:
             prelude_file.with_suffix(_PARSED_SUFFIX).symlink_to(parsed)
         options += ["-include", str(prelude_file)]
-        options += ["-iquote", str(folder), *(f"-I{place}" for place in _INCLUDE)]
         # In two steps, so that the linker adds no library of the sanitizer whose calls the runtime answers itself.
         unlinked = str(output.with_suffix(".o"))
         try:
             unit_file = _place(output.parent, file, own, contents)  # debug information names the source by it
             unit_file.write_text(unit, encoding="utf-8")
+            # What lies around the unit comes first for stand-ins too, which include it in quotes.
+            options += ["-iquote", str(unit_file.parent), "-iquote", str(folder)]
+            options += [f"-I{place}" for place in _INCLUDE]
             if build.spacing:
                 assembly = output.with_suffix(".s")
                 compiler.run([*options, "-S", "-x", "c++", str(unit_file), "-o", str(assembly)])
@@ -252,7 +268,9 @@ def compile_kernel(
                 compiler.run([*options, "-c", "-x", "c++", str(unit_file), "-o", unlinked])
                 _link(compiler, [*base, unlinked, str(runtime.library)], output)
         except CompileError as error:
-            raise CompileError(f"{file} does not compile{_of_ptx(file, text, own)}: {error}") from None
+            if reason := ptx.reason(str(error)):
+                raise CompileError(f"{file} does not compile on the emulator, {reason}") from None
+            raise CompileError(f"{file} does not compile: {error}") from None
         return cache.store(name, SUFFIX, output.read_bytes())
 
 
@@ -269,14 +287,6 @@ def _place(folder: Path, file: str, headers: Sequence[tuple[str, str]], contents
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(f'#line 1 "{name}"\n{content}', encoding="utf-8")
     return place / file
-
-
-def _of_ptx(file: str, text: str, headers: Sequence[tuple[str, str]]) -> str:
-    """What is to blame where a source has inline PTX."""
-    found = ((name, one) for name, content in ((file, text), *headers) for one in inline_ptx(content))
-    for name, one in found:
-        return f" on the emulator, which has no inline PTX, as {one.instruction} at {name}:{one.line}"
-    return ""
 
 
 def _link(compiler: Compiler, arguments: Sequence[str], output: Path) -> None:
@@ -315,13 +325,20 @@ def _optimization() -> str:
 
 
 def _spaced(assembly: str, spacing: int) -> str:
-    """Assembly with room behind every thread-local variable. Its symbol keeps its size."""
+    """Assembly with room behind every thread-local variable. Its symbol keeps its size.
+
+    What GCC adds to arrays of a class, which says whether they have been constructed, is apart from them and says so.
+    """
     lines = assembly.splitlines()
-    thread_local = False
+    thread_local = guard = False
     for i, line in enumerate(lines):
         directive, _, operand = line.strip().partition("\t")
         if directive in (".section", ".text", ".data", ".bss"):
             thread_local = operand.startswith(".tbss")
+        elif thread_local and line.startswith("_ZGV"):
+            guard, lines[i] = True, f'\t.section\t.tdata,"awT",@progbits\n{line}'
+        elif directive == ".zero" and guard:
+            guard, lines[i] = False, f'\t.byte\t1\n\t.zero\t{int(operand) - 1}\n\t.section\t.tbss,"awT",@nobits'
         elif directive == ".zero" and thread_local:
             lines[i] = f"\t.zero\t{int(operand) + spacing}"
     return "\n".join(lines) + "\n"

@@ -81,6 +81,7 @@ class SharedVariable(NamedTuple):
     bytes: int
 
 
+_GUARD = "_ZGV"  # says whether a variable has been constructed: Itanium C++ ABI, "Guard Variables"
 _SYMTAB, _TLS = 2, 6  # a section's type and a symbol's: ELF specification
 
 
@@ -103,7 +104,8 @@ def shared_variables(library: Path) -> tuple[SharedVariable, ...]:
             name, info, _, section, value, extent = struct.unpack_from("<IBBHQQ", data, at)
             if info & 0xF == _TLS and section:
                 mangled = data[names + name : data.index(b"\0", names + name)].decode()
-                variables.append(SharedVariable(_plain(mangled), value, extent))
+                if not mangled.startswith(_GUARD):
+                    variables.append(SharedVariable(_plain(mangled), value, extent))
     return tuple(sorted(variables, key=lambda variable: variable.offset))
 
 
@@ -111,7 +113,7 @@ def _plain(mangled: str) -> str:
     """A variable's own name: the last in its symbol, behind its length (Itanium C++ ABI, "Mangling")."""
     numbered = re.sub(r"_\d*_?$", "", mangled)  # the second of one name in a function has a number behind it
     for symbol in (mangled, numbered):
-        for end, start in ((match.end(), match.start()) for match in re.finditer(r"\d+", symbol)):
+        for end, start in ((match.end(), match.start()) for match in re.finditer(r"(?<=[ELNZ])\d+", symbol)):
             if any(len(symbol) - end == int(symbol[first:end]) > 0 for first in range(start, end)):
                 return symbol[end:]
     return mangled

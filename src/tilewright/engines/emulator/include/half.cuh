@@ -38,6 +38,13 @@ __forceinline__ std::uint16_t bfloat16_from_float(float value) {
 
 __forceinline__ float float_from_bfloat16(std::uint16_t bits) { return bit_cast<float>(std::uint32_t(bits) << 16); }
 
+// To nearest, ties away from zero.
+__forceinline__ unsigned rounded_to_tf32(unsigned bits) {
+    const unsigned magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000) return 0x7fffffff;  // NaN
+    return (bits + (magnitude < 0x7f800000 ? 0x1000 : 0)) & 0xffffe000;
+}
+
 enum class Rounding { nearest, zero, up, down };
 
 // The bits of a number with a mantissa of MantissaBits and exponents up to Bias.

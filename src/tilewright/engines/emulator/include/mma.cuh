@@ -12,8 +12,4 @@ __forceinline__ void multiply_fragments(float (&sums)[ROWS][COUNT], const unsign
     simt_warp_together(simt_thread(), {simt::Operation::multiply_fragments, file, line}, &own, simt_multiply_fragments);
 }
 
-__forceinline__ unsigned round_to_tf32(unsigned bits) {
-    const unsigned magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000) return 0x7fffffff;  // NaN
-    return (bits + (magnitude < 0x7f800000 ? 0x1000 : 0)) & 0xffffe000;
-}
+__forceinline__ unsigned round_to_tf32(unsigned bits) { return simt::rounded_to_tf32(bits); }

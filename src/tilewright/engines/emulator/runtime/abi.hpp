@@ -86,6 +86,8 @@ enum class Operation : int {
     take_registers,
     sync_named,
     arrive_named,
+    shared_memory,
+    barrier_inval,
     none,
 };
 
@@ -94,6 +96,7 @@ struct Call {
     Operation operation;
     const char* file;
     int line;
+    const char* instruction = nullptr;  // that the source has in its place, of PTX
 };
 
 // A tensor map as the emulator's copies read it; its engine packs the same fields.
@@ -225,6 +228,19 @@ SIMT_EXPORT void simt_load_tile_to(const simt::Thread* self, simt::Call call, un
 
 // What the stand-ins of shared_address.cuh and wgmma.cuh call.
 SIMT_EXPORT unsigned simt_shared_address(const simt::Thread* self, const void* shared);
+
+// What inline PTX becomes that knows places in shared memory by these numbers. Those of another block of the cluster have its
+// rank in the upper bits. A test of a barrier says whether the phase of this parity has ended; a second one in a row waits for that.
+SIMT_EXPORT void* simt_at_shared(const simt::Thread* self, simt::Call call, unsigned address);
+SIMT_EXPORT __attribute__((const)) unsigned simt_shared_address_in_block(unsigned address, unsigned rank);
+SIMT_EXPORT void simt_barrier_inval(const simt::Thread* self, simt::Call call, unsigned long long* barrier);
+SIMT_EXPORT unsigned simt_barrier_arrive_by(const simt::Thread* self, simt::Call call, unsigned address, unsigned arrivals,
+                                            unsigned bytes);
+SIMT_EXPORT bool simt_barrier_test(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned parity);
+SIMT_EXPORT void simt_load_bytes(const simt::Thread* self, simt::Call call, void* shared, const void* global, unsigned bytes,
+                                 unsigned long long* barrier);
+SIMT_EXPORT void simt_store_bytes(const simt::Thread* self, simt::Call call, void* global, const void* shared, unsigned bytes);
+
 SIMT_EXPORT void simt_fence_sums(const simt::Thread* self);
 SIMT_EXPORT void simt_multiply_async(const simt::Thread* self, simt::Call call, simt::WgmmaArguments arguments);
 SIMT_EXPORT void simt_commit_products(const simt::Thread* self, simt::Call call);

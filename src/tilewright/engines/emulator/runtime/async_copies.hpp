@@ -69,12 +69,16 @@ struct TileBox {
     TensorMap map;
     int col, row, matrix;
     bool whole_pieces = false;  // whether it moves those too in which a row of the matrix ends, as stores do
+    bool is_row = false;        // bytes in a row, of no tensor map
 
     std::size_t row_bytes() const { return std::size_t(map.box_cols) * map.element_bytes; }
     std::size_t bytes() const { return row_bytes() * map.box_rows; }
 
     // The boundary that it lies on in shared memory: with a swizzle, that at which its pattern begins anew.
-    std::size_t alignment() const { return map.swizzle == 0 ? 128 : std::size_t(map.swizzle) * 8; }
+    std::size_t alignment() const {
+        if (is_row) return PIECE_BYTES;
+        return map.swizzle == 0 ? 128 : std::size_t(map.swizzle) * 8;
+    }
 
     // Whether the column is one that a GPU takes, inside the matrix or not: on any other the instruction is illegal.
     bool begins_at_a_piece() const { return std::int64_t(col) * map.element_bytes % PIECE_BYTES == 0; }

@@ -106,8 +106,8 @@ Mbarrier& BlockRunner::usable_there(const Call& call, BlockRunner& there, const 
     Mbarrier* const barrier = there.is_shared(address, sizeof *address) ? there.mbarriers_.find(address) : nullptr;
     const std::string of_block = " of block " + describe(there.block_.index);
     if (barrier == nullptr) {
-        fail(call, " for a barrier" + of_block + " that is not made, or has been overwritten: cluster_sync must follow "
-             "barrier_init");
+        fail(call, " for a barrier" + of_block + " that is not made, or has been overwritten: " +
+             wanted(call, "cluster_sync must follow barrier_init", "barrier.cluster must follow mbarrier.init"));
     }
     if (barrier->made_after[2] == cluster_->passed()) {
         fail(call, " for a barrier that thread " + describe(barrier->maker->index) + of_block +
@@ -116,19 +116,35 @@ Mbarrier& BlockRunner::usable_there(const Call& call, BlockRunner& there, const 
     return *barrier;
 }
 
+void BlockRunner::barrier_inval(GpuThread* self, const Call& call, unsigned long long* address) {
+    usable(self, call, address);
+    std::memset(address, POISON, sizeof *address);
+}
+
 void BlockRunner::barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes) {
-    arrive(self, call, usable(self, call, address), bytes);
+    arrive(self, call, usable(self, call, address), 1, bytes);
+}
+
+// At a barrier in the window; returns the parity of the phase at which it arrives.
+unsigned BlockRunner::barrier_arrive_by(GpuThread* self, const Call& call, unsigned address, unsigned arrivals, unsigned bytes) {
+    const unsigned rank = address >> WINDOW_BITS;
+    BlockRunner& there = rank == 0 || rank - 1 == block_.rank ? *this : in_cluster(call, int(rank - 1));
+    auto* const at = static_cast<unsigned long long*>(in_window(call, address));
+    Mbarrier& barrier = &there == this ? usable(self, call, at) : usable_there(call, there, at);
+    const unsigned parity = barrier.phase % 2;
+    there.arrive(self, call, barrier, arrivals, bytes);
+    return parity;
 }
 
 void BlockRunner::barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank) {
     BlockRunner& there = in_cluster(call, rank);
     if (&there == this) return barrier_arrive(self, call, address, 0);
     check_shared(call, address, sizeof *address, sizeof *address);
-    there.arrive(self, call, usable_there(call, there, at_same_place(there, address)), 0);
+    there.arrive(self, call, usable_there(call, there, at_same_place(there, address)), 1, 0);
 }
 
-void BlockRunner::arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned bytes) {
-    if (barrier.pending == 0) {
+void BlockRunner::arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned arrivals, unsigned bytes) {
+    if (barrier.pending < arrivals) {
         self->runner->fail(call, " for a phase in which all " + std::to_string(barrier.count) +
              " arrivals happened");
     }
@@ -137,8 +153,8 @@ void BlockRunner::arrive(GpuThread* self, const Call& call, Mbarrier& barrier, u
              " bytes are to come in a phase, which may have at most " + std::to_string(Mbarriers::MOST));
     }
     barrier.bytes += bytes;
-    --barrier.pending;
-    if (observed()) observer_->barrier_arrived(*self, call, barrier.address);
+    barrier.pending -= arrivals;
+    if (observed() && arrivals != 0) observer_->barrier_arrived(*self, call, barrier.address);
     end_phase(barrier);
 }
 
@@ -157,6 +173,26 @@ void BlockRunner::barrier_wait(GpuThread* self, const Call& call, unsigned long 
     if (observed()) observer_->barrier_passed(*self, call, address);
 }
 
+// A thread that tests one phase again waits for it, since it does nothing meanwhile; one that tests several barriers lets others go on.
+bool BlockRunner::barrier_test(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity) {
+    Mbarrier& barrier = usable(self, call, address);
+    const bool again = self->tested == &barrier && self->tested_phase == barrier.phase;
+    if (barrier.phase % 2 == parity && !again) {
+        self->tested = &barrier;
+        self->tested_phase = barrier.phase;
+        barrier.tested = true;
+        self->polled = reinterpret_cast<std::uintptr_t>(address);
+        self->poll_site = 0;  // the call says where
+        self->call = call;
+        ++polls_;
+        if (++self->tests >= PATIENCE) yield(self);
+        return false;
+    }
+    if (again) self->tests = 0;
+    barrier_wait(self, call, address, parity);
+    return true;
+}
+
 void BlockRunner::load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, unsigned long long* address) {
     if (blocks == 0 || blocks >> cluster_->size() != 0) {
         fail(copy.call, " with the mask " + hexadecimal(blocks) + ", which must name blocks of a cluster that has " +
@@ -166,6 +202,15 @@ void BlockRunner::load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, 
     for (; blocks != 0; blocks &= blocks - 1) {
         start_tile(self, copy, in_cluster(copy.call, __builtin_ctz(blocks)), address);
         copy.again = true;
+    }
+}
+
+// What the copy engine moves without a tensor map.
+void BlockRunner::check_row(const Call& call, const void* global, unsigned bytes) {
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(global) % TileBox::PIECE_BYTES;
+    if (past != 0 || bytes % TileBox::PIECE_BYTES != 0) {
+        fail(call, " for " + std::to_string(bytes) + " bytes, " + std::to_string(past) +
+             " bytes past a multiple of 16 in global memory: both must be multiples of 16");
     }
 }
 
@@ -206,8 +251,8 @@ void BlockRunner::start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, un
     address = at_same_place(to, address);
     Mbarrier& barrier = &to == this ? usable(self, copy.call, address) : usable_there(copy.call, to, address);
     if (!barrier.fenced) {
-        fail(copy.call, " for a barrier that the copy engine may not see yet: "
-             "fence_barrier_init must follow barrier_init");
+        fail(copy.call, " for a barrier that the copy engine may not see yet: " +
+             wanted(copy.call, "fence_barrier_init must follow barrier_init", "fence.mbarrier_init must follow mbarrier.init"));
     }
     copy.block = &to.block_;
     copy.shared = at_same_place(to, copy.shared);
@@ -264,7 +309,7 @@ void BlockRunner::end_phase(Mbarrier& barrier) {
 // When no thread can go on, tiles come that somebody waits for, until that lets one go on.
 bool BlockRunner::bring_tiles() {
     for (Mbarrier& barrier : mbarriers_.all()) {
-        while (!barrier.waiting.empty() && !barrier.coming.empty()) {
+        while ((!barrier.waiting.empty() || barrier.tested) && !barrier.coming.empty()) {
             const TileCopy copy = barrier.coming.front();
             barrier.coming.pop_front();
             copy.finish();
@@ -293,7 +338,8 @@ void BlockRunner::end_stores() {
         });
         if (unread == nullptr || !error_.empty()) continue;
         error_ = "in block " + describe(block_.index) + " thread " + describe(thread.index) +
-                 " has returned without a wait_tiles_read for " + describe(unread->call) +
+                 " has returned without a " + wanted(unread->call, "wait_tiles_read", "cp.async.bulk.wait_group.read") + " for " +
+                 describe(unread->call) +
                  ", which may read shared memory when that is another block's";
     }
 }
@@ -376,6 +422,49 @@ void simt_store_tile(const simt::Thread* self, simt::Call call, const simt::Tens
     simt::GpuThread* const thread = as_gpu_thread(self);
     auto* const from = static_cast<unsigned char*>(const_cast<void*>(shared));
     thread->runner->store_tile(thread, {{call, from, *map, col, row, matrix, true}});
+}
+
+namespace {
+
+// A row of bytes as a box of pieces.
+simt::TileBox row_of_bytes(const simt::Call& call, const void* shared, const void* global, unsigned bytes) {
+    const int pieces = int(bytes / simt::TileBox::PIECE_BYTES);
+    simt::TensorMap map = {};
+    map.data = static_cast<const unsigned char*>(global);
+    map.rows = map.matrices = map.box_rows = 1;
+    map.cols = map.box_cols = pieces;
+    map.element_bytes = simt::TileBox::PIECE_BYTES;
+    return {call, static_cast<unsigned char*>(const_cast<void*>(shared)), map, 0, 0, 0, false, true};
+}
+
+}  // namespace
+
+void simt_load_bytes(const simt::Thread* self, simt::Call call, void* shared, const void* global, unsigned bytes,
+                     unsigned long long* barrier) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->check_row(call, global, bytes);
+    thread->runner->load_tile(thread, {row_of_bytes(call, shared, global, bytes)}, barrier);
+}
+
+void simt_store_bytes(const simt::Thread* self, simt::Call call, void* global, const void* shared, unsigned bytes) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->check_row(call, global, bytes);
+    thread->runner->store_tile(thread, {row_of_bytes(call, shared, global, bytes)});
+}
+
+void simt_barrier_inval(const simt::Thread* self, simt::Call call, unsigned long long* barrier) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    thread->runner->barrier_inval(thread, call, barrier);
+}
+
+unsigned simt_barrier_arrive_by(const simt::Thread* self, simt::Call call, unsigned address, unsigned arrivals, unsigned bytes) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    return thread->runner->barrier_arrive_by(thread, call, address, arrivals, bytes);
+}
+
+bool simt_barrier_test(const simt::Thread* self, simt::Call call, unsigned long long* barrier, unsigned parity) {
+    simt::GpuThread* const thread = as_gpu_thread(self);
+    return thread->runner->barrier_test(thread, call, barrier, parity);
 }
 
 void simt_commit_tiles(const simt::Thread* self) { as_gpu_thread(self)->stores.commit(); }

@@ -108,7 +108,9 @@ void BlockRunner::begin(std::uint64_t number, bool chosen) {
     const dim3& grid = launch_.grid;
     block_.index = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
     block_.chosen = chosen;
-    if (static_shared_.bytes != 0) std::memset(static_shared_.data, POISON, static_shared_.bytes);
+    if (const std::size_t guards = static_shared_.guards; static_shared_.bytes != 0) {
+        std::memset(static_cast<unsigned char*>(static_shared_.data) + guards, POISON, static_shared_.bytes - guards);
+    }
     std::memset(block_.dynamic_shared, POISON, launch_.dynamic_shared_bytes);
     for (Warp& warp : warps_) {
         const auto lanes = std::min<std::size_t>(threads_.data() + threads_.size() - warp.threads, WARP_SIZE);
@@ -135,7 +137,8 @@ void BlockRunner::run_threads() {
         while (can_begin() && ready_.empty() && !*stop_) {
             GpuThread& thread = threads_[order_[begun_++]];
             thread.fiber = self;
-            thread.polled = thread.polls = thread.waits_at_barriers = 0;
+            thread.polled = thread.polls = thread.waits_at_barriers = thread.tests = 0;
+            thread.tested = nullptr;
             thread.copies.forget();
             thread.stores.forget();
             current_ = &thread;

@@ -79,10 +79,13 @@ struct GpuThread : Thread {
     AsyncCopies copies;
     TileStores stores;
     const Mbarrier* barrier;  // at which it waits, where it does so in barrier_wait
+    const Mbarrier* tested;   // at which it has found last that a phase had not ended, which was ...
+    std::uint64_t tested_phase;
+    std::uint64_t tests;      // of that kind, since it has waited for one
     std::uint64_t meeting;    // of the cluster, which it waits for, where it does so in cluster_sync
     std::uint64_t waits_at_barriers;  // calls of barrier_wait since its warp met, which was when ...
     std::array<std::uint64_t, 3> met;  // ... its block, warp and cluster had passed so many barriers
-    std::uintptr_t polled, poll_site;  // what it has looked at last, and from where
+    std::uintptr_t polled, poll_site;  // what it has looked at last, and from where: 0 where `call` says it
     std::uint64_t polls;               // times that it has found the same there, one after the other
 };
 
@@ -217,15 +220,19 @@ class BlockRunner {
         mbarriers_.fence(self);
         if (observed()) observer_->fence_async(*self);
     }
+    void barrier_inval(GpuThread* self, const Call& call, unsigned long long* address);
     void barrier_arrive(GpuThread* self, const Call& call, unsigned long long* address, unsigned bytes);
+    unsigned barrier_arrive_by(GpuThread* self, const Call& call, unsigned address, unsigned arrivals, unsigned bytes);
     void barrier_arrive_at(GpuThread* self, const Call& call, unsigned long long* address, int rank);
     void barrier_wait(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
+    bool barrier_test(GpuThread* self, const Call& call, unsigned long long* address, unsigned parity);
     void load_tile(GpuThread* self, const TileCopy& copy, unsigned long long* address) {
         check_tile(copy);
         start_tile(self, copy, *this, address);
     }
     void load_tile_to(GpuThread* self, unsigned blocks, TileCopy copy, unsigned long long* address);
     void store_tile(GpuThread* self, TileStore store);
+    void check_row(const Call& call, const void* global, unsigned bytes);
     void wait_tiles(GpuThread* self, unsigned pending, bool written);
     void cluster_sync(GpuThread* self, const Call& call);  // or the grid's, by the call
     std::uint64_t& waits_at_barriers(GpuThread& thread);
@@ -233,6 +240,7 @@ class BlockRunner {
     void named_barrier(GpuThread* self, const Call& call, int number, unsigned threads, bool waits);
 
     unsigned shared_address(const void* shared) const;
+    void* in_window(const Call& call, std::uint32_t address);
     void fence_sums(const GpuThread* self);
     void multiply_async(GpuThread* self, const Call& call, const WgmmaArguments& arguments);
     void commit_products(GpuThread* self, const Call& call);
@@ -279,7 +287,7 @@ class BlockRunner {
     BlockRunner& in_cluster(const Call& call, int rank);
     template <typename T>
     T* at_same_place(BlockRunner& there, T* shared) const;
-    void arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned bytes);
+    void arrive(GpuThread* self, const Call& call, Mbarrier& barrier, unsigned arrivals, unsigned bytes);
     void start_tile(GpuThread* self, TileCopy copy, BlockRunner& to, unsigned long long* address);
     void end_phase(Mbarrier& barrier);
     std::uintptr_t static_window() const;

@@ -142,7 +142,8 @@ void Checker::copy_landed(const GpuThread& thread, const CopyAccess& copy) {
 void Checker::tile_started(const GpuThread& thread, const TileCopy& copy, const void*) {
     const std::uint32_t site = findings_.site_of(copy.call);
     ++under_way_;
-    check_waited({thread.actor, site, number(copy.map.data), 0, AccessKind::read, 0});
+    const Visit read = {thread.actor, site, number(copy.map.data), copy.is_row ? copy.bytes() : 0, AccessKind::read, Stamp::COPY};
+    copy.is_row ? visit(read) : check_waited(read);  // what a tensor map describes is an array's
     const Visit written = {thread.actor, site, number(copy.shared), copy.bytes(), AccessKind::write, Stamp::COPY};
     check_shown(written, shared_cells(written.address, written.bytes));
     visit(written);
@@ -282,7 +283,8 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
 }
 
 void Checker::polls_for_ever(const GpuThread& thread) {
-    const std::uint32_t site = std::uint32_t(thread.poll_site - layout_.library);
+    const bool called = thread.poll_site == 0;
+    const std::uint32_t site = called ? findings_.site_of(thread.call) : std::uint32_t(thread.poll_site - layout_.library);
     reaches_.clear();
     if (!findings_.is_new("endless wait", site, 0)) return;
     Finding finding{};

@@ -27,6 +27,8 @@ inline __attribute__((always_inline)) void BlockRunner::access(std::uintptr_t ad
             if (reads && checker_ != nullptr && checker_->is_usual_input(current_->actor, address, bytes)) return;
             return access_elsewhere(address, bytes, kind, site, is_volatile);
         }
+    } else if (offset < static_shared_.guards) {
+        return;
     }
     if (is_usual(address, bytes, kind, site, is_volatile, space, offset)) return;
     observer_->access({*current_, site, address, bytes, kind, space, offset, block_, is_volatile});

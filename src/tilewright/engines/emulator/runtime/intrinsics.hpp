@@ -178,3 +178,14 @@ __forceinline__ T __ldcv(const T* from) {
     if constexpr (std::is_arithmetic_v<T>) return *static_cast<const volatile T*>(from);
     return *from;
 }
+
+// Addresses in shared memory as numbers.
+
+__forceinline__ std::size_t __cvta_generic_to_shared(const void* shared) { return simt_shared_address(simt_thread(), shared); }
+
+__forceinline__ void* __cvta_shared_to_generic(std::size_t address, SIMT_PLACE) {
+    return simt_at_shared(simt_thread(), {simt::Operation::shared_memory, file, line, "__cvta_shared_to_generic"}, unsigned(address));
+}
+
+__forceinline__ std::size_t __cvta_generic_to_global(const void* global) { return reinterpret_cast<std::size_t>(global); }
+__forceinline__ void* __cvta_global_to_generic(std::size_t address) { return reinterpret_cast<void*>(address); }

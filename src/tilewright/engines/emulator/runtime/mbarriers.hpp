@@ -22,6 +22,7 @@ struct Mbarrier {
     const GpuThread* maker;
     std::uint64_t made_after[3];     // barriers that the maker's block, warp and cluster had passed
     bool fenced = false;             // whether the copy engine is sure to see it
+    bool tested = false;             // whether a thread has found that the current phase had not ended
     std::vector<GpuThread*> waiting = {};
     std::deque<TileCopy> coming = {};  // copies that count their bytes here
 
@@ -29,6 +30,7 @@ struct Mbarrier {
     bool end_phase() {
         if (pending != 0 || bytes != 0) return false;
         pending = count;
+        tested = false;
         ++phase;
         return true;
     }

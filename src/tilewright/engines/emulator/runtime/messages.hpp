@@ -19,7 +19,7 @@ inline const char* const OPERATION_NAMES[] = {
     "__match_all_sync", "load_matrix_sync", "mma_sync",
     "store_matrix_sync", "copy_async", "copy_async_first", "barrier_init", "barrier_arrive", "barrier_arrive_at", "in_block", "barrier_expect_bytes",
     "barrier_wait",  "wait_for_count", "load_tile",   "load_tile_to", "store_tile_async", "load_matrices", "multiply_fragments", "multiply_async", "commit_products", "wait_products",
-    "give_registers", "take_registers", "sync_named", "arrive_named",
+    "give_registers", "take_registers", "sync_named", "arrive_named", "shared memory", "barrier_inval",
 };
 
 inline std::string place(const char* file, int line) {
@@ -28,7 +28,12 @@ inline std::string place(const char* file, int line) {
 }
 
 inline std::string describe(const Call& call) {
-    return std::string(OPERATION_NAMES[int(call.operation)]) + " (" + place(call.file, call.line) + ")";
+    return std::string(call.instruction ? call.instruction : OPERATION_NAMES[int(call.operation)]) + " (" + place(call.file, call.line) + ")";
+}
+
+// What a source has to call: a header's function, or in PTX an instruction.
+inline std::string wanted(const Call& call, const char* function, const char* instruction) {
+    return call.instruction ? instruction : function;
 }
 
 inline std::string describe(const uint3& index) {

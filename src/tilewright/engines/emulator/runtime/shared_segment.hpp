@@ -14,6 +14,7 @@ namespace simt {
 struct SharedSegment {
     std::size_t bytes = 0;
     void* data = nullptr;  // the calling thread's copy
+    std::size_t guards = 0;  // bytes at its start that are no variables of the kernel, but the compiler's
     std::uintptr_t library = 0;  // where the library was loaded, and how far it reaches
     std::size_t library_bytes = 0;
 
@@ -51,6 +52,7 @@ struct SharedSegment {
         }
         if (holds_address && thread_local_storage != nullptr) {
             segment->bytes = thread_local_storage->p_memsz;
+            segment->guards = thread_local_storage->p_filesz;
             segment->module_ = library->dlpi_tls_modid;
             segment->data = library->dlpi_tls_data;
         }

@@ -100,6 +100,15 @@ const unsigned char* BlockRunner::at_shared(std::uint32_t address, std::size_t b
     return offset < size && bytes <= size - offset ? reinterpret_cast<const unsigned char*>(begin + offset) : nullptr;
 }
 
+// Where an address of the window lies, which may be in another block of the cluster.
+void* BlockRunner::in_window(const Call& call, std::uint32_t address) {
+    const unsigned rank = address >> WINDOW_BITS;
+    BlockRunner& there = rank == 0 || rank - 1 == block_.rank ? *this : in_cluster(call, int(rank - 1));
+    const unsigned char* const at = there.at_shared(address & ((1u << WINDOW_BITS) - 1), 1);
+    if (at == nullptr) fail(call, " for the address " + hexadecimal(address) + ", which is not in shared memory");
+    return const_cast<unsigned char*>(at);
+}
+
 // Waits until all threads of the warpgroup have arrived at this call; says whether this one is the last.
 bool BlockRunner::warpgroup_meets(GpuThread* self, const Call& call) {
     Warpgroup& group = warpgroups_[self->number / WARPGROUP_SIZE];
@@ -146,7 +155,8 @@ RegisterFactor BlockRunner::register_factor(Warpgroup& group, const Call& call) 
     }
     for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
         if (known->touched(t)) {
-            fail(call, " without a fence_sums since thread " + describe(group.threads[t].index) + " has written A's registers");
+            fail(call, " without a " + wanted(call, "fence_sums", "wgmma.fence") + " since thread " + describe(group.threads[t].index) +
+                 " has written A's registers");
         }
     }
     return now;
@@ -178,7 +188,7 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
     if (found->under_way == 0) {
         for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) {
             if (!group.fenced[t] && (is_new || found->touched(t))) {
-                fail(call, " without a fence_sums since thread " + describe(group.threads[t].index) +
+                fail(call, " without a " + wanted(call, "fence_sums", "wgmma.fence") + " since thread " + describe(group.threads[t].index) +
                      " has touched the sums");
             }
         }
@@ -381,6 +391,14 @@ simt::GpuThread* as_gpu_thread(const simt::Thread* self) {
 
 unsigned simt_shared_address(const simt::Thread* self, const void* shared) {
     return as_gpu_thread(self)->runner->shared_address(shared);
+}
+
+void* simt_at_shared(const simt::Thread* self, simt::Call call, unsigned address) {
+    return as_gpu_thread(self)->runner->in_window(call, address);
+}
+
+unsigned simt_shared_address_in_block(unsigned address, unsigned rank) {
+    return (address & ((1u << simt::WINDOW_BITS) - 1)) | (rank + 1) << simt::WINDOW_BITS;
 }
 
 void simt_fence_sums(const simt::Thread* self) {

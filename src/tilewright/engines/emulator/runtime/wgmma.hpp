@@ -25,6 +25,9 @@ struct GpuThread;
 
 constexpr unsigned WARPGROUP_SIZE = 128;
 
+// Of an address in shared memory; the bits above are a rank in the cluster plus 1, or 0 for the block's own.
+constexpr unsigned WINDOW_BITS = 24;
+
 // Registers that a thread of a block of this many starts with. setmaxnreg needs a kernel with a cap on them, here that of
 // its launch bounds, __launch_bounds__(threads, 1), and then the compiler gives each thread all that the cap allows, however
 // few the code uses: an equal share of a multiprocessor's registers, in units of 8. (168 of 384 threads.)

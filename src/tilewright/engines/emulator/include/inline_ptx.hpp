@@ -1,0 +1,388 @@
+// What inline PTX becomes (../ptx): functions of registers, which are numbers of 16, 32 or 64 bits or floats, and of
+// addresses. Those in shared memory have 32 bits: see simt_shared_address.
+#pragma once
+
+#include <initializer_list>
+
+#include "float8.cuh"
+#include "half.cuh"
+#include "load_matrices.hpp"
+
+#define SIMT_PTX_PLACE(instruction) (simt::ptx::Place{__FILE__, __LINE__, instruction})
+
+namespace simt::ptx {
+
+// An instruction in the source.
+struct Place {
+    const char* file;
+    int line;
+    const char* instruction;
+
+    __forceinline__ Call call(Operation operation) const { return {operation, file, line, instruction}; }
+};
+
+// Registers. A wider one is read in part, a narrower one is extended by its sign, if it has one.
+
+template <typename To, typename From>
+__forceinline__ To get(const From& from) {
+    if constexpr (std::is_same_v<To, bool> || (std::is_integral_v<To> && std::is_integral_v<From>)) {
+        return static_cast<To>(from);
+    } else {
+        static_assert(sizeof(To) == sizeof(From), "a register has as many bits as the instruction's type");
+        return bit_cast<To>(from);
+    }
+}
+
+template <typename To, typename From>
+__forceinline__ void set(To& to, const From& from) {
+    if constexpr (std::is_integral_v<To> && std::is_integral_v<From>) {
+        to = static_cast<To>(from);
+    } else {
+        static_assert(sizeof(To) == sizeof(From), "a register has as many bits as the instruction's type");
+        to = bit_cast<To>(from);
+    }
+}
+
+// A value as the register that its letter asks for.
+template <char LETTER, typename T>
+__forceinline__ auto input(T value) {
+    if constexpr (LETTER == 'f') {
+        return float(value);
+    } else if constexpr (LETTER == 'd') {
+        return double(value);
+    } else if constexpr (LETTER == 'n') {
+        return static_cast<long long>(value);
+    } else {
+        using Register = std::conditional_t<LETTER == 'h', unsigned short,
+                                            std::conditional_t<LETTER == 'r', unsigned, unsigned long long>>;
+        if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+            return static_cast<Register>(value);
+        } else {
+            return bit_cast<Register>(value);
+        }
+    }
+}
+
+template <typename Part, typename Whole>
+__forceinline__ Part part(Whole whole, int bit) {
+    return static_cast<Part>(whole >> bit);
+}
+
+__forceinline__ unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
+
+__forceinline__ unsigned warp() {
+    return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / WARP_SIZE;
+}
+
+// Arithmetic. Integers wrap around.
+
+template <typename T>
+using Wrapping =
+    typename std::conditional_t<std::is_integral_v<T> && !std::is_same_v<T, bool>, std::make_unsigned<T>, Itself<T>>::type;
+template <typename T>
+using Wider = std::conditional_t<sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int, unsigned>,
+                                 std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>>;
+
+#define SIMT_PTX_FUNCTION(name, parameters, expression)    \
+    template <typename T>                                  \
+    __forceinline__ T name parameters {                    \
+        using W [[maybe_unused]] = Wrapping<T>;            \
+        constexpr unsigned BITS [[maybe_unused]] = 8 * sizeof(T); \
+        return static_cast<T>(expression);                 \
+    }
+SIMT_PTX_FUNCTION(mov, (T a), a)
+SIMT_PTX_FUNCTION(neg, (T a), -W(a))
+SIMT_PTX_FUNCTION(add, (T a, T b), W(a) + W(b))
+SIMT_PTX_FUNCTION(sub, (T a, T b), W(a) - W(b))
+SIMT_PTX_FUNCTION(mul, (T a, T b), W(a) * W(b))
+SIMT_PTX_FUNCTION(mul_lo, (T a, T b), W(a) * W(b))
+SIMT_PTX_FUNCTION(mad_lo, (T a, T b, T c), W(a) * W(b) + W(c))
+SIMT_PTX_FUNCTION(mul_hi, (T a, T b), static_cast<__int128>(a) * b >> BITS)
+SIMT_PTX_FUNCTION(mad_hi, (T a, T b, T c), W(static_cast<__int128>(a) * b >> BITS) + W(c))
+SIMT_PTX_FUNCTION(div, (T a, T b), a / b)
+SIMT_PTX_FUNCTION(rem, (T a, T b), a % b)
+SIMT_PTX_FUNCTION(sad, (T a, T b, T c), (a < b ? W(b) - W(a) : W(a) - W(b)) + W(c))
+SIMT_PTX_FUNCTION(bit_and, (T a, T b), a & b)
+SIMT_PTX_FUNCTION(bit_or, (T a, T b), a | b)
+SIMT_PTX_FUNCTION(bit_xor, (T a, T b), a ^ b)
+SIMT_PTX_FUNCTION(bit_not, (T a), ~a)
+SIMT_PTX_FUNCTION(shl, (T a, unsigned bits), bits >= BITS ? W(0) : W(a) << bits)
+SIMT_PTX_FUNCTION(shr, (T a, unsigned bits), bits >= BITS ? (a < 0 ? -1 : 0) : a >> bits)
+SIMT_PTX_FUNCTION(popc, (T a), __popcll(W(a)))
+SIMT_PTX_FUNCTION(clz, (T a), __clzll(W(a)) - (64 - int(BITS)))
+SIMT_PTX_FUNCTION(brev, (T a), __brevll(W(a)) >> (64 - BITS))
+SIMT_PTX_FUNCTION(prmt, (T a, T b, T selector), __byte_perm(a, b, selector))
+
+// mad and fma: one that rounds once.
+template <typename T>
+__forceinline__ T fma(T a, T b, T c) {
+    if constexpr (std::is_same_v<T, double>) return ::fma(a, b, c);
+    else return fmaf(a, b, c);
+}
+template <typename T>
+__forceinline__ T mad(T a, T b, T c) {
+    return ptx::fma(a, b, c);
+}
+
+template <typename T>
+__forceinline__ Wider<T> mul_wide(T a, T b) {
+    return Wider<T>(a) * b;
+}
+template <typename T>
+__forceinline__ Wider<T> mad_wide(T a, T b, Wider<T> c) {
+    return add<Wider<T>>(mul_wide(a, b), c);
+}
+
+template <typename T>
+__forceinline__ T abs(T a) {
+    if constexpr (std::is_integral_v<T>) return a < T(0) ? neg(a) : a;
+    else return fabs(a);
+}
+template <typename T>
+__forceinline__ T min(T a, T b) {
+    return ::min(a, b);
+}
+template <typename T>
+__forceinline__ T max(T a, T b) {
+    return ::max(a, b);
+}
+
+// Bits from `first` on, `count` of them: of a, extended by the sign; into b.
+template <typename T>
+__forceinline__ T bfe(T a, unsigned first, unsigned count) {
+    constexpr unsigned BITS = 8 * sizeof(T);
+    first &= 255, count &= 255;
+    T bits = 0;
+    for (unsigned i = 0; i < BITS; ++i) {
+        const unsigned from = i < count ? first + i : first + count - 1;
+        const bool is_sign = i >= count || from >= BITS;
+        if (is_sign && (!std::is_signed_v<T> || count == 0)) continue;
+        bits |= T(a >> (from < BITS ? from : BITS - 1) & 1) << i;
+    }
+    return bits;
+}
+template <typename T>
+__forceinline__ T bfi(T a, T b, unsigned first, unsigned count) {
+    first &= 255, count &= 255;
+    const T mask = shl<T>(count >= 8 * sizeof(T) ? T(-1) : T((T(1) << count) - 1), first);
+    return (b & ~mask) | (shl<T>(a, first) & mask);
+}
+
+// Any function of three bits, by its table.
+template <typename T>
+__forceinline__ T lop3(T a, T b, T c, T table) {
+    T bits = 0;
+    for (unsigned row = 0; row < 8; ++row) {
+        if (table >> row & 1) bits |= (row & 4 ? a : ~a) & (row & 2 ? b : ~b) & (row & 1 ? c : ~c);
+    }
+    return bits;
+}
+
+// Approximate functions, exact here to a unit in the last place. They are no operations that are counted.
+#define SIMT_PTX_OF_FLOATS(name, of_float, of_double)                                          \
+    template <typename T>                                                                      \
+    __forceinline__ T name(T a) {                                                              \
+        if constexpr (std::is_same_v<T, double>) { const double x = a; return of_double; }     \
+        else { const HostFloat x(a); return T(of_float); }                                     \
+    }
+SIMT_PTX_OF_FLOATS(ex2, ::exp2f(x), ::exp2(x))
+SIMT_PTX_OF_FLOATS(lg2, ::log2f(x), ::log2(x))
+SIMT_PTX_OF_FLOATS(rcp, 1 / x, 1 / x)
+SIMT_PTX_OF_FLOATS(sqrt, ::sqrtf(x), ::sqrt(x))
+SIMT_PTX_OF_FLOATS(rsqrt, HostFloat(1 / ::sqrt(double(x))), 1 / ::sqrt(x))
+SIMT_PTX_OF_FLOATS(sin, ::sinf(x), ::sin(x))
+SIMT_PTX_OF_FLOATS(cos, ::cosf(x), ::cos(x))
+SIMT_PTX_OF_FLOATS(tanh, ::tanhf(x), ::tanh(x))
+#undef SIMT_PTX_OF_FLOATS
+#undef SIMT_PTX_FUNCTION
+
+// .ftz: 0 for a subnormal result.
+__forceinline__ float flushed(float value) {
+    const HostFloat x(value);
+    return x > -1.17549435e-38f && x < 1.17549435e-38f ? float(x * HostFloat(0)) : value;
+}
+
+// .sat
+template <typename T>
+__forceinline__ T clamped(T value) {
+    return value > T(0) ? (value < T(1) ? value : T(1)) : T(0);
+}
+
+template <typename Half, typename From>
+__forceinline__ Half to_half(From value) {
+    if constexpr (std::is_same_v<Half, __half>) return __float2half_rn(float(value));
+    else return __float2bfloat16_rn(float(value));
+}
+
+template <typename Half>
+__forceinline__ unsigned pair(Half lower, Half upper) {
+    return bit_cast<unsigned short>(lower) | unsigned(bit_cast<unsigned short>(upper)) << 16;
+}
+
+__forceinline__ unsigned halves_of_e4m3(unsigned short two) {
+    return pair(__float2half_rn(to_float(float8_e4m3{std::uint8_t(two)})),
+                __float2half_rn(to_float(float8_e4m3{std::uint8_t(two >> 8)})));
+}
+
+// Addresses.
+
+__forceinline__ char* at(unsigned long long address) { return reinterpret_cast<char*>(address); }
+
+__forceinline__ char* at_shared(Place place, unsigned address) {
+    return static_cast<char*>(simt_at_shared(simt_thread(), place.call(Operation::shared_memory), address));
+}
+
+__forceinline__ unsigned long long in_block(Place place, unsigned long long address, int rank) {
+    return reinterpret_cast<unsigned long long>(simt_in_block(simt_thread(), place.call(Operation::in_block), at(address), rank));
+}
+
+__forceinline__ unsigned window_in_block(Place, unsigned address, int rank) {
+    return simt_shared_address_in_block(address, rank);
+}
+
+template <typename T, int COUNT>
+struct alignas(COUNT * sizeof(T)) Vector {
+    T parts[COUNT];
+};
+
+template <typename T>
+__forceinline__ T load(const void* from) {
+    return *static_cast<const T*>(from);
+}
+template <typename T>
+__forceinline__ void store(void* to, T value) {
+    *static_cast<T*>(to) = value;
+}
+// Anew, as loops that wait for others need it.
+template <typename T>
+__forceinline__ T load_now(const void* from) {
+    if constexpr (std::is_arithmetic_v<T>) return *static_cast<const volatile T*>(from);
+    else return *static_cast<const T*>(from);
+}
+template <typename T>
+__forceinline__ void store_now(void* to, T value) {
+    if constexpr (std::is_arithmetic_v<T>) *static_cast<volatile T*>(to) = value;
+    else *static_cast<T*>(to) = value;
+}
+
+// Barriers and lanes.
+
+__forceinline__ void barrier_sync(Place place, unsigned number, unsigned threads) {
+    if (number == 0 && threads == block_threads()) {
+        simt_block_barrier(simt_thread(), place.call(Operation::syncthreads), 0);
+    } else {
+        simt_named_barrier(simt_thread(), place.call(Operation::sync_named), number, threads, true);
+    }
+}
+
+__forceinline__ void barrier_arrive(Place place, unsigned number, unsigned threads) {
+    simt_named_barrier(simt_thread(), place.call(Operation::arrive_named), number, threads, false);
+}
+
+// Lanes come together, but nothing that they have stored is ordered by that.
+__forceinline__ bool elected(unsigned mask, const char* file, int line) {
+    const unsigned lane = simt_thread()->lane;
+    return __shfl_sync(mask, lane, __builtin_ctz(mask), warpSize, file, line) == lane;
+}
+
+// Asynchronous copies.
+
+__forceinline__ void copy_async(Place place, void* shared, const void* global, unsigned bytes, unsigned read) {
+    simt_copy_async(simt_thread(), place.call(Operation::copy_async), shared, global, bytes, read);
+}
+
+__forceinline__ unsigned long long* as_barrier(void* barrier) { return static_cast<unsigned long long*>(barrier); }
+
+__forceinline__ void barrier_init(Place place, void* barrier, unsigned count) {
+    simt_barrier_init(simt_thread(), place.call(Operation::barrier_init), as_barrier(barrier), count);
+}
+
+__forceinline__ void barrier_inval(Place place, void* barrier) {
+    simt_barrier_inval(simt_thread(), place.call(Operation::barrier_inval), as_barrier(barrier));
+}
+
+// The parity of the phase at which it has arrived.
+__forceinline__ unsigned long long barrier_arrive(Place place, unsigned address, unsigned arrivals, unsigned bytes) {
+    return simt_barrier_arrive_by(simt_thread(), place.call(Operation::barrier_arrive), address, arrivals, bytes);
+}
+
+__forceinline__ bool barrier_test(Place place, void* barrier, unsigned parity) {
+    return simt_barrier_test(simt_thread(), place.call(Operation::barrier_wait), as_barrier(barrier), parity);
+}
+
+__forceinline__ const TensorMap* as_map(unsigned long long address) { return reinterpret_cast<const TensorMap*>(address); }
+
+__forceinline__ void load_tile(Place place, void* shared, unsigned long long map, int col, int row, int matrix, void* barrier) {
+    simt_load_tile(simt_thread(), place.call(Operation::load_tile), shared, as_map(map), col, row, matrix, as_barrier(barrier));
+}
+
+__forceinline__ void load_tile_to(Place place, void* shared, unsigned long long map, int col, int row, int matrix, void* barrier,
+                                  unsigned short blocks) {
+    simt_load_tile_to(simt_thread(), place.call(Operation::load_tile_to), blocks, shared, as_map(map), col, row, matrix,
+                      as_barrier(barrier));
+}
+
+__forceinline__ void store_tile(Place place, unsigned long long map, int col, int row, int matrix, const void* shared) {
+    simt_store_tile(simt_thread(), place.call(Operation::store_tile_async), as_map(map), col, row, matrix, shared);
+}
+
+__forceinline__ void load_bulk(Place place, void* shared, const void* global, unsigned bytes, void* barrier) {
+    simt_load_bytes(simt_thread(), place.call(Operation::load_tile), shared, global, bytes, as_barrier(barrier));
+}
+
+__forceinline__ void store_bulk(Place place, void* global, const void* shared, unsigned bytes) {
+    simt_store_bytes(simt_thread(), place.call(Operation::store_tile_async), global, shared, bytes);
+}
+
+// Matrices.
+
+template <bool TRANSPOSED, int COUNT>
+__forceinline__ void load_matrices(Place place, unsigned (&words)[COUNT], unsigned row) {
+    // Rows that are not read need no address that is one.
+    const void* const from = simt_thread()->lane < 8 * COUNT ? at_shared(place, row) : nullptr;
+    simt::load_matrices<TRANSPOSED>(words, static_cast<const unsigned*>(from), place.call(Operation::load_matrices));
+}
+
+__forceinline__ void multiply_fragments(Place place, float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                                        FactorType of_a, FactorType of_b) {
+    Fragments own = {sums, a, b, 1, 1, of_a, of_b};
+    simt_warp_together(simt_thread(), place.call(Operation::multiply_fragments), &own, simt_multiply_fragments);
+}
+
+// Of half the depth: the rest of k is zeros.
+__forceinline__ void multiply_fragments(Place place, float (&sums)[4], const unsigned (&a)[2], const unsigned (&b)[1],
+                                        FactorType of_a, FactorType of_b) {
+    const unsigned whole_a[4] = {a[0], a[1]}, whole_b[2] = {b[0]};
+    multiply_fragments(place, sums, whole_a, whole_b, of_a, of_b);
+}
+
+// Sums that are pairs of half.
+template <int A, int B>
+__forceinline__ void multiply_fragments(Place place, unsigned (&sums)[2], const unsigned (&a)[A], const unsigned (&b)[B],
+                                        FactorType of_a, FactorType of_b) {
+    float wide[4];
+    for (int i = 0; i < 4; ++i) wide[i] = float_from_half(std::uint16_t(sums[i / 2] >> 16 * (i % 2)));
+    multiply_fragments(place, wide, a, b, of_a, of_b);
+    for (int i = 0; i < 2; ++i) sums[i] = pair(__float2half_rn(wide[2 * i]), __float2half_rn(wide[2 * i + 1]));
+}
+
+// Registers that the tensor cores use until they are waited for: they must be neighbours in a thread's array.
+template <typename T>
+__forceinline__ T* together(Place place, std::initializer_list<const void*> registers) {
+    auto* const first = const_cast<T*>(static_cast<const T*>(*registers.begin()));
+    T* next = first;
+    for (const void* one : registers) {
+        if (one != next++) simt_trap("wgmma with registers that are no neighbours in an array", place.file, place.line);
+    }
+    return first;
+}
+
+__forceinline__ void multiply_async(Place place, float* sums, unsigned columns, const unsigned* a_registers, WgmmaFactor a,
+                                    WgmmaFactor b, bool adds, std::initializer_list<int> signs) {
+    for (const int sign : signs) {
+        if (sign != 1) simt_trap("wgmma of negated factors, which the emulator has not", place.file, place.line);
+    }
+    simt_multiply_async(simt_thread(), place.call(Operation::multiply_async), {sums, a_registers, columns, a, b, adds});
+}
+
+}  // namespace simt::ptx

@@ -1,0 +1,119 @@
+"""Matrices in shared memory and in registers, and their products."""
+
+import re
+
+from tilewright.engines.emulator.ptx.parse import Group, Parameter
+from tilewright.engines.emulator.ptx.writer import Writer, instruction
+
+_FACTORS = {"f16": "half", "bf16": "bfloat16", "tf32": "tf32", "e4m3": "e4m3", "e5m2": "e5m2"}
+
+
+def _depth(factor: str) -> int:
+    """Of one instruction's products along k."""
+    return {"f16": 16, "bf16": 16, "tf32": 8}.get(factor, 32)
+
+
+@instruction("ldmatrix")
+def load(w: Writer) -> str:
+    """One, two or four matrices of 8 x 8 elements of 16 bits."""
+    count, transposed = w.take("x1", "x2", "x4"), w.take("trans")
+    w.ignore("sync", "aligned", "m8n8", "shared", "shared::cta", "b16")
+    w.done(2)
+    if not count:
+        raise w.unknown()
+    parts = w.parts(w.operands[0], int(count[1]))
+    words = " ".join(w.put(one, f"simt_ptx_words[{i}]") for i, one in enumerate(parts))
+    return (
+        f"{{ unsigned simt_ptx_words[{len(parts)}]; simt::ptx::load_matrices<{'true' if transposed else 'false'}>"
+        f"({w.place}, simt_ptx_words, {w.shared_number(w.operands[1])}); {words} }}"
+    )
+
+
+@instruction("mma.sync")
+def multiply(w: Writer) -> str:
+    """A warp's product of fragments."""
+    shape = next((one for one in w.modifiers if re.fullmatch(r"m16n8k\d+", one)), "")
+    kinds = [one for one in w.modifiers if one in (*_FACTORS, "f32")]
+    if not shape or len(kinds) != 4 or kinds[0] not in ("f32", "f16") or kinds[3] != kinds[0] or "f32" in kinds[1:3]:
+        raise w.unknown()
+    depth, whole = int(shape.partition("k")[2]), _depth(kinds[1])
+    if depth not in (whole, whole // 2) or (depth < whole and whole == 32) or depth > whole:
+        raise w.unknown()
+    w.ignore("aligned", shape, "row", "col", *kinds)
+    w.done(4)
+    words = 4 if kinds[0] == "f32" else 2
+    d, a, b, c = (
+        w.parts(one, count)
+        for one, count in zip(w.operands, (words, 4 * depth // whole, 2 * depth // whole, words), strict=True)
+    )
+    sums = ", ".join(w.value(one, "f32" if words == 4 else "u32") for one in c)
+    factors = (", ".join(map(w.value, one)) for one in (a, b))
+    results = " ".join(w.put(one, f"simt_ptx_sums[{i}]") for i, one in enumerate(d))
+    kind = "float" if words == 4 else "unsigned"
+    given = "{{{}}}, {{{}}}".format(*factors)
+    return (
+        f"{{ {kind} simt_ptx_sums[{words}] = {{{sums}}}; simt::ptx::multiply_fragments({w.place}, simt_ptx_sums, "
+        f"{given}, simt::FactorType::{_FACTORS[kinds[1]]}, simt::FactorType::{_FACTORS[kinds[2]]}); {results} }}"
+    )
+
+
+@instruction("wgmma.fence")
+def fence(w: Writer) -> str:
+    """Before a warpgroup's products, of the registers that they use."""
+    w.ignore("sync", "aligned")
+    w.done(0)
+    return "simt_fence_sums(simt_thread());"
+
+
+@instruction("wgmma.commit_group")
+def commit(w: Writer) -> str:
+    """Ends a group."""
+    w.ignore("sync", "aligned")
+    w.done(0)
+    return f"simt_commit_products(simt_thread(), {w.place}.call(simt::Operation::commit_products));"
+
+
+@instruction("wgmma.wait_group")
+def wait(w: Writer) -> str:
+    """Until at most some groups are being computed."""
+    w.ignore("sync", "aligned")
+    w.done(1)
+    call = f"{w.place}.call(simt::Operation::wait_products)"
+    return f"simt_wait_products(simt_thread(), {call}, {w.value(w.operands[0])});"
+
+
+@instruction("wgmma.mma_async")
+def multiply_async(w: Writer) -> str:
+    """A warpgroup's product."""
+    shape = next((one for one in w.modifiers if re.fullmatch(r"m64n\d+k\d+", one)), "")
+    kinds = [one for one in w.modifiers if one in (*_FACTORS, "f32")]
+    if not shape or len(kinds) != 3 or kinds[0] != "f32" or "f32" in kinds[1:]:
+        raise w.unknown()
+    columns, depth = map(int, shape[4:].split("k"))
+    if depth != _depth(kinds[1]):
+        raise w.unknown()
+    w.ignore("sync", "aligned", shape, *kinds)
+    w.done(4, 8)
+    sums, a, b, adds, *rest = w.operands
+    parts = w.parts(sums, columns // 2)
+    if not all(isinstance(one, Parameter) for one in parts):
+        raise w.unknown("whose sums are not the statement's operands")
+    places = ", ".join(f"&{w.register(one)}" for one in parts)
+    registers = isinstance(a, Group)
+    of_a = "0" if registers else w.value(a, "u64")
+    in_registers = "nullptr"
+    if isinstance(a, Group):
+        names = [w.register(one) for one in w.parts(a, 4)]
+        if not all(isinstance(one, Parameter) for one in a.parts):
+            raise w.unknown("whose A is not the statement's operands")
+        w.by_place.update(one.number for one in a.parts if isinstance(one, Parameter))
+        in_registers = f"simt::ptx::together<unsigned>({w.place}, {{{', '.join(f'&{name}' for name in names)}}})"
+    signs = [w.value(one, "s32") for one in rest[:2]]
+    across = [w.value(one, "s32") for one in rest[2:]]
+    across_a, across_b = [*(["0"] if registers else []), *across, "0", "0"][:2]
+    types = [f"simt::FactorType::{_FACTORS[one]}" for one in kinds[1:]]
+    return (
+        f"simt::ptx::multiply_async({w.place}, simt::ptx::together<float>({w.place}, {{{places}}}), {columns}, "
+        f"{in_registers}, {{{of_a}, {across_a} != 0, {types[0]}}}, "
+        f"{{{w.value(b, 'u64')}, {across_b} != 0, {types[1]}}}, {w.value(adds, 'pred')}, {{{', '.join(signs)}}});"
+    )

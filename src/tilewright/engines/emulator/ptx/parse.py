@@ -1,0 +1,227 @@
+"""Reads PTX: instructions, their operands, registers and labels (PTX ISA manual, "Syntax")."""
+
+import re
+from typing import NamedTuple
+
+from tilewright.engines.emulator.ptx.errors import UnknownError
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TOKEN = re.compile(
+    r"""\s*(?: (?P<parameter> %\d+ )
+    | (?P<special> %%?[A-Za-z_]\w* (?:\.[xyzw])? )
+    | (?P<number> -?(?:0[fF][0-9a-fA-F]{8} | 0[dD][0-9a-fA-F]{16} | 0[xX][0-9a-fA-F]+U?
+        | \d+\.\d*(?:[eE][-+]?\d+)? | \d+U?) )
+    | (?P<word> \.?[A-Za-z_$][\w$]* (?:(?:\.|::)[\w$]+)* )
+    | (?P<sign> \S ) )""",
+    re.VERBOSE,
+)
+
+
+class Parameter(NamedTuple):
+    """%0, %1: an operand of the C++ statement."""
+
+    number: int
+
+
+class Name(NamedTuple):
+    """A register of the PTX, or a label."""
+
+    name: str
+
+
+class Special(NamedTuple):
+    """A register of the machine, as in %tid.x."""
+
+    name: str
+
+
+class Number(NamedTuple):
+    """A literal as PTX writes it."""
+
+    text: str
+
+
+class Group(NamedTuple):
+    """{a, b}, the registers of a vector."""
+
+    parts: tuple["Operand", ...]
+
+
+class Address(NamedTuple):
+    """[base + offset], with the coordinates of a tile behind a comma."""
+
+    base: "Operand"
+    offset: int
+    rest: "tuple[Operand, ...]"
+
+
+class Pair(NamedTuple):
+    """a|b, of a result and a predicate."""
+
+    first: "Operand"
+    second: "Operand"
+
+
+class Not(NamedTuple):
+    """!p."""
+
+    of: "Operand"
+
+
+Operand = Parameter | Name | Special | Number | Group | Address | Pair | Not
+
+
+class Instruction(NamedTuple):
+    """One of them, or a label: `guard` says under which predicate it is carried out."""
+
+    opcode: str
+    operands: tuple[Operand, ...]
+    guard: Operand | None = None
+
+
+class Program(NamedTuple):
+    """What a statement's template says."""
+
+    instructions: tuple[Instruction, ...]
+    """A label is an instruction with the opcode ':'."""
+    registers: dict[str, str]
+    """Those that it declares, with their types; blocks with equal names have different ones."""
+
+
+def parse(template: str) -> Program:
+    """Read the PTX of a statement.
+
+    Raises:
+        UnknownError: it is not understood.
+    """
+    return _Parser(template).program()
+
+
+class _Parser:
+    def __init__(self, template: str) -> None:
+        text = _COMMENT.sub(" ", template).replace("%=", "")
+        self.tokens = [(str(one.lastgroup), one[0].strip()) for one in _TOKEN.finditer(text) if one[0].strip()]
+        self.place = 0
+        self.scopes: list[dict[str, str]] = [{}]
+        self.registers: dict[str, str] = {}
+        self.instructions: list[Instruction] = []
+
+    def program(self) -> Program:
+        while self.place < len(self.tokens):
+            if self.accept("{"):
+                self.scopes.append({})
+            elif self.accept("}"):
+                if len(self.scopes) == 1:
+                    raise UnknownError("a brace closes that was not opened")
+                self.scopes.pop()
+            elif not self.accept(";"):
+                self.instruction()
+        return Program(tuple(self.instructions), self.registers)
+
+    def instruction(self) -> None:
+        guard: Operand | None = None
+        if self.accept("@"):
+            guard = self.operand()
+        opcode = self.word()
+        if guard is None and self.accept(":"):
+            self.instructions.append(Instruction(":", (Name(opcode),)))
+            return
+        if opcode == ".reg":
+            self.declare()
+            return
+        if opcode.startswith("."):
+            raise UnknownError(opcode)
+        operands = []
+        while not self.ends():
+            operands.append(self.operand())
+            if not self.accept(","):
+                break
+        if not self.ends():
+            raise UnknownError(f"{opcode} with {self.tokens[self.place][1]} where its name or an operand ends")
+        self.instructions.append(Instruction(opcode, tuple(operands), guard))
+
+    def declare(self) -> None:
+        """Registers, behind `.reg`."""
+        kind = self.word().lstrip(".").rpartition(".")[2]
+        while True:
+            name = self.next()[1].lstrip("%")
+            names = [name]
+            if self.accept("<"):
+                names = [f"{name}{i}" for i in range(int(self.next()[1]))]
+                if not self.accept(">"):
+                    raise UnknownError(".reg")
+            for one in names:
+                own = f"simt_ptx_{one.replace('$', '_')}_{len(self.registers)}"
+                self.scopes[-1][one] = own
+                self.registers[own] = kind
+            if not self.accept(","):
+                return
+
+    def operand(self) -> Operand:
+        if self.accept("!"):
+            return Not(self.operand())
+        if self.accept("{"):
+            parts = self.list("}")
+            return Group(tuple(parts))
+        if self.accept("["):
+            return self.address()
+        kind, text = self.next()
+        one: Operand
+        if kind == "parameter":
+            one = Parameter(int(text[1:]))
+        elif kind == "number":
+            one = Number(text)
+        elif kind == "special":
+            own = self.register(text.lstrip("%"))
+            one = Special(text.lstrip("%")) if own is None else Name(own)
+        elif kind == "word":
+            one = Name(self.register(text) or text)
+        else:
+            raise UnknownError(f"{text!r} where an operand is expected")
+        return Pair(one, self.operand()) if self.accept("|") else one
+
+    def address(self) -> Address:
+        base, offset = self.operand(), 0
+        while self.place < len(self.tokens) and self.tokens[self.place][1] != "]":
+            if self.accept(","):
+                return Address(base, offset, tuple(self.list("]")))
+            negative = self.accept("-")
+            if not negative:
+                self.accept("+")
+            kind, text = self.next()
+            if kind != "number":
+                raise UnknownError(f"{text!r} in an address")
+            offset += (-1 if negative else 1) * int(text.rstrip("U"), 0)
+        self.accept("]")
+        return Address(base, offset, ())
+
+    def list(self, end: str) -> list[Operand]:
+        parts = []
+        while not self.accept(end):
+            parts.append(self.operand())
+            self.accept(",")
+        return parts
+
+    def register(self, name: str) -> str | None:
+        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+
+    def word(self) -> str:
+        kind, text = self.next()
+        if kind != "word":
+            raise UnknownError(f"{text!r} where an instruction is expected")
+        return text
+
+    def next(self) -> tuple[str, str]:
+        if self.place == len(self.tokens):
+            raise UnknownError("its end is missing")
+        self.place += 1
+        return self.tokens[self.place - 1]
+
+    def ends(self) -> bool:
+        """Whether an instruction ends here, which may lack the last semicolon."""
+        return self.place == len(self.tokens) or self.tokens[self.place][1] in (";", "}")
+
+    def accept(self, text: str) -> bool:
+        found = self.place < len(self.tokens) and self.tokens[self.place][1] == text
+        self.place += found
+        return found

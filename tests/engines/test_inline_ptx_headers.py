@@ -1,0 +1,75 @@
+"""The GPU's own headers on the emulator, in place of its stand-ins: their inline PTX does what these do."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from faulty import STORING, TENSOR_MAPS, faulty
+from tilewright.bench.verify import Operands
+from tilewright.engines.emulator.check import check
+from tilewright.engines.emulator.ptx import translated
+from tilewright.engines.nvrtc import INCLUDE
+from tilewright.problem import Problem
+
+PTX = {path.name: path.read_text() for path in sorted(INCLUDE.glob("*.cuh")) if "asm" in path.read_text()}
+MADE_BY_MACROS = {"mma.cuh", "wgmma_instructions.cuh"}
+"""Their instructions' names have parts that macros make, or template parameters."""
+OTHERS = {*MADE_BY_MACROS, "float8.cuh", "half.cuh", "wgmma.cuh"}
+"""Those that have more than PTX, of which the emulator has its own."""
+
+
+@pytest.mark.parametrize("name", PTX)
+def test_every_instruction_of_the_headers_is_known(name):
+    unknown = translated([(name, PTX[name])]).unknown
+    assert bool(unknown) == (name in MADE_BY_MACROS)
+    assert all("macros make" in one or "where its name" in one for one in unknown), unknown
+
+
+def with_headers(kernel, folder):
+    """The kernel with the GPU's headers next to it."""
+    names = {*PTX, "shared_address.cuh"} - OTHERS
+
+    def own(text):
+        return re.sub(r"<([\w.]+)>", lambda found: f'"{found[1]}"' if found[1] in names else found[0], text)
+
+    for name in names:
+        (folder / name).write_text(own((INCLUDE / name).read_text()))
+    source = folder / kernel.source.name
+    source.write_text(own(kernel.source.read_text()))
+    return replace(kernel, source=source)
+
+
+def found(kernel, shape):
+    operands = Operands.draw(kernel.takes.scaled(Problem(*shape)))
+    checked = check(kernel, kernel.config(), Problem(*shape), operands.a, operands.b, operands.c)
+    return {finding.kind for finding in checked.findings}, checked.result
+
+
+KERNELS = {
+    "missing_wait": "unfinished copy",
+    "copy_over_what_is_read": "race",
+    "wrong_phase": "unfinished copy",
+    "wait_without_barrier": "unfinished copy",
+    "store_without_fence": "missing fence",
+    "reuse_before_it_is_read": "unfinished copy",
+    "early_access": "early access",
+    "take_without_give": "barrier",
+    "right_store": None,
+    "right_cluster": None,
+    "right_named": None,
+}
+"""Sources of planted_faults/, and what is found there."""
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_planted_faults_are_found_by_their_ptx(name, tmp_path):
+    aligned = name in (*TENSOR_MAPS, *STORING)
+    kernel = faulty(name)
+    shape = (24, 64, 128) if kernel.cluster(None) > 1 else (24, 40, 36) if aligned else (24, 39, 35)
+    kinds, result = found(with_headers(kernel, tmp_path), shape)
+    expected, of_stand_ins = found(kernel, shape)
+    assert kinds == expected
+    assert KERNELS[name] in kinds if KERNELS[name] else not kinds
+    if not kinds:
+        assert result.tobytes() == of_stand_ins.tobytes()
