@@ -57,6 +57,13 @@ def look(*statements, threads=64, blocks=1, schedule=0, written=True):
 ORDERED = {
     "each thread to itself": ["s[self] = 1; s[self] += 1;"],
     "by a barrier": ["s[self] = 1;", "__syncthreads();", "out[self] = s[63 - self];"],
+    "by a barrier, for those that have not returned": [
+        "s[self] = 1; __syncthreads();",
+        "if (self >= 40) return;",
+        "if (self < 24) s[self] += s[self + 40]; __syncthreads();",
+        "if (self >= 16) return;",
+        "out[self] = s[39 - self] + s[self + 48]; __syncthreads(); out[15 - self] = 0;",
+    ],
     "by a barrier that votes": ["s[self] = 1;", "__syncthreads_or(1);", "out[self] = s[63 - self];"],
     "by __syncwarp, within the warp": ["s[self] = 1;", "__syncwarp();", "out[self] = s[self ^ 31];"],
     "by __syncwarp, after a read": [
@@ -118,6 +125,19 @@ def test_bytes_that_are_read_one_by_one_need_not_be_aligned(monkeypatch):
 
 RACES = {
     "a write and a read": (["s[self] = 1;", "out[self] = s[self ^ 1];"], {("race", 0, 1), ("uninitialized read", 1)}),
+    "a thread that has returned since, and was not at the barrier": (
+        ["if (self == 40) {", "s[0] = 1; return; }", "__syncthreads();", "if (self < 8) out[self] = s[0];"],
+        {("race", 1, 3), ("uninitialized read", 3)},
+    ),
+    "a thread that has read and returned since": (
+        [
+            "s[self] = 1; __syncthreads();",
+            "if (self == 40) { out[0] = s[0]; return; }",
+            "__syncthreads(); __syncthreads();",
+            "s[self] = 2;",
+        ],
+        {("race", 1, 3)},
+    ),
     "two writes": (["s[self / 2] = 1;"], {("race", 0)}),
     "a read and a write": (
         ["s[self] = 1; __syncthreads();", "out[self] = s[self ^ 1];", "s[self] = 2;"],
@@ -269,7 +289,7 @@ OUTSIDE = {
     "a misaligned float2": ("float2 two = *(float2*)&s[1]; out[self] = two.x;", "misaligned access"),
     "a misaligned float": ("out[self] = *(float*)((char*)input + 2);", "misaligned access"),
     "shared memory that nobody wrote": ("out[self] = s[self];", "uninitialized read"),
-    "a barrier that some skip": ("if (self < 32) __syncthreads();", "barrier"),
+    "a barrier that some skip": ("if (self < 32) __syncthreads(); else __syncthreads_or(1);", "barrier"),
     "a barrier that nobody made": ("barrier_wait(&full, 0);", "misuse"),
 }
 

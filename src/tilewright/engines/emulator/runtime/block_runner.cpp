@@ -146,6 +146,7 @@ void BlockRunner::run_threads() {
             ++returned_;
             if (observed()) observer_->thread_returned(thread);
             leave(*thread.warp, thread.lane);
+            if (arrived_ != 0 && all_have_arrived()) open_barrier();
         }
         idle_.push_back(self);
         hand_over(self->context);
@@ -186,19 +187,24 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
     // Threads that wait at different calls wait for ever: the barrier opens when all have arrived at the same.
     if (same_place(call, barrier_call_)) {
         predicates_ += predicate != 0;
-        if (++arrived_ == threads_.size()) {
-            outcome_ = predicates_;
-            predicates_ = 0;
-            arrived_ = 0;
-            ++passed_;
-            ready_.take_all(at_barrier_);
-            if (observed()) observer_->block_barrier(block_, call);
+        ++arrived_;
+        if (all_have_arrived()) {
+            open_barrier();
             return outcome_;
         }
         at_barrier_.push(self);
     }
     suspend(self, call);
     return outcome_;
+}
+
+void BlockRunner::open_barrier() {
+    outcome_ = predicates_;
+    predicates_ = 0;
+    arrived_ = 0;
+    ++passed_;
+    ready_.take_all(at_barrier_);
+    if (observed()) observer_->block_barrier(block_, barrier_call_);
 }
 
 // Blocks that run now count on, each on a thread of the host.

@@ -269,6 +269,10 @@ class BlockRunner {
     static constexpr std::uint64_t PATIENCE = 64;  // times that a thread looks before it lets others go on
 
     bool can_begin() const { return begun_ < threads_.size(); }
+    // Whether the block's barrier opens. One that waits for all of a block does not wait for threads that have returned (PTX manual,
+    // "exit": where those that exit are the only ones that have not come, "the barrier is released").
+    bool all_have_arrived() const { return arrived_ == threads_.size() - returned_; }
+    void open_barrier();
     void run_threads();
     void hand_over(Context& from);
     void suspend(GpuThread* self, const Call& call);

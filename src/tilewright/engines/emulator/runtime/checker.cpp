@@ -52,6 +52,7 @@ void Checker::begin_launch(const Layout& layout) {
     shared_.assign(layout.cluster, Shadow(dynamic_begin_ + layout.dynamic_shared_bytes));
     blocks_.resize(layout.cluster);
     order_.begin_launch(layout.threads, layout.cluster, layout.cooperative);
+    acted_.assign((layout.cluster - 1) * ACTORS + layout.threads, 0);
 }
 
 void Checker::begin_block(const Block& block) {
@@ -65,6 +66,7 @@ void Checker::begin_block(const Block& block) {
         reaches_.clear();
     }
     order_.begin_block(block);
+    see_what_is_usual();
 }
 
 // All blocks of the cluster have ended when the last one does.
@@ -364,6 +366,7 @@ Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) 
 }
 
 void Checker::touch(const Visit& one, const Cells& cells) {
+    acted_[one.thread] = order_.now();
     one.kind == AccessKind::read ? read(one, cells) : write(one, cells);
 }
 
@@ -372,12 +375,19 @@ void Checker::read(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
-        if (cell.write_time() - start >= span) check_read(one, cell.write(), cells);
+        if (cell.write_time() - start >= span || order_.some_left()) check_read(one, cell.write(), cells);
         const unsigned replaces = Cell::first_read(replaced(cell, one.thread, cells.oldest));
         unsigned slot = 0;
         while (slot < replaces && !(order_.is_cluster() && comes_before(cell.read(slot), one))) ++slot;
         cell.set_read(slot_or_next(slot), stamp);
     }
+}
+
+// Which of a cell's stamps are of threads that have returned, and were at no barrier since.
+Cell::Words Checker::of_left(const Cell& cell) const {
+    Cell::Words left{};
+    for (unsigned i = 0; i < Cell::STAMPS; ++i) left[i] = order_.has_left(cell.stamp(i)) ? ~0u : 0;
+    return left;
 }
 
 bool Checker::comes_before(const Stamp& earlier, const Visit& one) const {

@@ -27,7 +27,7 @@ class Checker : public Observer {
     void goes_on(const Block& block) override { running_ = block.rank; }
     void begin_block(const Block& block) override;
     void end_block(const Block& block) override;
-    void thread_returned(const GpuThread& thread) override { order_.returned(thread.actor); }
+    void thread_returned(const GpuThread& thread) override { order_.returned(thread.actor, acted_[thread.actor]); }
     Checker* checker() override { return this; }
     // Checks an access that is no atomic or volatile one, of global memory or of the block's own shared memory, and remembers it, if
     // it is a usual one: there is nothing to say of it. Says whether it was one; else it has done nothing. See usual_access.hpp.
@@ -36,7 +36,10 @@ class Checker : public Observer {
     // The same of a read of an array that nothing may write to.
     bool is_usual_input(unsigned thread, std::uintptr_t address, std::size_t bytes) const;
     void access(const Access& access) override;
-    void block_barrier(const Block& block, const Call&) override { order_.block_barrier(block.rank); }
+    void block_barrier(const Block& block, const Call&) override {
+        order_.block_barrier(block.rank);
+        see_what_is_usual();
+    }
     void cluster_barrier(const Call&) override { order_.cluster_barrier(); }
     void warp_exchange(const Warp& warp, unsigned lanes, const Call& call) override;
     void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override;
@@ -89,6 +92,7 @@ class Checker : public Observer {
         bool written;  // whether all have values from the beginning
     };
 
+    void see_what_is_usual() { usual_ = !order_.is_cluster() && !order_.some_left(); }
     void visit(const Visit& visit);
     void visit(const Visit& visit, Space space, std::size_t offset, unsigned rank);
     void touch(const Visit& visit, const Cells& cells);
@@ -104,6 +108,7 @@ class Checker : public Observer {
     }
     void check_write(const Visit& visit, const Cell& cell, const Cells& cells);
     Cell::Words met(const Cell& cell) const;
+    Cell::Words of_left(const Cell& cell) const;
     Cell::Words own(const Cell& cell, unsigned thread, unsigned without) const;
     Cell::Words replaced(const Cell& cell, unsigned thread, Time oldest) const;
     Cell::Words unordered(const Cell& cell, unsigned thread, unsigned flags, Time oldest) const;
@@ -147,6 +152,8 @@ class Checker : public Observer {
     unsigned running_ = 0;            // the rank of the one that does now
     std::size_t under_way_ = 0;  // copies
     bool overlaps_;
+    bool usual_ = false;         // whether there may be usual accesses now
+    std::vector<Time> acted_;    // by actor: when it accessed memory last that may be written
     std::vector<Stamp> waits_;  // of these blocks' threads, for the launch before
     std::vector<bool> waited_;  // by actor: whether it, or one that came before it, has waited
     Ordering order_;

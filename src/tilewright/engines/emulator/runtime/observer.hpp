@@ -15,7 +15,7 @@
 //       read twice with nothing between is read once. None are merged to wider ones. An atomic operation is one access;
 //       the copy of a large struct is one on each side, of any number of bytes.
 //   block_barrier
-//       The block's threads have all come to a __syncthreads (or _count, _and, _or).
+//       The block's threads, but for those that have returned, have all come to a __syncthreads (or _count, _and, _or).
 //   goes_on
 //       Of blocks that run together, which one does from now on. Static shared memory is then its own, at the same address.
 //   cluster_barrier

@@ -19,6 +19,7 @@ class Cell {
     static constexpr unsigned STAMPS = 1 + READS;
     using Words = std::uint32_t __attribute__((vector_size(STAMPS * 4)));
 
+    Stamp stamp(unsigned i) const { return Stamp(times_[i], sites_[i], whos_[i]); }  // the write's, then the reads'
     Stamp write() const { return stamp(0); }
     Stamp read(unsigned slot) const { return stamp(1 + slot); }
     void set_write(const Stamp& stamp) { set(0, stamp); }
@@ -49,7 +50,6 @@ class Cell {
   private:
     using Halves = std::uint64_t __attribute__((vector_size(STAMPS * 4)));
     static Halves as_halves(const Words& mask) { return reinterpret_cast<Halves>(mask); }
-    Stamp stamp(unsigned i) const { return Stamp(times_[i], sites_[i], whos_[i]); }
     void set(unsigned i, const Stamp& stamp) {
         times_[i] = stamp.time;
         sites_[i] = stamp.site;
