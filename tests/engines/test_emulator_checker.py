@@ -265,6 +265,31 @@ def test_blocks_know_of_each_other_by_an_atomic_operation_between_fences(case):
     assert found == (set() if ordered else {("race", 0, 4)})
 
 
+LANES = {
+    "fences of the lane that counts": ("", "__threadfence();", "__threadfence();", "__syncwarp();", "", True),
+    "fences of all lanes": ("__threadfence();", "", "", "__syncwarp();", "__threadfence();", True),
+    "no fence before": ("", "", "__threadfence();", "__syncwarp();", "", False),
+    "no fence after": ("", "__threadfence();", "", "__syncwarp();", "", False),
+    "a shuffle alone": ("", "__threadfence();", "__threadfence();", "", "", False),
+}
+
+
+@pytest.mark.parametrize("case", LANES)
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_lanes_pass_on_what_they_know_of_other_blocks_at_a_syncwarp(case, schedule):
+    all_before, before, after, meet, all_after, ordered = LANES[case]
+    found = look(
+        "if (self < 30) C[block * 32 + self] = 1;",
+        f"{all_before} __syncwarp(); bool last = false;",
+        f"if (self == 0) {{ {before} last = atomicAdd(&tickets[0], 1) == 1; {after} }}",
+        f"{meet} last = __shfl_sync(~0u, last, 0); {all_after}",
+        "if (last && self < 30) out[self] = C[29 - self] + C[32 + 29 - self];",
+        blocks=2,
+        schedule=schedule,
+    )
+    assert found == (set() if ordered else {("race", 0, 4)})
+
+
 def test_what_a_block_has_learnt_it_passes_on():
     passed_on = [
         "if (block == self) C[self] = 1;",

@@ -135,6 +135,7 @@ class Ordering {
         for (unsigned left = lanes; left != 0; left &= left - 1) {
             views_[warp.threads[__builtin_ctz(left)].actor].learn(together);
         }
+        releases_.warp_barrier(rank_of(warp.threads->actor), warp.threads->number, lanes);
         ++now_;
     }
 
