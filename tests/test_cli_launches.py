@@ -108,6 +108,28 @@ def test_check_on_the_command_line(tmp_path):
     assert [one["kind"] for one in hung["findings"]] == ["hung"]
 
 
+def test_stores_of_one_value_are_a_note(tmp_path):
+    source = tmp_path / "any.cu"
+    source.write_text(
+        "// tilewright: x=float32[256] flag=zeros:int32[1] grid=2 block=128\n"
+        "__global__ void any(const float* x, int* flag) {\n"
+        "    const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (x[i] > 0) flag[0] = EACH ? i : 1;\n"
+        "}\n"
+    )
+    path = tmp_path / "found.json"
+    found = run("check", source, "--config", "EACH=0", "--json", path)
+    words = (
+        r"thread \(\d+, 0, 0\) .* writes flag\[0\] at any.cu:4; .* wrote it at any.cu:4, the same value, and nothing"
+    )
+    assert re.search(rf"any.cu:any nothing found .* note {words} orders the two; \d+ times in all", found)
+    (checked,) = json.loads(path.read_text())["checked"]
+    (note,) = checked["notes"]
+    assert (checked["findings"], note["kind"]) == ([], "same value")
+    assert re.match(words, note["words"])
+    assert "1 faulty" in run("check", source, "--config", "EACH=1", status=1)
+
+
 def test_all_of_it_as_options(tmp_path):
     bare = tmp_path / "scale.cu"
     bare.write_text(

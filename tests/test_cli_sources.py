@@ -95,6 +95,19 @@ def test_findings_as_json(run, tmp_path):
     assert json.loads(printed)["checked"][0]["problems"][0]["right"] is True
 
 
+def test_notes_are_no_faults(run, tmp_path):
+    text = START.read_text().replace(STORE, f"    tile_a[0][0] = 1;\n{STORE}")
+    (tmp_path / "done.cu").write_text(text)
+    found = run("check", "done.cu", "--shape", "16x16x16", "--shape", "20", "--json", "found.json")
+    assert re.search(
+        r"done.cu:start nothing found TILE=16 note thread .* writes tile_a\[0\]\[0\] at done.cu:\d+; [^;]*; \d+ times",
+        found,
+    )
+    assert found.count("note") == 1
+    (done,) = json.loads((tmp_path / "found.json").read_text())["checked"]
+    assert [[one["kind"] for one in problem["notes"]] for problem in done["problems"]] == [["same value"]] * 2
+
+
 def test_a_source_that_does_not_compile_is_said(run, tmp_path):
     (tmp_path / "odd.cu").write_text(START.read_text().replace("float sum", "float sum = nothing"))
     result = CliRunner().invoke(main.app, ["check", "odd.cu"])

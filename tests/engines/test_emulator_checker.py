@@ -138,7 +138,20 @@ RACES = {
         ],
         {("race", 1, 3)},
     ),
-    "two writes": (["s[self / 2] = 1;"], {("race", 0)}),
+    "two writes": (["s[self / 2] = self;"], {("race", 0)}),
+    "stores of one value, and a read by another thread": (
+        ["if (self < 2) s[0] = 1;", "__syncwarp();", "if (self == 40) out[0] = s[0];"],
+        {("race", 0, 2), ("same value", 0), ("uninitialized read", 2)},
+    ),
+    "stores of one value, one of them before a read": (
+        ["if (self < 2) s[0] = 1;", 'asm volatile("" ::: "memory"); if (self == 1) out[0] = s[0];'],
+        {("race", 0, 1), ("same value", 0)},
+    ),
+    "another value behind one of two stores": (
+        ["if (self == 7 || self == 40) s[0] = 1;", "__syncwarp(); if (self == 8)", "s[0] = 8;"],
+        {("race", 0, 2), ("same value", 0)},
+    ),
+    "vectors of which one half is the same": (["*(float2*)&s[0] = {1, self * 1.f};"], {("race", 0), ("same value", 0)}),
     "a read and a write": (
         ["s[self] = 1; __syncthreads();", "out[self] = s[self ^ 1];", "s[self] = 2;"],
         {("race", 1, 2)},
@@ -215,8 +228,8 @@ RACES = {
         ["if (self == 0)", "tickets[0] = 1;", "else atomicAdd(&tickets[0], 1);"],
         {("race", 1, 2)},
     ),
-    "parts of words, one of them twice": (["halves[self / 2] = 1;"], {("race", 0)}),
-    "blocks": (["if (self == 0) C[0] = 1;"], {("race", 0)}),
+    "parts of words, one of them twice": (["halves[self / 2] = self;"], {("race", 0)}),
+    "blocks": (["if (self == 0) C[0] = block;"], {("race", 0)}),
 }
 
 
@@ -227,6 +240,36 @@ def test_a_race_is_found_in_whichever_order_the_threads_run(case, schedule):
     found = look(*statements, blocks=2 if case == "blocks" else 1, schedule=schedule)
     assert {one for one in found if one[0] == "race"} == {one for one in expected if one[0] == "race"}
     assert found <= expected
+
+
+SAME = {
+    "by many threads": ["s[0] = 1;", "__syncthreads(); out[self + 64 * block] = s[0];"],
+    "by one after the other": [
+        "if (self % 2) s[0] = 1; __syncwarp(); s[0] = 1;",
+        "__syncthreads(); out[self + 64 * block] = s[0];",
+    ],
+    "in parts of words": ["halves[self / 2] = 7;"],
+    "in vectors": ["*(float2*)&s[0] = {1, 2};"],
+    "by blocks": ["C[self % 30] = 1;"],
+    "as the last thing that threads do": ["if (self > 7) s[200] = 3;"],
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_stores_of_one_value_by_several_threads_are_no_race(case, schedule):
+    assert look(*SAME[case], blocks=2, schedule=schedule) == {("same value", 0)}
+
+
+def test_a_value_that_is_stored_twice_counts_once_for_each_thread():
+    program = HEADER.format("mbarrier.cuh") + "s[0] = 1; }"
+    library, out = compile_kernel(program, "kernel", build=CHECKED), np.zeros(256, np.float32)
+    checker = Checker(library, [CheckedArray("out", Matrix(out.ctypes.data, 1, 256, 256, "float32"))])
+    arguments = [ctypes.c_void_p(), ctypes.c_int(8), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()]
+    load(library, "kernel", CHECKED).launch((1, 1, 1), (64, 1, 1), arguments, 0, Watch(checker))
+    (finding,) = checker.findings()
+    assert (finding.is_note, finding.count) == (True, 63)
+    assert str(finding).endswith("wrote it at kernel.cu:8, the same value, and nothing orders the two")
 
 
 def test_shared_memory_is_not_the_block_before_s():

@@ -91,7 +91,7 @@ class Finding:
     a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
     tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
     its begin), barrier, endless wait, misuse, division by zero, order, or of a launch unwritten (elements of an
-    output)."""
+    output). Or same value, which is no fault: a race of stores alone, all of one value."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -101,6 +101,11 @@ class Finding:
     """What a stopped launch says."""
     count: int = 1
     """How many accesses are like this one."""
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is no fault."""
+        return self.kind == "same value"
 
     @property
     def key(self) -> tuple[str, frozenset[Place], str]:
@@ -124,9 +129,16 @@ class Finding:
         return text
 
 
+def divided(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Faults, and notes."""
+    found = list(findings)
+    return [one for one in found if not one.is_note], [one for one in found if one.is_note]
+
+
 _WHY = {
     "endless wait": "and no thread that runs changes it",
     "race": "and nothing orders the two",
+    "same value": "the same value, and nothing orders the two",
     "unfinished copy": "and nobody has waited for it",
     "early access": "and has not waited for the launch before",
     "ended block": "and that block may have ended before: it does not wait for this one",

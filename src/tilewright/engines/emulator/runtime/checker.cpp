@@ -1,6 +1,7 @@
 #include "checker.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "messages.hpp"
@@ -22,7 +23,7 @@ const char* did(const Stamp& write) {
 
 const char* did_read(const Stamp& read) {
     if (read.time == Stamp::UNDER_WAY) return "started a store of";
-    return read.flags & Stamp::COPY ? "stored" : DID[0];
+    return read.flags & Stamp::COPY ? "stored" : DID[read.flags & Stamp::STORE ? 1 : 0];
 }
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
@@ -71,6 +72,7 @@ void Checker::begin_block(const Block& block) {
 
 // All blocks of the cluster have ended when the last one does.
 void Checker::end_block(const Block& block) {
+    settle();
     if (block.rank + 1 < layout_.cluster) return;
     for (const auto& [key, reach] : reaches_) {
         const Stamp stamp = {reach.time, reach.one.site, reach.one.thread, 0};
@@ -261,6 +263,7 @@ void Checker::set_written(std::uintptr_t shared, std::size_t bytes, const Stamp&
 }
 
 void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
+    settle();
     store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
         const std::uintptr_t address = number(store.row_in_memory(row)) + byte;
         Region* const region = region_of(address);
@@ -272,6 +275,7 @@ void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
 
 void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                       const std::string& message) {
+    settle();
     const char* const kinds[] = {"barrier", "misaligned access", "misuse", "out of bounds", "division by zero"};
     const std::uint32_t site = findings_.site_of(call);
     reaches_.clear();  // of a cluster that does not come to its end
@@ -285,6 +289,7 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
 }
 
 void Checker::polls_for_ever(const GpuThread& thread) {
+    settle();
     const bool called = thread.poll_site == 0;
     const std::uint32_t site = called ? findings_.site_of(thread.call) : std::uint32_t(thread.poll_site - layout_.library);
     reaches_.clear();
@@ -317,6 +322,7 @@ unsigned Checker::rank_at(std::uintptr_t address) const {
 }
 
 void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
+    settle();
     // Where the copy engine begins has been checked when it was asked. A struct of 12 bytes, say, is copied by its members.
     const bool at_once = one.bytes <= MOST_AT_ONCE && (one.bytes & (one.bytes - 1)) == 0 && !(one.flags & Stamp::COPY);
     if (at_once && one.address % one.bytes != 0) {
@@ -359,6 +365,7 @@ Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned
 }
 
 Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) {
+    settle();
     const std::size_t offset = address - number(layout_.static_shared);
     if (offset < layout_.static_shared_bytes) return cells_of(offset, bytes, running_);
     const unsigned rank = rank_at(address);
@@ -376,6 +383,7 @@ void Checker::read(const Visit& one, const Cells& cells) {
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
         if (cell.write_time() - start >= span || order_.some_left()) check_read(one, cell.write(), cells);
+        if (Cell::any(cell.whos() & Stamp::STORE << Stamp::ACTOR_BITS)) check_stores(one, cell, cells);
         const unsigned replaces = Cell::first_read(replaced(cell, one.thread, cells.oldest));
         unsigned slot = 0;
         while (slot < replaces && !(order_.is_cluster() && comes_before(cell.read(slot), one))) ++slot;
@@ -403,6 +411,14 @@ void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells&
     }
 }
 
+// Of those that stored the value that is there, each.
+void Checker::check_stores(const Visit& one, const Cell& cell, const Cells& cells) {
+    for (unsigned slot = 0; slot < Cell::READS; ++slot) {
+        const Stamp earlier = cell.read(slot);
+        if (earlier.flags == Stamp::STORE && earlier.time >= cells.oldest) check_order(one, earlier, did_read(earlier));
+    }
+}
+
 void Checker::write(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     for (std::size_t i = 0; i < cells.count; ++i) {
@@ -413,13 +429,43 @@ void Checker::write(const Visit& one, const Cells& cells) {
 }
 
 // Where not all of the accesses before were before the last barrier, or the thread's own.
-void Checker::check_write(const Visit& one, const Cell& cell, const Cells& cells) {
-    const auto check = [&](const Stamp& earlier, const char* earlier_did) {
+void Checker::check_write(const Visit& one, Cell& cell, const Cells& cells) {
+    const auto check = [&](const Stamp& earlier, const char* earlier_did, bool stored) {
         const bool both_relaxed = earlier.flags & one.flags & Stamp::ATOMIC;
-        if (earlier.time >= cells.oldest && !both_relaxed) check_order(one, earlier, earlier_did);
+        if (earlier.time < cells.oldest || both_relaxed) return;
+        if (!stored || earlier.time == Stamp::UNDER_WAY || one.flags != 0 || one.kind != AccessKind::write) {
+            return check_order(one, earlier, earlier_did);
+        }
+        if (order_.before(earlier, one.thread, false)) return;
+        const auto bytes = std::uint32_t(cells.bytes_of_cell);
+        const auto* const memory = reinterpret_cast<const unsigned char*>(one.address) + (&cell - cells.first) * bytes;
+        doubtful_.push_back({one, earlier, &cell, memory, bytes, 0});
+        std::memcpy(&doubtful_.back().value, memory, bytes);
+        usual_ = false;
     };
-    check(cell.write(), did(cell.write()));
-    for (unsigned slot = 0; slot < Cell::READS; ++slot) check(cell.read(slot), did_read(cell.read(slot)));
+    check(cell.write(), did(cell.write()), cell.write().flags == 0);
+    for (unsigned slot = 0; slot < Cell::READS; ++slot) {
+        check(cell.read(slot), did_read(cell.read(slot)), cell.read(slot).flags == Stamp::STORE);
+    }
+}
+
+// The stores have been carried out: each is said once for a cell, however many were before.
+void Checker::settle_doubtful() {
+    const Cell* last = nullptr;
+    unsigned slot = 0;
+    for (const Doubtful& store : doubtful_) {
+        const bool same = std::memcmp(&store.value, store.memory, store.bytes) == 0;
+        if (store.cell != last) {
+            find(same ? "same value" : "race", store.one, &store.earlier, did(store.earlier));
+            slot = 0;
+        }
+        last = store.cell;
+        if (!same || slot == Cell::READS) continue;
+        const Stamp& earlier = store.earlier;
+        store.cell->set_read(slot++, {earlier.time, earlier.site, earlier.actor, Stamp::STORE});
+    }
+    doubtful_.clear();
+    see_what_is_usual();
 }
 
 void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {

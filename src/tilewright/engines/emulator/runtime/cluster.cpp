@@ -52,12 +52,12 @@ void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
 BlockRunner& Cluster::go_on(unsigned rank) {
     BlockRunner& block = *blocks_[rank];
     if (rank == running_) return block;
+    if (observer_ != nullptr) observer_->goes_on(block.block());
     if (const SharedSegment& segment = block.static_shared(); segment.bytes != 0) {
         std::memcpy(static_shared_[running_].data(), segment.data, segment.bytes);
         std::memcpy(segment.data, static_shared_[rank].data(), segment.bytes);
     }
     running_ = rank;
-    if (observer_ != nullptr) observer_->goes_on(block.block());
     return block;
 }
 

@@ -17,7 +17,8 @@
 //   block_barrier
 //       The block's threads, but for those that have returned, have all come to a __syncthreads (or _count, _and, _or).
 //   goes_on
-//       Of blocks that run together, which one does from now on. Static shared memory is then its own, at the same address.
+//       Of blocks that run together, which one does from now on. Static shared memory is still that of the one before, and then its own,
+//       at the same address.
 //   cluster_barrier
 //       All threads of all blocks of the cluster have arrived at a cluster_sync, or of the grid at its sync().
 //   warp_exchange

@@ -11,7 +11,7 @@
 
 namespace simt {
 
-// The last write, and reads since. Where more threads read at one time than there is room for, some are kept: one is
+// The last write, and reads since; as if they were reads, also writes of the same value that are not ordered before the last. Where more threads read at one time than there is room for, some are kept: one is
 // enough to show a conflict. Fields of stamps lie next to one another, the write's first, so that all are compared at once.
 class Cell {
   public:
