@@ -66,7 +66,6 @@ __attribute__((always_inline)) inline bool Checker::access_usual(unsigned thread
     if (!shadow->are_whole_cells(offset, bytes)) return false;
     const Shadow::Range cells = shadow->whole_cells(offset, bytes);
     const Stamp stamp = {order_.now(), std::uint32_t(site - layout_.library), thread, 0};
-    acted_[thread] = stamp.time;
     if (reads) {
         const Time start = order_.start(), span = order_.together() - start;
         for (std::size_t i = 0; i < cells.count; ++i) {
@@ -83,6 +82,7 @@ __attribute__((always_inline)) inline bool Checker::access_usual(unsigned thread
         }
         for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].begin(stamp);
     }
+    acted_[thread] = stamp.time;
     return true;
 }
 
