@@ -27,8 +27,16 @@ extern "C" __global__ void kernel(float* C, int rows, float* out, unsigned* tick
 """
 
 
-def look(*statements, threads=64, blocks=1, schedule=0, written=True):
+def look(*statements, **options):
     """Run a kernel of these statements; what is found, by kind and line of the statement, counted from 0."""
+    return {
+        (finding.kind, *sorted({line.line - FIRST for line in finding.lines if line}))
+        for finding in look_at(*statements, **options)
+    }
+
+
+def look_at(*statements, threads=64, blocks=1, schedule=0, written=True):
+    """The same; the findings."""
     body = "\n".join([*statements, "}"])
     header = next((header for word, header in HEADERS.items() if word in body), "mbarrier.cuh")
     library = compile_kernel(HEADER.format(header) + body, "kernel", build=CHECKED)
@@ -49,9 +57,7 @@ def look(*statements, threads=64, blocks=1, schedule=0, written=True):
         load(library, "kernel", CHECKED).launch((blocks, 1, 1), (threads, 1, 1), arguments, 0, watch)
     except LaunchError:
         assert checker.findings()
-    return {
-        (finding.kind, *sorted({line.line - FIRST for line in finding.lines if line})) for finding in checker.findings()
-    }
+    return checker.findings()
 
 
 ORDERED = {
@@ -261,13 +267,15 @@ def test_stores_of_one_value_by_several_threads_are_no_race(case, schedule):
     assert look(*SAME[case], blocks=2, schedule=schedule) == {("same value", 0)}
 
 
+def test_a_null_pointer_is_no_array_s_element():
+    (finding,) = look_at("if (self == 5) ((volatile float*)nullptr)[self] = 1;")
+    assert str(finding) == (
+        "thread (5, 0, 0) of block (0, 0, 0) writes address 0x00000014 (of a null pointer) at kernel.cu:8"
+    )
+
+
 def test_a_value_that_is_stored_twice_counts_once_for_each_thread():
-    program = HEADER.format("mbarrier.cuh") + "s[0] = 1; }"
-    library, out = compile_kernel(program, "kernel", build=CHECKED), np.zeros(256, np.float32)
-    checker = Checker(library, [CheckedArray("out", Matrix(out.ctypes.data, 1, 256, 256, "float32"))])
-    arguments = [ctypes.c_void_p(), ctypes.c_int(8), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()]
-    load(library, "kernel", CHECKED).launch((1, 1, 1), (64, 1, 1), arguments, 0, Watch(checker))
-    (finding,) = checker.findings()
+    (finding,) = look_at("s[0] = 1;")
     assert (finding.is_note, finding.count) == (True, 63)
     assert str(finding).endswith("wrote it at kernel.cu:8, the same value, and nothing orders the two")
 

@@ -266,6 +266,8 @@ def _memory(
     declared: Mapping[str, Sequence[SharedArray]],
 ) -> str:
     """Elements of an array, or a byte of a shared variable whose declaration is not understood."""
+    if not index:
+        return array
     if shared and (known := array_of(declared, array, extents[0])):
         return known.element(array, index[0])
     last = [*index[:-1], index[-1] + count - 1]

@@ -10,6 +10,8 @@
 namespace simt {
 namespace {
 
+constexpr std::uintptr_t NEAR_NULL = 1 << 20;  // where elements behind a null pointer are
+
 constexpr std::size_t WORD = 4;  // bytes of what a tensor core is taken to read at a time
 
 const char* const DOES[] = {"reads", "writes", "updates atomically"};
@@ -533,6 +535,7 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
     const auto distance = [&](std::uintptr_t begin, std::size_t bytes) -> std::uintptr_t {
         return address < begin ? begin - address : address - begin < bytes ? 0 : address - begin - bytes + 1;
     };
+    if (address < NEAR_NULL) return {"address " + hexadecimal(address) + " (of a null pointer)", false, {}, {}, 1};
     const unsigned there = rank_at(address);
     const std::uintptr_t begin = number(dynamic_shared(there));
     std::uintptr_t nearest = distance(begin, layout_.dynamic_shared_bytes);
