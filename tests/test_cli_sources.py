@@ -55,13 +55,24 @@ STORE = re.search(r"    if \(row < M && col < N\) C.*", START.read_text())[0]
 NEVER_RIGHT = {
     "crash": (
         "    __builtin_trap();",
-        r"crashed 16x16x16, beta 0.5 the kernel ends its process: ended by SIG\w+",
+        r"crashed 16x16x16, beta 0.5 thread \S+ \S+ 0\) of block .* causes a fault .* at wild.cu:(?P<line>\d+)",
+    ),
+    "recursion": (
+        "    struct S { static __device__ int f(int n) { volatile int x = n; return f(x) + x; } }; C[0] = S::f(row);",
+        r"crashed 16x16x16, beta 0.5 thread \S+ \S+ 0\) of block .* overflows its stack at wild.cu:(?P<line>\d+)",
+    ),
+    "a loop": (
+        "    for (int i = 0; i != 1; i &= 6) C[0] += 1;",
+        r"hung 16x16x16, beta 0.5 thread \S+ \S+ 0\) of block .* does not end in time at wild.cu:(?P<line>\d+)",
     ),
     "division": (
         "    C[0] = 1 / (row - row);",
         r"division by zero 16x16x16, beta 0.5 in block .* thread .* divides by zero \(wild.cu:\d+\)",
     ),
-    "hang": ("    while (A[0] != 12345.0f) {}", "hung 16x16x16, beta 0.5 the kernel does not end: no answer in 2 s"),
+    "hang": (
+        "    while (A[0] != 12345.0f) {}",
+        r"hung 16x16x16, beta 0.5 thread \S+ \S+ 0\) of block .* does not end in time at wild.cu:(?P<line>\d+)",
+    ),
     "far away": (
         "    C[(long long)(row * N + col) << 30] = sum;",
         "out of bounds 16x16x16, beta 0.5 thread .* writes C",
@@ -73,7 +84,10 @@ NEVER_RIGHT = {
 def test_a_kernel_that_crashes_or_never_ends_is_a_finding(run, tmp_path, store, words):
     (tmp_path / "wild.cu").write_text(START.read_text().replace(STORE, store))
     found = run("check", "wild.cu", "start.cu", "--shape", "16x16x16", "--deadline", 2, status=1)
-    assert re.search(rf"wild.cu:start faulty TILE=16 fault .* {words}", found)
+    said = re.search(rf"wild.cu:start faulty TILE=16 fault .* {words}", found)
+    assert said, found
+    if "line" in said.groupdict():
+        assert store.strip() in (tmp_path / "wild.cu").read_text().splitlines()[int(said["line"]) - 1]
     assert "start.cu:start nothing found" in found
     assert "2 kernels checked" in found
 

@@ -19,7 +19,7 @@ from tilewright.bench.checking import Case, Outcome, outcomes, own_cases
 from tilewright.bench.measure import READS_C
 from tilewright.bench.verify import check_memory
 from tilewright.cli import launches
-from tilewright.cli.launches import LOST, Args, Block, Define, Grid, RefersTo, Shared
+from tilewright.cli.launches import GRACE_S, Args, Block, Define, Grid, RefersTo, Shared
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     BatchInvariant,
@@ -35,7 +35,6 @@ from tilewright.cli.terminal import (
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, telling_shapes
-from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
@@ -225,10 +224,10 @@ def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
         process.wait_for_start()
         for case in job.cases:
             try:
-                answer = process.receive(deadline)
+                answer = process.receive(deadline, GRACE_S)
             except LostError as lost:
-                finding = Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")
-                yield Outcome(case, Checked([finding], np.empty((0, 0))), 0.0, True)
+                said = lost.answer.checked.findings if isinstance(lost.answer, Outcome) else []
+                yield Outcome(case, Checked(launches.fate(lost, said), np.empty((0, 0))), 0.0, True)
                 return  # the other problems would most likely do the same
             if isinstance(answer, TilewrightError):
                 raise answer

@@ -27,6 +27,9 @@ from tilewright.report.fitted import Column, FittedTable
 
 T = TypeVar("T")
 
+GRACE_S = 2.0
+"""Seconds for a process whose kernel does not end, to say where that is."""
+
 LOST = {"hung": "the kernel does not end", "crashed": "the kernel ends its process"}
 
 Args = Annotated[
@@ -184,14 +187,21 @@ def check_apart(launch: Launch, deadline: float, tolerance: float | None) -> Lau
     with Apart(_answer, launch, name="check") as process:
         process.wait_for_start()
         try:
-            answer = process.receive(deadline)
+            answer = process.receive(deadline, GRACE_S)
         except LostError as lost:
-            return LaunchOutcome(launch, [Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")], [])
+            said = lost.answer.findings if isinstance(lost.answer, CheckedLaunch) else []
+            return LaunchOutcome(launch, fate(lost, said), [])
     if isinstance(answer, TilewrightError):
         raise answer
     assert isinstance(answer, CheckedLaunch)
     compared = reference.compare(answer.inputs, answer.outputs, tolerance) if reference else []
     return LaunchOutcome(launch, answer.findings, compared, answer.notes)
+
+
+def fate(lost: LostError, said: Sequence[Finding]) -> list[Finding]:
+    """What became of a process: what it said itself, where that names the place, or what was seen from outside."""
+    named = [finding for finding in said if finding.kind == lost.fate]
+    return named or [Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")]
 
 
 def _answer(connection: Connection, launch: Launch) -> None:

@@ -255,6 +255,10 @@ class BlockRunner {
     [[noreturn]] void divided_by_zero(const CheckedPlace& place);
     [[noreturn]] void overrun(const Overrun& access, std::intptr_t index);
 
+    // What the handler of a signal calls (faults.hpp): where the running thread is in the kernel's code, or beyond its stack, the block
+    // ends. `code` and `stack`: where it was.
+    void stop_if_in_kernel(int signal, std::uintptr_t code, std::uintptr_t stack);
+
     // What the kernel does to memory, for the observer. See hooks.cpp.
     bool observed() const { return observer_ != nullptr; }
     bool is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile, Space space,

@@ -303,6 +303,19 @@ void Checker::polls_for_ever(const GpuThread& thread) {
     findings_.put(std::move(finding));
 }
 
+void Checker::ended(bool endless, bool overflowed, const GpuThread& thread, std::uintptr_t address) {
+    const char* const kind = endless ? "hung" : "crashed";
+    const std::uint32_t site = std::uint32_t(address - layout_.library);
+    reaches_.clear();
+    if (!findings_.is_new(kind, site, 0)) return;
+    Finding finding{};
+    finding.kind = kind;
+    finding.party = party(thread.actor, thread.block->index, site, endless ? "does not end" : overflowed ? "overflows" : "causes");
+    finding.has_place = true;
+    finding.place = {endless ? "in time" : overflowed ? "its stack" : "a fault of the processor", false, {}, {}, 1};
+    findings_.put(std::move(finding));
+}
+
 // An access of which the address says what memory it is.
 void Checker::visit(const Visit& one) {
     const auto offset_in = [&](const void* begin) { return one.address - number(begin); };

@@ -79,6 +79,7 @@ class Checker : public Observer {
         order_.atomic(thread.actor, address, false, writes);
     }
     void polls_for_ever(const GpuThread& thread) override;
+    void ended(bool endless, bool overflowed, const GpuThread& thread, std::uintptr_t site) override;
     std::string report() override { return findings_.json(); }
 
   private:

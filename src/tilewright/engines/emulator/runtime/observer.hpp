@@ -176,6 +176,10 @@ class Observer {
     // This thread, and all others that can go on, look at memory again and again that nobody changes. Then end_block.
     virtual void polls_for_ever(const GpuThread& /*thread*/) {}
 
+    // The thread's code has been stopped at this address plus 1, or in what it calls there: it went on for too long, or the processor
+    // faulted, or ran out of its stack.
+    virtual void ended(bool /*endless*/, bool /*overflowed*/, const GpuThread&, std::uintptr_t /*site*/) {}
+
     // What it has seen, as JSON. Python asks once, after the launch.
     virtual std::string report() = 0;
 
