@@ -99,13 +99,35 @@ def test_check_on_the_command_line(tmp_path):
     found = run("check", place_of("softmax"), wrong, hangs, *options, status=1)
     assert "softmax nothing found x=float32[5,200] y=out:float32[5,200] rows=5 cols=200 BLOCK=64 grid=5" in found
     assert re.search(r"wrong result the relative error of counts is 1.0e\+00: counts\[0\] is \d+, the reference", found)
-    assert "hung the kernel does not end: no answer in 0.5 s" in found
+    assert re.search(r"hung thread \(\d+, 0, 0\) of block \(0, 0, 0\) does not end in time at softmax.cu:\d+", found)
     assert re.search(r"3 kernels checked in [\d.]+ s: 2 faulty", found)
     right, bad, hung = json.loads((tmp_path / "found.json").read_text())["checked"]
     assert (right["findings"], right["arguments"]["rows"], right["grid"]) == ([], 5, [5, 1, 1])
     assert right["arguments"]["y"] == {"role": "out", "dtype": "float32", "shape": [5, 200]}
     assert [(one["name"], one["right"]) for one in bad["compared"]] == [("counts", False)]
     assert [one["kind"] for one in hung["findings"]] == ["hung"]
+
+
+def test_stores_of_one_value_are_a_note(tmp_path):
+    source = tmp_path / "any.cu"
+    source.write_text(
+        "// tilewright: x=float32[256] flag=zeros:int32[1] grid=2 block=128\n"
+        "__global__ void any(const float* x, int* flag) {\n"
+        "    const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (x[i] > 0) flag[0] = EACH ? i : 1;\n"
+        "}\n"
+    )
+    path = tmp_path / "found.json"
+    found = run("check", source, "--config", "EACH=0", "--json", path)
+    words = (
+        r"thread \(\d+, 0, 0\) .* writes flag\[0\] at any.cu:4; .* wrote it at any.cu:4, the same value, and nothing"
+    )
+    assert re.search(rf"any.cu:any nothing found .* note {words} orders the two; \d+ times in all", found)
+    (checked,) = json.loads(path.read_text())["checked"]
+    (note,) = checked["notes"]
+    assert (checked["findings"], note["kind"]) == ([], "same value")
+    assert re.match(words, note["words"])
+    assert "1 faulty" in run("check", source, "--config", "EACH=1", status=1)
 
 
 def test_all_of_it_as_options(tmp_path):

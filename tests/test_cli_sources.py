@@ -55,13 +55,24 @@ STORE = re.search(r"    if \(row < M && col < N\) C.*", START.read_text())[0]
 NEVER_RIGHT = {
     "crash": (
         "    __builtin_trap();",
-        r"crashed 16x16x16, beta 0.5 the kernel ends its process: ended by SIG\w+",
+        r"crashed 16x16x16, beta 0.5 thread \S+ \S+ 0\) of block .* causes a fault .* at wild.cu:(?P<line>\d+)",
+    ),
+    "recursion": (
+        "    struct S { static __device__ int f(int n) { volatile int x = n; return f(x) + x; } }; C[0] = S::f(row);",
+        r"crashed 16x16x16, beta 0.5 thread \S+ \S+ 0\) of block .* overflows its stack at wild.cu:(?P<line>\d+)",
+    ),
+    "a loop": (
+        "    for (int i = 0; i != 1; i &= 6) C[0] += 1;",
+        r"hung 16x16x16, beta 0.5 thread \S+ \S+ 0\) of block .* does not end in time at wild.cu:(?P<line>\d+)",
     ),
     "division": (
         "    C[0] = 1 / (row - row);",
         r"division by zero 16x16x16, beta 0.5 in block .* thread .* divides by zero \(wild.cu:\d+\)",
     ),
-    "hang": ("    while (A[0] != 12345.0f) {}", "hung 16x16x16, beta 0.5 the kernel does not end: no answer in 2 s"),
+    "hang": (
+        "    while (A[0] != 12345.0f) {}",
+        r"hung 16x16x16, beta 0.5 thread \S+ \S+ 0\) of block .* does not end in time at wild.cu:(?P<line>\d+)",
+    ),
     "far away": (
         "    C[(long long)(row * N + col) << 30] = sum;",
         "out of bounds 16x16x16, beta 0.5 thread .* writes C",
@@ -73,7 +84,10 @@ NEVER_RIGHT = {
 def test_a_kernel_that_crashes_or_never_ends_is_a_finding(run, tmp_path, store, words):
     (tmp_path / "wild.cu").write_text(START.read_text().replace(STORE, store))
     found = run("check", "wild.cu", "start.cu", "--shape", "16x16x16", "--deadline", 2, status=1)
-    assert re.search(rf"wild.cu:start faulty TILE=16 fault .* {words}", found)
+    said = re.search(rf"wild.cu:start faulty TILE=16 fault .* {words}", found)
+    assert said, found
+    if "line" in said.groupdict():
+        assert store.strip() in (tmp_path / "wild.cu").read_text().splitlines()[int(said["line"]) - 1]
     assert "start.cu:start nothing found" in found
     assert "2 kernels checked" in found
 
@@ -93,6 +107,19 @@ def test_findings_as_json(run, tmp_path):
     assert naive["problems"][0]["findings"] == []
     printed = CliRunner().invoke(main.app, ["check", "naive", "--shape", "8", "--json", "-"]).stdout
     assert json.loads(printed)["checked"][0]["problems"][0]["right"] is True
+
+
+def test_notes_are_no_faults(run, tmp_path):
+    text = START.read_text().replace(STORE, f"    tile_a[0][0] = 1;\n{STORE}")
+    (tmp_path / "done.cu").write_text(text)
+    found = run("check", "done.cu", "--shape", "16x16x16", "--shape", "20", "--json", "found.json")
+    assert re.search(
+        r"done.cu:start nothing found TILE=16 note thread .* writes tile_a\[0\]\[0\] at done.cu:\d+; [^;]*; \d+ times",
+        found,
+    )
+    assert found.count("note") == 1
+    (done,) = json.loads((tmp_path / "found.json").read_text())["checked"]
+    assert [[one["kind"] for one in problem["notes"]] for problem in done["problems"]] == [["same value"]] * 2
 
 
 def test_a_source_that_does_not_compile_is_said(run, tmp_path):

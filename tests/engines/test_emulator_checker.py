@@ -27,8 +27,16 @@ extern "C" __global__ void kernel(float* C, int rows, float* out, unsigned* tick
 """
 
 
-def look(*statements, threads=64, blocks=1, schedule=0, written=True):
+def look(*statements, **options):
     """Run a kernel of these statements; what is found, by kind and line of the statement, counted from 0."""
+    return {
+        (finding.kind, *sorted({line.line - FIRST for line in finding.lines if line}))
+        for finding in look_at(*statements, **options)
+    }
+
+
+def look_at(*statements, threads=64, blocks=1, schedule=0, written=True):
+    """The same; the findings."""
     body = "\n".join([*statements, "}"])
     header = next((header for word, header in HEADERS.items() if word in body), "mbarrier.cuh")
     library = compile_kernel(HEADER.format(header) + body, "kernel", build=CHECKED)
@@ -49,14 +57,19 @@ def look(*statements, threads=64, blocks=1, schedule=0, written=True):
         load(library, "kernel", CHECKED).launch((blocks, 1, 1), (threads, 1, 1), arguments, 0, watch)
     except LaunchError:
         assert checker.findings()
-    return {
-        (finding.kind, *sorted({line.line - FIRST for line in finding.lines if line})) for finding in checker.findings()
-    }
+    return checker.findings()
 
 
 ORDERED = {
     "each thread to itself": ["s[self] = 1; s[self] += 1;"],
     "by a barrier": ["s[self] = 1;", "__syncthreads();", "out[self] = s[63 - self];"],
+    "by a barrier, for those that have not returned": [
+        "s[self] = 1; __syncthreads();",
+        "if (self >= 40) return;",
+        "if (self < 24) s[self] += s[self + 40]; __syncthreads();",
+        "if (self >= 16) return;",
+        "out[self] = s[39 - self] + s[self + 48]; __syncthreads(); out[15 - self] = 0;",
+    ],
     "by a barrier that votes": ["s[self] = 1;", "__syncthreads_or(1);", "out[self] = s[63 - self];"],
     "by __syncwarp, within the warp": ["s[self] = 1;", "__syncwarp();", "out[self] = s[self ^ 31];"],
     "by __syncwarp, after a read": [
@@ -118,7 +131,33 @@ def test_bytes_that_are_read_one_by_one_need_not_be_aligned(monkeypatch):
 
 RACES = {
     "a write and a read": (["s[self] = 1;", "out[self] = s[self ^ 1];"], {("race", 0, 1), ("uninitialized read", 1)}),
-    "two writes": (["s[self / 2] = 1;"], {("race", 0)}),
+    "a thread that has returned since, and was not at the barrier": (
+        ["if (self == 40) {", "s[0] = 1; return; }", "__syncthreads();", "if (self < 8) out[self] = s[0];"],
+        {("race", 1, 3), ("uninitialized read", 3)},
+    ),
+    "a thread that has read and returned since": (
+        [
+            "s[self] = 1; __syncthreads();",
+            "if (self == 40) { out[0] = s[0]; return; }",
+            "__syncthreads(); __syncthreads();",
+            "s[self] = 2;",
+        ],
+        {("race", 1, 3)},
+    ),
+    "two writes": (["s[self / 2] = self;"], {("race", 0)}),
+    "stores of one value, and a read by another thread": (
+        ["if (self < 2) s[0] = 1;", "__syncwarp();", "if (self == 40) out[0] = s[0];"],
+        {("race", 0, 2), ("same value", 0), ("uninitialized read", 2)},
+    ),
+    "stores of one value, one of them before a read": (
+        ["if (self < 2) s[0] = 1;", 'asm volatile("" ::: "memory"); if (self == 1) out[0] = s[0];'],
+        {("race", 0, 1), ("same value", 0)},
+    ),
+    "another value behind one of two stores": (
+        ["if (self == 7 || self == 40) s[0] = 1;", "__syncwarp(); if (self == 8)", "s[0] = 8;"],
+        {("race", 0, 2), ("same value", 0)},
+    ),
+    "vectors of which one half is the same": (["*(float2*)&s[0] = {1, self * 1.f};"], {("race", 0), ("same value", 0)}),
     "a read and a write": (
         ["s[self] = 1; __syncthreads();", "out[self] = s[self ^ 1];", "s[self] = 2;"],
         {("race", 1, 2)},
@@ -195,8 +234,8 @@ RACES = {
         ["if (self == 0)", "tickets[0] = 1;", "else atomicAdd(&tickets[0], 1);"],
         {("race", 1, 2)},
     ),
-    "parts of words, one of them twice": (["halves[self / 2] = 1;"], {("race", 0)}),
-    "blocks": (["if (self == 0) C[0] = 1;"], {("race", 0)}),
+    "parts of words, one of them twice": (["halves[self / 2] = self;"], {("race", 0)}),
+    "blocks": (["if (self == 0) C[0] = block;"], {("race", 0)}),
 }
 
 
@@ -207,6 +246,38 @@ def test_a_race_is_found_in_whichever_order_the_threads_run(case, schedule):
     found = look(*statements, blocks=2 if case == "blocks" else 1, schedule=schedule)
     assert {one for one in found if one[0] == "race"} == {one for one in expected if one[0] == "race"}
     assert found <= expected
+
+
+SAME = {
+    "by many threads": ["s[0] = 1;", "__syncthreads(); out[self + 64 * block] = s[0];"],
+    "by one after the other": [
+        "if (self % 2) s[0] = 1; __syncwarp(); s[0] = 1;",
+        "__syncthreads(); out[self + 64 * block] = s[0];",
+    ],
+    "in parts of words": ["halves[self / 2] = 7;"],
+    "in vectors": ["*(float2*)&s[0] = {1, 2};"],
+    "by blocks": ["C[self % 30] = 1;"],
+    "as the last thing that threads do": ["if (self > 7) s[200] = 3;"],
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_stores_of_one_value_by_several_threads_are_no_race(case, schedule):
+    assert look(*SAME[case], blocks=2, schedule=schedule) == {("same value", 0)}
+
+
+def test_a_null_pointer_is_no_array_s_element():
+    (finding,) = look_at("if (self == 5) ((volatile float*)nullptr)[self] = 1;")
+    assert str(finding) == (
+        "thread (5, 0, 0) of block (0, 0, 0) writes address 0x00000014 (of a null pointer) at kernel.cu:8"
+    )
+
+
+def test_a_value_that_is_stored_twice_counts_once_for_each_thread():
+    (finding,) = look_at("s[0] = 1;")
+    assert (finding.is_note, finding.count) == (True, 63)
+    assert str(finding).endswith("wrote it at kernel.cu:8, the same value, and nothing orders the two")
 
 
 def test_shared_memory_is_not_the_block_before_s():
@@ -245,6 +316,31 @@ def test_blocks_know_of_each_other_by_an_atomic_operation_between_fences(case):
     assert found == (set() if ordered else {("race", 0, 4)})
 
 
+LANES = {
+    "fences of the lane that counts": ("", "__threadfence();", "__threadfence();", "__syncwarp();", "", True),
+    "fences of all lanes": ("__threadfence();", "", "", "__syncwarp();", "__threadfence();", True),
+    "no fence before": ("", "", "__threadfence();", "__syncwarp();", "", False),
+    "no fence after": ("", "__threadfence();", "", "__syncwarp();", "", False),
+    "a shuffle alone": ("", "__threadfence();", "__threadfence();", "", "", False),
+}
+
+
+@pytest.mark.parametrize("case", LANES)
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_lanes_pass_on_what_they_know_of_other_blocks_at_a_syncwarp(case, schedule):
+    all_before, before, after, meet, all_after, ordered = LANES[case]
+    found = look(
+        "if (self < 30) C[block * 32 + self] = 1;",
+        f"{all_before} __syncwarp(); bool last = false;",
+        f"if (self == 0) {{ {before} last = atomicAdd(&tickets[0], 1) == 1; {after} }}",
+        f"{meet} last = __shfl_sync(~0u, last, 0); {all_after}",
+        "if (last && self < 30) out[self] = C[29 - self] + C[32 + 29 - self];",
+        blocks=2,
+        schedule=schedule,
+    )
+    assert found == (set() if ordered else {("race", 0, 4)})
+
+
 def test_what_a_block_has_learnt_it_passes_on():
     passed_on = [
         "if (block == self) C[self] = 1;",
@@ -269,7 +365,7 @@ OUTSIDE = {
     "a misaligned float2": ("float2 two = *(float2*)&s[1]; out[self] = two.x;", "misaligned access"),
     "a misaligned float": ("out[self] = *(float*)((char*)input + 2);", "misaligned access"),
     "shared memory that nobody wrote": ("out[self] = s[self];", "uninitialized read"),
-    "a barrier that some skip": ("if (self < 32) __syncthreads();", "barrier"),
+    "a barrier that some skip": ("if (self < 32) __syncthreads(); else __syncthreads_or(1);", "barrier"),
     "a barrier that nobody made": ("barrier_wait(&full, 0);", "misuse"),
 }
 

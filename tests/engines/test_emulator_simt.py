@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from emulator_helpers import launch
 
+from tilewright.engines.emulator.program import Watch
+
 GEOMETRY = """
 extern "C" __global__ void kernel(unsigned* out) {
     const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
@@ -116,6 +118,29 @@ def test_threads_may_return_where_no_barrier_follows():
     out = np.zeros(64, dtype=np.int32)
     launch(source, out, block=(64, 1, 1))
     np.testing.assert_array_equal(out, [1, 0] * 32)
+
+
+@pytest.mark.parametrize("schedule", [0, 1, 7])
+def test_barriers_do_not_wait_for_threads_that_have_returned(schedule):
+    """A tree of additions, in which threads return as soon as they have nothing to add, also while others wait."""
+    source = """
+    extern "C" __global__ void kernel(const int* cells, int* out) {
+        __shared__ int sums[256];
+        const int self = threadIdx.x;
+        sums[self] = cells[self];
+        __syncthreads();
+        for (int half = 128; half >= 1; half /= 2) {
+            if (self >= half) return;
+            sums[self] += sums[self + half];
+            out[half] = __syncthreads_count(self % 2 == 0);
+        }
+        out[0] = sums[0];
+    }
+    """
+    cells, out = np.arange(256, dtype=np.int32) ** 2, np.full(129, -1, dtype=np.int32)
+    launch(source, cells, out, block=(256, 1, 1), watch=Watch(schedule=schedule))
+    assert out[0] == cells.sum()
+    assert [out[half] for half in (128, 64, 2, 1)] == [64, 32, 1, 1]
 
 
 def test_static_shared_memory_is_a_blocks_own_and_starts_poisoned(monkeypatch):

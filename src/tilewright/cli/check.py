@@ -19,7 +19,7 @@ from tilewright.bench.checking import Case, Outcome, outcomes, own_cases
 from tilewright.bench.measure import READS_C
 from tilewright.bench.verify import check_memory
 from tilewright.cli import launches
-from tilewright.cli.launches import LOST, Args, Block, Define, Grid, RefersTo, Shared
+from tilewright.cli.launches import GRACE_S, Args, Block, Define, Grid, RefersTo, Shared
 from tilewright.cli.progress import Steps
 from tilewright.cli.terminal import (
     BatchInvariant,
@@ -35,7 +35,6 @@ from tilewright.cli.terminal import (
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, telling_shapes
-from tilewright.engines.emulator.checker import Finding
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.errors import DtypeError, TilewrightError
 from tilewright.files import check_outputs, json_kind
@@ -127,7 +126,8 @@ def run_check(
     rows have the same bits when they are multiplied alone, and when the other rows hold NaN or large elements; where no
     kernel is named, of those that promise it.
 
-    The exit status is 0 only if nothing was found.
+    The exit status is 0 only if no fault was found. Stores of one value by several threads, with nothing that orders
+    them, are a note and no fault.
     """
     check_outputs([json_output(json_path, KIND)])
     words = launches.Words(args, grid, block, shared, reference, config, define or ())
@@ -224,10 +224,10 @@ def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
         process.wait_for_start()
         for case in job.cases:
             try:
-                answer = process.receive(deadline)
+                answer = process.receive(deadline, GRACE_S)
             except LostError as lost:
-                finding = Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")
-                yield Outcome(case, Checked([finding], np.empty((0, 0))), 0.0, True)
+                said = lost.answer.checked.findings if isinstance(lost.answer, Outcome) else []
+                yield Outcome(case, Checked(launches.fate(lost, said), np.empty((0, 0))), 0.0, True)
                 return  # the other problems would most likely do the same
             if isinstance(answer, TilewrightError):
                 raise answer
@@ -249,6 +249,8 @@ def _show(kernel: Kernel, config: Config, results: list[Outcome], shown: Console
     clean = all(outcome.clean for outcome in results)
     verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
     say(f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", indent=5, to=shown)
+    notes = {note.key: note for outcome in reversed(results) for note in outcome.checked.notes}
+    launches.show_notes(reversed(notes.values()), shown)
     if not clean:
         table = FittedTable(*(Column(heading, wraps=" ") for heading in ("fault", "on", "first seen")))
         for fault, what, seen in _faults(results):
@@ -273,8 +275,7 @@ def _on(case: Case, kernel: Kernel, config: Config) -> str:
 
 
 def _facts(job: _Job, results: list[Outcome]) -> dict[str, Any]:
-    """What the JSON file holds of a kernel: of each problem its error and faults, of each fault its kind and words,
-    how often it was seen, and lines of the source."""
+    """What the JSON file holds of a kernel: of each problem its error, faults and notes."""
     return {
         "kernel": job.kernel.name,
         "config": dict(job.config),
@@ -289,15 +290,8 @@ def _facts(job: _Job, results: list[Outcome]) -> dict[str, Any]:
                 "multiprocessors": one.case.multiprocessors,
                 "relative_error": one.error,
                 "right": one.right,
-                "findings": [
-                    {
-                        "kind": finding.kind,
-                        "words": str(finding),
-                        "count": finding.count,
-                        "lines": [line._asdict() for line in finding.lines if line],
-                    }
-                    for finding in one.checked.findings
-                ],
+                "findings": launches.finding_facts(one.checked.findings),
+                "notes": launches.finding_facts(one.checked.notes),
             }
             for one in results
         ],
@@ -309,8 +303,7 @@ def _faults(results: list[Outcome]) -> list[tuple[str, str, list[Outcome]]]:
     faults: dict[Any, tuple[str, str, list[Outcome]]] = {}
     for outcome in results:
         for one in outcome.checked.findings:
-            times = f"; {one.count:,} times in all" if one.count > 1 else ""
-            faults.setdefault(one.key, (one.kind, f"{one}{times}", []))[2].append(outcome)
+            faults.setdefault(one.key, (one.kind, launches.in_words(one), []))[2].append(outcome)
         if not outcome.right:
             why = f": {READS_C}" if outcome.reads_c else ""
             error = f"the relative error against float64 is {outcome.error:.1e}{why}"

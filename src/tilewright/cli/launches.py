@@ -2,13 +2,14 @@
 (kernels/launches.py)."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
 from tilewright.bench.references import Compared, Reference
@@ -25,6 +26,9 @@ from tilewright.kernels.spec import Kernel
 from tilewright.report.fitted import Column, FittedTable
 
 T = TypeVar("T")
+
+GRACE_S = 2.0
+"""Seconds for a process whose kernel does not end, to say where that is."""
 
 LOST = {"hung": "the kernel does not end", "crashed": "the kernel ends its process"}
 
@@ -168,6 +172,8 @@ class LaunchOutcome:
     findings: list[Finding]
     compared: list[Compared]
     """With the reference, where there is one and nothing ended the launch."""
+    notes: Sequence[Finding] = ()
+    """What is no fault."""
 
     @property
     def clean(self) -> bool:
@@ -181,14 +187,21 @@ def check_apart(launch: Launch, deadline: float, tolerance: float | None) -> Lau
     with Apart(_answer, launch, name="check") as process:
         process.wait_for_start()
         try:
-            answer = process.receive(deadline)
+            answer = process.receive(deadline, GRACE_S)
         except LostError as lost:
-            return LaunchOutcome(launch, [Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")], [])
+            said = lost.answer.findings if isinstance(lost.answer, CheckedLaunch) else []
+            return LaunchOutcome(launch, fate(lost, said), [])
     if isinstance(answer, TilewrightError):
         raise answer
     assert isinstance(answer, CheckedLaunch)
     compared = reference.compare(answer.inputs, answer.outputs, tolerance) if reference else []
-    return LaunchOutcome(launch, answer.findings, compared)
+    return LaunchOutcome(launch, answer.findings, compared, answer.notes)
+
+
+def fate(lost: LostError, said: Sequence[Finding]) -> list[Finding]:
+    """What became of a process: what it said itself, where that names the place, or what was seen from outside."""
+    named = [finding for finding in said if finding.kind == lost.fate]
+    return named or [Finding(lost.fate, None, message=f"{LOST[lost.fate]}: {lost}")]
 
 
 def _answer(connection: Connection, launch: Launch) -> None:
@@ -226,6 +239,7 @@ def show(outcome: LaunchOutcome, shown: Console) -> None:
     launch = outcome.launch
     verdict = "[green]nothing found[/]" if outcome.clean else "[bold red]faulty[/]"
     say(f"     [bold]{launch.name:<16}[/]  {verdict}  [dim]{arguments(launch)}[/]", indent=5, to=shown)
+    show_notes(outcome.notes, shown)
     if outcome.clean:
         for one in outcome.compared:
             shown.print(f"     {one.name}: error {one.error:.1e} against the reference", highlight=False)
@@ -234,6 +248,30 @@ def show(outcome: LaunchOutcome, shown: Console) -> None:
     for fault, what in _faults(outcome):
         table.add_row(fault, Text(what))
     shown.print(table)
+
+
+def show_notes(notes: Iterable[Finding], shown: Console) -> None:
+    """Print what was found and is no fault, a line for each."""
+    for one in notes:
+        say(f"     [bold]note[/]  {escape(in_words(one))}", indent=11, to=shown)
+
+
+def in_words(finding: Finding) -> str:
+    """A finding, and how often it was seen."""
+    return f"{finding}" + (f"; {finding.count:,} times in all" if finding.count > 1 else "")
+
+
+def finding_facts(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Findings, as JSON files have them: their kinds and words, how often each was seen, and lines of the source."""
+    return [
+        {
+            "kind": one.kind,
+            "words": str(one),
+            "count": one.count,
+            "lines": [line._asdict() for line in one.lines if line],
+        }
+        for one in findings
+    ]
 
 
 def arguments(launch: Launch) -> str:
@@ -250,26 +288,19 @@ def _extents(of: tuple[int, int, int]) -> str:
 
 def _faults(outcome: LaunchOutcome) -> Iterator[tuple[str, str]]:
     for one in outcome.findings:
-        yield one.kind, f"{one}" + (f"; {one.count:,} times in all" if one.count > 1 else "")
+        yield one.kind, in_words(one)
     for other in outcome.compared:
         if not other.right:
             yield "wrong result", f"the relative error of {other.name} is {other.error:.1e}: {other.worst}"
 
 
 def facts(outcome: LaunchOutcome) -> dict[str, Any]:
-    """What the JSON file holds of a launch: its arguments and geometry, its faults, errors against the reference."""
+    """What the JSON file holds of a launch: arguments, geometry, faults, notes, errors against the reference."""
     launch = outcome.launch
     return {
         **launch_facts(launch),
-        "findings": [
-            {
-                "kind": finding.kind,
-                "words": str(finding),
-                "count": finding.count,
-                "lines": [line._asdict() for line in finding.lines if line],
-            }
-            for finding in outcome.findings
-        ],
+        "findings": finding_facts(outcome.findings),
+        "notes": finding_facts(outcome.notes),
         "compared": [
             {"name": one.name, "relative_error": one.error, "limit": one.limit, "right": one.right, "worst": one.worst}
             for one in outcome.compared

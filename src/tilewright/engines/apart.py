@@ -15,16 +15,26 @@ from tilewright.errors import EngineUnavailableError, TilewrightError
 T = TypeVar("T")
 Fate = Literal["hung", "crashed"]
 
+_LATE = signal.SIGUSR1
+_late = threading.Event()
+
 _START_S = 300.0
 """A new process has this long to be ready."""
+
+
+def is_late() -> bool:
+    """Whether this process has been told that its answer is awaited no longer, but for a word of where it is."""
+    return _late.is_set()
 
 
 class LostError(Exception):
     """A process did not answer: it hung, or it crashed."""
 
-    def __init__(self, fate: Fate, note: str) -> None:
+    def __init__(self, fate: Fate, note: str, answer: Any = None) -> None:
         super().__init__(note)
         self.fate: Fate = fate
+        self.answer = answer
+        """What it said when it was late, if anything."""
 
 
 class Apart:
@@ -75,8 +85,12 @@ class Apart:
         except LostError as error:
             raise EngineUnavailableError(f"no process to {self._name} in can be started: {error}") from None
 
-    def receive(self, allowed_s: float) -> Any:
+    def receive(self, allowed_s: float, grace_s: float = 0.0) -> Any:
         """Its next answer.
+
+        Args:
+            allowed_s: seconds that it has.
+            grace_s: seconds that it has then, knowing that it is late (`is_late`).
 
         Raises:
             LostError: there is none in this many seconds, or the process has ended. It is ended then in any case.
@@ -84,12 +98,18 @@ class Apart:
         try:
             if self.connection.poll(allowed_s):
                 return self.connection.recv()
+            answer = self._late_answer(grace_s) if grace_s else None
         except (EOFError, ConnectionResetError):
             note = self._how_it_ended()
             self.end()
             raise LostError("crashed", note) from None
         self.end()
-        raise LostError("hung", f"no answer in {allowed_s:g} s")
+        raise LostError("hung", f"no answer in {allowed_s:g} s", answer)
+
+    def _late_answer(self, grace_s: float) -> Any:
+        if self._process.pid:
+            os.kill(self._process.pid, _LATE)
+        return self.connection.recv() if self.connection.poll(grace_s) else None
 
     def end(self) -> None:
         """End the process."""
@@ -134,6 +154,7 @@ def _call(connection: Connection, function: Callable[..., Any], arguments: tuple
 
 
 def _run(connection: Connection, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    signal.signal(_LATE, lambda *_: _late.set())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer
         function(connection, *arguments)

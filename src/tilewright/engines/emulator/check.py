@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.engines.base import run
-from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, padded
+from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
@@ -33,6 +33,8 @@ class Checked:
     findings: list[Finding]
     result: NDArray[Any]
     """C, as the first run left it."""
+    notes: Sequence[Finding] = ()
+    """What is no fault (`Finding.is_note`)."""
 
 
 def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int], ...]:
@@ -92,11 +94,11 @@ def check(
     """
     session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, multiprocessors)
     result, error = session.run()
-    findings = [finding for checker in session.checkers for finding in checker.findings()]
+    findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
     if findings:
-        return Checked(findings, result)
+        return Checked(findings, result, notes)
     for order, watch in orders(session.has_turns, session.together).items():
         other, error = session.run(watch)
         bits = f"u{result.itemsize}"
@@ -107,7 +109,7 @@ def check(
                 f"C[{first}] and {len(different) - 1} other elements of {result.size} differ when threads run {order}"
             )
             findings.append(Finding("order", None, message=message))
-    return Checked(findings, result)
+    return Checked(findings, result, notes)
 
 
 class _Session:

@@ -90,8 +90,9 @@ class Finding:
     """race, unfinished copy, out of bounds, misaligned access, uninitialized read, write to an input, early access (of
     a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
     tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
-    its begin), barrier, endless wait, misuse, division by zero, order, or of a launch unwritten (elements of an
-    output)."""
+    its begin), barrier, endless wait, hung and crashed (a thread that was stopped where it was), misuse, division by
+    zero, order, or of a launch unwritten (elements of an output). Or same value, which is no fault: a race of stores
+    alone, all of one value."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -101,6 +102,11 @@ class Finding:
     """What a stopped launch says."""
     count: int = 1
     """How many accesses are like this one."""
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is no fault."""
+        return self.kind == "same value"
 
     @property
     def key(self) -> tuple[str, frozenset[Place], str]:
@@ -124,9 +130,16 @@ class Finding:
         return text
 
 
+def divided(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Faults, and notes."""
+    found = list(findings)
+    return [one for one in found if not one.is_note], [one for one in found if one.is_note]
+
+
 _WHY = {
     "endless wait": "and no thread that runs changes it",
     "race": "and nothing orders the two",
+    "same value": "the same value, and nothing orders the two",
     "unfinished copy": "and nobody has waited for it",
     "early access": "and has not waited for the launch before",
     "ended block": "and that block may have ended before: it does not wait for this one",
@@ -254,6 +267,8 @@ def _memory(
     declared: Mapping[str, Sequence[SharedArray]],
 ) -> str:
     """Elements of an array, or a byte of a shared variable whose declaration is not understood."""
+    if not index:
+        return array
     if shared and (known := array_of(declared, array, extents[0])):
         return known.element(array, index[0])
     last = [*index[:-1], index[-1] + count - 1]

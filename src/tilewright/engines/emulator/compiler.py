@@ -99,6 +99,7 @@ TRACED = Build(
         *FAST.options,
         "-fsanitize=thread",
         "-g1",
+        "-fno-plt",  # code of the library is code that has a line
         "-fno-optimize-sibling-calls",  # a hook must return to the line that it is called for
     ),
     gcc_only=(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.engines.base import Matrix
-from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, padded
+from tilewright.engines.emulator.checker import CheckedArray, Checker, Finding, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, ZEROED, Build, compile_kernel
 from tilewright.engines.emulator.program import UNWATCHED, Program, WaitsForBlocksError, Watch, load
 from tilewright.engines.emulator.schedules import BACKWARDS, orders
@@ -39,6 +39,8 @@ class CheckedLaunch:
     """What buffers held before the launch; poison in those that are 'out'."""
     outputs: Arrays
     """What those that may be written held afterwards."""
+    notes: list[Finding]
+    """What is no fault (`Finding.is_note`)."""
 
 
 def draw(launch: Launch, seed: int = 0) -> dict[str, NDArray[Any]]:
@@ -158,11 +160,12 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         if not isinstance(failure, WaitsForBlocksError):
             break  # else once more with all blocks together, which takes more memory
     error = str(failure or "")
-    outputs, findings = placed.written(), checker.findings()
+    outputs = placed.written()
+    findings, notes = divided(checker.findings())
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
     if findings:
-        return CheckedLaunch(findings, inputs, outputs)
+        return CheckedLaunch(findings, inputs, outputs, notes)
     poisoned = {one.name: _poisoned(one, _POISONS[1]) for one in launch.buffers if one.role == "out"}
     for order, watch in orders(program.has_turns, together).items():
         again, error = _run_again(launch, {**inputs, **poisoned}, program, watch)
@@ -178,7 +181,7 @@ def check_launch(launch: Launch, seed: int = 0) -> CheckedLaunch:
         again, _ = _run_again(launch, inputs, zeroed, Watch(together=together))
         kind, words = "uninitialized read", "others when local variables hold zeros before they are written"
         findings += [one for name in outputs if (one := _differing(kind, name, outputs[name], again[name], words))]
-    return CheckedLaunch(findings, inputs, outputs)
+    return CheckedLaunch(findings, inputs, outputs, notes)
 
 
 def _run(placed: Placed, program: Program, watch: Watch) -> LaunchError | None:

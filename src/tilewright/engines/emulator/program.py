@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tilewright.engines.apart import is_late
 from tilewright.engines.emulator.compiler import FAST, Build, Runtime, compile_kernel, compile_runtime
 from tilewright.engines.emulator.symbols import shared_variables
 from tilewright.errors import EngineUnavailableError, LaunchError
@@ -43,6 +44,7 @@ _TURNS = (b"__tsan_atomic_thread_fence\0", *(b"__tsan_atomic%d_" % bits for bits
 """The same of atomic operations and of fences, in observable builds."""
 
 _WAIT_MS = 50  # between looks at signals
+_LATE_WAIT_MS = 1  # between attempts to stop a kernel in its own code
 _MESSAGE_BYTES = 4096
 
 
@@ -166,8 +168,9 @@ class Program:
         run = self.runtime.simt_create(ctypes.byref(launch), workers)
         try:
             self.runtime.simt_start(run)
-            while not self.runtime.simt_wait(run, _WAIT_MS):
-                pass
+            while not self.runtime.simt_wait(run, _LATE_WAIT_MS if is_late() else _WAIT_MS):
+                if is_late():
+                    self.runtime.simt_interrupt(run)
         finally:
             waits_for_others = self.runtime.simt_finish(run, message, _MESSAGE_BYTES)
         if message.value:
@@ -302,6 +305,8 @@ def _load_runtime(compiled: Runtime) -> ctypes.CDLL:
     runtime.simt_start.restype = None
     runtime.simt_wait.argtypes = (ctypes.c_void_p, ctypes.c_uint)
     runtime.simt_wait.restype = ctypes.c_int
+    runtime.simt_interrupt.argtypes = (ctypes.c_void_p,)
+    runtime.simt_interrupt.restype = None
     runtime.simt_finish.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)
     runtime.simt_finish.restype = ctypes.c_int
     runtime.simt_report.argtypes = (ctypes.c_void_p,)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cluster.hpp"
+#include "faults.hpp"
 #include "messages.hpp"
 #include "stamp.hpp"
 
@@ -146,6 +147,7 @@ void BlockRunner::run_threads() {
             ++returned_;
             if (observed()) observer_->thread_returned(thread);
             leave(*thread.warp, thread.lane);
+            if (arrived_ != 0 && all_have_arrived()) open_barrier();
         }
         idle_.push_back(self);
         hand_over(self->context);
@@ -186,19 +188,24 @@ int BlockRunner::block_barrier(GpuThread* self, const Call& call, int predicate)
     // Threads that wait at different calls wait for ever: the barrier opens when all have arrived at the same.
     if (same_place(call, barrier_call_)) {
         predicates_ += predicate != 0;
-        if (++arrived_ == threads_.size()) {
-            outcome_ = predicates_;
-            predicates_ = 0;
-            arrived_ = 0;
-            ++passed_;
-            ready_.take_all(at_barrier_);
-            if (observed()) observer_->block_barrier(block_, call);
+        ++arrived_;
+        if (all_have_arrived()) {
+            open_barrier();
             return outcome_;
         }
         at_barrier_.push(self);
     }
     suspend(self, call);
     return outcome_;
+}
+
+void BlockRunner::open_barrier() {
+    outcome_ = predicates_;
+    predicates_ = 0;
+    arrived_ = 0;
+    ++passed_;
+    ready_.take_all(at_barrier_);
+    if (observed()) observer_->block_barrier(block_, barrier_call_);
 }
 
 // Blocks that run now count on, each on a thread of the host.
@@ -398,6 +405,29 @@ void BlockRunner::stop_block(Stop reason, std::uintptr_t address, const Call& ca
     if (observed()) observer_->stopped(reason, *current_, address, call, error_);
     Context::switch_to(current_->fiber->context, main_);
     __builtin_unreachable();
+}
+
+void BlockRunner::stop_if_in_kernel(int signal, std::uintptr_t code, std::uintptr_t stack) {
+    const auto in_kernel = [&](std::uintptr_t address) {
+        return address - static_shared_.library < static_shared_.library_bytes;
+    };
+    if (current_ == nullptr || !stacks_.hold(stack) || (signal == FaultGuard::END && !in_kernel(code))) return;
+    // In a function that the kernel has called, the place is the call's: the first address of the kernel's code on the stack.
+    std::uintptr_t site = code + 1;
+    if (!in_kernel(code)) {
+        constexpr std::size_t MOST = 512;
+        const auto* word = reinterpret_cast<const std::uintptr_t*>(stack / sizeof(void*) * sizeof(void*));
+        const auto* const end = std::min(word + MOST, reinterpret_cast<const std::uintptr_t*>(current_->fiber->stack_end));
+        word = std::find_if(word, end, in_kernel);
+        if (word == end) return;
+        site = *word;
+    }
+    const bool overflowed = stack < reinterpret_cast<std::uintptr_t>(current_->fiber->stack_end) - Stacks::SIZE;
+    stacks_.mend(this);
+    error_ = "in block " + describe(block_.index) + " thread " + describe(current_->index) +
+             (signal == FaultGuard::END ? " does not end" : overflowed ? " overflows its stack" : " crashes");
+    observer_->ended(signal == FaultGuard::END, overflowed, *current_, site);
+    Context::switch_to(current_->fiber->context, main_);
 }
 
 std::string BlockRunner::deadlock() const {

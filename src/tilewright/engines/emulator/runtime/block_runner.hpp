@@ -255,6 +255,10 @@ class BlockRunner {
     [[noreturn]] void divided_by_zero(const CheckedPlace& place);
     [[noreturn]] void overrun(const Overrun& access, std::intptr_t index);
 
+    // What the handler of a signal calls (faults.hpp): where the running thread is in the kernel's code, or beyond its stack, the block
+    // ends. `code` and `stack`: where it was.
+    void stop_if_in_kernel(int signal, std::uintptr_t code, std::uintptr_t stack);
+
     // What the kernel does to memory, for the observer. See hooks.cpp.
     bool observed() const { return observer_ != nullptr; }
     bool is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile, Space space,
@@ -269,6 +273,10 @@ class BlockRunner {
     static constexpr std::uint64_t PATIENCE = 64;  // times that a thread looks before it lets others go on
 
     bool can_begin() const { return begun_ < threads_.size(); }
+    // Whether the block's barrier opens. One that waits for all of a block does not wait for threads that have returned (PTX manual,
+    // "exit": where those that exit are the only ones that have not come, "the barrier is released").
+    bool all_have_arrived() const { return arrived_ == threads_.size() - returned_; }
+    void open_barrier();
     void run_threads();
     void hand_over(Context& from);
     void suspend(GpuThread* self, const Call& call);

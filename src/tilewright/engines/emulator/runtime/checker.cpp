@@ -1,6 +1,7 @@
 #include "checker.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "messages.hpp"
@@ -8,6 +9,8 @@
 
 namespace simt {
 namespace {
+
+constexpr std::uintptr_t NEAR_NULL = 1 << 20;  // where elements behind a null pointer are
 
 constexpr std::size_t WORD = 4;  // bytes of what a tensor core is taken to read at a time
 
@@ -22,7 +25,7 @@ const char* did(const Stamp& write) {
 
 const char* did_read(const Stamp& read) {
     if (read.time == Stamp::UNDER_WAY) return "started a store of";
-    return read.flags & Stamp::COPY ? "stored" : DID[0];
+    return read.flags & Stamp::COPY ? "stored" : DID[read.flags & Stamp::STORE ? 1 : 0];
 }
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
@@ -52,6 +55,7 @@ void Checker::begin_launch(const Layout& layout) {
     shared_.assign(layout.cluster, Shadow(dynamic_begin_ + layout.dynamic_shared_bytes));
     blocks_.resize(layout.cluster);
     order_.begin_launch(layout.threads, layout.cluster, layout.cooperative);
+    acted_.assign((layout.cluster - 1) * ACTORS + layout.threads, 0);
 }
 
 void Checker::begin_block(const Block& block) {
@@ -65,10 +69,12 @@ void Checker::begin_block(const Block& block) {
         reaches_.clear();
     }
     order_.begin_block(block);
+    see_what_is_usual();
 }
 
 // All blocks of the cluster have ended when the last one does.
 void Checker::end_block(const Block& block) {
+    settle();
     if (block.rank + 1 < layout_.cluster) return;
     for (const auto& [key, reach] : reaches_) {
         const Stamp stamp = {reach.time, reach.one.site, reach.one.thread, 0};
@@ -259,6 +265,7 @@ void Checker::set_written(std::uintptr_t shared, std::size_t bytes, const Stamp&
 }
 
 void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
+    settle();
     store.each_piece_inside([&](int row, std::size_t byte, std::size_t bytes) {
         const std::uintptr_t address = number(store.row_in_memory(row)) + byte;
         Region* const region = region_of(address);
@@ -270,6 +277,7 @@ void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
 
 void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                       const std::string& message) {
+    settle();
     const char* const kinds[] = {"barrier", "misaligned access", "misuse", "out of bounds", "division by zero"};
     const std::uint32_t site = findings_.site_of(call);
     reaches_.clear();  // of a cluster that does not come to its end
@@ -283,6 +291,7 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
 }
 
 void Checker::polls_for_ever(const GpuThread& thread) {
+    settle();
     const bool called = thread.poll_site == 0;
     const std::uint32_t site = called ? findings_.site_of(thread.call) : std::uint32_t(thread.poll_site - layout_.library);
     reaches_.clear();
@@ -291,6 +300,19 @@ void Checker::polls_for_ever(const GpuThread& thread) {
     finding.kind = "endless wait";
     finding.party = party(thread.actor, thread.block->index, site, "waits for");
     if ((finding.has_place = thread.polled != 0)) finding.place = place(thread.polled, 4, rank_of(thread.actor));
+    findings_.put(std::move(finding));
+}
+
+void Checker::ended(bool endless, bool overflowed, const GpuThread& thread, std::uintptr_t address) {
+    const char* const kind = endless ? "hung" : "crashed";
+    const std::uint32_t site = std::uint32_t(address - layout_.library);
+    reaches_.clear();
+    if (!findings_.is_new(kind, site, 0)) return;
+    Finding finding{};
+    finding.kind = kind;
+    finding.party = party(thread.actor, thread.block->index, site, endless ? "does not end" : overflowed ? "overflows" : "causes");
+    finding.has_place = true;
+    finding.place = {endless ? "in time" : overflowed ? "its stack" : "a fault of the processor", false, {}, {}, 1};
     findings_.put(std::move(finding));
 }
 
@@ -315,6 +337,7 @@ unsigned Checker::rank_at(std::uintptr_t address) const {
 }
 
 void Checker::visit(const Visit& one, Space space, std::size_t offset, unsigned rank) {
+    settle();
     // Where the copy engine begins has been checked when it was asked. A struct of 12 bytes, say, is copied by its members.
     const bool at_once = one.bytes <= MOST_AT_ONCE && (one.bytes & (one.bytes - 1)) == 0 && !(one.flags & Stamp::COPY);
     if (at_once && one.address % one.bytes != 0) {
@@ -357,6 +380,7 @@ Checker::Cells Checker::cells_of(std::size_t offset, std::size_t bytes, unsigned
 }
 
 Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) {
+    settle();
     const std::size_t offset = address - number(layout_.static_shared);
     if (offset < layout_.static_shared_bytes) return cells_of(offset, bytes, running_);
     const unsigned rank = rank_at(address);
@@ -364,6 +388,7 @@ Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) 
 }
 
 void Checker::touch(const Visit& one, const Cells& cells) {
+    acted_[one.thread] = order_.now();
     one.kind == AccessKind::read ? read(one, cells) : write(one, cells);
 }
 
@@ -372,12 +397,20 @@ void Checker::read(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
-        if (cell.write_time() - start >= span) check_read(one, cell.write(), cells);
+        if (cell.write_time() - start >= span || order_.some_left()) check_read(one, cell.write(), cells);
+        if (Cell::any(cell.whos() & Stamp::STORE << Stamp::ACTOR_BITS)) check_stores(one, cell, cells);
         const unsigned replaces = Cell::first_read(replaced(cell, one.thread, cells.oldest));
         unsigned slot = 0;
         while (slot < replaces && !(order_.is_cluster() && comes_before(cell.read(slot), one))) ++slot;
         cell.set_read(slot_or_next(slot), stamp);
     }
+}
+
+// Which of a cell's stamps are of threads that have returned, and were at no barrier since.
+Cell::Words Checker::of_left(const Cell& cell) const {
+    Cell::Words left{};
+    for (unsigned i = 0; i < Cell::STAMPS; ++i) left[i] = order_.has_left(cell.stamp(i)) ? ~0u : 0;
+    return left;
 }
 
 bool Checker::comes_before(const Stamp& earlier, const Visit& one) const {
@@ -393,6 +426,14 @@ void Checker::check_read(const Visit& one, const Stamp& last_write, const Cells&
     }
 }
 
+// Of those that stored the value that is there, each.
+void Checker::check_stores(const Visit& one, const Cell& cell, const Cells& cells) {
+    for (unsigned slot = 0; slot < Cell::READS; ++slot) {
+        const Stamp earlier = cell.read(slot);
+        if (earlier.flags == Stamp::STORE && earlier.time >= cells.oldest) check_order(one, earlier, did_read(earlier));
+    }
+}
+
 void Checker::write(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
     for (std::size_t i = 0; i < cells.count; ++i) {
@@ -403,13 +444,43 @@ void Checker::write(const Visit& one, const Cells& cells) {
 }
 
 // Where not all of the accesses before were before the last barrier, or the thread's own.
-void Checker::check_write(const Visit& one, const Cell& cell, const Cells& cells) {
-    const auto check = [&](const Stamp& earlier, const char* earlier_did) {
+void Checker::check_write(const Visit& one, Cell& cell, const Cells& cells) {
+    const auto check = [&](const Stamp& earlier, const char* earlier_did, bool stored) {
         const bool both_relaxed = earlier.flags & one.flags & Stamp::ATOMIC;
-        if (earlier.time >= cells.oldest && !both_relaxed) check_order(one, earlier, earlier_did);
+        if (earlier.time < cells.oldest || both_relaxed) return;
+        if (!stored || earlier.time == Stamp::UNDER_WAY || one.flags != 0 || one.kind != AccessKind::write) {
+            return check_order(one, earlier, earlier_did);
+        }
+        if (order_.before(earlier, one.thread, false)) return;
+        const auto bytes = std::uint32_t(cells.bytes_of_cell);
+        const auto* const memory = reinterpret_cast<const unsigned char*>(one.address) + (&cell - cells.first) * bytes;
+        doubtful_.push_back({one, earlier, &cell, memory, bytes, 0});
+        std::memcpy(&doubtful_.back().value, memory, bytes);
+        usual_ = false;
     };
-    check(cell.write(), did(cell.write()));
-    for (unsigned slot = 0; slot < Cell::READS; ++slot) check(cell.read(slot), did_read(cell.read(slot)));
+    check(cell.write(), did(cell.write()), cell.write().flags == 0);
+    for (unsigned slot = 0; slot < Cell::READS; ++slot) {
+        check(cell.read(slot), did_read(cell.read(slot)), cell.read(slot).flags == Stamp::STORE);
+    }
+}
+
+// The stores have been carried out: each is said once for a cell, however many were before.
+void Checker::settle_doubtful() {
+    const Cell* last = nullptr;
+    unsigned slot = 0;
+    for (const Doubtful& store : doubtful_) {
+        const bool same = std::memcmp(&store.value, store.memory, store.bytes) == 0;
+        if (store.cell != last) {
+            find(same ? "same value" : "race", store.one, &store.earlier, did(store.earlier));
+            slot = 0;
+        }
+        last = store.cell;
+        if (!same || slot == Cell::READS) continue;
+        const Stamp& earlier = store.earlier;
+        store.cell->set_read(slot++, {earlier.time, earlier.site, earlier.actor, Stamp::STORE});
+    }
+    doubtful_.clear();
+    see_what_is_usual();
 }
 
 void Checker::check_order(const Visit& one, const Stamp& earlier, const char* earlier_did) {
@@ -477,6 +548,7 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
     const auto distance = [&](std::uintptr_t begin, std::size_t bytes) -> std::uintptr_t {
         return address < begin ? begin - address : address - begin < bytes ? 0 : address - begin - bytes + 1;
     };
+    if (address < NEAR_NULL) return {"address " + hexadecimal(address) + " (of a null pointer)", false, {}, {}, 1};
     const unsigned there = rank_at(address);
     const std::uintptr_t begin = number(dynamic_shared(there));
     std::uintptr_t nearest = distance(begin, layout_.dynamic_shared_bytes);

@@ -24,10 +24,16 @@ class Checker : public Observer {
             std::size_t variable_count, bool overlaps);
 
     void begin_launch(const Layout& layout) override;
-    void goes_on(const Block& block) override { running_ = block.rank; }
+    void goes_on(const Block& block) override {
+        settle();
+        running_ = block.rank;
+    }
     void begin_block(const Block& block) override;
     void end_block(const Block& block) override;
-    void thread_returned(const GpuThread& thread) override { order_.returned(thread.actor); }
+    void thread_returned(const GpuThread& thread) override {
+        settle();
+        order_.returned(thread.actor, acted_[thread.actor]);
+    }
     Checker* checker() override { return this; }
     // Checks an access that is no atomic or volatile one, of global memory or of the block's own shared memory, and remembers it, if
     // it is a usual one: there is nothing to say of it. Says whether it was one; else it has done nothing. See usual_access.hpp.
@@ -36,7 +42,10 @@ class Checker : public Observer {
     // The same of a read of an array that nothing may write to.
     bool is_usual_input(unsigned thread, std::uintptr_t address, std::size_t bytes) const;
     void access(const Access& access) override;
-    void block_barrier(const Block& block, const Call&) override { order_.block_barrier(block.rank); }
+    void block_barrier(const Block& block, const Call&) override {
+        order_.block_barrier(block.rank);
+        see_what_is_usual();
+    }
     void cluster_barrier(const Call&) override { order_.cluster_barrier(); }
     void warp_exchange(const Warp& warp, unsigned lanes, const Call& call) override;
     void fragment(const Warp& warp, const Call& call, const FragmentAccess& access) override;
@@ -70,6 +79,7 @@ class Checker : public Observer {
         order_.atomic(thread.actor, address, false, writes);
     }
     void polls_for_ever(const GpuThread& thread) override;
+    void ended(bool endless, bool overflowed, const GpuThread& thread, std::uintptr_t site) override;
     std::string report() override { return findings_.json(); }
 
   private:
@@ -83,17 +93,33 @@ class Checker : public Observer {
         unsigned flags;  // of its stamps
     };
 
+    // A store to a cell that nothing orders with an earlier one. It is a race, unless it stores the same value: the observer is told before
+    // it is carried out, so that is known at the next event.
+    struct Doubtful {
+        Visit one;
+        Stamp earlier;
+        Cell* cell;
+        const unsigned char* memory;
+        std::uint32_t bytes, value;  // of the earlier one
+    };
+
     // The cells that it concerns.
     struct Cells : Shadow::Range {
         Time oldest;   // stamps before this one say nothing: shared memory is another block's then
         bool written;  // whether all have values from the beginning
     };
 
+    void see_what_is_usual() { usual_ = !order_.is_cluster() && !order_.some_left() && doubtful_.empty(); }
+    void settle() {
+        if (!doubtful_.empty()) settle_doubtful();
+    }
+    void settle_doubtful();
     void visit(const Visit& visit);
     void visit(const Visit& visit, Space space, std::size_t offset, unsigned rank);
     void touch(const Visit& visit, const Cells& cells);
     void read(const Visit& visit, const Cells& cells);
     void check_read(const Visit& visit, const Stamp& last_write, const Cells& cells);
+    void check_stores(const Visit& visit, const Cell& cell, const Cells& cells);
     void write(const Visit& visit, const Cells& cells);
     // This of a cell's reads, or where there is none to replace, each in turn.
     unsigned slot_or_next(unsigned slot) {
@@ -102,8 +128,9 @@ class Checker : public Observer {
         next_ = full ? (next + 1 < Cell::READS ? next + 1 : 0) : next;
         return full ? next : slot;
     }
-    void check_write(const Visit& visit, const Cell& cell, const Cells& cells);
+    void check_write(const Visit& visit, Cell& cell, const Cells& cells);
     Cell::Words met(const Cell& cell) const;
+    Cell::Words of_left(const Cell& cell) const;
     Cell::Words own(const Cell& cell, unsigned thread, unsigned without) const;
     Cell::Words replaced(const Cell& cell, unsigned thread, Time oldest) const;
     Cell::Words unordered(const Cell& cell, unsigned thread, unsigned flags, Time oldest) const;
@@ -147,6 +174,9 @@ class Checker : public Observer {
     unsigned running_ = 0;            // the rank of the one that does now
     std::size_t under_way_ = 0;  // copies
     bool overlaps_;
+    bool usual_ = false;         // whether there may be usual accesses now
+    std::vector<Doubtful> doubtful_;
+    std::vector<Time> acted_;    // by actor: when it accessed memory last that may be written
     std::vector<Stamp> waits_;  // of these blocks' threads, for the launch before
     std::vector<bool> waited_;  // by actor: whether it, or one that came before it, has waited
     Ordering order_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "faults.hpp"
 #include "messages.hpp"
 
 namespace simt {
@@ -51,13 +52,14 @@ void Cluster::prepare(const Launch& launch, const std::atomic<bool>& stop) {
 // The block of this rank, with its static shared memory in the place that all have.
 BlockRunner& Cluster::go_on(unsigned rank) {
     BlockRunner& block = *blocks_[rank];
+    FaultGuard::runs(&block);
     if (rank == running_) return block;
+    if (observer_ != nullptr) observer_->goes_on(block.block());
     if (const SharedSegment& segment = block.static_shared(); segment.bytes != 0) {
         std::memcpy(static_shared_[running_].data(), segment.data, segment.bytes);
         std::memcpy(segment.data, static_shared_[rank].data(), segment.bytes);
     }
     running_ = rank;
-    if (observer_ != nullptr) observer_->goes_on(block.block());
     return block;
 }
 

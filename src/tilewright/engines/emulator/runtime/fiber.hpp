@@ -135,6 +135,10 @@ class Stacks {
     static void* owner_here() { return *reinterpret_cast<void**>(begin_here()); }
     static bool hold_here(std::size_t address) { return address - begin_here() < BYTES; }
 
+    // Whether this is a stack pointer of one of them, or of one that has overflowed by not much; then the owner may be overwritten.
+    bool hold(std::size_t address) const { return address - (number() - SIZE) < BYTES + SIZE; }
+    void mend(void* owner) { *reinterpret_cast<void**>(memory_) = owner; }
+
     // Where a stack, which grows down, begins.
     char* end(std::size_t index) const { return memory_ + FIRST + index * STRIDE + SIZE; }
 
@@ -145,6 +149,7 @@ class Stacks {
     static constexpr std::size_t BYTES = std::size_t{1} << 27;
     static_assert(FIRST + MOST * STRIDE <= BYTES);
 
+    std::size_t number() const { return reinterpret_cast<std::size_t>(memory_); }
     static std::size_t begin_here() {
         std::size_t here;
 #ifdef __x86_64__

@@ -15,9 +15,10 @@
 //       read twice with nothing between is read once. None are merged to wider ones. An atomic operation is one access;
 //       the copy of a large struct is one on each side, of any number of bytes.
 //   block_barrier
-//       The block's threads have all come to a __syncthreads (or _count, _and, _or).
+//       The block's threads, but for those that have returned, have all come to a __syncthreads (or _count, _and, _or).
 //   goes_on
-//       Of blocks that run together, which one does from now on. Static shared memory is then its own, at the same address.
+//       Of blocks that run together, which one does from now on. Static shared memory is still that of the one before, and then its own,
+//       at the same address.
 //   cluster_barrier
 //       All threads of all blocks of the cluster have arrived at a cluster_sync, or of the grid at its sync().
 //   warp_exchange
@@ -174,6 +175,10 @@ class Observer {
 
     // This thread, and all others that can go on, look at memory again and again that nobody changes. Then end_block.
     virtual void polls_for_ever(const GpuThread& /*thread*/) {}
+
+    // The thread's code has been stopped at this address plus 1, or in what it calls there: it went on for too long, or the processor
+    // faulted, or ran out of its stack.
+    virtual void ended(bool /*endless*/, bool /*overflowed*/, const GpuThread&, std::uintptr_t /*site*/) {}
 
     // What it has seen, as JSON. Python asks once, after the launch.
     virtual std::string report() = 0;

@@ -78,6 +78,7 @@ class Ordering {
         products_.assign((cluster - 1) * WARPGROUPS + (threads + WARPGROUP_SIZE - 1) / WARPGROUP_SIZE, {});
         read_.assign(products_.size(), 0);
         read_before_barrier_ = read_;
+        left_.assign(views_.size(), NEVER);
         releases_.begin_launch(threads, cluster);
     }
 
@@ -88,6 +89,8 @@ class Ordering {
             barriers_.clear();
             for (auto& times : products_) times.clear();
             for (auto& times : async_fences_) times.clear();
+            std::fill(left_.begin(), left_.end(), NEVER);
+            some_left_ = false;
         }
         blocks_[block.rank] = {start_};
         releases_.begin_block(block.rank, start_, block.index);
@@ -100,6 +103,10 @@ class Ordering {
     Time together() const { return together_; }
 
     bool is_cluster() const { return is_cluster_; }
+
+    // Barriers order what a thread has done up to its last one, and nothing that it did between that and its return.
+    bool some_left() const { return some_left_; }  // whether a barrier has opened since some thread so returned
+    bool has_left(const Stamp& stamp) const { return stamp.actor < left_.size() && stamp.time >= left_[stamp.actor]; }
 
     void block_barrier(unsigned rank) {
         ++now_;
@@ -128,6 +135,7 @@ class Ordering {
         for (unsigned left = lanes; left != 0; left &= left - 1) {
             views_[warp.threads[__builtin_ctz(left)].actor].learn(together);
         }
+        releases_.warp_barrier(rank_of(warp.threads->actor), warp.threads->number, lanes);
         ++now_;
     }
 
@@ -199,8 +207,13 @@ class Ordering {
         products_[index].pop_front();
     }
 
-    // A thread has returned: what it knew, its block waited for before it ended.
-    void returned(unsigned thread) {
+    // A thread has returned: what it knew, its block waited for before it ended. acted: when it did something last.
+    void returned(unsigned thread, Time acted) {
+        Running& block = blocks_[rank_of(thread)];
+        if (acted >= block.barrier) {
+            left_[thread] = block.barrier;
+            block.left = true;
+        }
         if (is_cluster()) blocks_[rank_of(thread)].waited_for.learn(views_[thread]);
     }
     bool waited_for(const Stamp& stamp, unsigned rank) const {
@@ -217,7 +230,7 @@ class Ordering {
         if (is_tensor_cores(stamp)) {
             if (own && stamp.time <= read_before_barrier_[index_of(stamp.actor)]) return true;
         } else {
-            if (stamp.time < (own ? block.barrier : together_)) return true;
+            if (stamp.time < (own ? block.barrier : together_) && !(some_left_ && has_left(stamp))) return true;
             if (stamp.actor == thread && !in_fragment && !(stamp.flags & Stamp::FRAGMENT)) return true;
         }
         if ((own || is_cluster()) && stamp.time <= views_[thread][in_view(stamp.actor)]) return true;
@@ -266,6 +279,7 @@ class Ordering {
     struct Running {
         Time barrier = 0;
         unsigned made = 0;      // mbarriers
+        bool left = false;      // whether a thread has returned and was at no barrier after what it did last
         View known = {};        // at its last barrier by all of its threads
         View waited_for = {};   // by threads that have returned, when they did
     };
@@ -281,22 +295,36 @@ class Ordering {
     void learn_all(unsigned rank, View& into) const {
         into.learn(blocks_[rank].known);
         for (unsigned t = 0; t < threads_; ++t) into.learn(views_[rank * ACTORS + t]);
-        for (unsigned row = 0; row <= ENGINE / WARP_SIZE; ++row) into.row(rank * View::ROWS + row).fill(now_ - 1);
+        for (unsigned row = 0; row <= ENGINE / WARP_SIZE; ++row) {
+            View::Row& times = into.row(rank * View::ROWS + row);
+            if (!blocks_[rank].left) {
+                times.fill(now_ - 1);
+                continue;
+            }
+            for (unsigned i = 0; i < WARP_SIZE; ++i) {
+                if (!has_left({now_, 0, rank * ACTORS + row * WARP_SIZE + i, 0})) times[i] = now_ - 1;
+            }
+        }
     }
 
     void pass_barrier(unsigned rank) {
         blocks_[rank].barrier = now_;
+        some_left_ |= blocks_[rank].left;
         if (blocks_.size() == 1) together_ = now_;
         const std::size_t first = rank * WARPGROUPS, end = std::min<std::size_t>(first + WARPGROUPS, read_.size());
         std::copy(read_.begin() + first, read_.begin() + end, read_before_barrier_.begin() + first);
         releases_.block_barrier(rank, now_);
     }
 
+    static constexpr Time NEVER = Stamp::UNDER_WAY;
+
     Time now_ = 0;
     Time start_ = 0;
     Time together_ = 0;  // the last barrier of all blocks that run, or when they started
     unsigned threads_ = 0;
     bool is_cluster_ = false;
+    bool some_left_ = false;
+    std::vector<Time> left_;       // by actor: when what it did began that no barrier orders, since it has returned
     std::vector<Running> blocks_;  // by rank
     std::vector<View> views_;      // of the threads; times before the last barrier are out of date, and do no harm
     std::unordered_map<const void*, Barrier> barriers_;

@@ -6,7 +6,9 @@
 //   another  an atomic operation on the same word, which comes later; __threadfence, by the same thread, or after a
 //            __syncthreads by the reader; reads
 //
-// Every atomic operation counts as a step of both kinds, and passes on what its block has learnt in the same way.
+// Every atomic operation counts as a step of both kinds, and passes on what its block has learnt in the same way. __syncwarp does for
+// the lanes that meet what __syncthreads does for a block: it "guarantees memory ordering among threads participating in the barrier"
+// (CUDA C++ Programming Guide, "Synchronization Functions"). Shuffles and votes do not.
 #pragma once
 
 #include <algorithm>
@@ -45,11 +47,26 @@ class Releases {
         Running& block = running_[rank];
         if (block.fenced) take(block.known, block.seen);
         block.fenced = false;
-        for (const auto& [thread, notes] : block.threads_known) take(block.known, notes);
-        for (const auto& [thread, notes] : block.threads_seen) take(block.seen, notes);
+        take_all(block.known, block.threads_known);
+        take_all(block.seen, block.threads_seen);
         block.threads_known.clear();
         block.threads_seen.clear();
         block.barrier = now;
+    }
+
+    // Lanes of a warp, whose first thread has this number, have met at a __syncwarp.
+    void warp_barrier(unsigned rank, unsigned first, unsigned lanes) {
+        Running& block = running_[rank];
+        if (!block.ever_fenced && block.threads_seen.empty()) return;
+        Fence all;
+        for (unsigned left = lanes; left != 0; left &= left - 1) all.learn(block.fences[first + __builtin_ctz(left)]);
+        for (unsigned left = lanes; left != 0; left &= left - 1) {
+            Fence& own = block.fences[first + __builtin_ctz(left)];
+            if (own.time != all.time || own.before != all.before) block.fence_times = nullptr;
+            own = all;
+        }
+        share(block.threads_known, first, lanes);
+        share(block.threads_seen, first, lanes);
     }
 
     // own: what the thread knows of its warp.
@@ -57,10 +74,11 @@ class Releases {
         Running& block = running_[rank_of(actor)];
         const unsigned thread = actor % ACTORS;
         block.fences[thread] = {now, block.barrier, own};
+        block.fences[thread].before[thread % WARP_SIZE] = now;
         block.fenced = block.ever_fenced = true;
         block.fence_times = nullptr;
         const auto seen = block.threads_seen.find(thread);
-        if (seen != block.threads_seen.end()) take(block.threads_known[thread], seen->second);
+        if (seen != block.threads_seen.end()) take(own_notes(block.threads_known[thread]), *seen->second);
     }
 
     // shared: whether it is in the block's own memory, which the next block has too; writes: whether it may, so that it passes
@@ -71,11 +89,11 @@ class Releases {
         auto& left = shared ? block.left : left_;
         const auto left_before = left.find(address);
         if (!block.ever_fenced && left_before == left.end()) return;  // it makes sure of nothing, and learns nothing
-        if (left_before != left.end()) take(block.threads_seen[thread], left_before->second);
+        if (left_before != left.end()) take(own_notes(block.threads_seen[thread]), left_before->second);
         if (!writes) return;
         if (!block.fence_times) {
             auto times = std::make_shared<std::vector<Time>>();
-            for (const Fence& fence : block.fences) times->push_back(fence.time);
+            for (unsigned t = 0; t < block.fences.size(); ++t) times->push_back(block.fences[t].before[t % WARP_SIZE]);
             block.fence_times = std::move(times);
         }
         auto note = std::make_shared<Note>();
@@ -88,7 +106,7 @@ class Releases {
         take(left_here, block.known);
         if (block.fences[thread].time >= block.barrier) take(left_here, block.seen);
         const auto known = block.threads_known.find(thread);
-        if (known != block.threads_known.end()) take(left_here, known->second);
+        if (known != block.threads_known.end()) take(left_here, *known->second);
         left_here[{blocks_.size() - running_.size() + rank_of(actor), thread}] = std::move(note);
     }
 
@@ -100,16 +118,23 @@ class Releases {
         if (covered(block.known, other, stamp)) return true;
         if (block.fences[thread].time >= block.barrier && covered(block.seen, other, stamp)) return true;
         const auto known = block.threads_known.find(thread);
-        return known != block.threads_known.end() && covered(known->second, other, stamp);
+        return known != block.threads_known.end() && covered(*known->second, other, stamp);
     }
 
     const uint3& block_of(const Stamp& stamp) const { return blocks_[ordinal(stamp)].index; }
 
   private:
+    // The last one that a thread knows of, and those before: its own, or another lane's from which a __syncwarp has been since.
     struct Fence {
-        Time time = 0;     // of the thread's last one
+        Time time = 0;
         Time barrier = 0;  // of the block, the last before
-        Row own = {};      // what the thread knew of its warp
+        Row before = {};   // up to when accesses of each lane of the warp come before
+
+        void learn(const Fence& other) {
+            time = std::max(time, other.time);
+            barrier = std::max(barrier, other.barrier);
+            for (unsigned lane = 0; lane < WARP_SIZE; ++lane) before[lane] = std::max(before[lane], other.before[lane]);
+        }
     };
 
     // What an atomic operation tells those that come later. Threads have their numbers in the block.
@@ -118,20 +143,21 @@ class Releases {
         Time time;
         Time barrier;  // of the block, the last before
         Fence fence;   // of the thread, the last before
-        std::shared_ptr<const std::vector<Time>> fences;  // of all threads of the block
+        std::shared_ptr<const std::vector<Time>> fences;  // of all threads of the block: up to when their own accesses come before one
 
         bool covers(const Stamp& stamp) const {
             const unsigned other = stamp.actor % ACTORS;
             const bool atomic = stamp.flags & Stamp::ATOMIC;
             if (stamp.time < barrier && (atomic || stamp.time <= (*fences)[other])) return true;
-            if (other == thread) return stamp.time <= (atomic ? time : fence.time);
+            if (other == thread && atomic) return stamp.time <= time;
             const bool same_warp = other / WARP_SIZE == thread / WARP_SIZE;
-            return stamp.time < fence.barrier || (same_warp && stamp.time <= fence.own[other % WARP_SIZE]);
+            return stamp.time < fence.barrier || (same_warp && stamp.time <= fence.before[other % WARP_SIZE]);
         }
     };
 
     // By block, in the order in which they began, and thread.
     using Notes = std::map<std::pair<std::size_t, unsigned>, std::shared_ptr<const Note>>;
+    using ByThread = std::unordered_map<unsigned, std::shared_ptr<Notes>>;  // lanes may have the same ones
 
     struct BlockStart {
         Time start;  // the same for all of a cluster
@@ -147,7 +173,7 @@ class Releases {
         std::shared_ptr<const std::vector<Time>> fence_times = nullptr;  // of `fences`, or null: not copied since the last
         Notes seen = {}, known = {};  // by all threads: what atomic operations read, and what a fence then made sure of
         std::unordered_map<std::uintptr_t, Notes> left = {};  // at words of its shared memory
-        std::unordered_map<unsigned, Notes> threads_seen = {}, threads_known = {};  // by single ones, since the barrier
+        ByThread threads_seen = {}, threads_known = {};  // by single ones, since the barrier
     };
 
     static void take(Notes& to, const Notes& from) {
@@ -155,6 +181,36 @@ class Releases {
             std::shared_ptr<const Note>& own = to[key];
             if (!own || own->time < note->time) own = note;
         }
+    }
+
+    static void take_all(Notes& to, const ByThread& from) {
+        const Notes* last = nullptr;
+        for (const auto& [thread, notes] : from) {
+            if (notes.get() != last) take(to, *notes);
+            last = notes.get();
+        }
+    }
+
+    // A thread's notes, to be added to, which are no other's.
+    static Notes& own_notes(std::shared_ptr<Notes>& notes) {
+        if (!notes || notes.use_count() > 1) notes = notes ? std::make_shared<Notes>(*notes) : std::make_shared<Notes>();
+        return *notes;
+    }
+
+    // Gives all of these lanes what any of them has.
+    static void share(ByThread& of, unsigned first, unsigned lanes) {
+        std::vector<std::shared_ptr<Notes>> different;
+        for (unsigned left = lanes; left != 0; left &= left - 1) {
+            const auto notes = of.find(first + __builtin_ctz(left));
+            const std::shared_ptr<Notes> one = notes == of.end() ? nullptr : notes->second;
+            if (std::find(different.begin(), different.end(), one) == different.end()) different.push_back(one);
+        }
+        if (different.size() == 1) return;
+        const auto all = std::make_shared<Notes>();
+        for (const auto& one : different) {
+            if (one) take(*all, *one);
+        }
+        for (unsigned left = lanes; left != 0; left &= left - 1) of[first + __builtin_ctz(left)] = all;
     }
 
     static bool covered(const Notes& notes, std::size_t block, const Stamp& stamp) {

@@ -19,6 +19,7 @@
 
 #include "block_runner.hpp"
 #include "cluster.hpp"
+#include "faults.hpp"
 #include "shared_segment.hpp"
 
 namespace simt {
@@ -92,6 +93,12 @@ class Run {
         return ended_.wait_for(lock, limit, [this] { return running_ == 0; });
     }
 
+    // Stops a kernel that is checked where it is, if that is its own code: to be called again and again until it has ended.
+    void interrupt() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (is_checked() && running_ != 0) pthread_kill(threads_.front().native_handle(), FaultGuard::END);
+    }
+
     // Cancels what still runs; returns what went wrong.
     std::string finish() {
         stop_ = true;
@@ -120,8 +127,11 @@ class Run {
         return result;
     }
 
+    bool is_checked() const { return launch_.observer != nullptr && launch_.observer->checker() != nullptr; }
+
     void work() {
         try {
+            const auto guard = is_checked() ? std::make_unique<FaultGuard>() : nullptr;
             auto cluster = pool().take();
             cluster->prepare(launch_, stop_);
             while (!stop_) {
@@ -191,6 +201,8 @@ SIMT_EXPORT void simt_start(simt::Run* run) { run->start(); }
 SIMT_EXPORT int simt_wait(simt::Run* run, unsigned milliseconds) {
     return run->wait(std::chrono::milliseconds(milliseconds));
 }
+
+SIMT_EXPORT void simt_interrupt(simt::Run* run) { run->interrupt(); }
 
 // Whether it failed since blocks wait for others, which do not run at the same time.
 SIMT_EXPORT int simt_finish(simt::Run* run, char* error, std::size_t size) {

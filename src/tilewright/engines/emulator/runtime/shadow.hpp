@@ -11,7 +11,7 @@
 
 namespace simt {
 
-// The last write, and reads since. Where more threads read at one time than there is room for, some are kept: one is
+// The last write, and reads since; as if they were reads, also writes of the same value that are not ordered before the last. Where more threads read at one time than there is room for, some are kept: one is
 // enough to show a conflict. Fields of stamps lie next to one another, the write's first, so that all are compared at once.
 class Cell {
   public:
@@ -19,6 +19,7 @@ class Cell {
     static constexpr unsigned STAMPS = 1 + READS;
     using Words = std::uint32_t __attribute__((vector_size(STAMPS * 4)));
 
+    Stamp stamp(unsigned i) const { return Stamp(times_[i], sites_[i], whos_[i]); }  // the write's, then the reads'
     Stamp write() const { return stamp(0); }
     Stamp read(unsigned slot) const { return stamp(1 + slot); }
     void set_write(const Stamp& stamp) { set(0, stamp); }
@@ -49,7 +50,6 @@ class Cell {
   private:
     using Halves = std::uint64_t __attribute__((vector_size(STAMPS * 4)));
     static Halves as_halves(const Words& mask) { return reinterpret_cast<Halves>(mask); }
-    Stamp stamp(unsigned i) const { return Stamp(times_[i], sites_[i], whos_[i]); }
     void set(unsigned i, const Stamp& stamp) {
         times_[i] = stamp.time;
         sites_[i] = stamp.site;

@@ -14,7 +14,9 @@ constexpr unsigned ACTORS = 2048;
 inline unsigned rank_of(unsigned actor) { return actor / ACTORS; }
 
 struct Stamp {
-    static constexpr unsigned ATOMIC = 1, FRAGMENT = 2, COPY = 4, ARRIVAL = 8;
+    static constexpr unsigned ATOMIC = 1, FRAGMENT = 2, COPY = 4;
+    static constexpr unsigned ARRIVAL = 8;  // at a barrier, which is no access of a cell
+    static constexpr unsigned STORE = 8;    // among a cell's reads: a store of the value that the last write has stored again
     static constexpr Time UNDER_WAY = 0xffffffff;  // an asynchronous copy that has not come
 
     Time time = 0;  // 0: none

@@ -12,7 +12,8 @@ constexpr Time EVER = 1;                  // before all stamps
 // Which of a cell's stamps are, since these blocks started, of before all their threads last met. Tensor cores' are not counted.
 inline Cell::Words Checker::met(const Cell& cell) const {
     const Time start = order_.start(), span = order_.together() - start;
-    return (cell.times() - start < span) & ((cell.whos() & (ACTORS - 1)) < Ordering::TENSOR_CORES);
+    const Cell::Words before = (cell.times() - start < span) & ((cell.whos() & (ACTORS - 1)) < Ordering::TENSOR_CORES);
+    return __builtin_expect(order_.some_left(), 0) ? before & ~of_left(cell) : before;
 }
 
 // Which are, since then, the thread's own and have none of these flags.
@@ -44,7 +45,7 @@ inline bool Checker::is_usual_input(unsigned thread, std::uintptr_t address, std
 
 __attribute__((always_inline)) inline bool Checker::access_usual(unsigned thread, std::uintptr_t site, std::uintptr_t address,
                                                                 std::size_t bytes, bool reads, Space space, std::size_t offset) {
-    if (bytes > MOST_AT_ONCE || (bytes & (bytes - 1)) != 0 || (address & (bytes - 1)) != 0 || order_.is_cluster()) return false;
+    if (bytes > MOST_AT_ONCE || (bytes & (bytes - 1)) != 0 || (address & (bytes - 1)) != 0 || !usual_) return false;
     Shadow* shadow = shared_.data() + rank_of(thread);
     Time oldest = order_.start();
     bool written = false;
@@ -81,6 +82,7 @@ __attribute__((always_inline)) inline bool Checker::access_usual(unsigned thread
         }
         for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].begin(stamp);
     }
+    acted_[thread] = stamp.time;
     return true;
 }
 
