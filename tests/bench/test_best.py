@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from tilewright.bench.records import Run
-from tilewright.bench.run import BEST, bench
+from tilewright.bench.run import bench
 from tilewright.cli import main
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.kernels import KERNELS, find
+from tilewright.kernels import BEST, KERNELS, find
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem
 from tilewright.select.selector import select

@@ -23,6 +23,7 @@ def test_presets_are_found_after_a_colon(kernel):
         ("warptield", "no kernel is called 'warptield'; did you mean 'warptiled'?"),
         ("99", "no kernel is called '99'; there are naive, coalesced"),
         ("", "no kernel is called ''"),
+        ("best", "'best' is no kernel: bench and explain alone take it, for what matmul runs"),
         ("shared_tiled:fastcuda_v1", "shared_tiled has no preset 'fastcuda_v1'; did you mean 'fastcuda_v2'?"),
         ("coalesced:anything", "coalesced has no preset 'anything'; there are none"),
         ("vectorized:", "vectorized has no preset ''"),

@@ -10,12 +10,10 @@ from tilewright.bench.measure import BaselineLibrary, OnStep
 from tilewright.bench.numpy_baseline import NumpyBaseline
 from tilewright.bench.records import Record
 from tilewright.engines.base import Engine
+from tilewright.kernels import BEST
 from tilewright.kernels.spec import Choice
 from tilewright.problem import Problem, Scalars
 from tilewright.select.selector import select
-
-BEST = "best"
-"""Stands for what the selector picks for each problem."""
 
 
 def baseline_library(engine: Engine) -> BaselineLibrary:

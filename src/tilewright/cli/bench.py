@@ -14,7 +14,7 @@ from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
 from tilewright.bench.measure import READS_C, BaselineLibrary, reads_c
 from tilewright.bench.records import Record, Run
-from tilewright.bench.run import BEST, baseline_library, bench
+from tilewright.bench.run import baseline_library, bench
 from tilewright.bench.verify import Operands, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
@@ -38,7 +38,7 @@ from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES, resolve_engine
 from tilewright.errors import ConfigError, EngineUnavailableError, ProblemError
 from tilewright.files import check_outputs
-from tilewright.kernels import KERNELS
+from tilewright.kernels import BEST, KERNELS
 from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.kernels.takes import Takes
 from tilewright.problem import ACTIVATIONS, DTYPES, FAST, FLOAT8, Arithmetic, Epilogue, Problem, Scalars

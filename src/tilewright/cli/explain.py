@@ -17,7 +17,6 @@ from tilewright.analysis.foreign_code import held, is_code, read_code
 from tilewright.analysis.launch_explanation import explain_launch, launch_json, launch_verdict
 from tilewright.analysis.scaling import DEVICES, Links, scaling
 from tilewright.bench import ncu, profiles
-from tilewright.bench.run import BEST
 from tilewright.cli import launches
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared
 from tilewright.cli.terminal import (
@@ -35,6 +34,7 @@ from tilewright.engines.registry import present_gpu
 from tilewright.errors import ConfigError, ProblemError
 from tilewright.files import Output, check_outputs, json_kind
 from tilewright.gpus import GPUS, Gpu, find_gpu, gpu_named
+from tilewright.kernels import BEST
 from tilewright.kernels.launches import Launch
 from tilewright.kernels.source_lines import Extents
 from tilewright.kernels.spec import parse_overrides

@@ -109,6 +109,9 @@ KERNELS: tuple[Kernel, ...] = (
 )
 """The ladder, and what of the library is no rung of it: those have the number 0."""
 
+BEST = "best"
+"""Stands for what the selector picks for a problem, where a command takes it."""
+
 _BY_NAME: Mapping[str, Kernel] = {kernel.name: kernel for kernel in KERNELS}
 
 
@@ -126,6 +129,8 @@ def find(name: str) -> Kernel:
     for kernel in LADDER:
         if name == str(kernel.rung):
             return kernel
+    if name == BEST:
+        raise KernelNotFoundError(f"{name!r} is no kernel: bench and explain alone take it, for what matmul runs")
     raise KernelNotFoundError(f"no kernel is called {name!r}{nearest(name, _BY_NAME)}")
 
 
