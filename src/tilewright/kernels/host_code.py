@@ -7,16 +7,19 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tilewright.kernels.signature import blank, closing, split, without_comments
+from tilewright.kernels.signature import (
+    FUNCTION_HEAD,
+    NAMESPACE_HEAD,
+    closing,
+    split,
+    without_comments,
+    without_directives,
+)
 
 _ON_GPU = frozenset({"__global__", "__device__", "__constant__", "__shared__", "__managed__"})
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\s*[(<]")
-_OPEN = re.compile(r"\bnamespace\b[\w:\s]*$|\bextern\s*$")
-"""What is ahead of a brace that holds declarations."""
-_FUNCTION = re.compile(r"\)(?:\s|\b(?:const|volatile|noexcept|override|final)\b|&|->[^;{}]*)*$")
 _TYPE = re.compile(
     r"\s*(?:class|struct|union|enum(?P<enum>))\b(?:\s+class\b)?(?:\s+(?:__align__|alignas)\s*\([^()]*\))?\s*(\w*)"
 )
@@ -66,7 +69,7 @@ def without_host_code(text: str, functions_alone: bool = False) -> str:
     """
     code = without_comments(text)
     macros = {one[1]: frozenset(_WORD.findall(one[2])) for one in _MACRO.finditer(code)}
-    items = list(_items(_DIRECTIVE.sub(blank, code), macros))
+    items = list(_items(without_directives(code), macros))
     used = _used(items, macros)
     host = [one for one in items if id(one) not in used]
     if any(one.function for one in host):
@@ -116,11 +119,11 @@ def _items(code: str, macros: dict[str, frozenset[str]]) -> Iterator[_Item]:
             start = place + 1
         elif letter == "{":
             head = code[start:place]
-            if _OPEN.search(head):
+            if NAMESPACE_HEAD.search(head):
                 outer, start = outer + 1, place + 1
             else:
                 place = closing(code, place)
-                if _FUNCTION.search(head):
+                if FUNCTION_HEAD.search(head):
                     found.append(_item(code, start, place + 1, on_gpu))
                     start = place + 1
         place += 1
@@ -133,7 +136,7 @@ def _item(code: str, begin: int, end: int, on_gpu: set[str]) -> _Item:
     text = code[begin:end]
     head, brace, _ = text.partition("{")
     words = frozenset(_WORD.findall(text))
-    function = bool(_FUNCTION.search(head if brace else head.rstrip(";"))) and "=" not in head.partition("(")[0]
+    function = bool(FUNCTION_HEAD.search(head if brace else head.rstrip(";"))) and "=" not in head.partition("(")[0]
     kept = bool(_KEPT.match(text)) or not words
     runs = kept or bool(on_gpu & (frozenset(_WORD.findall(head)) if function else words))
     return _Item(

@@ -13,6 +13,11 @@ _NO_CODE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _QUALIFIERS = re.compile(r"\b(const|volatile|restrict|__restrict__|__restrict|__grid_constant__|struct)\b")
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+NAMESPACE_HEAD = re.compile(r"\bnamespace\b[\w:\s]*$|\bextern\s*$")
+"""How code ends ahead of a brace that holds declarations; strings are blank, as after extern "C"."""
+FUNCTION_HEAD = re.compile(r"\)(?:\s|\b(?:const|volatile|noexcept|override|final|mutable)\b|&|->[^;{}]*)*$")
+"""The same of a function's body."""
 _BEFORE_NAME = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__attribute__)\s*\(")
 
 
@@ -39,6 +44,11 @@ class Signature(NamedTuple):
 def without_comments(text: str) -> str:
     """A source whose comments and literals are blanks; its lines stay where they are."""
     return _NO_CODE.sub(lambda found: found[0] if found["number"] else blank(found), text)
+
+
+def without_directives(code: str) -> str:
+    """A source without comments whose lines for the preprocessor are blanks too."""
+    return _DIRECTIVE.sub(blank, code)
 
 
 def blank(found: re.Match[str]) -> str:

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tilewright.kernels.signature import blank, without_comments
-
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+from tilewright.kernels.signature import FUNCTION_HEAD, NAMESPACE_HEAD, without_comments, without_directives
 
 _ALIGNMENT = r"(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _DECLARATION = re.compile(
@@ -24,9 +22,7 @@ _DECLARATION = re.compile(
     re.VERBOSE,
 )
 
-_NAMESPACE = re.compile(r"\bnamespace\b[\w:\s]*$|\bextern\s*$")
 _CLASS = re.compile(r"\b(?:class|struct|union)\b")
-_FUNCTION = re.compile(r"\)(?:\s|\b(?:const|volatile|noexcept|override|final|mutable)\b|&|->[^;{}]*)*$")
 
 
 class _Declaration(NamedTuple):
@@ -75,7 +71,7 @@ class _File:
         self.text = text
         self.code = without_comments(text)
         self.declarations = list(map(_declaration, _DECLARATION.finditer(self.code)))
-        self.functions = list(_functions(_DIRECTIVE.sub(blank, self.code)))
+        self.functions = list(_functions(without_directives(self.code)))
         self.outside = []
         """Of the declarations, those that are in no function."""
         for one in self.declarations:
@@ -124,10 +120,10 @@ def _functions(code: str) -> Iterator[_Function]:
     for match in re.finditer(r"[{};]", code):
         if match[0] == "{":
             head = code[last : match.start()]
-            function = _FUNCTION.search(head) is not None
+            function = FUNCTION_HEAD.search(head) is not None
             if function and current is None and all(outside):
                 current, depth = _Function(head, match.end()), len(outside)
-            outside.append(not function and (_NAMESPACE.search(head) or _CLASS.search(head)) is not None)
+            outside.append(not function and (NAMESPACE_HEAD.search(head) or _CLASS.search(head)) is not None)
         elif match[0] == "}" and outside:
             outside.pop()
             if current is not None and len(outside) == depth:
