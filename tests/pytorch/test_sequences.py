@@ -174,7 +174,7 @@ def calls_of(purpose, size, shapes):
 SHAPES = st.tuples(
     st.integers(1, 6), st.sampled_from((1, 3, 300, 700, 1100, 10**8)), st.sampled_from((1, 8, 1100)), st.booleans()
 )
-"""With so many columns, a sum moves in four parts."""
+"""With 10**8 columns, a sum moves in four parts."""
 
 
 @settings(max_examples=60, deadline=None)

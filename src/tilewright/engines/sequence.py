@@ -1,7 +1,8 @@
 """Sequences: launches, copies, signals and waits in several streams, worked out once and started again and again.
 
-A step names its stream by number, and memory by the name of a base and bytes from there on. A run brings the bases'
-addresses. The compiled launcher's module runs the steps (sequence.h) where there is one, else they are run from here.
+A step names its stream by number, and memory by the name of a base and bytes from there on. A run is given the
+addresses of the bases. The compiled launcher's module runs the steps (sequence.h) where there is one, else they are run
+from here.
 
 Driver API: "Stream Memory Operations" (cuStreamWriteValue32, cuStreamWaitValue32), "Event Management".
 """

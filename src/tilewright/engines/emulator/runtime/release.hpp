@@ -6,8 +6,8 @@
 //   another  an atomic operation on the same word, which comes later; __threadfence, by the same thread, or after a
 //            __syncthreads by the reader; reads
 //
-// Every atomic operation counts as a step of both kinds, and passes on what its block has learnt in the same way. __syncwarp does for
-// the lanes that meet what __syncthreads does for a block: it "guarantees memory ordering among threads participating in the barrier"
+// Every atomic operation counts as a step of both kinds, and passes on what its block has learnt in the same way. __syncwarp orders
+// the lanes that meet as __syncthreads orders a block: it "guarantees memory ordering among threads participating in the barrier"
 // (CUDA C++ Programming Guide, "Synchronization Functions"). Shuffles and votes do not.
 #pragma once
 
