@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.analysis.cost import Sizes
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import Problem
-from tilewright.select.measured import FAR, LENGTH, Case, Places, identity, tables_of, that_count
+from tilewright.select.measured import FAR, LENGTH, Case, Places, identity, tables_of, that_count, with_twins
 from tilewright.select.orders import order_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def _counts(entry: "Entry", promise: str | None, order: str | None) -> bool:
 
 
 def known_of(tables: Iterable["Table"], promise: str | None = None, order: str | None = None) -> dict[Case, _Known]:
-    """What tables say of kernels that keep a promise, by case: of their entries, those `that_count`."""
+    """What tables say of kernels that keep a promise, by case: of their entries, those `that_count`, and of
+    problems that a case lacks, those of its twin."""
     from tilewright.tables.cases import posed  # noqa: PLC0415
     from tilewright.tables.table import best_by_problem  # noqa: PLC0415
 
@@ -103,4 +104,4 @@ def known_of(tables: Iterable["Table"], promise: str | None = None, order: str |
             ratio = best.gflops / best.baseline_gflops
             of_case = found.setdefault(Case.of(problem), {})
             of_case.setdefault(Sizes.of(problem, Addresses()), (ratio, best.baseline_gflops))
-    return {case: _Known(problems) for case, problems in found.items()}
+    return {case: _Known(problems) for case, problems in with_twins(found).items()}

@@ -7,7 +7,7 @@ precision that a problem promises: it decides which kernels' times count.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ _ROUNDING = 1e-9
 
 LENGTH = 0.3
 """Distance over which a neighbour's weight falls to 1/e."""
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 _Rows = dict[object, tuple[Gpu, Problem, "list[Entry]"]]
 """Of a case: the GPU, problem and entries of each tabled problem, by its sizes."""
@@ -228,8 +231,7 @@ class ByCase(Mapping[Case, Measured]):
     """What tables say, by case, arranged where asked for. On problems that a case lacks, rows of its twin count."""
 
     def __init__(self, rows: Mapping[Case, _Rows], gpu: Gpu, kept: str | None) -> None:
-        with_twins = dict.fromkeys(one for case in rows for one in (case, case.twin))
-        self._rows = {one: rows.get(one.twin, {}) | rows.get(one, {}) for one in with_twins}
+        self._rows: dict[Case, _Rows] = with_twins(rows)
         self._gpu, self._kept = gpu, kept
         self._arranged: dict[Case, Measured] = {}
 
@@ -344,18 +346,29 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
     to TF32 and of all others.
 
     That is the first, or the first that has times after other work, if one does: times back to back alone mislead more
-    than those of another GPU of the same compute capability.
+    than those of another GPU of the same compute capability, or of the problem's twin (`Case.twin`), as which it counts.
     """
     tables = tuple(tables)
     found = [(number, entry) for number, table in enumerate(tables) for entry in table.entries if usable(entry)]
     counting: dict[object, tuple[bool, int]] = {}
     for number, entry in found:
-        key, rank = (entry.problem, entry.rounds), (not entry.apart, number)
+        key, rank = _of_twins(entry), (not entry.apart, number)
         counting[key] = min(rank, counting.get(key, rank))
     gpus = [find_gpu(table.gpu, table.capability) for table in tables]
     for number, entry in found:
-        if counting[entry.problem, entry.rounds][1] == number:
+        if counting[_of_twins(entry)][1] == number:
             yield gpus[number], entry
+
+
+def _of_twins(entry: "Entry") -> tuple[object, ...]:
+    """What entries have in common that are of one problem or of its twin."""
+    return *entry.problem[:-1], entry.case.replace("bfloat16", _TWINS["bfloat16"]), entry.rounds
+
+
+def with_twins(cases: Mapping[Case, Mapping[_K, _V]]) -> dict[Case, dict[_K, _V]]:
+    """What is known of the problems of cases, and of problems that a case lacks, what is known of them in its twin."""
+    both = dict.fromkeys(one for case in cases for one in (case, case.twin))
+    return {one: {**cases.get(one.twin, {}), **cases.get(one, {})} for one in both}
 
 
 def by_case(
