@@ -13,8 +13,8 @@
 //     bits 0-13   start of the matrix, 16-29 leading offset, 32-45 stride offset: each in bytes / 16
 //     bits 62-63  1: a swizzle of 128 bytes, 2: of 64
 //
-// Lines of half the length, 32 elements of 16 bits along k, are exchanged with a swizzle of 64 bytes: a piece's number is xored
-// with half that of its line, modulo 4. Their tile begins at a multiple of 512 bytes.
+// Lines of half the length, 32 elements of 16 bits, are exchanged with a swizzle of 64 bytes: a piece's number is xored with half
+// that of its line, modulo 4. Their tile begins at a multiple of 512 bytes.
 #pragma once
 
 #include <shared_address.cuh>  // in brackets: the emulator has one of its own
@@ -36,7 +36,7 @@ struct MatrixDescriptor {
     __device__ __forceinline__ MatrixDescriptor operator+(int bytes) const { return {bits + (bytes >> 4)}; }
 };
 
-// leading: bytes from one block of 64 rows (or columns) to the next, where the lines lie across k. BYTES: of a line.
+// leading: bytes from one block of lines to the next, where they lie across k. BYTES: of a line.
 template <int BYTES = LINE_BYTES>
 __device__ __forceinline__ MatrixDescriptor matrix_descriptor(const void* tile, int leading = 0) {
     static_assert(BYTES == 128 || BYTES == 64, "a line is as long as the swizzle");

@@ -2,8 +2,9 @@
 // is 64 of 16-bit elements, 32 of TF32 and 128 of float8.
 //
 //   Along k: SIDE lines of 128 bytes, each a line of k of one row (or column).
-//   Across k, of 16 bits: blocks of 64 lines, each 64 rows (or columns) at one k. Where SIDE is no multiple of 64, the last block is
-//   loaded whole and read in part. Of floats: blocks of 32 lines, each 32 rows, which threads read (held_factor.cuh).
+//   Across k, of 16 bits: blocks of 64 lines, each 64 rows (or columns) at one k; or 32, 64 bytes, where that divides SIDE and 64
+//   does not: tiles then begin within lines of the L2 cache. Where neither does, the last block is loaded whole and read in part.
+//   Of floats: blocks of 32 lines, each 32 rows, which threads read (held_factor.cuh).
 #pragma once
 
 #include <tensor_map.cuh>
@@ -54,8 +55,10 @@ struct SwizzledTile<Major::along_k, SIDE, ELEMENTS> {
 
 template <int SIDE, int ELEMENTS>
 struct SwizzledTile<Major::across_k, SIDE, ELEMENTS> {
-    static constexpr int BLOCKS = (SIDE + ELEMENTS - 1) / ELEMENTS;
-    static constexpr int BLOCK_BYTES = ELEMENTS * LINE_BYTES;
+    static constexpr int WIDTH = ELEMENTS == LINE && SIDE % LINE == LINE / 2 ? LINE / 2 : ELEMENTS;  // of a block
+    static constexpr int BLOCKS = (SIDE + WIDTH - 1) / WIDTH;
+    static constexpr int OWN_BYTES = LINE_BYTES / ELEMENTS * WIDTH;  // of a line
+    static constexpr int BLOCK_BYTES = ELEMENTS * OWN_BYTES;
     unsigned char lines[BLOCKS * BLOCK_BYTES];
 
     template <int COUNT>
@@ -65,7 +68,7 @@ struct SwizzledTile<Major::across_k, SIDE, ELEMENTS> {
     __device__ __forceinline__ void load(const TensorMap* map, int side, int k, int matrix, Barrier* full) {
 #pragma unroll
         for (int block = 0; block < BLOCKS; ++block) {
-            load_tile(lines + block * BLOCK_BYTES, map, side + block * ELEMENTS, k, matrix, full);
+            load_tile(lines + block * BLOCK_BYTES, map, side + block * WIDTH, k, matrix, full);
         }
     }
     template <int COUNT>
@@ -77,13 +80,13 @@ struct SwizzledTile<Major::across_k, SIDE, ELEMENTS> {
             const int first = by.part * (ELEMENTS / COUNT);  // along k: every block has a part of every tile
 #pragma unroll
             for (int block = 0; block < BLOCKS; ++block) {
-                unsigned char* const into = lines + block * BLOCK_BYTES + first * LINE_BYTES;
-                load_tile_to(by.blocks, into, map, side + block * ELEMENTS, k + first, matrix, full);
+                unsigned char* const into = lines + block * BLOCK_BYTES + first * OWN_BYTES;
+                load_tile_to(by.blocks, into, map, side + block * WIDTH, k + first, matrix, full);
             }
         }
     }
     __device__ __forceinline__ MatrixDescriptor at(int side, int step) const {
         static_assert(ELEMENTS == LINE, "wgmma takes elements of 16 bits alone across k");
-        return matrix_descriptor(lines, BLOCK_BYTES) + (side / ELEMENTS * BLOCK_BYTES + step * 16 * LINE_BYTES);
+        return matrix_descriptor<OWN_BYTES>(lines, BLOCK_BYTES) + (side / WIDTH * BLOCK_BYTES + step * 16 * OWN_BYTES);
     }
 };

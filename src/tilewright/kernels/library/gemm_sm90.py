@@ -44,20 +44,28 @@ _ORDERS: dict[str | None, tuple[Order, Order]] = {
 _WIDTHS = (32, 48, 64, 96, 112, 128, 160, 176, 192, 208, 224, 256)
 
 
+def _width(side: int, item_bytes: int) -> int:
+    """Of the blocks that a tile across k is made of, in elements: `SwizzledTile::WIDTH`."""
+    line = warpgroups.LINE_BYTES // item_bytes
+    return line // 2 if item_bytes == warpgroups.ITEM_BYTES and side % line == line // 2 else line
+
+
 def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a tile, or lines of rows of A or columns of B across k, one for each
-    element of a line.
+    """What one load moves: lines along k of a tile, or of a block of it lines of rows of A or columns of B across k, one
+    for each element of a line along k.
 
     Where blocks load for each other, it is a part of these lines; else lines along k are no more than the factor has,
     in eights, after which the swizzle repeats (`SwizzledTile::bytes`).
     """
-    line, swizzle = warpgroups.LINE_BYTES // item_bytes, warpgroups.LINE_BYTES
+    line = warpgroups.LINE_BYTES // item_bytes
 
     def box(of_tile: int, of_factor: int, along_k: bool, sharing: int) -> TensorBox:
-        lines = of_tile if along_k else line
-        if along_k and sharing == 1:
-            lines = min(lines, -(-of_factor // _REPEATS) * _REPEATS)
-        return TensorBox(lines // sharing, line, swizzle)
+        if not along_k:
+            width = _width(of_tile, item_bytes)
+            return TensorBox(line // sharing, width, width * item_bytes)
+        if sharing == 1:
+            of_tile = min(of_tile, -(-of_factor // _REPEATS) * _REPEATS)
+        return TensorBox(of_tile // sharing, line, warpgroups.LINE_BYTES)
 
     m, n = sides
     return box(config.BM, m, layout[0] == "N", config.CLUSTER_N), box(config.BN, n, layout[1] == "T", config.CLUSTER)
@@ -74,9 +82,9 @@ def _together(config: Config) -> int:
 
 
 def _tiles_bytes(config: Config, layout: str, terms: int) -> int:
-    """Of all stages. A row-major B has blocks of 64 columns, the last loaded whole."""
-    line = warpgroups.LINE
-    columns = config.BN if layout[1] == "T" else -(-config.BN // line) * line
+    """Of all stages. A row-major B has blocks of columns, the last loaded whole."""
+    width = _width(config.BN, warpgroups.ITEM_BYTES)
+    columns = config.BN if layout[1] == "T" else -(-config.BN // width) * width
     return terms * config.STAGES * warpgroups.LINE_BYTES * (config.BM + columns)
 
 
