@@ -346,7 +346,7 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
     to TF32 and of all others.
 
     That is the first, or the first that has times after other work, if one does: times back to back alone mislead more
-    than those of another GPU of the same compute capability, or of the problem's twin (`Case.twin`), as which it counts.
+    than those of another GPU of the same compute capability. A problem's twin (`Case.twin`) counts as the same problem.
     """
     tables = tuple(tables)
     found = [(number, entry) for number, table in enumerate(tables) for entry in table.entries if usable(entry)]

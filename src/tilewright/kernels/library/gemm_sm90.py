@@ -51,8 +51,8 @@ def _width(side: int, item_bytes: int) -> int:
 
 
 def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int) -> tuple[TensorBox, TensorBox]:
-    """What one load moves: lines along k of a tile, or of a block of it lines of rows of A or columns of B across k, one
-    for each element of a line along k.
+    """What one load moves: lines along k of a tile; or of a block of it lines of rows of A, or of columns of B, one for
+    each element of a line along k.
 
     Where blocks load for each other, it is a part of these lines; else lines along k are no more than the factor has,
     in eights, after which the swizzle repeats (`SwizzledTile::bytes`).
