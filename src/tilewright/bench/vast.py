@@ -19,7 +19,7 @@ from tilewright.problem import ITEM_BYTES, Layout, Problem, Scalars
 REACH = 2**32 + 2**31
 """Elements of a matrix: an index of 32 bits is wrong for many of them, with a sign or without."""
 
-_HALVINGS = 16
+_HALVINGS = 12
 """How often one side of a matrix is halved, and the other one doubled, to find a grid that GPUs take."""
 
 
@@ -27,7 +27,7 @@ def with_far_lines(problem: Problem, aligned: bool) -> Problem:
     """The same product of matrices whose lines are so far apart that each of the matrices has `REACH` elements.
 
     Args:
-        problem: of at least 4 lines of A, B and D.
+        problem: of at least 5 lines of A, B and D.
         aligned: whether lines start at multiples of 16 bytes, or at none that vectors need.
     """
     m, n, k = problem.m, problem.n, problem.k

@@ -123,6 +123,8 @@ def run_check(
     A kernel of your own:  [bold]tilewright check my_gemm.cu[/]. Its parameters say by their names what they are, and a
     line above it how it is launched: // tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))
 
+    The same where a matrix has more elements than an int counts:  [bold]tilewright check --vast my_gemm.cu[/]
+
     One that is no matrix product:  [bold]tilewright check scale.cu --args "x=float32\\[1000] y=out:float32\\[1000]
     n=1000" --grid "ceil(n/256)" --block 256[/]
 

@@ -279,15 +279,17 @@ def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
     item, length = array.itemsize, lines.shape[-1]
     lines = lines.reshape(math.prod(lines.shape[:-1]), length)
     line = ld * item
-    far = 2**31 * item if len(lines) * ld > 2**31 else 0
-    slack = (max(_SLACK_ROWS * line, _LEAST_SLACK) + far) // _ALIGNMENT * _ALIGNMENT
+    is_far = len(lines) * ld > 2**31
+    slack = max(_SLACK_ROWS * line, _LEAST_SLACK, 2**31 * item * is_far) // _ALIGNMENT * _ALIGNMENT
     size = len(lines) * line
-    memory = zeros(size + 2 * slack)  # begins at a page
-    memory[slack - _LEAST_SLACK : slack] = memory[slack + size : slack + size + _LEAST_SLACK] = 0xFF
-    inside = memory[slack : slack + size].reshape(len(lines), line)
-    inside[:, length * item : length * item + _LEAST_SLACK // _SLACK_ROWS] = 0xFF
+    whole = size + 2 * slack + _ALIGNMENT
+    memory = zeros(whole) if is_far else np.full(whole, 0xFF, dtype=np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT + slack
+    memory[start - _LEAST_SLACK : start] = memory[start + size : start + size + _LEAST_SLACK] = 0xFF
+    inside = memory[start : start + size].reshape(len(lines), line)
+    inside[:, length * item : length * item + _ALIGNMENT] = 0xFF
     inside[:, : length * item].view(array.dtype)[:] = lines
-    return matrix_at(memory.ctypes.data + slack, array, ld, order, Padded(memory, slack))
+    return matrix_at(memory.ctypes.data + start, array, ld, order, Padded(memory, slack))
 
 
 def _region(array: CheckedArray) -> _Array:

@@ -3,13 +3,14 @@
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.engines.base import Matrix, run
+from tilewright.engines.emulator.check import telling_shapes
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, divided
 from tilewright.engines.emulator.compiler import OVERFLOWS
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
@@ -120,18 +121,24 @@ class _Session:
         return Watch(checker, chosen_blocks(facts.grid, self._kernel.cluster(self._config)))
 
     def _check_blocks(self) -> None:
-        plan = self._engine.plan(self._kernel, self._config, self._problem)
-        why = ""
-        if len(plan.steps) > 1 or plan.needs.relayout_bytes or plan.needs.workspace_bytes or plan.needs.tickets:
+        kernel, config, problem = self._kernel, self._config, self._problem
+        plan = self._engine.plan(kernel, config, problem)
+        (launch, *others), needs, why = plan.steps, plan.needs, ""
+        m, n, k = telling_shapes(kernel, config)[0]
+        a, b = Layout(problem.a.order), Layout(problem.b.order)
+        small = replace(problem, m=m, n=n, k=k, a=a, b=b, c=None, d=Layout())
+        few = kernel.grid(small, config, self._engine.multiprocessors)
+        if others or needs.relayout_bytes or needs.workspace_bytes or needs.tickets:
             why = "copies operands or shares tiles between blocks"
-        elif plan.steps and plan.steps[0].function.executable.program.cooperative:
+        elif launch.function.executable.program.cooperative:
             why = "synchronises its grid"
-        elif self._kernel.blocks and math.prod(plan.steps[0].grid) < self._kernel.tiles(self._problem, self._config):
-            why = "computes several tiles with each block"
+        elif math.prod(launch.grid) <= few and problem.m * problem.n > m * n:
+            why = "computes many tiles with each block"
         if why:
+            instead = ": leave --shape out, and all of them are checked on lines that are far apart"
             raise ProblemError(
-                f"{self._kernel.name} {why}, so no few of its blocks can be checked on {self._problem.shape}: leave "
-                "--shape out, and all of them are checked on lines that are far apart"
+                f"{kernel.name} {why}, so no few of its blocks can be checked on {problem.shape}"
+                + (instead if kernel.takes.gaps else "")
             )
 
     def _idle(self, launched: LaunchFacts, written: NDArray[Any]) -> Iterator[Finding]:

@@ -101,7 +101,8 @@ class Shadow {
             for (std::uint64_t left = touched_[i]; left != 0; left &= left - 1) {
                 const std::size_t begin = (i * 64 + __builtin_ctzll(left)) * PAGE;
                 const std::size_t bytes = std::min(PAGE, bytes_ - begin);
-                visit(Range{&cells_[begin >> shift_], bytes >> shift_, begin, std::size_t{1} << shift_});
+                const std::size_t count = (bytes + (std::size_t{1} << shift_) - 1) >> shift_;
+                visit(Range{&cells_[begin >> shift_], count, begin, std::size_t{1} << shift_});
             }
         }
     }
