@@ -143,13 +143,13 @@ class _Session:
 
     def _idle(self, launched: LaunchFacts, written: NDArray[Any]) -> Iterator[Finding]:
         """Blocks that have written nothing, where each has a tile of its own."""
-        blocks = chosen_blocks(launched.grid, self._kernel.cluster(self._config))
-        known = self._kernel.untold(self._config) is None
-        if not known or math.prod(launched.grid) != self._kernel.tiles(self._problem, self._config):
+        kernel, config = self._kernel, self._config
+        tiles = 0 if kernel.blocks or kernel.untold(config) else kernel.tiles(self._problem, config)
+        if math.prod(launched.grid) != tiles:
             return
         wrote = set(map(tuple, written["block"].tolist()))
         x, y, _ = launched.grid
-        for number in blocks:
+        for number in chosen_blocks(launched.grid, kernel.cluster(config)):
             block = number % x, number // x % y, number // (x * y)
             if block not in wrote:
                 yield Finding("unwritten", None, message=f"block {block} writes no element of C")
