@@ -108,10 +108,10 @@ class _Session:
         if error and not findings:
             findings.append(Finding("launch", None, message=error))
         (launched,) = self._launched
-        if findings or launched.executable.program.has_turns:
+        if error or launched.executable.program.has_turns:
             return Sample(findings, notes, [])
         written = self._checkers[0].written(c.pointer)
-        findings += self._idle(launched, written)
+        findings = findings or list(self._idle(launched, written))
         return Sample(findings, notes, list(self._parts(c, written)))
 
     def _watch(self, facts: LaunchFacts) -> Watch:
