@@ -10,6 +10,7 @@ from emulator_helpers import launch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tilewright.bench import checking
 from tilewright.bench.checking import Case, outcomes, own_cases, vast_cases
 from tilewright.bench.vast import REACH, vast_problems, with_far_lines
 from tilewright.engines.emulator.compiler import OVERFLOWS
@@ -107,8 +108,16 @@ def test_unsigned_indices_are_found_by_where_they_lead_to():
 @pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
 def test_indices_of_64_bits_are_right(gaps, columns):
     of = kernel(WIDE, gaps, columns)
-    for found in outcomes(of, vast_cases(of, of.config(), [Scalars()])):
+    cases = vast_cases(of, of.config(), [Scalars()])
+    for found in outcomes(of, cases):
         assert found.clean, found
+
+
+def test_nothing_is_found_where_there_is_nothing_to_write():
+    of = kernel(WIDE, gaps=False)
+    (found,) = outcomes(of, [Case(Problem(0, 2**20, 2**12), Scalars(), of.config(), sampled=True)])
+    assert found.clean
+    assert found.error == 0
 
 
 def test_little_memory_is_taken():
@@ -298,6 +307,13 @@ def test_elements_that_are_changed_are_nobody_elses():
     first.owner[begin : begin + 4 * mmap.PAGESIZE] = 0
     begin = second.pointer - second.owner.ctypes.data
     np.testing.assert_array_equal(second.owner[begin : begin + 256].view(np.float32), of.elements[:64])
+
+
+def test_kernels_are_checked_on_far_lines_where_there_are_addresses(monkeypatch):
+    of = find("naive")
+    known = len(own_cases(of, of.config(), [Scalars()]))
+    monkeypatch.setattr(checking, "has_room", lambda: False)
+    assert len(own_cases(of, of.config(), [Scalars()])) == known - 2
 
 
 def test_address_space_that_is_not_there_is_said():

@@ -16,6 +16,7 @@ from tilewright.engines.emulator.check import Checked, check, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.emulator.rows import check_rows
 from tilewright.engines.emulator.sampled import check_sample
+from tilewright.engines.emulator.zero_pages import has_room
 from tilewright.errors import ConfigError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
@@ -83,8 +84,9 @@ def own_cases(
 ) -> list[Case]:
     """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
     scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels
-    one step of one tile, a batch, two tiles that all blocks share, where blocks share tiles, and k = 0; odd sizes and
-    the shared tiles with other configs; and results of 16 bits, where the kernel makes such besides float32.
+    lines far apart (`vast_cases`), where the address space has room for them, one step of one tile, a batch, two tiles
+    that all blocks share, where blocks share tiles, and k = 0; odd sizes and the shared tiles with other configs; and
+    results of 16 bits, where the kernel makes such besides float32.
 
     Args:
         dtype: of the factors; if empty, the first that the kernel takes.
@@ -130,7 +132,8 @@ def own_cases(
     if kernel.takes.gaps:
         add(odd, one, config, aligned=True)
     if not kernel.foreign:
-        found += vast_cases(kernel, config, one, dtype, layouts)
+        if has_room():
+            found += vast_cases(kernel, config, one, dtype, layouts)
         tile = kernel.tile(config)
         add(tile, one, config)
         if kernel.takes.batches:

@@ -64,6 +64,8 @@ def check_sample(kernel: Kernel, config: Config, problem: Problem, scalars: Scal
         LaunchError: the geometry is one that a GPU refuses, or the address space has no room for the matrices.
         ProblemError: blocks share tiles, or operands are copied, or there is more than one product, a bias or scales.
     """
+    if problem.is_empty:
+        return Sample([], [], [])
     return _Session(kernel, config, problem, scalars).sample()
 
 
@@ -76,6 +78,8 @@ def chosen_blocks(grid: Extents, cluster: int) -> list[int]:
 
 
 class _Session:
+    """One launch of some blocks."""
+
     def __init__(self, kernel: Kernel, config: Config, problem: Problem, scalars: Scalars) -> None:
         self._kernel, self._config, self._problem, self._scalars = kernel, config, problem, scalars
         self._checkers: list[Checker] = []

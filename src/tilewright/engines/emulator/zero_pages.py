@@ -1,6 +1,7 @@
 """Memory that takes room where it is touched: for a few lines of an array larger than this machine's memory."""
 
 import mmap
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,16 @@ def zeros(size: int) -> NDArray[np.uint8]:
     except (OSError, ValueError) as error:
         raise LaunchError(no_room(size)) from error
     return np.frombuffer(memory, np.uint8)
+
+
+@lru_cache
+def has_room() -> bool:
+    """Whether the address space has room for matrices of a bit more than 2^32 elements, and what is kept of them."""
+    try:
+        zeros(2**40)
+    except LaunchError:
+        return False
+    return True
 
 
 def no_room(size: int) -> str:
