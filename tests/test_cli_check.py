@@ -1,8 +1,10 @@
 """`tilewright check` as a user types it."""
 
+import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +13,10 @@ from faulty import faulty
 from tilewright.bench import checking
 from tilewright.cli import check, main
 from tilewright.kernels import KERNELS, find
+from tilewright.kernels.sources import START
 from tilewright.problem import Scalars
+
+OWN_KERNELS = Path(__file__).with_name("own_kernels")
 
 
 def run(*arguments):
@@ -162,7 +167,7 @@ def test_defaults_have_blocks_that_share_tiles_batches_and_single_steps():
         cases = checking.own_cases(kernel, kernel.config(), [Scalars(1.5, 0.5)])
         shared = [case for case in cases if case.multiprocessors > 4]
         assert shared
-        for problem, _, config, multiprocessors in shared:
+        for problem, _, config, multiprocessors, _ in shared:
             blocks = kernel.grid(problem, config, multiprocessors)
             assert blocks >= 5 * kernel.tiles(problem, config) > 5
             assert kernel.workspace(problem, config, multiprocessors).bytes
@@ -174,3 +179,40 @@ def test_other_configs_have_values_on_both_sides_of_a_default():
     kernel = find("promoted")
     values = [config.PROMOTE for config in checking.other_configs(kernel, kernel.config())]
     assert min(values) < kernel.config().PROMOTE < max(values)
+
+
+def test_vast_matrices_are_checked_by_some_blocks(tmp_path):
+    right = START.read_text()
+    (tmp_path / "wide.cu").write_text(right)
+    (tmp_path / "narrow.cu").write_text(right.replace("size_t", "int"))
+    result = run("--vast", "--shape", "50000x50000x64", tmp_path / "wide.cu", "--json", tmp_path / "found.json")
+    assert result.exit_code == 0, result.output
+    (checked,) = json.loads((tmp_path / "found.json").read_text())["checked"]
+    assert [one["some_blocks"] for one in checked["problems"]] == [True] * len(checked["problems"])
+    assert 0 < checked["problems"][0]["relative_error"] < 1e-6
+    result = run("--vast", "--shape", "50000x50000x64", tmp_path / "narrow.cu")
+    assert result.exit_code == 1
+    assert re.search(r"computes 4\d+ \* 50000 beyond the range of int at narrow.cu:23", text(result))
+    assert re.search(r"out of bounds 50000x50000x64, beta 0.5 thread .* reads C\[-\d+, \d+\], outside of", text(result))
+
+
+def test_vast_problems_are_those_of_products_with_all_rows():
+    result = run("--vast", "--batch-invariant", "split_k")
+    assert "leave --batch-invariant out" in str(result.exception)
+    result = run("--vast", OWN_KERNELS / "softmax.cu")
+    assert "--vast" in str(result.exception)
+
+
+def test_our_kernels_are_checked_on_far_lines_by_default(monkeypatch):
+    checked = []
+    monkeypatch.setattr(check, "_run", lambda jobs, deadline: checked.extend(jobs) or iter(()))
+    assert run("naive", "gemm_sm90", START).exit_code == 0
+    far = {
+        job.kernel.name: [
+            case for case in job.cases if case.problem.a.extent(case.problem.m, case.problem.k, 1) > 2**32
+        ]
+        for job in checked
+    }
+    assert {name: {case.problem.batch for case in cases} for name, cases in far.items()} == {
+        "naive": {1}, "gemm_sm90": {1, 2}, f"{START}:start": set(),
+    }  # fmt: skip

@@ -4,12 +4,19 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.bench.vast import judge, vast_problems, with_far_lines
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator.check import Checked, check, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
 from tilewright.engines.emulator.rows import check_rows
+from tilewright.engines.emulator.sampled import check_sample
+from tilewright.engines.emulator.zero_pages import has_room
 from tilewright.errors import ConfigError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
@@ -21,8 +28,15 @@ _MANY = 12
 _MATRICES = 3
 """Of a batch."""
 
+_LINES = 37
+"""At least, where they are far apart."""
+
 _NARROW_BYTES = 2
 """Of results that kernels store in other ways than float32."""
+
+
+NOTHING: NDArray[Any] = np.empty((0, 0))
+"""The result where none is kept."""
 
 
 class Case(NamedTuple):
@@ -33,6 +47,8 @@ class Case(NamedTuple):
     config: Mapping[str, int]
     multiprocessors: int = MULTIPROCESSORS
     """For how many of them the launch is made."""
+    sampled: bool = False
+    """Whether some of the blocks run, on matrices that no memory holds (`check_sample`)."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,8 @@ class Outcome:
     error: float
     """Relative, against float64."""
     right: bool
+    wrong: str = ""
+    """An element that is not right, in words, where one is known."""
 
     @property
     def clean(self) -> bool:
@@ -66,8 +84,9 @@ def own_cases(
 ) -> list[Case]:
     """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
     scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels
-    one step of one tile, a batch, two tiles that all blocks share, where blocks share tiles, and k = 0; odd sizes and
-    the shared tiles with other configs; and results of 16 bits, where the kernel makes such besides float32.
+    lines far apart (`vast_cases`), where the address space has room for them, one step of one tile, a batch, two tiles
+    that all blocks share, where blocks share tiles, and k = 0; odd sizes and the shared tiles with other configs; and
+    results of 16 bits, where the kernel makes such besides float32.
 
     Args:
         dtype: of the factors; if empty, the first that the kernel takes.
@@ -113,6 +132,8 @@ def own_cases(
     if kernel.takes.gaps:
         add(odd, one, config, aligned=True)
     if not kernel.foreign:
+        if has_room():
+            found += vast_cases(kernel, config, one, dtype, layouts)
         tile = kernel.tile(config)
         add(tile, one, config)
         if kernel.takes.batches:
@@ -126,6 +147,44 @@ def own_cases(
     if not found and layouts:
         kernel.grid(_problem(kernel, divided, dtype, layouts[0]), config, MULTIPROCESSORS)  # says what it wants
     return [case for i, case in enumerate(found) if case not in found[:i]]
+
+
+def vast_cases(
+    kernel: Kernel, config: Config, scalars: Sequence[Scalars], dtype: str = "", layouts: Sequence[str] = ("NN",)
+) -> list[Case]:
+    """Matrices that reach past 2^32 elements: small ones whose lines are far apart, one at a time and in a batch, and
+    with aligned lines. Where a kernel takes no lines apart, sizes of which some blocks are run.
+
+    Args:
+        kernel, config, scalars, dtype, layouts: as `own_cases`.
+
+    Raises:
+        ConfigError: no grid of such sizes is one that GPUs take.
+    """
+    problems: list[tuple[Problem, bool]] = []
+    for layout in layouts:
+        if not kernel.takes.gaps:
+            posed = partial(_problem, kernel, dtype=dtype, layout=layout)
+            problems += [(problem, True) for problem in vast_problems(kernel, config, posed)]
+            continue
+        tile = kernel.tile(config)
+        sides = max(tile.m + tile.m // 2 + 3, _LINES), max(tile.n // 2 + 5, _LINES)
+        shape = (131, 77, 45) if kernel.foreign else (*sides, max(tile.k + 13, _LINES))
+        one = _problem(kernel, shape, dtype, layout)
+        if not _has_grid(kernel, one, config):
+            one = _problem(kernel, telling_shapes(kernel, config)[0], dtype, layout)
+        problems += [(with_far_lines(one, aligned), False) for aligned in (True, False)]
+        if kernel.takes.batches:
+            problems.append((with_far_lines(_problem(kernel, shape, dtype, layout, batch=2), True), False))
+    found = [
+        Case(problem, of, config, sampled=sampled)
+        for problem, sampled in problems
+        if kernel.refusal(problem) is None
+        for of in scalars
+    ]
+    if not found and not kernel.takes.gaps:
+        raise ConfigError(f"{kernel.name} has no grid that GPUs take for matrices of more than 2^32 elements")
+    return found
 
 
 def more_cases(kernel: Kernel, config: Config, dtype: str = "") -> list[Case]:
@@ -162,6 +221,10 @@ def outcomes(kernel: Kernel, cases: Iterable[Case], rows: bool = False) -> Itera
 
 def _outcome(kernel: Kernel, case: Case, rows: bool) -> Outcome:
     problem, scalars = case.problem, case.scalars
+    if case.sampled:
+        sample = check_sample(kernel, kernel.config(case.config), problem, scalars)
+        error, wrong = judge(kernel, problem, scalars, sample)
+        return Outcome(case, Checked(sample.findings, NOTHING, sample.notes), error, not wrong, wrong)
     config, of = kernel.config(case.config), Operands.draw(problem, scalars)
     by_rows = rows and not problem.is_empty
     differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []

@@ -9,13 +9,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from tilewright.bench import suites
-from tilewright.bench.checking import Case, Outcome, outcomes, own_cases
+from tilewright.bench.checking import NOTHING, Case, Outcome, outcomes, own_cases, vast_cases
 from tilewright.bench.measure import READS_C
 from tilewright.bench.verify import check_memory
 from tilewright.cli import launches
@@ -34,9 +33,9 @@ from tilewright.cli.terminal import (
 )
 from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
-from tilewright.engines.emulator.check import Checked, telling_shapes
+from tilewright.engines.emulator.check import Checked, is_vast, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
-from tilewright.errors import DtypeError, TilewrightError
+from tilewright.errors import DtypeError, ProblemError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
@@ -80,6 +79,15 @@ def run_check(
     ] = None,
     layout: Orders = None,
     batch_invariant: BatchInvariant = False,
+    vast: Annotated[
+        bool,
+        typer.Option(
+            "--vast",
+            help="Matrices of more than 2^32 elements instead, whose indices no int holds, in little memory: small "
+            "ones whose rows are far apart; with --shape, and where a kernel takes no leading dimensions, some blocks "
+            "of large ones.",
+        ),
+    ] = False,
     alpha: Annotated[
         float | None, typer.Option(help="C = alpha * A @ B + beta * C. If left out, 1.5, or 1 where a kernel has none.")
     ] = None,
@@ -115,6 +123,8 @@ def run_check(
     A kernel of your own:  [bold]tilewright check my_gemm.cu[/]. Its parameters say by their names what they are, and a
     line above it how it is launched: // tilewright: block=(32,32) grid=(ceil(N/32),ceil(M/32))
 
+    The same where a matrix has more elements than an int counts:  [bold]tilewright check --vast my_gemm.cu[/]
+
     One that is no matrix product:  [bold]tilewright check scale.cu --args "x=float32\\[1000] y=out:float32\\[1000]
     n=1000" --grid "ceil(n/256)" --block 256[/]
 
@@ -132,7 +142,7 @@ def run_check(
     check_outputs([json_output(json_path, KIND)])
     words = launches.Words(args, grid, block, shared, reference, config, define or ())
     of_products = {"--shape": shape, "--suite": suite, "--dtype": dtype, "--layout": layout, "--alpha": alpha}
-    of_products |= {"--beta": beta, "--batch-invariant": batch_invariant}
+    of_products |= {"--beta": beta, "--batch-invariant": batch_invariant, "--vast": vast}
     others = launches.launches(kernels or [], words, of_products)
     if others:
         kernels = [name for name in kernels or [] if name.strip() not in others]
@@ -149,7 +159,9 @@ def run_check(
             raise DtypeError(f"{kernel.name} takes {', '.join(kernel.takes.factors)}, got {dtype}")
     scalars = {kernel: _scalars(kernel, alpha, beta) for kernel, _ in chosen}
     named_problems = suites.problems(shape or [], suite or [], layouts=layout or [None])
-    for problem in named_problems:
+    if vast and batch_invariant:
+        raise ProblemError("--vast does not look at rows one by one: leave --batch-invariant out")
+    for problem in () if vast else named_problems:
         check_memory(problem)
     jobs = []
     for kernel, setting in chosen:
@@ -162,7 +174,9 @@ def run_check(
                 kernel.check(problem)
         if named_problems:
             taken = [problem for problem in typed if kernel.refusal(problem) is None]
-            cases = [Case(problem, one, setting) for one in of for problem in taken]
+            cases = [Case(problem, one, setting, sampled=vast) for one in of for problem in taken]
+        elif vast:
+            cases = vast_cases(kernel, setting, of[-1:], dtype or "", layout or ["NN"])
         else:
             cases = own_cases(kernel, setting, of, dtype or "", layout or ["NN"], setting == kernel.config())
         jobs.append(_Job(kernel, setting, cases, batch_invariant))
@@ -227,7 +241,7 @@ def _apart(job: _Job, deadline: float) -> Iterator[Outcome]:
                 answer = process.receive(deadline, GRACE_S)
             except LostError as lost:
                 said = lost.answer.checked.findings if isinstance(lost.answer, Outcome) else []
-                yield Outcome(case, Checked(launches.fate(lost, said), np.empty((0, 0))), 0.0, True)
+                yield Outcome(case, Checked(launches.fate(lost, said), NOTHING), 0.0, True)
                 return  # the other problems would most likely do the same
             if isinstance(answer, TilewrightError):
                 raise answer
@@ -266,7 +280,9 @@ def _on(case: Case, kernel: Kernel, config: Config) -> str:
     words = [problem.shape, *([problem.layout] if problem.layout != "NN" else []), f"beta {case.scalars.beta:g}"]
     if problem.result != kernel.takes.arithmetic(problem.dtype).result:
         words.append(f"results of {problem.result}")
-    if problem.d.ld != problem.n:
+    if is_vast(problem) and problem.d.ld != problem.n:
+        words.append(f"{problem.d.ld} elements from row to row")
+    elif problem.d.ld != problem.n:
         words.append("aligned rows")
     if case.multiprocessors != MULTIPROCESSORS:
         words.append(f"{case.multiprocessors} multiprocessors")
@@ -287,6 +303,10 @@ def _facts(job: _Job, results: list[Outcome]) -> dict[str, Any]:
                 "beta": one.case.scalars.beta,
                 "config": dict(one.case.config),
                 "aligned_rows": one.case.problem.d.ld != one.case.problem.n,
+                "leading_dimensions": [
+                    layout.ld for layout in (one.case.problem.a, one.case.problem.b, one.case.problem.d)
+                ],
+                "some_blocks": one.case.sampled,
                 "multiprocessors": one.case.multiprocessors,
                 "relative_error": one.error,
                 "right": one.right,
@@ -305,7 +325,7 @@ def _faults(results: list[Outcome]) -> list[tuple[str, str, list[Outcome]]]:
         for one in outcome.checked.findings:
             faults.setdefault(one.key, (one.kind, launches.in_words(one), []))[2].append(outcome)
         if not outcome.right:
-            why = f": {READS_C}" if outcome.reads_c else ""
+            why = f": {READS_C}" if outcome.reads_c else f": {outcome.wrong}" if outcome.wrong else ""
             error = f"the relative error against float64 is {outcome.error:.1e}{why}"
             faults.setdefault("result", ("wrong result", error, []))[2].append(outcome)
     return list(faults.values())

@@ -10,10 +10,10 @@
 // C = alpha * A @ B + beta * C, row-major. A block computes a tile of C, and stages tiles of A and B in shared memory.
 __global__ void start(int M, int N, int K, float alpha, const float* A, const float* B, float beta, float* C) {
     __shared__ float tile_a[TILE][TILE], tile_b[TILE][TILE];
-    const int row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
+    const size_t row = blockIdx.y * TILE + threadIdx.y, col = blockIdx.x * TILE + threadIdx.x;
     float sum = 0.0f;
     for (int k = 0; k < K; k += TILE) {
-        const int k_of_a = k + threadIdx.x, k_of_b = k + threadIdx.y;
+        const size_t k_of_a = k + threadIdx.x, k_of_b = k + threadIdx.y;  // size_t: row * K may pass 2^31
         tile_a[threadIdx.y][threadIdx.x] = row < M && k_of_a < K ? A[row * K + k_of_a] : 0.0f;
         tile_b[threadIdx.y][threadIdx.x] = col < N && k_of_b < K ? B[k_of_b * N + col] : 0.0f;
         __syncthreads();  // the tiles are there

@@ -2,22 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.engines.base import run
-from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, divided, padded
-from tilewright.engines.emulator.compiler import CHECKED
+from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, divided, padded
+from tilewright.engines.emulator.compiler import CHECKED, OVERFLOWS
 from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
 from tilewright.engines.emulator.schedules import orders
-from tilewright.engines.emulator.shared_arrays import shared_arrays
 from tilewright.errors import LaunchError
 from tilewright.kernels.families import Copying, Warpgroups, Warps
-from tilewright.kernels.source_lines import arguments_of
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import VECTOR_BYTES
 from tilewright.problem import Layout, Problem, Scalars
@@ -54,6 +51,13 @@ def telling_shapes(kernel: Kernel, config: Config) -> tuple[tuple[int, int, int]
     if not kernel.blocks:
         return (_SIDE, _SIDE, steps * tile.k), (131, 77, depth)
     return (7 * tile.m, 2 * tile.n, steps * tile.k), (10 * tile.m + tile.m // 2 + 3, tile.n // 2 + 5, depth)
+
+
+def is_vast(problem: Problem) -> bool:
+    """Whether some matrix of a problem, or of its batch, reaches past 2^31 elements."""
+    m, n, k, count = problem.m, problem.n, problem.k, problem.batch
+    sides = (problem.a, m, k), (problem.b, k, n), (problem.addend, m, n), (problem.d, m, n)
+    return any(layout.extent(rows, cols, count) > 2**31 for layout, rows, cols in sides)
 
 
 def _multiple(tile: int) -> int:
@@ -130,7 +134,7 @@ class _Session:
         """Whether all blocks have to run together."""
         self._kernel, self._config = kernel, config
         self._scalars = scalars
-        self._engine = EmulatorEngine(CHECKED, self._watch, multiprocessors)
+        self._engine = EmulatorEngine(OVERFLOWS if is_vast(problem) else CHECKED, self._watch, multiprocessors)
         self._operands = operands
         lay = _apart if kernel.takes.gaps else _together
         lines = problem.a, problem.b, problem.d
@@ -170,13 +174,7 @@ class _Session:
         self.has_turns |= facts.executable.program.has_turns
         if self._again is not None:
             return self._again
-        executable = facts.executable
-        kernel = executable.kernel
-        names = kernel.defines(executable.config, executable.variant)
-        names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
-        declared = partial(shared_arrays, kernel.source, names)
-        arrays = arrays_of(facts, self._padded_at)
-        checker = Checker(executable.program.library, arrays, kernel.overlaps, declared)
+        checker = checker_of(facts, arrays_of(facts, self._padded_at))
         self.checkers.append(checker)
         return Watch(checker, together=self.together)
 

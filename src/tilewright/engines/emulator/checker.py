@@ -1,8 +1,11 @@
 """The checker: an observer that finds races, accesses outside of arrays and reads of uninitialised memory."""
 
 import ctypes
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,17 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.engines.base import Matrix, matrix_at, memory_lines
+from tilewright.engines.base import Matrix, matrix_at
 from tilewright.engines.emulator.engine import LaunchFacts
 from tilewright.engines.emulator.program import Observer, load_runtime
-from tilewright.engines.emulator.shared_arrays import SharedArray, array_of
+from tilewright.engines.emulator.shared_arrays import SharedArray, array_of, shared_arrays
 from tilewright.engines.emulator.symbols import Place, SourceLine, places, shared_variables
+from tilewright.engines.emulator.zero_pages import no_room, zeros
+from tilewright.errors import LaunchError
+from tilewright.kernels.source_lines import arguments_of
 from tilewright.problem import Order
 
 _ALIGNMENT = 256
 _SLACK_ROWS = 16
 _LEAST_SLACK = 64 * 1024
 _LARGEST_SCALAR = 16
+_SHADOW = 48
+"""Bytes of shadow memory of an element."""
 
 
 class CheckedArray(NamedTuple):
@@ -59,6 +67,10 @@ class _Variable(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("offset", ctypes.c_uint64), ("bytes", ctypes.c_uint64))
 
 
+_WRITTEN = np.dtype([("offset", "u8"), ("bytes", "u8"), ("block", "u4", 3), ("padding", "u4")])
+"""struct Checker::Written of checker.hpp."""
+
+
 @dataclass(frozen=True)
 class Party:
     """A thread that takes part in a fault."""
@@ -82,6 +94,9 @@ class Party:
         return f"{who} of block {self.block} {self.did} {{}} at {where}"
 
 
+_ARRAY = re.compile(r"(\w+)\[")
+
+
 @dataclass(frozen=True)
 class Finding:
     """A fault, once for each pair of lines."""
@@ -91,8 +106,8 @@ class Finding:
     a launch that may begin while the one before it runs), missing fence and late fence (of what the copy engine or the
     tensor cores read), ended block and unstarted block (of a cluster, which others may reach after its end, or before
     its begin), barrier, endless wait, hung and crashed (a thread that was stopped where it was), misuse, division by
-    zero, order, or of a launch unwritten (elements of an output). Or same value, which is no fault: a race of stores
-    alone, all of one value."""
+    zero, overflow (of an int), order, or unwritten (elements of an output). Or same value, which is no fault: a race of
+    stores alone, all of one value."""
     party: Party | None
     other: Party | None = None
     """Who had accessed the memory before, where that is what is wrong."""
@@ -110,9 +125,11 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, frozenset[Place], str]:
-        """The same for findings that are one to a reader: of one kind, at the same two places in whichever order."""
+        """The same for findings that are one to a reader: of one kind, at the same two places in whichever order; out
+        of bounds also of one array."""
         places = frozenset(party.place for party in (self.party, self.other) if party)
-        return self.kind, places, "" if places else self.message
+        array = _ARRAY.search(self.memory) if self.kind == "out of bounds" else None
+        return self.kind, places, (array[1] if array else "") if places else self.message
 
     @property
     def lines(self) -> tuple[SourceLine | None, SourceLine | None]:
@@ -174,7 +191,10 @@ class Checker(Observer):
         variables = [_Variable(name.encode(), *place) for name, *place in shared_variables(library)]
         within = (_Variable * max(len(variables), 1))(*variables)
         size = ctypes.c_size_t
-        super().__init__(runtime, make(regions, size(len(arrays)), within, size(len(variables)), int(overlaps)))
+        handle = make(regions, size(len(arrays)), within, size(len(variables)), int(overlaps))
+        if handle is None:
+            raise LaunchError(no_room(sum(_SHADOW * one.matrix.lines[0] * one.matrix.ld for one in arrays)))
+        super().__init__(runtime, handle)
         self._library = library
         self._shared = shared
 
@@ -200,6 +220,20 @@ class Checker(Observer):
             for one in found
         )
 
+    def written(self, array: int) -> NDArray[Any]:
+        """What was written to the array at an address, by neighbours that one block has written last: `offset` and
+        `bytes` from the array's begin, and the `block`."""
+        find: Any = self._runtime.simt_written
+        find.restype = ctypes.c_size_t
+
+        def fill(runs: NDArray[Any]) -> int:
+            given = ctypes.c_void_p(self.handle), ctypes.c_size_t(array), ctypes.c_void_p(runs.ctypes.data)
+            return int(find(*given, ctypes.c_size_t(len(runs))))
+
+        found = np.empty(fill(np.empty(0, _WRITTEN)), _WRITTEN)
+        fill(found)
+        return found
+
 
 def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyType({})) -> list[CheckedArray]:
     """What a kernel may use in a launch, as its source calls it. Nothing may write to A, B and the bias.
@@ -216,6 +250,16 @@ def arrays_of(facts: LaunchFacts, padded_at: Mapping[int, int] = MappingProxyTyp
     return list(arrays.values())
 
 
+def checker_of(facts: LaunchFacts, arrays: Sequence[CheckedArray]) -> Checker:
+    """A checker of a launch that is about to begin, which may use these arrays."""
+    executable = facts.executable
+    kernel = executable.kernel
+    names = kernel.defines(executable.config, executable.variant)
+    names |= arguments_of(kernel.template, kernel.entry_point(executable.config))
+    declared = partial(shared_arrays, kernel.source, names)
+    return Checker(executable.program.library, arrays, kernel.overlaps, declared)
+
+
 @dataclass(frozen=True)
 class Padded:
     """Memory of a matrix, with as many bytes before and behind it that are nobody else's."""
@@ -225,14 +269,26 @@ class Padded:
 
 
 def padded(array: NDArray[Any], ld: int, order: Order = "row") -> Matrix:
-    """A copy of an array of 2 dimensions, or of 3 (a batch), with ld elements a row (or column, by the order); the gaps
-    hold NaN. What misses it by a little does no harm.
+    """A copy of an array of 2 dimensions, or of 3 (a batch), with ld elements a row (or column, by the order). What
+    misses it by a little does no harm, and finds NaN; where it reaches past 2^31 elements, what misses it by as many.
+
+    Raises:
+        LaunchError: the address space has no room for it.
     """
-    lines = memory_lines(array, ld, order)
-    slack = max(_SLACK_ROWS * ld * array.itemsize, _LEAST_SLACK) // _ALIGNMENT * _ALIGNMENT
-    memory = np.full(lines.nbytes + 2 * slack + _ALIGNMENT, 0xFF, dtype=np.uint8)
+    lines = array if order == "row" else array.swapaxes(-1, -2)
+    item, length = array.itemsize, lines.shape[-1]
+    lines = lines.reshape(math.prod(lines.shape[:-1]), length)
+    line = ld * item
+    is_far = len(lines) * ld > 2**31
+    slack = max(_SLACK_ROWS * line, _LEAST_SLACK, 2**31 * item * is_far) // _ALIGNMENT * _ALIGNMENT
+    size = len(lines) * line
+    whole = size + 2 * slack + _ALIGNMENT
+    memory = zeros(whole) if is_far else np.full(whole, 0xFF, dtype=np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT + slack
-    memory[start : start + lines.nbytes].view(array.dtype).reshape(lines.shape)[:] = lines
+    memory[start - _LEAST_SLACK : start] = memory[start + size : start + size + _LEAST_SLACK] = 0xFF
+    inside = memory[start : start + size].reshape(len(lines), line)
+    inside[:, length * item : length * item + _ALIGNMENT] = 0xFF
+    inside[:, : length * item].view(array.dtype)[:] = lines
     return matrix_at(memory.ctypes.data + start, array, ld, order, Padded(memory, slack))
 
 

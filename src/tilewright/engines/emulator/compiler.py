@@ -86,6 +86,8 @@ class Build:
     """Whether these are counted, which must not depend on how far the user has code optimized."""
     bounded: bool = False
     """Whether a thread's subscripts and divisors are checked, and volatile accesses known: by GCC, from 11 on."""
+    overflows: bool = False
+    """Whether operations of signed integers are announced whose results their types do not hold."""
     locals_hold: str = ""
     """What local variables hold before they are written: pattern, 0xFE in every byte, or zero. By GCC, from 12 on."""
 
@@ -132,12 +134,18 @@ CHECKED = replace(TRACED, traced=False, bounded=True, locals_hold="pattern")
 ZEROED = replace(CHECKED, locals_hold="zero")
 """What gives another result than CHECKED has read a local variable that it had not written."""
 
+OVERFLOWS = replace(CHECKED, overflows=True)
+"""For the checker where matrices reach past 2^31 elements. What leaves the range of an int gives the low bits, however
+the code is optimized."""
+
 
 def _build_options(compiler: Compiler, build: Build) -> list[str]:
     """What a way to compile adds to them."""
     options = [*build.options, *(build.clang_only if compiler.is_clang else build.gcc_only)]
     if build.bounded and compiler.gcc >= 11:
         options += ["-fsanitize=bounds,integer-divide-by-zero", "--param=tsan-distinguish-volatile=1"]
+    if build.overflows:
+        options.append("-fsanitize=signed-integer-overflow")
     if build.locals_hold and compiler.gcc >= 12:
         options.append(f"-ftrivial-auto-var-init={build.locals_hold}")
     return options

@@ -23,7 +23,7 @@ THREADS_VARIABLE = "TILEWRIGHT_EMULATOR_THREADS"
 
 Extents = tuple[int, int, int]
 
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
 _BLOCK_LIMITS = (1024, 1024, 64)
 _THREADS_LIMIT = 1024
 _SHARED_LIMIT = max(limits.shared_per_block for limits in COMPUTE_CAPABILITIES.values())
@@ -188,7 +188,7 @@ class Program:
         cluster: int,
     ) -> None:
         for axis, blocks, threads, most_blocks, most_threads in zip(
-            "xyz", grid, block, _GRID_LIMITS, _BLOCK_LIMITS, strict=True
+            "xyz", grid, block, GRID_LIMITS, _BLOCK_LIMITS, strict=True
         ):
             if not 1 <= blocks <= most_blocks:
                 raise LaunchError(f"{self.name}: grid along {axis} must be 1 to {most_blocks} blocks, got {blocks}")

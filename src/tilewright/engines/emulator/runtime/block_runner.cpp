@@ -400,6 +400,17 @@ void BlockRunner::divided_by_zero(const CheckedPlace& at) {
                "divides by zero (" + place(at.file, at.line) + ")");
 }
 
+void BlockRunner::overflowed(const CheckedPlace& at, const char* before, std::uintptr_t first, const char* between,
+                             std::uintptr_t second) {
+    if (!observed()) return;
+    const unsigned unused = 64 - (1u << (at.type->info >> 1));  // of a value's bits
+    const auto text = [&](std::uintptr_t value) { return std::to_string(std::int64_t(value << unused) >> unused); };
+    std::string type = at.type->name;
+    type.erase(std::remove(type.begin(), type.end(), '\''), type.end());
+    const std::string operation = before + text(first) + (*between != 0 ? between + text(second) : "");
+    observer_->overflowed(*current_, {Operation::none, at.file, int(at.line)}, operation + " beyond the range of " + type);
+}
+
 void BlockRunner::stop_block(Stop reason, std::uintptr_t address, const Call& call, const std::string& what) {
     error_ = "in block " + describe(block_.index) + " thread " + describe(current_->index) + " " + what;
     if (observed()) observer_->stopped(reason, *current_, address, call, error_);
@@ -540,7 +551,22 @@ SIMT_EXPORT void __ubsan_handle_out_of_bounds(const simt::Overrun* access, std::
     if (access->array != nullptr) simt::runner()->overrun(*access, index);
 }
 
-// The same of -fsanitize=integer-divide-by-zero.
-SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedPlace* at, std::uintptr_t, std::uintptr_t) {
-    simt::runner()->divided_by_zero(*at);
+// The same of -fsanitize=integer-divide-by-zero, and of quotients that -fsanitize=signed-integer-overflow finds.
+SIMT_EXPORT void __ubsan_handle_divrem_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+    if (b == 0) simt::runner()->divided_by_zero(*at);
+    simt::runner()->overflowed(*at, "", a, " / ", b);
+}
+
+// The same of the other operations. They return, and the code goes on with the low bits of the result.
+SIMT_EXPORT void __ubsan_handle_add_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+    simt::runner()->overflowed(*at, "", a, " + ", b);
+}
+SIMT_EXPORT void __ubsan_handle_sub_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+    simt::runner()->overflowed(*at, "", a, " - ", b);
+}
+SIMT_EXPORT void __ubsan_handle_mul_overflow(const simt::CheckedPlace* at, std::uintptr_t a, std::uintptr_t b) {
+    simt::runner()->overflowed(*at, "", a, " * ", b);
+}
+SIMT_EXPORT void __ubsan_handle_negate_overflow(const simt::CheckedPlace* at, std::uintptr_t value) {
+    simt::runner()->overflowed(*at, "-", value, "", 0);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 
 #include "messages.hpp"
 #include "usual_access.hpp"
@@ -52,17 +53,24 @@ void Checker::begin_launch(const Layout& layout) {
         std::fill_n(owners_.begin() + variable.offset, variable.bytes, std::uint16_t(i + 1));
     }
     dynamic_begin_ = (layout.static_shared_bytes + 15) / 16 * 16;
-    shared_.assign(layout.cluster, Shadow(dynamic_begin_ + layout.dynamic_shared_bytes));
+    forget_shared();
     blocks_.resize(layout.cluster);
     order_.begin_launch(layout.threads, layout.cluster, layout.cooperative);
     acted_.assign((layout.cluster - 1) * ACTORS + layout.threads, 0);
+}
+
+void Checker::forget_shared() {
+    shared_.clear();
+    for (unsigned rank = 0; rank < layout_.cluster; ++rank) {
+        shared_.emplace_back(dynamic_begin_ + layout_.dynamic_shared_bytes);
+    }
 }
 
 void Checker::begin_block(const Block& block) {
     blocks_[block.rank] = block;
     if (block.rank == 0) {
         // Copies that nobody waited for are forgotten.
-        if (under_way_ != 0) shared_.assign(layout_.cluster, Shadow(dynamic_begin_ + layout_.dynamic_shared_bytes));
+        if (under_way_ != 0) forget_shared();
         under_way_ = 0;
         waits_.clear();
         waited_.assign((layout_.cluster - 1) * ACTORS + layout_.threads, !overlaps_);
@@ -275,6 +283,32 @@ void Checker::set_stored(const TileStore& store, const Stamp& stamp) {
     });
 }
 
+std::vector<Checker::Written> Checker::written_in(std::uintptr_t array) {
+    std::vector<Written> found;
+    const auto add = [&](std::size_t offset, std::size_t bytes, const uint3& block) {
+        if (!found.empty()) {
+            Written& last = found.back();
+            const bool same = last.block[0] == block.x && last.block[1] == block.y && last.block[2] == block.z;
+            if (same && last.offset + last.bytes == offset) {
+                last.bytes += bytes;
+                return;
+            }
+        }
+        found.push_back({offset, bytes, {block.x, block.y, block.z}});
+    };
+    for (Region& region : regions_) {
+        if (region.rows.begin() != array) continue;
+        region.shadow.each_touched([&](const Shadow::Range& cells) {
+            for (std::size_t i = 0; i < cells.count; ++i) {
+                const Stamp write = cells.first[i].write();
+                if (write.time == 0) continue;
+                add(cells.offset + i * cells.bytes_of_cell, cells.bytes_of_cell, order_.block_of(write));
+            }
+        });
+    }
+    return found;
+}
+
 void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t address, const Call& call,
                       const std::string& message) {
     settle();
@@ -287,6 +321,17 @@ void Checker::stopped(Stop reason, const GpuThread& thread, std::uintptr_t addre
     finding.party = party(thread.actor, thread.block->index, site, reason == Stop::deadlock ? "waits" : "uses");
     finding.message = message;
     if ((finding.has_place = address != 0)) finding.place = place(address, 0, rank_of(thread.actor));
+    findings_.put(std::move(finding));
+}
+
+void Checker::overflowed(const GpuThread& thread, const Call& call, const std::string& what) {
+    const std::uint32_t site = findings_.site_of(call);
+    if (!findings_.is_new("overflow", site, 0)) return;
+    Finding finding{};
+    finding.kind = "overflow";
+    finding.party = party(thread.actor, thread.block->index, site, "computes");
+    finding.has_place = true;
+    finding.place = {what, false, {}, {}, 1};
     findings_.put(std::move(finding));
 }
 
@@ -581,8 +626,21 @@ Finding::Place Checker::place(std::uintptr_t address, std::size_t bytes, unsigne
 
 }  // namespace simt
 
+// Null where the address space has no room for the arrays' shadow memory.
 SIMT_EXPORT simt::Observer* simt_make_checker(const simt::CheckedArray* arrays, std::size_t array_count,
                                               const simt::SharedVariable* variables, std::size_t variable_count,
                                               int overlaps) {
-    return new simt::Checker(arrays, array_count, variables, variable_count, overlaps != 0);
+    try {
+        return new simt::Checker(arrays, array_count, variables, variable_count, overlaps != 0);
+    } catch (const std::bad_alloc&) {
+        return nullptr;
+    }
+}
+
+// What a launch has written to the array at an address: as much of it as there is room for, and how much it is.
+SIMT_EXPORT std::size_t simt_written(simt::Observer* observer, std::uintptr_t array, simt::Checker::Written* written,
+                                     std::size_t room) {
+    const auto found = observer->checker()->written_in(array);
+    std::copy_n(found.begin(), std::min(room, found.size()), written);
+    return found.size();
 }

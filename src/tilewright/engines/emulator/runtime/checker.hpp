@@ -78,9 +78,17 @@ class Checker : public Observer {
     void relaxed_in_library(const GpuThread& thread, std::uintptr_t address, bool writes) override {
         order_.atomic(thread.actor, address, false, writes);
     }
+    void overflowed(const GpuThread& thread, const Call& call, const std::string& what) override;
     void polls_for_ever(const GpuThread& thread) override;
     void ended(bool endless, bool overflowed, const GpuThread& thread, std::uintptr_t site) override;
     std::string report() override { return findings_.json(); }
+
+    // What was written last by a block to neighbours in an array. Python has the same struct.
+    struct Written {
+        std::uint64_t offset, bytes;  // from the array's begin
+        std::uint32_t block[3];
+    };
+    std::vector<Written> written_in(std::uintptr_t array);
 
   private:
     // An access that is being checked.
@@ -109,6 +117,7 @@ class Checker : public Observer {
         bool written;  // whether all have values from the beginning
     };
 
+    void forget_shared();
     void see_what_is_usual() { usual_ = !order_.is_cluster() && !order_.some_left() && doubtful_.empty(); }
     void settle() {
         if (!doubtful_.empty()) settle_doubtful();

@@ -46,6 +46,8 @@
 //   product_started, product_ended
 //       A warpgroup's product (wgmma): what of shared memory it may read from now on; it has been waited for. Those of
 //       a warpgroup end in the order in which they started.
+//   overflowed
+//       An operation of integers has left the range of its type. Of the build OVERFLOWS alone.
 //   stopped
 //       The block cannot go on, and why; then end_block.
 //
@@ -172,6 +174,9 @@ class Observer {
     // `thread` is, in a deadlock, the first of those that wait. `address` is that of a misaligned access, else 0.
     virtual void stopped(Stop, const GpuThread& /*thread*/, std::uintptr_t /*address*/, const Call&,
                          const std::string& /*message*/) {}
+
+    // An operation of signed integers has a result that their type does not hold; the thread goes on with its low bits.
+    virtual void overflowed(const GpuThread&, const Call&, const std::string& /*what*/) {}
 
     // This thread, and all others that can go on, look at memory again and again that nobody changes. Then end_block.
     virtual void polls_for_ever(const GpuThread& /*thread*/) {}

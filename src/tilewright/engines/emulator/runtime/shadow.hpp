@@ -1,13 +1,16 @@
 // Shadow memory: for each word of memory the accesses that later ones may conflict with.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rows.hpp"
 #include "stamp.hpp"
+#include "zero_pages.hpp"
 
 namespace simt {
 
@@ -59,11 +62,16 @@ class Cell {
     Words times_ = {}, sites_ = {}, whos_ = {};
 };
 
-// The cells of a piece of memory: one for each word of 4 bytes, or for smaller pieces once some access takes part of
-// a word.
+// The cells of a piece of memory: one for each element where it has elements of 1 or 2 bytes, else for each word of 4 bytes, or for
+// smaller pieces once some access takes part of one. Only cells that are touched take memory, so that of arrays larger than
+// this machine's memory a few elements may be accessed.
 class Shadow {
   public:
-    explicit Shadow(std::size_t bytes = 0) : cells_(bytes / 4 + 1) {}
+    explicit Shadow(std::size_t bytes = 0, std::size_t item_bytes = 4)
+        : bytes_(bytes),
+          shift_(item_bytes == 1 ? 0 : item_bytes == 2 ? 1 : 2),
+          cells_((bytes >> shift_) + 1),
+          touched_(bytes / (PAGE * 64) + 1) {}
 
     struct Range {
         Cell* first;
@@ -75,29 +83,53 @@ class Shadow {
     Range range(std::size_t offset, std::size_t bytes) {
         const std::size_t unaligned = this->unaligned(offset, bytes);
         if (__builtin_expect(unaligned != 0, 0)) refine(unaligned & 1 ? 0 : 1);
+        for (std::size_t page = offset / PAGE + 1; page * PAGE < offset + bytes; ++page) touch(page);
         return whole_cells(offset, bytes);
     }
 
-    // The same where there are cells of these bytes alone.
+    // The same where there are cells of these bytes alone, which lie in one page.
     bool are_whole_cells(std::size_t offset, std::size_t bytes) const { return unaligned(offset, bytes) == 0; }
     Range whole_cells(std::size_t offset, std::size_t bytes) {
+        touch(offset / PAGE);
         return {&cells_[offset >> shift_], bytes >> shift_, offset, std::size_t{1} << shift_};
     }
 
+    // Cells that are touched, and some next to them: of one page after the other.
+    template <typename Visit>
+    void each_touched(const Visit& visit) {
+        for (std::size_t i = 0; i < touched_.size(); ++i) {
+            for (std::uint64_t left = touched_[i]; left != 0; left &= left - 1) {
+                const std::size_t begin = (i * 64 + __builtin_ctzll(left)) * PAGE;
+                const std::size_t bytes = std::min(PAGE, bytes_ - begin);
+                const std::size_t count = (bytes + (std::size_t{1} << shift_) - 1) >> shift_;
+                visit(Range{&cells_[begin >> shift_], count, begin, std::size_t{1} << shift_});
+            }
+        }
+    }
+
   private:
+    static constexpr std::size_t PAGE = 4096;  // bytes of memory
+
+    void touch(std::size_t page) { touched_[page / 64] |= std::uint64_t{1} << page % 64; }
+
     std::size_t unaligned(std::size_t offset, std::size_t bytes) const {
         return (offset | bytes) & ((std::size_t{1} << shift_) - 1);
     }
 
     void refine(unsigned shift) {
-        std::vector<Cell> finer(cells_.size() << (shift_ - shift));
-        for (std::size_t i = 0; i < finer.size(); ++i) finer[i] = cells_[i >> (shift_ - shift)];
+        ZeroPages<Cell> finer((bytes_ >> shift) + (1 << (shift_ - shift)));
+        each_touched([&](const Range& coarse) {
+            Cell* to = &finer[coarse.offset >> shift];
+            for (std::size_t i = 0; i < coarse.count << (shift_ - shift); ++i) to[i] = coarse.first[i >> (shift_ - shift)];
+        });
         cells_ = std::move(finer);
         shift_ = shift;
     }
 
-    std::vector<Cell> cells_;
-    unsigned shift_ = 2;
+    std::size_t bytes_;
+    unsigned shift_;
+    ZeroPages<Cell> cells_;
+    std::vector<std::uint64_t> touched_;  // a bit for each page
 };
 
 // An array in global memory. Python has the same struct.
@@ -128,7 +160,7 @@ struct Region {
           written(array.written),
           one_row(array.one_row),
           slack(array.slack),
-          shadow(array.constant ? 0 : rows.bytes()) {}
+          shadow(array.constant ? 0 : rows.bytes(), array.item_bytes) {}
 
     bool reaches(std::uintptr_t address) const { return address - (rows.begin() - slack) < rows.bytes() + 2 * slack; }
 
