@@ -28,7 +28,7 @@ SHAPES = ((8192, 8192, 8192), (16384, 16384, 16384), (4096, 14336, 4096))
 
 MEASURED = tuple(
     Path(f"results/h100/{name}.json")
-    for name in ("distributed", "distributed_float32", "parallel_block", "out_of_core", "link")
+    for name in ("distributed", "distributed_float32", "split_bf16", "parallel_block", "out_of_core", "link")
 )
 """Runs of `python -m tilewright.bench.distributed` and `.out_of_core`, of which there may be some."""
 
