@@ -107,7 +107,7 @@ def test_the_page_is_made_from_the_table_and_both_journals(tmp_path, monkeypatch
 
 def test_the_committed_page_is_what_its_data_make(tmp_path, monkeypatch, request):
     root = request.config.rootpath
-    for path in (tuning.PAGE, tuning.EXHAUSTIVE, tuning.RANKED, *tuning.REGRETS):
+    for path in (tuning.PAGE, tuning.EXHAUSTIVE, tuning.RANKED, *tuning.REGRETS, *tuning.REGRETS_16_BITS):
         if (root / path).exists():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_bytes((root / path).read_bytes())
@@ -141,6 +141,10 @@ def test_picks_are_told_with_what_they_cost(monkeypatch):
     assert "| abc | 1 | 0 | 21.0% | 21.0% |  |" in text
     assert "8x9x10" not in text
     assert "picked now" not in text
+    other = one.model_copy(update={"case": "NN bfloat16->bfloat16"})
+    assert "| 8x9x10 | `split_k` |" in tuning.regret(runs, tabled.merged([other]))
+    in_half = [(runs[0][0], [found[0]._replace(case=other.case)])]
+    assert "8x9x10" not in tuning.regret(in_half, tabled.merged([other]))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"regrets": []}'])

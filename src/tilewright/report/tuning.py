@@ -15,7 +15,6 @@ from tilewright.bench.suites import shapes
 from tilewright.errors import RecordsError, TilewrightError
 from tilewright.gpus import capability_of
 from tilewright.kernels.spec import Choice
-from tilewright.problem import Problem
 from tilewright.report.markdown import table
 from tilewright.report.performance import redraw
 from tilewright.report.ratios import quotient, speed
@@ -33,6 +32,8 @@ REGRETS = tuple(
     Path(f"results/h200/tuning/regret_{which}.json")
     for which in ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")
 )
+TABLE_16_BITS = SHIPPED / file_name("NVIDIA H100 80GB HBM3")
+REGRETS_16_BITS = (Path("results/h100/tuning/regret_bf16.json"),)
 PAGE = Path("docs/tuning.md")
 LANDSCAPE = Path("docs/tuning-landscape.svg")
 SEARCH = Path("docs/tuning-search.svg")
@@ -52,8 +53,9 @@ def main() -> int:
     try:
         tabled = Table.load(TABLE)
         sections = {"kernels": kernels(tabled.entries), "winners": winners(tabled.entries)}
-        if runs := [load(path) for path in REGRETS if path.exists()]:
-            sections["regret"] = regret(runs, tabled)
+        for name, table_path, paths in (("regret", TABLE, REGRETS), ("regret of 16 bits", TABLE_16_BITS, REGRETS_16_BITS)):
+            if runs := [load(path) for path in paths if path.exists()]:
+                sections[name] = regret(runs, Table.load(table_path))
         if EXHAUSTIVE.exists() and RANKED.exists():
             sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
         redraw(PAGE, sections)
@@ -127,7 +129,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
         for one in found:
             if one.ratio:
                 ratios[one.shape] = one.ratio
-            if tabled.holds(Problem.parse(one.shape)):
+            if tabled.holds(one.problem):
                 continue
             longer = picked_now(environment["gpu"], one)
             if longer is not None:
@@ -177,7 +179,7 @@ def regret(runs: Iterable[tuple[Mapping[str, Any], Sequence[Regret]]], tabled: T
 def picked_now(gpu: Mapping[str, Any], one: Regret) -> float | None:
     """How many times longer than the fastest known the present selector's pick took; None if it was not measured."""
     capability = capability_of(gpu["compute_capability"])
-    pick = words(Choice(*select(Problem.parse(one.shape), capability, gpu["name"])))
+    pick = words(Choice(*select(one.problem, capability, gpu["name"])))
     times_us: dict[str, float] = {}
     for named, time_us in (one.times_us or {}).items():
         if now := words_now(named):

@@ -29,6 +29,7 @@ from tilewright.kernels.spec import Choice, parse_overrides
 from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Problem, default_result, orders
 from tilewright.select.selector import select
 from tilewright.tables import store
+from tilewright.tables.cases import posed
 from tilewright.tables.table import KEEP_WITHIN, Table
 from tilewright.tuning.compiling import CompilePool
 from tilewright.tuning.search import searchable
@@ -49,6 +50,14 @@ class Regret(NamedTuple):
     """Of all that was measured, by kernel and config: what a better choice can be tried on. None where not kept."""
     ratio: float | None = None
     """The baseline's time over the pick's. None where there was no baseline."""
+    case: str = f"{LAYOUTS[0]} {DTYPES[0]}"
+    """`Problem.case`."""
+
+    @property
+    def problem(self) -> Problem:
+        """What was computed."""
+        sizes = Problem.parse(self.shape)
+        return posed(sizes.m, sizes.n, sizes.k, self.case)
 
 
 def draw(
@@ -126,7 +135,7 @@ def regrets(
         fastest = min(times_us, key=times_us.__getitem__)
         near = [record for record in records if record.usual_us <= KEEP_WITHIN * times_us[fastest]]
         factor = times_us[picked] / times_us[fastest]
-        yield Regret(problem.shape, picked, fastest, factor, times_us, records[0].ratio), near
+        yield Regret(problem.shape, picked, fastest, factor, times_us, records[0].ratio, problem.case), near
 
 
 def mean(found: Sequence[Regret]) -> float:
