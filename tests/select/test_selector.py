@@ -12,12 +12,14 @@ import pytest
 
 from tilewright.analysis.cost import Sizes
 from tilewright.errors import DtypeError, ProblemError
+from tilewright.gpus import find_gpu
 from tilewright.kernels import KERNELS, LADDER, find
 from tilewright.kernels import old_configs as old_configs_module
 from tilewright.kernels.takes import Addresses, Takes
-from tilewright.problem import DTYPES, LAYOUTS, Arithmetic, Epilogue, Problem, orders
+from tilewright.problem import ACTIVATIONS, DTYPES, LAYOUTS, Arithmetic, Epilogue, Problem, orders
 from tilewright.select import measured as measured_module
 from tilewright.select import selector
+from tilewright.select.activation import unhidden_us
 from tilewright.select.measured import Case, Measured, identity, measured, nearest_measured
 from tilewright.select.selector import select
 from tilewright.tables import store
@@ -333,6 +335,38 @@ def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most
     assert len(regrets) > measured_picks * problems
     assert statistics.mean(regrets.values()) < mean
     assert max(regrets.values()) < most, regrets
+
+
+@pytest.mark.parametrize("shape", ["4096", "4096x14336x4096", "4100x14300x4100"])
+def test_where_activations_take_long_consumers_take_turns(shape):
+    """Tables are of products without activations. Where multiprocessors have many tiles, others hide them."""
+
+    def picked(activation):
+        problem = Problem.parse(
+            shape, arithmetic=Arithmetic("bfloat16", "bfloat16"), epilogue=Epilogue("row", activation)
+        )
+        return select(problem, (9, 0), "NVIDIA H100 80GB HBM3")
+
+    _, plain = picked(None)
+    kernel, activated = picked("gelu")
+    assert activated["PINGPONG"] == 1
+    sizes = Sizes.of(Problem.parse(shape, epilogue=Epilogue(None, "gelu")))
+    gpu = find_gpu("NVIDIA H100 80GB HBM3", (9, 0))
+    assert unhidden_us(kernel, activated, sizes, gpu) == 0
+    if not plain["PINGPONG"]:
+        assert unhidden_us(kernel, plain, sizes, gpu) > 5
+
+
+def test_of_one_tile_each_an_activation_is_never_hidden():
+    problem = Problem.parse("2048", arithmetic=Arithmetic("bfloat16", "bfloat16"))
+    kernel, config = select(problem, (9, 0), "NVIDIA H100 80GB HBM3")
+    gpu = find_gpu("NVIDIA H100 80GB HBM3", (9, 0))
+    took = {
+        name: unhidden_us(kernel, config, Sizes.of(replace(problem, epilogue=Epilogue(None, name))), gpu)
+        for name in (None, *ACTIVATIONS)
+    }
+    assert took[None] == 0
+    assert all(0 < us < 10 for name, us in took.items() if name)
 
 
 def test_a_case_that_is_in_no_table_takes_the_candidates_of_the_nearest():

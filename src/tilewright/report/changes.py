@@ -29,6 +29,7 @@ CHANGES = tuple(
         ("clusters without fences", "h100_clusters_with_fences", "h100_clusters_without_fences"),
         ("rows of whole pieces", "h100_pieces_with_checks", "h100_whole_pieces"),
         ("clusters of eight", "h100_clusters_of_four", "h100_clusters_of_eight"),
+        ("activations in turns", "h100_gelu_together", "h100_gelu_in_turns"),
         ("blocks of 32 columns", "h100_blocks_of_64_columns", "h100_blocks_of_32_columns"),
         ("stores by the copy engine", "h100_stored_by_threads", "h100_stored_by_the_copy_engine"),
     )

@@ -53,7 +53,10 @@ def main() -> int:
     try:
         tabled = Table.load(TABLE)
         sections = {"kernels": kernels(tabled.entries), "winners": winners(tabled.entries)}
-        for name, table_path, paths in (("regret", TABLE, REGRETS), ("regret of 16 bits", TABLE_16_BITS, REGRETS_16_BITS)):
+        for name, table_path, paths in (
+            ("regret", TABLE, REGRETS),
+            ("regret of 16 bits", TABLE_16_BITS, REGRETS_16_BITS),
+        ):
             if runs := [load(path) for path in paths if path.exists()]:
                 sections[name] = regret(runs, Table.load(table_path))
         if EXHAUSTIVE.exists() and RANKED.exists():

@@ -14,6 +14,7 @@ from tilewright.kernels.spec import Config, Kernel
 from tilewright.kernels.takes import Addresses
 from tilewright.problem import FLOAT8, RESULTS, Problem
 from tilewright.select import orders
+from tilewright.select.activation import unhidden_us
 from tilewright.select.measured import FAR, LENGTH, Measured, Weighed, identity, nearest_measured, shipped_factors
 
 _NEIGHBOURS = 16
@@ -68,6 +69,7 @@ def select(
     from all of them, and on GPUs without tables, the kernels' own configs are candidates too, corrected by what their
     kernels measured in the shipped tables; and so are those of kernels of the precision that is asked for, where tables
     have none.
+    To each time what an activation adds is added, which tables do not have.
     A case that is in no table takes the candidates of the nearest that is. Never a kernel that does not keep the
     precision that the problem promises, or does not take its operands. Where a weaker precision than float32's is asked
     for, what tables have for the problem counts only if a kernel of that precision is among it. Of a batch-invariant
@@ -127,6 +129,23 @@ class _Asked:
         """What was measured of its case, or else of the nearest, and whether that is its own; None where tables have no
         such factors."""
         self.takes = _Takers(problem, capability, addresses)
+        self.activates = problem.epilogue.activation is not None
+
+    def unhidden_us(self, kernel: Kernel, config: Config) -> float:
+        """Microseconds that its activation adds."""
+        return unhidden_us(kernel, config, self.sizes, find_gpu(self.device, self.capability))
+
+    def ranked(self, known: Measured, row: int) -> list[tuple[Kernel, Config]]:
+        """What was measured of it, the best first; tables are of products without activations."""
+        numbers, inaccurate, times = known.ranked(row), known.inaccurate[row], known.times[row]
+        choices = [known.choices[number][:2] for number in numbers]
+        if not self.activates:
+            return choices
+        ranks = [
+            (inaccurate[number], times[number] + self.unhidden_us(*choice))
+            for number, choice in zip(numbers, choices, strict=True)
+        ]
+        return [choices[place] for place in sorted(range(len(choices)), key=ranks.__getitem__)]
 
     @property
     def row(self) -> int | None:
@@ -141,8 +160,7 @@ def _fastest(asked: _Asked, adds_c: bool) -> tuple[Kernel, Config]:
     distance = math.inf
     if known is not None:
         if (row := asked.row) is not None:
-            ranked = [known.choices[number][:2] for number in known.ranked(row)]
-            taking = [choice for choice in ranked if takes[choice[0]]]
+            taking = [choice for choice in asked.ranked(known, row) if takes[choice[0]]]
             promise = problem.arithmetic.precision
             if taking and (promise in (None, "ieee") or any(kernel.precision == promise for kernel, _ in taking)):
                 tabled = next((choice for choice in taking if choice[0].takes.separate_c or not adds_c), taking[0])
@@ -200,16 +218,11 @@ def _between(asked: _Asked, known: Measured, adds_c: bool) -> tuple[list[_Expect
         for (number, kernel, _, error, times, inaccurate), us in zip(asking, times_us, strict=True):
             if us < math.inf:
                 certain = times + _UNKNOWN
-                copies = adds_c and not kernel.takes.separate_c
-                expected.append(
-                    (
-                        inaccurate > certain / 2,
-                        copies,
-                        us * exp(usual + error / certain),
-                        kernel,
-                        group.choices[number][1],
-                    )
-                )
+                copies, config = adds_c and not kernel.takes.separate_c, group.choices[number][1]
+                us *= exp(usual + error / certain)
+                if asked.activates:
+                    us += asked.unhidden_us(kernel, config)
+                expected.append((inaccurate > certain / 2, copies, us, kernel, config))
         if expected:
             break
     return expected, distances.item(0)
@@ -241,7 +254,8 @@ def _untabled(asked: _Asked, adds_c: bool, precision: str | None = None) -> list
         copies = adds_c and not kernel.takes.separate_c
         for config, model in _own(kernel, gpu, asked.order):
             if cost := model.predict(asked.sizes):
-                found.append((False, copies, cost.us * factor, kernel, config))
+                us = cost.us * factor + asked.unhidden_us(kernel, config)
+                found.append((False, copies, us, kernel, config))
     return found
 
 
