@@ -31,6 +31,7 @@ HEADERS = {
     "stage_products.cuh": ("gemm_sm90", "gemm_bf16x6", "gemm_fp8"),
     "stage_turn.cuh": ("pingpong",),
     "consumers.cuh": ("gemm_sm90",),
+    "swizzled_tile.cuh": ("gemm_sm90",),
     "held_factor.cuh": ("gemm_tf32_nn",),
     "epilogue/stored_tiles.cuh": ("gemm_sm90",),
     "thin_stages.cuh": ("thin_bf16x6",),

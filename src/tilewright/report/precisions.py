@@ -13,6 +13,8 @@ from tilewright.report.figures.palette import owner_color
 from tilewright.report.markdown import table
 
 RECORDS = Path("results/h200/precisions.json")
+OTHER_RECORDS = Path("results/h100/precisions.json")
+"""Of a GPU that the chart does not show."""
 CHART = Path("docs/precisions.svg")
 CHARTED = "4096x4096x4096"
 
@@ -29,9 +31,10 @@ def sections() -> dict[str, str]:
     Raises:
         RecordsError: the file is none of records.
     """
-    run = Precisions.load(RECORDS) if RECORDS.exists() else None
+    run, other = (Precisions.load(path) if path.exists() else None for path in (RECORDS, OTHER_RECORDS))
+    tables = [speeds(one) for one in (run, other) if one and one.choices]
     return {
-        "precisions": speeds(run) if run and run.choices else "",
+        "precisions": "\n\n".join((_HEADING, *tables)) if tables else "",
         "hostile": hostile(run.hostile) if run and run.hostile else "",
     }
 
@@ -80,7 +83,7 @@ def speeds(run: Precisions) -> str:
         "brackets how many times as fast as PyTorch's float32 (cuBLAS) in the same run; then the relative Frobenius "
         "error on normal inputs, over that of PyTorch's float32."
     )
-    return f"{_HEADING}\n\n{text}\n\n{table(heads, rows, 'l' + 'rr' * len(shapes))}"
+    return f"{text}\n\n{table(heads, rows, 'l' + 'rr' * len(shapes))}"
 
 
 def hostile(cases: Sequence[HostileCase]) -> str:
