@@ -41,6 +41,7 @@ OTHER_RECORDS = (
     clients.RECORDS,
     float32_way.RECORDS,
     precisions.RECORDS,
+    precisions.OTHER_RECORDS,
     *prepared.RECORDS,
     first_calls.RECORDS,
     profiles.PROFILES,
