@@ -252,17 +252,14 @@ IN_CLUSTERS = {
         "misuse",
         r"calls barrier_arrive_at \(right_cluster.cu:37\) for block 2 of a cluster that has 2",
     ),
-    "a thread that has returned": (
-        {LAST: "    if (rank == 1 && threadIdx.x == 7) return;\n" + LAST},
-        "barrier",
-        r"in block \(0, 0, 0\) threads wait for others that never come: 256 threads wait at cluster_sync "
-        r"\(right_cluster.cu:44\), 0 threads have returned; in block \(1, 0, 0\) .*: 255 threads wait at cluster_sync "
-        r".*, 1 thread has returned",
-    ),
-    "a block that does not come": (
-        {LAST: "    if (rank == 1) return;\n" + LAST},
-        "barrier",
-        r"in block \(0, 0, 0\) .*: 256 threads wait at cluster_sync .*; block \(1, 0, 0\) has ended",
+    "a store by a thread that has returned since": (
+        {
+            LAST: "    if (rank == 1 && threadIdx.x == 7) { *in_block(&shared->given[0], 0) = 3; return; }\n"
+            "    cluster_sync();\n    if (rank == 0 && row < M && x == 1) C[row * ldc + col] += 0 * shared->given[0];\n"
+            + LAST
+        },
+        "race",
+        r"thread \(7, 0, 0\) of block \(1, 0, 0\) wrote it at right_cluster.cu:43, and nothing orders the two",
     ),
     "a warp at two places to wait": (
         {LAST: "    if (threadIdx.x % 2 == 0) return cluster_sync();\n" + LAST},
@@ -310,6 +307,15 @@ def test_planted_faults_of_clusters_are_named(case, tmp_path):
     changes, kind, words = IN_CLUSTERS[case]
     checked, _ = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER))
     assert_named(checked, kind, words)
+
+
+@pytest.mark.parametrize("gone", ["rank == 1 && threadIdx.x == 7", "threadIdx.x % 3", "rank == 1"])
+def test_threads_that_have_returned_hold_up_no_barrier_of_a_cluster(gone, tmp_path):
+    changes = {LAST: f"    if ({gone}) return;\n{LAST}"}
+    checked, of = run(planted(faulty("right_cluster"), tmp_path, changes), Problem(*CLUSTER))
+    assert checked.findings == []
+    sums = of.a.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(checked.result, np.broadcast_to(sums, checked.result.shape), rtol=1e-4, atol=1e-4)
 
 
 def test_a_right_kernel_of_named_barriers_is_not_blamed():

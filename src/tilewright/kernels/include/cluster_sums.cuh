@@ -11,7 +11,8 @@
 
 // The threads of a block that have sums: THREADS, counted from 0 by `thread`. A thread has COUNT sums of its own of a tile, and
 // float4s of them in the order of the columns. `slots` is shared memory of THREADS * COUNT / 4 float4s.
-// Threads that have none call `attend` when the others call `add_up`.
+// Threads that have none call `attend` when the others call `add_up`, so that all meet alike: a cluster's barrier does not wait for
+// threads that have returned, and they return next.
 template <int BLOCKS, int THREADS, int COUNT>
 struct ClusterSums {
     static constexpr int PART = COUNT / 4 / BLOCKS;  // float4s of a thread that one block totals
@@ -29,8 +30,8 @@ struct ClusterSums {
     }
 
     static __device__ __forceinline__ void attend() {
-        cluster_meet();
-        cluster_sync();
+        cluster_meet();  // to be sure
+        cluster_sync();  // to be sure
     }
 
   private:

@@ -83,8 +83,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         if (steps > 0) fill_stages<Order>(*shared, A, B_map, sizes, tile, first_step, steps);
         __syncwarp();
         if (lane == 0) barrier_arrive(&shared->all_met);
-        Sums::meet();
-        Sums::meet();
+        Sums::meet();  // to be sure, as the next: a cluster's barrier does not wait for threads that have returned
+        Sums::meet();  // to be sure
         return;
     }
 
@@ -145,5 +145,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
             meet();  // all have read the last parts
         }
     }
-    Sums::meet();  // others may still read the sums
+    Sums::meet();  // to be sure: others may still read the sums, but their readers are waited for by the threads that load
 }

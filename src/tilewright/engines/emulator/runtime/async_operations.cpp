@@ -284,7 +284,7 @@ void BlockRunner::cluster_sync(GpuThread* self, const Call& call) {
         }
     }
     self->meeting = cluster_->passed();
-    if (cluster_->arrive(self)) {
+    if (cluster_->arrive(self, call)) {
         if (observed()) observer_->cluster_barrier(call);
     } else {
         suspend(self, call);

@@ -148,6 +148,7 @@ void BlockRunner::run_threads() {
             if (observed()) observer_->thread_returned(thread);
             leave(*thread.warp, thread.lane);
             if (arrived_ != 0 && all_have_arrived()) open_barrier();
+            if (cluster_->leave() && observed()) observer_->cluster_barrier(cluster_->barrier_call());
         }
         idle_.push_back(self);
         hand_over(self->context);

@@ -64,7 +64,7 @@ BlockRunner& Cluster::go_on(unsigned rank) {
 }
 
 std::string Cluster::run(std::uint64_t number, const std::vector<bool>& chosen) {
-    arrived_ = passed_ = 0;
+    arrived_ = returned_ = passed_ = 0;
     waits_for_others_ = false;
     for (unsigned rank = 0; rank < size_; ++rank) {
         go_on(rank).begin(number * size_ + rank, chosen.empty() || chosen[rank]);
@@ -147,11 +147,16 @@ bool Cluster::go_on_with_yielded() {
     return true;
 }
 
-bool Cluster::arrive(GpuThread* self) {
-    if (++arrived_ < threads_) {
-        self->runner->join_cluster_barrier(self);
-        return false;
-    }
+bool Cluster::arrive(GpuThread* self, const Call& call) {
+    ++arrived_;
+    barrier_call_ = call;
+    if (open()) return true;
+    self->runner->join_cluster_barrier(self);
+    return false;
+}
+
+bool Cluster::open() {
+    if (arrived_ != threads_ - (cooperative_ ? 0 : returned_)) return false;
     arrived_ = 0;
     ++passed_;
     for (unsigned rank = 0; rank < size_; ++rank) blocks_[rank]->pass_cluster_barrier();

@@ -45,11 +45,20 @@ class Cluster {
         return {blocks_[offset / stride_].get(), offset % stride_};
     }
 
-    // The barrier of all threads: whether this thread, which calls it, is the last one to come.
-    bool arrive(GpuThread* self);
+    // The barrier of all threads: whether it opens, since this thread, which calls it, is the last one to come. That of a cluster
+    // does not wait for threads that have returned (PTX manual, "barrier.cluster": for "all non-exited threads").
+    bool arrive(GpuThread* self, const Call& call);
+    // A thread has returned: whether the barrier opens, which waited for it alone.
+    bool leave() {
+        ++returned_;
+        return !cooperative_ && arrived_ != 0 && open();
+    }
+    // Where the last thread to come called it.
+    const Call& barrier_call() const { return barrier_call_; }
     std::uint64_t passed() const { return passed_; }
 
   private:
+    bool open();
     bool run_blocks();
     bool wake();
     bool go_on_with_yielded();
@@ -71,7 +80,8 @@ class Cluster {
 
     bool is_all_ = false;  // of the grid
     bool waits_for_others_ = false;
-    std::size_t arrived_ = 0;
+    std::size_t arrived_ = 0, returned_ = 0;
+    Call barrier_call_{};
     std::uint64_t passed_ = 0;
 };
 

@@ -20,7 +20,8 @@
 //       Of blocks that run together, which one does from now on. Static shared memory is still that of the one before, and then its own,
 //       at the same address.
 //   cluster_barrier
-//       All threads of all blocks of the cluster have arrived at a cluster_sync, or of the grid at its sync().
+//       All threads of all blocks of the cluster that have not returned have arrived at a cluster_sync, or all of the grid at its
+//       sync().
 //   warp_exchange
 //       Lanes have arrived together: __syncwarp, shuffles, votes, by call.operation.
 //   fragment
