@@ -132,11 +132,11 @@ ORDERED = [
     ),
     Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
     Ordered(
-        "gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BM": 128, "BN": 64}, (131, 77, 700), PROMOTED
+        "gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BM": 128, "BN": 64}, (131, 77, 390), PROMOTED
     ),
-    Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (131, 77, 700), AHEAD),
-    Ordered("gemm_fp8", "gemm_sm90.cu", SM90["one consumer"], (300, 150, 700), SM90_ORDERS["every form"]),
-    Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (150, 300, 405), SM90_ORDERS["held"]),
+    Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (67, 77, 390), AHEAD),
+    Ordered("gemm_fp8", "gemm_sm90.cu", SM90["one consumer"], (140, 100, 390), SM90_ORDERS["every form"]),
+    Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (100, 140, 200), SM90_ORDERS["held"]),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 130, 300), CLUSTERED),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
     Ordered("thin_bf16x6", "thin_stages.cuh", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
