@@ -161,9 +161,8 @@ ROUNDED = Variant(False, True, epilogue=Epilogue("row", "gelu"))
         ("gemm_fp8", {"BM": 256, "STAGES": 4}, EIGHT._replace(result="float32", epilogue=Epilogue("column", "gelu"))),
         ("gemm_fp8_blocks", {"BM": 256, "STAGES": 4, "CLUSTER": 2}, EIGHT),
         ("gemm_fp8_blocks", {"BM": 192, "BN": 64, "CONSUMERS": 3}, EIGHT),
-        ("gemm_bf16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW),
         ("gemm_bf16x6", {"PROMOTE": 32, "SPLITS": 2}, WIDE),
-        ("gemm_fp16x3", {"BM": 256, "STAGES": 2}, NARROW._replace(factors="float16")),
+        ("gemm_fp16x3", {"BM": 256, "STAGES": 2, "CLUSTER": 2}, NARROW._replace(factors="float16")),
     ],
     ids=lambda value: value.result if isinstance(value, Variant) else str(value),
 )
