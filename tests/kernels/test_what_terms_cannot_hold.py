@@ -418,13 +418,13 @@ def test_planted_faults_of_float32_tiles_make_them_wrong_or_wait_for_ever(fault,
     faulty = replace(kernel, source=tmp_path / kernel.source.name)
     config = kernel.config({"BN": 64})
     with pytest.raises((AssertionError, LaunchError)):
-        findings(faulty, config, of_size(kernel, "NN", 300, 140, 330), left=LEFT[name], change=make_unfit)
+        findings(faulty, config, of_size(kernel, "NN", 140, 70, 330), left=LEFT[name], change=make_unfit)
 
 
 def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
     """Two slices add up sums through memory that the next tile takes."""
     kernel = find("gemm_bf16x6")
     faulty = changed(kernel, tmp_path, "float32_tile.cuh", "meet();  // all", "// all")
-    case = of_size(kernel, "NN", 2300, 300, 30)  # a block has more than one tile
+    case = of_size(kernel, "NN", 2200, 250, 30)  # a block has more than one tile
     found = findings(faulty, kernel.config({"BN": 32}), case, left=LEFT[kernel.name], change=make_unfit)
     assert any("float32_tile.cuh" in one for one in found), found
