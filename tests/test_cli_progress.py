@@ -16,7 +16,7 @@ BENCH = ("bench", "naive", "coalesced", "--shape", "16", "--shape", "17", *EMULA
 COMMANDS = {
     "bench": (BENCH, r"(?:1 of 2: 16x16x16|2 of 2: 17x17x17): "),
     "check": (("check", "naive", "coalesced", "--shape", "16"), "checked (?:naive|coalesced)"),
-    "tune": (("tune", "naive", "--shape", "16", "--shape", "17", "--budget", "2", *EMULATED), r"[12] of 2: 1[67]x"),
+    "tune": (("tune", "coalesced", "--shape", "16", "--shape", "17", "--budget", "9", *EMULATED), r"[12] of 2: 1[67]x"),
 }
 
 

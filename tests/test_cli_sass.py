@@ -72,7 +72,8 @@ def test_shape_config_and_type_decide_the_code(sass):
 
 
 def test_orders_decide_the_code(sass):
-    along, across = (sass("gemm_sm90", "--layout", layout, "--shape", "256", "--listing")[1] for layout in ("NT", "TN"))
+    arguments = ("gemm_sm90", "--shape", "512", "--config", "BN=80", "--listing")
+    along, across = (sass(*arguments, "--layout", layout)[1] for layout in ("NT", "TN"))
     assert "HGMMA" in along and "tnspA" in across and "tnspB" in across and "tnsp" not in along
     assert "naive takes layouts NN of A and B, got TT" in sass("naive", "--layout", "TT")[2]
 

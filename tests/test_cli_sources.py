@@ -149,7 +149,7 @@ def test_explain_counts_its_lines(run):
     ("name", "deadline", "words"),
     [
         ("division", 60, r"the kernel ends its process: ended by SIG\w+\. tilewright check may name the fault$"),
-        ("hang", 2, "the kernel does not end: no answer in 2 s.*; --deadline gives it longer$"),
+        ("hang", 1, "the kernel does not end: no answer in 1 s.*; --deadline gives it longer$"),
     ],
 )
 def test_a_kernel_that_crashes_or_never_ends_ends_no_explanation(run, tmp_path, name, deadline, words):

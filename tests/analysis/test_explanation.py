@@ -74,7 +74,7 @@ def test_without_a_disassembler_it_says_that_merging_is_not_known():
 @pytest.mark.usefixtures("no_disassembler")  # it takes half a second a GPU
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_every_gpu_has_an_occupancy(gpu):
-    one = explained("warptiled", "128", gpu=gpu)
+    one = explained("vectorized", "128", gpu=gpu)
     assert 1 <= one.occupancy.blocks <= gpu.multiprocessor.blocks
     assert one.waves.at_a_time == one.occupancy.blocks * gpu.multiprocessors
     assert verdict(one)

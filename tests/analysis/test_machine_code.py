@@ -38,6 +38,7 @@ def test_every_rung_has_a_main_loop_and_known_instructions(kernel):
     assert OTHER not in count(code.instructions)
     assert code.instructions[-1].opcode != "NOP"
     assert code.report.registers
+    assert code.report.spill_bytes == 0
 
 
 @pytest.mark.parametrize("capability", COMPUTE_CAPABILITIES)

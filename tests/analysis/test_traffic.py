@@ -175,9 +175,9 @@ def test_warpgroups_store_pieces_of_16_bytes_wherever_rows_start(ld, ends):
 
 
 SHARED = [
-    ("split_k", {"WORKERS": 1}, Problem(520, 392, 264), 132),
+    ("split_k", {"WORKERS": 1}, Problem(264, 264, 264), 132),
     ("split_k", {"WORKERS": 2}, Problem(300, 200, 700), 7),
-    ("tma_packed", {}, Problem(520, 392, 264), 132),
+    ("tma_packed", {}, Problem(264, 264, 264), 132),
     ("tma_transposed", {}, Problem(520, 392, 264), 132),
     ("tma_transposed", {}, Problem(300, 200, 777), 9),
     ("tma_transposed", {"BUNDLE": 2}, Problem(257, 385, 512), 9),

@@ -36,31 +36,35 @@ STEPS = {
 
 
 @BUILDS
-@pytest.mark.parametrize("name", STEPS)
-def test_one_thread_after_the_other(name, build):
+@pytest.mark.parametrize("kind", TYPES)
+def test_one_thread_after_the_other(kind, build):
     """In the three scopes; one call for each value, whose results are the cell before each."""
-    step, types = STEPS[name]
+    steps = {name: step for name, (step, types) in STEPS.items() if kind in types}
     signed = [9, 3, 12, -5, 6, 1000, -70000, 0, 7]
-    for kind in types:
-        values = np.array(np.abs(signed) if kind.startswith("unsigned") else signed, TYPES[kind])
-        if name in ("Add", "Xor", "Or") and kind == "unsigned long long":
-            values += np.uint64(1 << 40)
-        source = f"""
-        extern "C" __global__ void kernel({kind}* cell, const {kind}* values, {kind}* olds) {{
-            for (int i = 0; i < 9; i += 3) {{
-                olds[i] = atomic{name}(cell, values[i]);
-                olds[i + 1] = atomic{name}_block(cell, values[i + 1]);
-                olds[i + 2] = atomic{name}_system(cell, values[i + 2]);
-            }}
+    values = np.array(np.abs(signed) if kind.startswith("unsigned") else signed, TYPES[kind])
+    if kind == "unsigned long long":
+        values += np.uint64(1 << 40)
+    calls = "".join(
+        f"""
+        for (int i = 0; i < 9; i += 3, olds += 3) {{
+            olds[0] = atomic{name}(&cells[{at}], values[i]);
+            olds[1] = atomic{name}_block(&cells[{at}], values[i + 1]);
+            olds[2] = atomic{name}_system(&cells[{at}], values[i + 2]);
         }}
         """
-        cell, olds = np.full(1, 70, values.dtype), np.zeros(9, values.dtype)
-        launch(source, cell, values, olds, build=build)
+        for at, name in enumerate(steps)
+    )
+    source = f"""
+    extern "C" __global__ void kernel({kind}* cells, const {kind}* values, {kind}* olds) {{ {calls} }}
+    """
+    cells, olds = np.full(len(steps), 70, values.dtype), np.zeros((len(steps), 9), values.dtype)
+    launch(source, cells, values, olds, build=build)
+    for (name, step), cell, found in zip(steps.items(), cells, olds, strict=True):
         with np.errstate(over="ignore"):
             expected = [values.dtype.type(70)]
             for value in values:
                 expected.append(values.dtype.type(step(expected[-1], value)))
-        np.testing.assert_array_equal([*olds, cell[0]], expected)
+        np.testing.assert_array_equal([*found, cell], expected, name)
 
 
 @BUILDS
@@ -132,21 +136,25 @@ CALLS = {
 
 @pytest.mark.parametrize("kind", CALLS)
 def test_the_checker_takes_them_for_atomic_and_a_store_next_to_them_for_a_race(kind):
+    """In global and in shared memory."""
+    cases = "".join(
+        f"case {at}: {call.format('cell')}; {call.format('&own')}; break;\n" for at, call in enumerate(CALLS[kind])
+    )
+    source = f"""
+    extern "C" __global__ void kernel({kind}* cell, const int* call, const int* store) {{
+        __shared__ {kind} own;
+        if (threadIdx.x == 0) own = 7;
+        __syncthreads();
+        if (threadIdx.x == 40 && *store == 1) *cell = 1;
+        if (threadIdx.x == 40 && *store == 2) own = 1;
+        switch (*call) {{ {cases} }}
+    }}
+    """
     dtype = np.uint16 if kind == "unsigned short" else TYPES[kind]
-    for call in CALLS[kind]:
-        source = f"""
-        extern "C" __global__ void kernel({kind}* cell) {{
-            __shared__ {kind} own;
-            if (threadIdx.x == 0) own = 7;
-            __syncthreads();
-            {call.format("cell")};
-            {call.format("&own")};
-        }}
-        """
-        assert kinds_found(source, np.zeros(1, dtype), block=(64, 1, 1)) == set(), call
-        for target in ("*cell", "own"):
-            racing = source.replace("__syncthreads();", f"__syncthreads(); if (threadIdx.x == 40) {target} = 1;")
-            assert kinds_found(racing, np.zeros(1, dtype), block=(64, 1, 1)) == {"race"}, call
+    for at, call in enumerate(CALLS[kind]):
+        for store, found in enumerate((set(), {"race"}, {"race"})):
+            numbers = np.array([at], np.int32), np.array([store], np.int32)
+            assert kinds_found(source, np.zeros(1, dtype), *numbers, block=(64, 1, 1)) == found, (call, store)
 
 
 @pytest.mark.parametrize("call", ["atomicSub((float*)out, 1.0f)", "atomicAdd((short*)out, 1)", "atomicInc(out, 1)"])

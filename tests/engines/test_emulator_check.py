@@ -411,6 +411,9 @@ def test_a_block_below_the_last_tile_row_touches_nothing(name):
 # Each order of A and of B, which are loaded by code of their own, with tiles that divide the problem and without.
 FORMS = [((64, 128, 64), "NN"), ((67, 45, 37), "TN"), ((64, 128, 64), "TT"), ((5, 260, 40), "NT")]
 ALIKE = {
+    "gemm_fp8": 0,
+    "gemm_mma_fp8": 1,
+    "gemm_tf32_nn": 1,
     "gemm_fp8_fast": 0,
     "gemm_fp8_blocks": 1,
     "gemm_tf32_tt": 0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from test_emulator_check import SM90, file_of, run
 
+from left_out import HEAD, VARIABLE, guarded
 from tilewright.engines.nvrtc import INCLUDE
 from tilewright.kernels import KERNELS, find
 from tilewright.problem import Problem
@@ -131,11 +132,11 @@ ORDERED = [
     ),
     Ordered("gemm_sm90", "cluster_sums.cuh", SM90["splits"], (131, 77, 405), FLIGHT),
     Ordered(
-        "gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BM": 128, "BN": 64}, (131, 77, 700), PROMOTED
+        "gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BM": 128, "BN": 64}, (131, 77, 390), PROMOTED
     ),
-    Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (131, 77, 700), AHEAD),
-    Ordered("gemm_fp8", "gemm_sm90.cu", SM90["one consumer"], (300, 150, 700), SM90_ORDERS["every form"]),
-    Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (150, 300, 405), SM90_ORDERS["held"]),
+    Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (67, 77, 390), AHEAD),
+    Ordered("gemm_fp8", "gemm_sm90.cu", SM90["one consumer"], (140, 100, 390), SM90_ORDERS["every form"]),
+    Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (100, 140, 200), SM90_ORDERS["held"]),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 130, 300), CLUSTERED),
     Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
     Ordered("thin_bf16x6", "thin_stages.cuh", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 130, 300), ALONE),
@@ -143,18 +144,28 @@ ORDERED = [
 ]
 
 
-LEFT_OUT = """__attribute__((noinline, no_sanitize("thread"))) static int left_out() {
-    const char* line = getenv("LEFT_OUT"); return line ? atoi(line) : 0; }""".replace("\n", "")
-"""The number of the line that is left out, so that all lines of a file are in one compiled kernel."""
+HASTY = 100_000
+"""The number of the wait for the launch before; of other statements it is that of their line."""
+WAIT = "wait_for_grid_before();"
 
 
 def switchable(ordered):
-    """The text of the file in which each line that orders accesses is only executed where it is not left out."""
+    """The text of the file in which each line that orders accesses is only executed where it is not left out; so is the
+    wait for the launch before."""
     lines = ordered.source.read_text().splitlines()
     for number in ordered.lines:
-        once = f"{{ if (left_out() != {number}) {{ \\g<0> }} }}"
-        lines[number - 1] = ordered.orders.sub(once, lines[number - 1], count=1)
-    return "\n".join([f"{LEFT_OUT} {lines[0]}", *lines[1:]])
+        lines[number - 1] = ordered.orders.sub(guarded(r"\g<0>", number), lines[number - 1], count=1)
+    return "\n".join([f"{HEAD} {lines[0]}", *lines[1:]]).replace(WAIT, guarded(WAIT, HASTY))
+
+
+def changed(ordered, folder):
+    """The kernel with that file."""
+    kernel = find(ordered.name)
+    if ordered.file != kernel.source.name:  # all headers, so that those next to the changed one find it too
+        shutil.copytree(INCLUDE, folder, dirs_exist_ok=True)
+    shutil.copy(kernel.source, folder)
+    (folder / ordered.file).write_text(switchable(ordered))
+    return replace(kernel, source=folder / kernel.source.name)
 
 
 @pytest.mark.parametrize(
@@ -163,29 +174,27 @@ def switchable(ordered):
 )
 def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, tmp_path, monkeypatch):
     """With the number 0 none is."""
-    monkeypatch.setenv("LEFT_OUT", str(number))
-    kernel = find(ordered.name)
-    if ordered.file != kernel.source.name:  # all headers, so that those next to the changed one find it too
-        shutil.copytree(INCLUDE, tmp_path, dirs_exist_ok=True)
-    shutil.copy(kernel.source, tmp_path)
-    (tmp_path / ordered.file).write_text(switchable(ordered))
-    changed = replace(kernel, source=tmp_path / kernel.source.name)
+    monkeypatch.setenv(VARIABLE, str(number))
+    kernel = changed(ordered, tmp_path)
     arithmetic = kernel.takes.arithmetic()
     problem = Problem(*ordered.shape, replace(arithmetic, result=ordered.result or arithmetic.result))
-    checked, _ = run(changed, problem, ordered.overrides)
+    checked, _ = run(kernel, problem, ordered.overrides)
     kinds = {finding.kind for finding in checked.findings}
     assert kinds - {"order"} if number else not kinds
 
 
-OVERLAPPING = {(kernel.source, bool(kernel.split)): kernel for kernel in KERNELS[::-1] if kernel.overlaps}
-"""One for each source, with terms and without."""
+OVERLAPPING = {
+    (kernel.source, bool(kernel.split)): one
+    for one in (*(Ordered(kernel.name, kernel.source.name) for kernel in KERNELS[::-1]), *ORDERED[::-1])
+    if (kernel := find(one.name)).overlaps and one.source == kernel.source
+}
+"""One for each source, with terms and without: where there is one, a form that is compiled above."""
 
 
-@pytest.mark.parametrize("kernel", OVERLAPPING.values(), ids=lambda kernel: kernel.name)
-def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(kernel, tmp_path):
-    text = kernel.source.read_text()
-    assert "wait_for_grid_before();" in text
-    (tmp_path / kernel.source.name).write_text(text.replace("wait_for_grid_before();", ";"))
-    hasty = replace(kernel, source=tmp_path / kernel.source.name)
-    checked, _ = run(hasty, Problem(67, 45, 37, kernel.takes.factors[0]))
+@pytest.mark.parametrize("ordered", OVERLAPPING.values(), ids=lambda one: one.name)
+def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(ordered, tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(HASTY))
+    assert WAIT in ordered.source.read_text()
+    kernel = changed(ordered, tmp_path)
+    checked, _ = run(kernel, Problem(67, 45, 37, kernel.takes.factors[0]), ordered.overrides)
     assert {finding.kind for finding in checked.findings} == {"early access"}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_library_compiles import SHIPPED, config_of, sample
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
 
 import tilewright
@@ -40,20 +41,17 @@ each = pytest.mark.parametrize(
     [(KERNEL, CONFIG), (ROW_MAJOR, OF_ROWS), (COLUMN_MAJOR, OF_COLUMNS), (OF_WARPS, BY_WARPS)],
     ids=named,
 )
-forms = pytest.mark.parametrize(
-    ("kernel", "config"),
-    [
-        (KERNEL, CONFIG),
-        (KERNEL, KERNEL.config({"BN": 32, "SPLITS": 4})),
-        (ROW_MAJOR, OF_ROWS),
-        (ROW_MAJOR, ROW_MAJOR.config({"BN": 32, "SPLITS": 4})),
-        (ROW_MAJOR, ROW_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
-        (COLUMN_MAJOR, COLUMN_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
-        (OF_WARPS, BY_WARPS),
-        (OF_WARPS, OF_WARPS.config(OF_WARPS.preset("few_rows"))),
-    ],
-    ids=named,
-)
+FORMS = [
+    (KERNEL, CONFIG),
+    (KERNEL, KERNEL.config({"BN": 32, "SPLITS": 4})),
+    (ROW_MAJOR, OF_ROWS),
+    (ROW_MAJOR, ROW_MAJOR.config({"BN": 32, "SPLITS": 4})),
+    (ROW_MAJOR, ROW_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
+    (COLUMN_MAJOR, COLUMN_MAJOR.config({"BN": 24, "STAGES": 2, "CONSUMERS": 1, "CLUSTER_N": 2})),
+    (OF_WARPS, BY_WARPS),
+    (OF_WARPS, OF_WARPS.config(OF_WARPS.preset("few_rows"))),
+]
+forms = pytest.mark.parametrize(("kernel", "config"), FORMS, ids=named)
 
 
 def rounded(values):
@@ -99,11 +97,15 @@ def test_products_are_those_of_rounded_factors_in_every_order(kernel, config, la
 
 
 @forms
-@pytest.mark.parametrize("bias", ["row", "column"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (65, 49, 33), (3, 200, 0), (129, 7, 161)])
-def test_sizes_that_nothing_divides_are_right(kernel, config, sizes, bias):
-    case = Case(Problem(*sizes, epilogue=Epilogue(bias, "gelu")), Scalars(0.75, 0.0))
-    check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
+def test_sizes_that_nothing_divides_are_right(kernel, config, sizes):
+    """Of the kinds that are drawn below, which are compiled anyway."""
+    for layout, arithmetic, aligned, epilogue in kinds(kernel, config):
+        a, b = orders(layout)
+        ld = 8 * (max(sizes) // 8 + 1) if aligned else max(sizes)
+        lines = {name: one._replace(ld=ld) for name, one in (("a", a), ("b", b), ("d", Layout()))}
+        case = Case(Problem(*sizes, arithmetic, **lines, epilogue=epilogue), Scalars(0.75, 0.0), offset=not aligned)
+        check(ENGINE, kernel, config, case, left=LEFT, change=rounding_of(kernel))
 
 
 @forms
@@ -206,9 +208,11 @@ def test_a_kept_copy_gives_the_same_bits(kernel, config):
     np.testing.assert_array_equal(tilewright.matmul(a, kept, **how), tilewright.matmul(a, b, **how))
 
 
-@forms
-@pytest.mark.parametrize("gap", [0, 3])
+@pytest.mark.parametrize(
+    ("kernel", "config", "gap"), [(*one, number % 2 * 3) for number, one in enumerate(FORMS)], ids=named
+)
 def test_the_checker_finds_nothing(kernel, config, gap):
+    """Rows that are aligned and rows that are not, in turns."""
     layout = kernel.layout_read(config, "NN")
     assert (
         findings(kernel, config, of_size(kernel, layout, 72, 72, 200, gap), left=LEFT, change=rounding_of(kernel)) == []
@@ -230,17 +234,17 @@ extern "C" __global__ void across(unsigned long long a, unsigned long long b) {
         nvrtc.compile(kernel, CONFIG, Variant(False, False, "float32", "float32", "NT"), "sm_90a")
 
 
-HELD = [(kernel, preset) for kernel in (ROW_MAJOR, COLUMN_MAJOR) for preset in (None, *kernel.presets)]
+HELD = [(number, *one) for number, one in enumerate(SHIPPED) if one[0] in (ROW_MAJOR, COLUMN_MAJOR)]
 
 
-@pytest.mark.parametrize(("number", "case"), list(enumerate(HELD)), ids=str)
-def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, case):
-    """In the loop too, whose next step comes while products of this one are under way."""
-    kernel, preset = case
-    config = kernel.config(kernel.preset(preset) if preset else None)
-    variant = Variant(bool(number % 2), True, layout=kernel.layout_read(config, "NN"))
-    code = nvrtc.compile(kernel, config, variant, "sm_90a").code
-    loop, rest = loop_of_products(disassembler.disassemble(code))
-    assert loop.count("HGMMA") == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
-    assert written_early(loop + loop + rest) == []
-    assert written_early((loop + loop).replace("gsb0, 0x3", "gsb0, 0x4")), "a shorter wait is not found"
+@pytest.mark.parametrize(("number", "kernel", "preset"), HELD, ids=named)
+def test_registers_that_tensor_cores_read_are_written_after_the_wait(number, kernel, preset):
+    """In the loop too, whose next step comes while products of this one are under way. The forms are those whose spills
+    are looked at too."""
+    config = config_of(kernel, preset)
+    for variant in sample(kernel, preset, number):
+        code = nvrtc.compile(kernel, config, variant, "sm_90a").code
+        loop, rest = loop_of_products(disassembler.disassemble(code))
+        assert loop.count("HGMMA") == 4 * config.BM // 64 // (1 if config.PINGPONG else config.CONSUMERS)
+        assert written_early(loop + loop + rest) == []
+        assert written_early((loop + loop).replace("gsb0, 0x3", "gsb0, 0x4")), "a shorter wait is not found"

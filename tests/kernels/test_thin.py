@@ -1,5 +1,6 @@
 """thin_bf16x6 on the emulator: what its tiles decide of their own, and what holds its registers together."""
 
+import contextlib
 import shutil
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from test_library_compiles import SHIPPED, config_of, sample
 from test_library_on_emulator import ENGINE, of_size
 from test_what_terms_cannot_hold import UNFIT, bits, check_float32
 
+from left_out import VARIABLE, switchable
 from library_cases import Operands, findings, multiply
 from sass_cases import written_early
 from tilewright.engines import disassembler, nvrtc
@@ -81,17 +83,17 @@ FLIGHT = (
 )
 
 
-@pytest.mark.parametrize("line", FLIGHT)
-def test_no_fence_nor_wait_can_be_left_out_unnoticed(line, tmp_path):
+@pytest.mark.parametrize("number", range(len(FLIGHT) + 1))
+def test_no_fence_nor_wait_can_be_left_out_unnoticed(number, tmp_path, monkeypatch):
+    """With the number 0 none is."""
+    monkeypatch.setenv(VARIABLE, str(number))
     name = "token_products.cuh"
-    text = (INCLUDE / name).read_text()
-    assert text.count(line) == 1
-    (tmp_path / name).write_text(text.replace(line, ""))
+    (tmp_path / name).write_text(switchable((INCLUDE / name).read_text(), FLIGHT))
     shutil.copy(KERNEL.source, tmp_path)
-    faulty = replace(KERNEL, source=tmp_path / KERNEL.source.name)
+    kernel = replace(KERNEL, source=tmp_path / KERNEL.source.name)
     config = KERNEL.config({"BM": 64, "BN": 64, "STAGES": 2})
-    with pytest.raises((AssertionError, LaunchError)):
-        assert findings(faulty, config, of_size(KERNEL, "NN", 130, 70, 100)) == []
+    with pytest.raises((AssertionError, LaunchError)) if number else contextlib.nullcontext():
+        assert findings(kernel, config, of_size(KERNEL, "NN", 130, 70, 100)) == []
 
 
 @pytest.mark.parametrize(

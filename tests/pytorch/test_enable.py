@@ -248,20 +248,18 @@ def test_an_older_pytorch_says_so(monkeypatch):
 
 
 def test_what_inductor_compiles_follows_the_switch_too(gains, tmp_path, monkeypatch):
+    """Products alone: a gradient of the bias would be a kernel in C++, which takes seconds."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     gains.update({5: Gain(1.1, 1.0), 6: Gain(1.1, 1.0)})
     torch._dynamo.reset()
-    x, w, bias = draw(4, 5), draw(6, 5), draw(6)
+    x, w, bias = draw(4, 5), draw(6, 5), draw(6).detach()
 
     def step(function):
-        return torch.autograd.grad(function(x, w, bias).relu().square().sum(), (x, w, bias))
+        return torch.autograd.grad(function(x, w, bias).relu().square().sum(), (x, w))
 
-    try:
-        compiled = torch.compile(torch.nn.functional.linear, fullgraph=True)
-        with enable():
-            ours = step(compiled)
-    except torch._inductor.exc.InductorError as error:
-        pytest.skip(f"inductor needs a C++ compiler: {error}")
+    compiled = torch.compile(torch.nn.functional.linear, fullgraph=True)
+    with enable():
+        ours = step(compiled)
     same(ours, step(torch.nn.functional.linear))
     assert ran()["addmm", "tilewright"] == 1
     assert ran()["mm", "tilewright"] >= 1

@@ -80,11 +80,13 @@ def test_it_is_what_an_explanation_says(name, shape):
 
 @pytest.fixture(scope="module")
 def explained():
-    """Of each kernel and type, one row of records, and what `explain` says today: kernels take turns at the sizes."""
+    """Of each rung and type, and of the library's kernels of each source, with terms and without, one row of records,
+    and what `explain` says today. They take turns at the sizes."""
     among = {}
     for row in RECORDS:
         if row.shape in ("256x256x256", "1024x1024x1024", "4096x4096x4096"):
-            among.setdefault((row.kernel, row.dtype), []).append(row)
+            kernel = find(row.kernel)
+            among.setdefault((kernel.source, row.rung, bool(kernel.split), row.dtype), []).append(row)
     rows = [of[number % len(of)] for number, of in enumerate(among.values())]
     assert len(rows) > 25
     problems = [Problem.parse(row.shape, arithmetic=find(row.kernel).takes.arithmetic(row.dtype)) for row in rows]

@@ -1,0 +1,23 @@
+"""Statements of a kernel that are left out while it runs: one compiled kernel has the faults of many."""
+
+VARIABLE = "LEFT_OUT"
+"""Environment variable with the number of the statement that is left out; with 0 none is."""
+
+HEAD = f"""__attribute__((noinline, no_sanitize("thread"))) static int left_out() {{
+    const char* number = getenv("{VARIABLE}"); return number ? atoi(number) : 0; }}""".replace("\n", "")
+"""What comes ahead of the first line of a file with such statements."""
+
+
+def guarded(statement, number):
+    """A statement that is executed where another number than this is left out."""
+    return f"{{ if (left_out() != {number}) {{ {statement} }} }}"
+
+
+def switchable(text, statements):
+    """A file in which each of these statements, which are there once, has a number, from 1 on. Only the first line of
+    one is left out; others say which is meant."""
+    for number, statement in enumerate(statements, 1):
+        assert text.count(statement) == 1
+        line = statement.partition("\n")[0]
+        text = text.replace(statement, statement.replace(line, guarded(line, number)))
+    return f"{HEAD} {text}"
