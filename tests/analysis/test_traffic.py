@@ -180,6 +180,7 @@ SHARED = [
     ("tma_packed", {}, Problem(264, 264, 264), 132),
     ("tma_transposed", {}, Problem(520, 392, 264), 132),
     ("tma_transposed", {}, Problem(300, 200, 777), 9),
+    ("tma_transposed", {"BM": 64, "BN": 128, "BK": 64, "K_SLICES": 2}, Problem(300, 200, 400), 132),
     ("tma_transposed", {"BUNDLE": 2}, Problem(257, 385, 512), 9),
     ("skinny", {"TM": 1, "TN": 4, "THREADS_N": 8, "GROUPS": 16, "DEPTH": 16, "AHEAD": 0}, Problem(1, 1000, 700), 132),
     ("skinny", {}, Problem(17, 500, 333), 20),

@@ -76,12 +76,14 @@ def _tiles(small: Plan, division: Division, problem: Problem, config: Config) ->
 
 
 def _depth(small: Plan, workers: int, deep: int) -> tuple[int, int]:
-    """The least k at which a tile has a step for each of its workers, and how many of the plan's steps lead to it."""
+    """The least k at which a tile has a step for each of its workers, at most the whole problem's, and how many of the
+    plan's steps lead to it."""
     if len(small.depths) == 1:
         return small.depths[0], 0
     first, step = small.depths[0], small.depths[1] - small.depths[0]
     steps = max(-(-(workers * deep - first) // step), 0)
-    return first + steps * step, steps
+    depth, whole = first + steps * step, small.small.k
+    return (depth, steps) if depth <= whole else (whole, small.steps(whole))
 
 
 def divided(counting: BlockCounts, blocks: int, family: Streaming) -> tuple[Counts, int, bool]:
