@@ -275,9 +275,9 @@ def place(sizes: Sizes) -> tuple[float, float, float]:
     return m + n + math.log2(sizes.batch or 1), math.log2(sizes.k or 1) / 3, (m - n) / 5
 
 
-def identity(sizes: Sizes) -> tuple[int, int, int, int, bool]:
-    """What problems have in common that are the same but for addresses and gaps between rows."""
-    return sizes.m, sizes.n, sizes.k, sizes.batch, sizes.aligned
+def identity(sizes: Sizes) -> tuple[object, ...]:
+    """What problems have in common that are the same but for addresses and gaps between rows that do not matter."""
+    return sizes.m, sizes.n, sizes.k, sizes.batch, sizes.aligned, sizes.form.starts
 
 
 def tables_of(device: str, capability: tuple[int, int]) -> tuple["Table", ...]:
