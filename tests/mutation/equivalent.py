@@ -14,6 +14,8 @@ LEFT_OUT = "what is loaded or added past the end is left out a line later"
 ONCE_MORE = "a barrier that all threads pass, and nobody needs"
 UNREAD_STAGE = "fills one stage more, that nobody reads"
 NOTHING_STORED = "waits for stores that a thread has not started: at once"
+MORE_OFTEN = "sums are promoted more often, and are no less exact"
+ONLY_READ = "threads have only read these sums, and the products that come do not add to them"
 OWN_MEMORY = "the only block of a cluster has the same memory by either address"
 
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
@@ -40,6 +42,9 @@ OWN = (
 )
 LAST_RELEASE = "if (steps > 0) release(before);"
 WAIT_STORED = "if (SLOTS > 0 && elect_one()) wait_tiles_read<0>();"
+UNDER_WAY = "constexpr int STEPS_UNDER_WAY = PROMOTE == 0 || MADE > 1 ? 1 : 0;"
+APART = "constexpr int APART = PROMOTE == 0 ? 1 : PROMOTE * static_cast<int>(sizeof(FACTOR)) / STEP_BYTES;"
+ANEW = "if (k % APART == 0) fence_sums(made);"
 OWN_TILE = "if (number % CONSUMERS != warpgroup) {"
 
 REASONS = {
@@ -74,6 +79,11 @@ REASONS = {
     ("schedule.cuh", "comparison", "for (int size = 1; size < count; size *= FAN) {"): ONE_GROUP,
     ("consumers.cuh", "comparison", OWN): EXCHANGED,
     ("thin_stages.cuh", "comparison", "for (int step = 0; step < steps; ++step, turn.next()) {"): UNREAD_STAGE,
+    ("stage_products.cuh", "comparison", UNDER_WAY): FOR_SPEED,
+    ("stage_products.cuh", "comparison", APART): MORE_OFTEN,
+    ("stage_products.cuh", "comparison", ANEW): ONLY_READ,
+    ("stage_products.cuh", "no fence", ANEW): ONLY_READ,
+    ("stage_products.cuh", "comparison", "using Made = float[MADE > 1 ? COUNT : 1];"): FOR_SPEED,
     ("tile_sums.cuh", "comparison", "load_four(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);"): OWN_MEMORY,
     ("tile_io.cuh", "comparison", LOAD_FOUR): ONE_BY_ONE,
     ("tile_io.cuh", "guard", LOAD_FOUR): ONE_BY_ONE,

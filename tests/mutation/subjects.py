@@ -28,7 +28,7 @@ HEADERS = {
     "slices.cuh": ("tma_transposed", "split_k"),
     "schedule.cuh": ("split_k", "tma_packed"),
     "stage_barriers.cuh": ("gemm_sm90",),
-    "stage_products.cuh": ("gemm_sm90", "gemm_bf16x6", "gemm_fp8"),
+    "stage_products.cuh": ("gemm_sm90", "gemm_bf16x6", "gemm_fp16x3", "gemm_fp8", "gemm_fp8_blocks"),
     "stage_turn.cuh": ("pingpong",),
     "consumers.cuh": ("gemm_sm90",),
     "swizzled_tile.cuh": ("gemm_sm90",),
