@@ -25,9 +25,11 @@ def samples():
 
 
 def lines(text):
-    """The lines of an output, without what is another each time or on another machine: times, versions, widths."""
+    """The lines of an output, without what is another each time or on another machine: times, versions, widths, and how
+    often a finding was made, which depends on how far the compiler optimizes."""
     text = re.sub(r"(?:checked in|ok) +[\d.,]+ (?:s|ms|us)", "ok", text)
     text = re.sub(r"version [\d.]+ +[\d.,]+ (?:s|ms|us)", "version", text)
+    text = re.sub(r"[\d,]+ times in all", "times in all", text)
     return [" ".join(re.sub("─+", "─", line).split()) for line in text.splitlines() if line.strip()]
 
 
