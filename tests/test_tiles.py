@@ -92,6 +92,12 @@ def test_few_bytes_are_moved(shape, most):
     assert cut.moved_bytes <= most * least_bytes(s)
 
 
+def test_rows_stay_whole_where_the_result_is_most_of_what_is_moved():
+    """Copies of parts of rows take longer. Where products bind, more bytes before the first of them would too."""
+    assert tiling(Sizes(65536, 65536, 1024, 4, 4, 4, scratch=6), 8 * 10**9).cols == 65536
+    assert tiling(Sizes(32768, 32768, 32768, 4, 4, 4, scratch=6), 8 * 10**9).cols < 32768
+
+
 def test_more_memory_never_moves_more():
     s = Sizes(20000, 30000, 25000, 4, 4, 4)
     moved = [tiling(s, limit * GIB).moved_bytes for limit in (1, 2, 4, 8, 16)]

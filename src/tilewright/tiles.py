@@ -7,7 +7,8 @@ blocks of the factors are moved when. Nothing here knows an array or an engine.
                                   depth < k     Sums of a tile stay while blocks of both pass by.
 
 Of the ways that fit, the one that moves the fewest bytes is taken. Bytes that nothing hides count twice: those before
-the first product, and those after the last. What tiles cost the GPU counts too, at what a byte takes there.
+the first product, and those after the last. What tiles cost the GPU counts too, at what a byte takes there; and lines of
+tiles that are parts of lines of the result, each of which is a copy of its own to the link.
 """
 
 import math
@@ -25,6 +26,10 @@ SMALL_BYTES = 2**26
 
 _GPU_BYTE = 1 / 70
 """What a byte of the GPU's own memory takes, where one over the link takes 1."""
+
+_LINE_BYTES = 7500
+"""What each of these lines costs, as bytes over the link: how much longer than copies of whole matrices alone an H100
+took for 65536x65536x1024 in tiles of 5504x5504."""
 
 _CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 4096, 2**14, 2**16, 2**18)
 """Numbers of tiles along a dimension that are considered."""
@@ -238,7 +243,8 @@ def _way(
     first = rows * depth * s.a_bytes + depth * cols * s.b_bytes + (rows * cols * s.d_bytes if s.reads_c else 0)
     last = rows * cols * s.d_bytes
     own = 3 * s.scratch * (s.m * s.k * across + s.k * s.n * down) + 8 * s.m * s.n * (parts - 1)
-    score = moved + first + last + own * _GPU_BYTE
+    lines = s.m * across * (1 + s.reads_c) if across > 1 else 0
+    score = moved + first + last + own * _GPU_BYTE + lines * _LINE_BYTES
     return _Way(score, rows, cols, depth, a_slots, b_slots, results, window, stays)
 
 
