@@ -7,8 +7,8 @@ blocks of the factors are moved when. Nothing here knows an array or an engine.
                                   depth < k     Sums of a tile stay while blocks of both pass by.
 
 Of the ways that fit, the one that moves the fewest bytes is taken. Bytes that nothing hides count twice: those before
-the first product, and those after the last. What tiles cost the GPU counts too, at what a byte takes there; and lines of
-tiles that are parts of lines of the result, each of which is a copy of its own to the link.
+the first product, and those after the last. What tiles cost the GPU counts too, at what a byte takes there; and so do
+lines of tiles that are parts of lines of the result, each of which is a copy of its own to the link.
 """
 
 import math
