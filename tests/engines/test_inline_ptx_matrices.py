@@ -126,6 +126,40 @@ def test_matrices_are_loaded():
     np.testing.assert_array_equal(out, np.stack(expected, -1))
 
 
+STMATRIX = """
+extern "C" __global__ void kernel(const unsigned* from, uint4* to) {
+    __shared__ uint4 tile[64];
+    const unsigned* r = &from[4 * threadIdx.x];
+    const unsigned at = __cvta_generic_to_shared(&tile[threadIdx.x]);
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                 :: "r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0 + 512], {%1, %2};"
+                 :: "r"(at), "r"(r[0]), "r"(r[1]) : "memory");
+    const unsigned low = threadIdx.x < 8 ? at + 768 : 0;
+    asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" :: "r"(low), "r"(r[2]) : "memory");
+    asm volatile("stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%0 + 128], {%1};" :: "r"(low), "r"(r[3]) : "memory");
+    __syncwarp();
+    for (int i = threadIdx.x; i < 64; i += 32) to[i] = tile[i];
+}
+"""
+
+
+def test_matrices_are_stored():
+    elements = RNG.integers(0, 1 << 16, (4, 8, 8), dtype=np.uint16)
+    words = np.ascontiguousarray(np.stack([words_of(one, GROUP, 2 * IN_GROUP) for one in elements], -1))
+    out = np.zeros((8, 8, 8), np.uint16)
+    launch(STMATRIX, words, out, block=(32, 1, 1))
+    assert nvrtc.compile_source(STMATRIX, "kernel.cu", "kernel", {}, "sm_90a").code
+    expected = [*elements, elements[0].T, elements[1].T, elements[2], elements[3].T]
+    np.testing.assert_array_equal(out, np.stack(expected))
+
+
+def test_rows_are_stored_at_multiples_of_16_bytes():
+    words = np.zeros((32, 4), np.uint32)
+    with pytest.raises(LaunchError, match="calls stmatrix"):
+        launch(STMATRIX.replace("at + 768", "at + 776"), words, np.zeros((8, 8, 8), np.uint16), block=(32, 1, 1))
+
+
 STAGES = """
 #define CP_ASYNC_CG(dst, src) \\
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], %2;\\n" ::"r"(dst), "l"(src), "n"(16))

@@ -343,6 +343,12 @@ __forceinline__ void load_matrices(Place place, unsigned (&words)[COUNT], unsign
     simt::load_matrices<TRANSPOSED>(words, static_cast<const unsigned*>(from), place.call(Operation::load_matrices));
 }
 
+template <bool TRANSPOSED, int COUNT>
+__forceinline__ void store_matrices(Place place, const unsigned (&words)[COUNT], unsigned row) {
+    void* const to = simt_thread()->lane < 8 * COUNT ? at_shared(place, row) : nullptr;
+    simt::store_matrices<TRANSPOSED>(words, static_cast<unsigned*>(to), place.call(Operation::store_matrices));
+}
+
 __forceinline__ void multiply_fragments(Place place, float (&sums)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                                         FactorType of_a, FactorType of_b) {
     Fragments own = {sums, a, b, 1, 1, of_a, of_b};

@@ -13,19 +13,35 @@ def _depth(factor: str) -> int:
     return {"f16": 16, "bf16": 16, "tf32": 8}.get(factor, 32)
 
 
-@instruction("ldmatrix")
-def load(w: Writer) -> str:
-    """One, two or four matrices of 8 x 8 elements of 16 bits."""
+def _small_matrices(w: Writer) -> tuple[int, str]:
+    """How many matrices of 8 x 8 elements of 16 bits, and whether they are transposed, as C++ says it."""
     count, transposed = w.take("x1", "x2", "x4"), w.take("trans")
     w.ignore("sync", "aligned", "m8n8", "shared", "shared::cta", "b16")
     w.done(2)
     if not count:
         raise w.unknown()
-    parts = w.parts(w.operands[0], int(count[1]))
-    words = " ".join(w.put(one, f"simt_ptx_words[{i}]") for i, one in enumerate(parts))
+    return int(count[1]), "true" if transposed else "false"
+
+
+@instruction("ldmatrix")
+def load(w: Writer) -> str:
+    """One, two or four matrices from shared memory."""
+    count, transposed = _small_matrices(w)
+    words = " ".join(w.put(one, f"simt_ptx_words[{i}]") for i, one in enumerate(w.parts(w.operands[0], count)))
     return (
-        f"{{ unsigned simt_ptx_words[{len(parts)}]; simt::ptx::load_matrices<{'true' if transposed else 'false'}>"
+        f"{{ unsigned simt_ptx_words[{count}]; simt::ptx::load_matrices<{transposed}>"
         f"({w.place}, simt_ptx_words, {w.shared_number(w.operands[1])}); {words} }}"
+    )
+
+
+@instruction("stmatrix")
+def store(w: Writer) -> str:
+    """The same to shared memory."""
+    count, transposed = _small_matrices(w)
+    words = ", ".join(map(w.value, w.parts(w.operands[1], count)))
+    return (
+        f"{{ const unsigned simt_ptx_words[{count}] = {{{words}}}; simt::ptx::store_matrices<{transposed}>"
+        f"({w.place}, simt_ptx_words, {w.shared_number(w.operands[0])}); }}"
     )
 
 

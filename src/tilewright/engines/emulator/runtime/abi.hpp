@@ -78,6 +78,7 @@ enum class Operation : int {
     load_tile_to,
     store_tile_async,
     load_matrices,
+    store_matrices,
     multiply_fragments,
     multiply_async,
     commit_products,

@@ -18,7 +18,7 @@ inline const char* const OPERATION_NAMES[] = {
     "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync", "__match_any_sync",
     "__match_all_sync", "load_matrix_sync", "mma_sync",
     "store_matrix_sync", "copy_async", "copy_async_first", "barrier_init", "barrier_arrive", "barrier_arrive_at", "in_block", "barrier_expect_bytes",
-    "barrier_wait",  "wait_for_count", "load_tile",   "load_tile_to", "store_tile_async", "load_matrices", "multiply_fragments", "multiply_async", "commit_products", "wait_products",
+    "barrier_wait",  "wait_for_count", "load_tile",   "load_tile_to", "store_tile_async", "load_matrices", "store_matrices", "multiply_fragments", "multiply_async", "commit_products", "wait_products",
     "give_registers", "take_registers", "sync_named", "arrive_named", "shared memory", "barrier_inval",
 };
 
