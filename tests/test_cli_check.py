@@ -196,6 +196,17 @@ def test_vast_matrices_are_checked_by_some_blocks(tmp_path):
     assert re.search(r"out of bounds 50000x50000x64, beta 0.5 thread .* reads C\[-\d+, \d+\], outside of", text(result))
 
 
+def test_kernels_of_which_no_few_blocks_can_be_checked_are_left_out_unless_they_are_named(monkeypatch):
+    monkeypatch.setattr(check, "KERNELS", (find("naive"), find("tma_packed")))
+    result = run("--vast", "--shape", "50000x50000x64")
+    words = " ".join(result.output.split())
+    assert "tma_packed left out: tma_packed copies operands or shares tiles between blocks" in words
+    assert re.search(r"1 kernel checked in .* s: nothing found", words)
+    assert result.exit_code == 0
+    result = run("--vast", "--shape", "50000x50000x64", "naive", "tma_packed")
+    assert "no few of its blocks can be checked on 50000x50000x64" in str(result.exception)
+
+
 def test_vast_problems_are_those_of_products_with_all_rows():
     result = run("--vast", "--batch-invariant", "split_k")
     assert "leave --batch-invariant out" in str(result.exception)

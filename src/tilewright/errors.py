@@ -34,6 +34,10 @@ class ProblemError(TilewrightError, ValueError):
     status = 2
 
 
+class NotSampledError(ProblemError):
+    """A product of which no few blocks can be checked: they share tiles, or need more than the operands as they lie."""
+
+
 class ArrayError(TilewrightError, ValueError):
     """An array argument has the wrong rank, shape, layout, device or is not writable."""
 

@@ -35,7 +35,7 @@ from tilewright.engines.apart import Apart, LostError
 from tilewright.engines.emulator import load_runtime, worker_count
 from tilewright.engines.emulator.check import Checked, is_vast, telling_shapes
 from tilewright.engines.emulator.engine import MULTIPROCESSORS
-from tilewright.errors import DtypeError, ProblemError, TilewrightError
+from tilewright.errors import DtypeError, NotSampledError, ProblemError, TilewrightError
 from tilewright.files import check_outputs, json_kind
 from tilewright.kernels import KERNELS
 from tilewright.kernels.spec import Config, Kernel, parse_overrides
@@ -190,9 +190,14 @@ def run_check(
         faulty += not outcome.clean
         facts.append(launches.facts(outcome))
     for job, found in _run(jobs, deadline):
+        if isinstance(found, NotSampledError):
+            if named_some:
+                raise found
+            say(f"{job.kernel.rung or '':>3}  [bold]{job.kernel.name:<16}[/]  left out: {found}", indent=5, to=shown)
+            continue
         faulty += not _show(job.kernel, job.config, found, shown)
         facts.append(_facts(job, found))
-    shown.print(_summary(len(jobs) + len(others), faulty, time.monotonic() - started), highlight=False)
+    shown.print(_summary(len(facts), faulty, time.monotonic() - started), highlight=False)
     if json_path:
         write_json(json_path, {"checked": facts}, f"what was found to {json_path}")
     raise typer.Exit(1 if faulty else 0)
@@ -208,8 +213,8 @@ def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Sc
     return found
 
 
-def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome]]]:
-    """Check kernels side by side, and give their outcomes in their order."""
+def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome] | NotSampledError]]:
+    """Check kernels side by side, and give their outcomes in their order, or why there are none."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
     with Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
         steps.begin("checking", total=total)
@@ -225,7 +230,11 @@ def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome
         pending = [(job, workers.submit(run, job)) for job in jobs]
         try:
             for job, results in pending:
-                found = results.result()
+                found: list[Outcome] | NotSampledError
+                try:
+                    found = results.result()
+                except NotSampledError as error:
+                    found = error
                 with steps.aside():
                     yield job, found
         finally:

@@ -16,7 +16,7 @@ from tilewright.engines.emulator.compiler import OVERFLOWS
 from tilewright.engines.emulator.engine import EmulatorEngine, LaunchFacts
 from tilewright.engines.emulator.program import Extents, Watch
 from tilewright.engines.emulator.repeating import Repeating
-from tilewright.errors import LaunchError, ProblemError
+from tilewright.errors import LaunchError, NotSampledError
 from tilewright.kernels.spec import Config, Kernel
 from tilewright.problem import UNSCALED, Layout, Problem, Scalars
 
@@ -62,7 +62,7 @@ def check_sample(kernel: Kernel, config: Config, problem: Problem, scalars: Scal
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
         LaunchError: the geometry is one that a GPU refuses, or the address space has no room for the matrices.
-        ProblemError: blocks share tiles, or operands are copied, or there is more than one product, a bias or scales.
+        NotSampledError: blocks share tiles, operands are copied, or it is not one product alone, without bias and scales.
     """
     if problem.is_empty:
         return Sample([], [], [])
@@ -85,7 +85,7 @@ class _Session:
         self._checkers: list[Checker] = []
         self._launched: list[LaunchFacts] = []
         if problem.batch != 1 or problem.epilogue.bias or problem.scaling != UNSCALED:
-            raise ProblemError(f"some blocks of {kernel.name} are checked on one product without bias and scales")
+            raise NotSampledError(f"blocks of {kernel.name} are checked on one product alone, without bias and scales")
         self._engine = EmulatorEngine(OVERFLOWS, self._watch, max(kernel.tiles(problem, config), 1))
         self._check_blocks()
         factors = Repeating(problem.dtype)
@@ -140,7 +140,7 @@ class _Session:
             why = "computes many tiles with each block"
         if why:
             instead = ": leave --shape out, and all of them are checked on lines that are far apart"
-            raise ProblemError(
+            raise NotSampledError(
                 f"{kernel.name} {why}, so no few of its blocks can be checked on {problem.shape}"
                 + (instead if kernel.takes.gaps else "")
             )
