@@ -189,7 +189,7 @@ def test_what_some_blocks_cannot_do_alone_is_refused():
             "gemm_bf16x6",
             "shares tiles between blocks, so no few of its blocks can be checked on 70000x70000x64: leave ",
         ),
-        ("gemm_fp8_blocks", "on one product without bias and scales"),
+        ("gemm_fp8_blocks", "on one product alone, without bias and scales"),
     ):
         of = find(name)
         problem = of.takes.scaled(Problem(70000, 70000, 64, of.takes.arithmetic()))

@@ -62,7 +62,7 @@ def check_sample(kernel: Kernel, config: Config, problem: Problem, scalars: Scal
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
         LaunchError: the geometry is one that a GPU refuses, or the address space has no room for the matrices.
-        NotSampledError: blocks share tiles, operands are copied, or it is not one product alone, without bias and scales.
+        NotSampledError: blocks share tiles, operands are copied, or it is not one product without bias and scales.
     """
     if problem.is_empty:
         return Sample([], [], [])
