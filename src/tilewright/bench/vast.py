@@ -76,7 +76,7 @@ def vast_problems(
     of_a = ((_multiple(REACH / (k << i), m), n, k << i) for i in range(_HALVINGS))
     of_b = ((m, _multiple(REACH / (k << i), n), k << i) for i in range(_HALVINGS))
     for shapes in (of_c, of_a, of_b):
-        fit = (problem for problem in map(posed, shapes) if _has_grid(kernel, problem, config))
+        fit = (problem for problem in map(posed, shapes) if _is_taken_by_gpus(kernel, problem, config))
         yield from itertools.islice(fit, 1)
 
 
@@ -84,7 +84,8 @@ def _multiple(size: float, unit: int) -> int:
     return unit * math.ceil(size / unit)
 
 
-def _has_grid(kernel: Kernel, problem: Problem, config: Config) -> bool:
+def _is_taken_by_gpus(kernel: Kernel, problem: Problem, config: Config) -> bool:
+    """Whether there is a grid for a problem, and no larger than GPUs launch."""
     try:
         grid = kernel.launch(problem, config, kernel.tiles(problem, config)).grid
     except (ConfigError, LaunchError):

@@ -193,7 +193,7 @@ def run_check(
         if isinstance(found, NotSampledError):
             if named_some:
                 raise found
-            say(f"{job.kernel.rung or '':>3}  [bold]{job.kernel.name:<16}[/]  left out: {found}", indent=5, to=shown)
+            _say_of(job.kernel, f"left out: {found}", shown)
             continue
         faulty += not _show(job.kernel, job.config, found, shown)
         facts.append(_facts(job, found))
@@ -267,11 +267,16 @@ def _answer(connection: Connection, kernel: Kernel, cases: list[Case], rows: boo
         connection.send(error)
 
 
+def _say_of(kernel: Kernel, words: str, shown: Console) -> None:
+    """A line that begins with a kernel's rung and name."""
+    say(f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {words}", indent=5, to=shown)
+
+
 def _show(kernel: Kernel, config: Config, results: list[Outcome], shown: Console) -> bool:
     """Print what came of one kernel; says whether all is well."""
     clean = all(outcome.clean for outcome in results)
     verdict = "[green]nothing found[/]" if clean else "[bold red]faulty[/]"
-    say(f"{kernel.rung or '':>3}  [bold]{kernel.name:<16}[/]  {verdict}  [dim]{config}[/]", indent=5, to=shown)
+    _say_of(kernel, f"{verdict}  [dim]{config}[/]", shown)
     notes = {note.key: note for outcome in reversed(results) for note in outcome.checked.notes}
     launches.show_notes(reversed(notes.values()), shown)
     if not clean:

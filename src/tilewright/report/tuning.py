@@ -53,12 +53,10 @@ def main() -> int:
     try:
         tabled = Table.load(TABLE)
         sections = {"kernels": kernels(tabled.entries), "winners": winners(tabled.entries)}
-        for name, table_path, paths in (
-            ("regret", TABLE, REGRETS),
-            ("regret of 16 bits", TABLE_16_BITS, REGRETS_16_BITS),
-        ):
+        draws = ("regret", tabled, REGRETS), ("regret of 16 bits", Table.load(TABLE_16_BITS), REGRETS_16_BITS)
+        for name, table_of_draws, paths in draws:
             if runs := [load(path) for path in paths if path.exists()]:
-                sections[name] = regret(runs, Table.load(table_path))
+                sections[name] = regret(runs, table_of_draws)
         if EXHAUSTIVE.exists() and RANKED.exists():
             sections |= _plots(of_one_problem(read(EXHAUSTIVE)), of_one_problem(read(RANKED)))
         redraw(PAGE, sections)

@@ -349,14 +349,19 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
     than those of another GPU of the same compute capability. A problem's twin (`Case.twin`) counts as the same problem.
     """
     tables = tuple(tables)
-    found = [(number, entry) for number, table in enumerate(tables) for entry in table.entries if usable(entry)]
+    found = [
+        (_of_twins(entry), number, entry)
+        for number, table in enumerate(tables)
+        for entry in table.entries
+        if usable(entry)
+    ]
     counting: dict[object, tuple[bool, int]] = {}
-    for number, entry in found:
-        key, rank = _of_twins(entry), (not entry.apart, number)
+    for key, number, entry in found:
+        rank = (not entry.apart, number)
         counting[key] = min(rank, counting.get(key, rank))
     gpus = [find_gpu(table.gpu, table.capability) for table in tables]
-    for number, entry in found:
-        if counting[_of_twins(entry)][1] == number:
+    for key, number, entry in found:
+        if counting[key][1] == number:
             yield gpus[number], entry
 
 

@@ -137,15 +137,15 @@ class _Asked:
 
     def ranked(self, known: Measured, row: int) -> list[tuple[Kernel, Config]]:
         """What was measured of it, the best first; tables are of products without activations."""
-        numbers, inaccurate, times = known.ranked(row), known.inaccurate[row], known.times[row]
-        choices = [known.choices[number][:2] for number in numbers]
-        if not self.activates:
-            return choices
-        ranks = [
-            (inaccurate[number], times[number] + self.unhidden_us(*choice))
-            for number, choice in zip(numbers, choices, strict=True)
-        ]
-        return [choices[place] for place in sorted(range(len(choices)), key=ranks.__getitem__)]
+        numbers, choices = known.ranked(row), known.choices
+        if self.activates:
+            numbers.sort(
+                key=lambda number: (
+                    known.inaccurate[row, number],
+                    known.times[row, number] + self.unhidden_us(*choices[number][:2]),
+                )
+            )
+        return [choices[number][:2] for number in numbers]
 
     @property
     def row(self) -> int | None:
