@@ -212,12 +212,11 @@ SUMS_OF_16_BITS = "BM*BN/128 over the consumers of a tile must be at most 192 (w
 STORED = "with STORED above 0, BN/SPLITS must be a multiple of 64"
 VIOLATIONS["gemm_sm90"] = [
     ({"BM": 192}, "BM must be a multiple of 64 rows for each consumer of a tile, at most 256"),
-    ({"BN": 100}, "BN must be a multiple of 8*CLUSTER, at most 256"),
-    ({"BN": 72, "CLUSTER": 2}, "BN must be a multiple of 8*CLUSTER"),
+    ({"BN": 100}, "BN must be a multiple of 8, at most 256"),
     ({"PINGPONG": 1}, SUMS_OF_16_BITS),
     ({"BM": 256, "STAGES": 2}, SUMS_OF_16_BITS),
     ({"BM": 192, "BN": 208, "CONSUMERS": 3}, SUMS_OF_16_BITS),
-    ({"CLUSTER": 3}, "CLUSTER and CLUSTER_N must be 1, 2 or 4"),
+    ({"CLUSTER": 3}, "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4"),
     ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
     ({"SPLITS": 2, "CLUSTER_N": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
     ({"SPLITS": 2, "BM": 256, "BN": 64}, "with SPLITS above 1, BM must be 64 rows for each consumer"),
@@ -239,10 +238,10 @@ VIOLATIONS["gemm_tf32_nn"] = [
 ]
 VIOLATIONS["gemm_fp16x3"] = [
     ({"BM": 192}, "BM must be a multiple of 64 rows for each consumer of a tile, at most 256"),
-    ({"BN": 100}, "BN must be a multiple of 8*CLUSTER, at most 256"),
+    ({"BN": 100}, "BN must be a multiple of 8, at most 256"),
     ({"BN": 96}, "BN must be a multiple of 64: columns of a scale"),
     ({"BN": 256, "STAGES": 2}, "BM*BN/128 over the consumers of a tile and BN/2 together must be at most 192"),
-    ({"CLUSTER": 8}, "CLUSTER and CLUSTER_N must be 1, 2 or 4"),
+    ({"CLUSTER_N": 8}, "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4"),
     ({"SPLITS": 2, "CLUSTER": 2}, "SPLITS must be 1, or with PINGPONG=0, CLUSTER=1 and CLUSTER_N=1"),
     ({"SPLITS": 2, "BM": 256, "BN": 64}, "with SPLITS above 1, BM must be 64 rows for each consumer"),
     ({"SPLITS": 4, "BN": 80}, "with SPLITS above 1, BN must be a multiple of 8*SPLITS"),

@@ -13,7 +13,7 @@ SOURCE = """
 #include "epilogue/activations.cuh"
 extern "C" __global__ void kernel(const float* x, float* y, int count) {{
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) y[i] = {name}::of(x[i]);
+    if (i < count) y[i] = {name}::of<{result}>(x[i]);
 }}
 """
 
@@ -36,10 +36,11 @@ LIMITS = {
 }
 
 
-def computed(name, x):
+def computed(name, x, result="float"):
+    """result: the type that the values are rounded to later, of which only the size counts."""
     y = np.full(x.size, 7, np.float32)
     arguments = [ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), ctypes.c_int(x.size)]
-    launch_source(SOURCE.format(name=name), "kernel", (-(-x.size // 256), 1, 1), (256, 1, 1), arguments)
+    launch_source(SOURCE.format(name=name, result=result), "kernel", (-(-x.size // 256), 1, 1), (256, 1, 1), arguments)
     return y
 
 
@@ -65,6 +66,17 @@ def test_an_activation_errs_by_a_few_units(name):
     assert (error <= relative * np.maximum(1, abs(x))).all()
 
 
+@pytest.mark.parametrize("name", ["gelu", "silu"])
+@pytest.mark.parametrize("result", ["unsigned short", "unsigned char"])
+def test_results_that_are_rounded_to_16_bits_or_less_err_by_a_fraction_of_their_last_bit(name, result):
+    """float16 rounds by 2^-12 at least; what is smaller than a thousandth may err by more of itself."""
+    x = np.linspace(-5, 20, 200_001, dtype=np.float32)
+    exact = EXACT[name](x.astype(np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.nan_to_num(abs(computed(name, x, result) - exact) / abs(exact))
+    assert (error <= 6.2e-5 * np.exp(np.maximum(abs(x) - 2, 0))).all()
+
+
 def test_gelu_of_negative_numbers_is_as_exact_as_its_formula_in_float32():
     """As PyTorch computes it; below -5.6 that gives 0."""
     x = np.linspace(-12, -1, 200_001, dtype=np.float32)
@@ -77,9 +89,10 @@ def test_gelu_of_negative_numbers_is_as_exact_as_its_formula_in_float32():
         assert error[bin_].max() <= usual[bin_].max()
 
 
+@pytest.mark.parametrize("result", ["float", "unsigned short"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_an_activation_of_values_that_are_not_finite_or_large(name):
+def test_an_activation_of_values_that_are_not_finite_or_large(name, result):
     x = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -100, 0.0, -0.0], np.float32)
-    y = computed(name, x)
+    y = computed(name, x, result)
     lowest = 0 if name == "relu" else np.nan  # -infinity times 0
     np.testing.assert_array_equal(y, np.array([np.nan, np.inf, lowest, 3e38, 0, 0, 0, 0], np.float32))

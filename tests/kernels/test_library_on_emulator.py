@@ -33,7 +33,7 @@ CONFIGS = {
         {"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2, "BAND": 1},
         {"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4},
         {"BM": 192, "BN": 48, "STAGES": 2, "CONSUMERS": 3, "CLUSTER_N": 2},
-        {"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 2, "CLUSTER_N": 2},
+        {"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 8},
         {"BM": 64, "BN": 32, "STAGES": 3, "CONSUMERS": 1, "SPLITS": 2},
         {"BM": 64, "BN": 128, "STAGES": 3, "PINGPONG": 1, "STORED": 1, "BAND": 2},
         {"BM": 256, "BN": 64, "STAGES": 2, "STORED": 2, "CLUSTER": 4, "CLUSTER_N": 2},
@@ -181,10 +181,12 @@ SHORT = [
     ({"BM": 128, "BN": 32, "STAGES": 3, "SPLITS": 4}, "NT", (8, 72), (8, 32)),
     ({"BM": 64, "BN": 48, "STAGES": 3, "PINGPONG": 1, "CLUSTER": 2}, "NT", (35, 17), (40, 24)),
     ({"BM": 64, "BN": 48, "STAGES": 3, "CONSUMERS": 1, "CLUSTER_N": 2}, "NT", (9, 9), (32, 16)),
+    ({"BM": 64, "BN": 72, "STAGES": 2, "CONSUMERS": 1, "CLUSTER": 8}, "NT", (65, 200), (64, 16)),
     ({"BM": 64, "BN": 64, "STAGES": 2, "CONSUMERS": 1}, "TN", (9, 9), (64, 64)),
     ({"BM": 256, "BN": 40, "STAGES": 2}, "NN", (100, 200), (104, 64)),
 ]
-"""Config and orders; rows of A and columns of B; rows of the boxes that load them."""
+"""Config and orders; rows of A and columns of B; rows of the boxes that load them. Blocks that share a tile load equal
+parts, in eights, of as many as it has or more."""
 
 
 @pytest.mark.parametrize(("overrides", "layout", "sides", "rows"), SHORT, ids=str)

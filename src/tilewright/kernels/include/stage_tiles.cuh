@@ -6,22 +6,24 @@
 #include "elements.cuh"
 #include "swizzled_tile.cuh"
 
-// ROWS x COLS: the tile of D. COUNT: terms of each factor.
-template <int ROWS, int COLS, int COUNT>
+// ROWS x COLS: the tile of D. COUNT: terms of each factor. SHARING: blocks that load B for each other. Along k each loads as many lines,
+// in eights, which may be more than B has.
+template <int ROWS, int COLS, int COUNT, int SHARING>
 struct StageTiles {
     static constexpr int DEPTH = LINE_BYTES / sizeof(FACTOR);  // of k
     // Where k is 0, nothing says in which order TF32 or float8 lies.
     static constexpr Major MAJOR_A = HOLDS_A || (TRANSPOSED_A && MAY_CROSS_K<FACTOR>) ? Major::across_k : Major::along_k;
     static constexpr Major MAJOR_B = TRANSPOSED_B || !MAY_CROSS_K<FACTOR> ? Major::along_k : Major::across_k;
+    static constexpr int LOADED = MAJOR_B == Major::along_k ? (COLS + 8 * SHARING - 1) / (8 * SHARING) * 8 * SHARING : COLS;
 
     SwizzledTile<MAJOR_A, ROWS, DEPTH> A[COUNT];
-    SwizzledTile<MAJOR_B, COLS, DEPTH> B[COUNT];
+    SwizzledTile<MAJOR_B, LOADED, DEPTH> B[COUNT];
 
     // Bytes that `load` loads of matrices of m rows and n columns.
     template <typename Grid>
     static __device__ __forceinline__ unsigned bytes(const Grid& grid, int m, int n) {
         const unsigned of_a = SwizzledTile<MAJOR_A, ROWS, DEPTH>::bytes(grid.of_row(), m);
-        return COUNT * (of_a + SwizzledTile<MAJOR_B, COLS, DEPTH>::bytes(grid.of_column(), n));
+        return COUNT * (of_a + SwizzledTile<MAJOR_B, LOADED, DEPTH>::bytes(grid.of_column(), n));
     }
 
     // Starts to load from row `row` of A, column `col` of B and from `k` on, in a grid of blocks that load parts for each other.

@@ -37,7 +37,7 @@ constexpr int BLOCKS = Grid::BLOCKS * SPLITS;  // of a cluster
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int PARTS = Multiplying::ROWS / 64;  // instructions' rows, that a consumer multiplies of a tile
 using Order = TileOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
-using Tiles = StageTiles<BM, BN, TERMS>;
+using Tiles = StageTiles<BM, BN, TERMS, CLUSTER>;
 using Totals = ClusterSums<SPLITS, 128 * CONSUMERS, BN / 2>;
 using Terms = TermsOfBlock<BM, (TERMS > 1 ? COLS : 64), (TERMS > 1 ? CONSUMERS : 2)>;  // of one term, it does nothing
 

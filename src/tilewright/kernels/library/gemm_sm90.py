@@ -50,6 +50,12 @@ def _width(side: int, item_bytes: int) -> int:
     return line // 2 if item_bytes == warpgroups.ITEM_BYTES and side % line == line // 2 else line
 
 
+def _in_parts(lines: int, blocks: int) -> int:
+    """As many as these lines or more, that blocks load equal parts of, each of whole patterns: `StageTiles::LOADED`."""
+    part = blocks * _REPEATS
+    return -(-lines // part) * part
+
+
 def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int) -> tuple[TensorBox, TensorBox]:
     """What one load moves: lines along k of a tile; or of a block of it lines of rows of A, or of columns of B, one for
     each element of a line along k.
@@ -64,8 +70,8 @@ def _boxes(config: Config, layout: str, sides: tuple[int, int], item_bytes: int)
             width = _width(of_tile, item_bytes)
             return TensorBox(line // sharing, width, width * item_bytes)
         if sharing == 1:
-            of_tile = min(of_tile, -(-of_factor // _REPEATS) * _REPEATS)
-        return TensorBox(of_tile // sharing, line, warpgroups.LINE_BYTES)
+            of_tile = min(of_tile, _in_parts(of_factor, 1))
+        return TensorBox(_in_parts(of_tile, sharing) // sharing, line, warpgroups.LINE_BYTES)
 
     m, n = sides
     return box(config.BM, m, layout[0] == "N", config.CLUSTER_N), box(config.BN, n, layout[1] == "T", config.CLUSTER)
@@ -84,7 +90,7 @@ def _together(config: Config) -> int:
 def _tiles_bytes(config: Config, layout: str, terms: int) -> int:
     """Of all stages. A row-major B has blocks of columns, the last loaded whole."""
     width = _width(config.BN, warpgroups.ITEM_BYTES)
-    columns = config.BN if layout[1] == "T" else -(-config.BN // width) * width
+    columns = _in_parts(config.BN, config.CLUSTER) if layout[1] == "T" else -(-config.BN // width) * width
     return terms * config.STAGES * warpgroups.LINE_BYTES * (config.BM + columns)
 
 
@@ -169,12 +175,13 @@ TILES = (
         "BM must be a multiple of 64 rows for each consumer of a tile, at most 256, the rows of a tensor box",
     ),
     Constraint(
-        lambda c: c.BN % (8 * c.CLUSTER) == 0 and c.BN <= BOX_SIDE,
-        "BN must be a multiple of 8*CLUSTER, at most 256, the columns of one instruction",
+        lambda c: c.BN % _REPEATS == 0 and c.BN <= BOX_SIDE,
+        "BN must be a multiple of 8, at most 256, the columns of one instruction",
     ),
     Constraint(lambda c: c.STAGES >= 2, "STAGES must be at least 2: one is loaded while another is multiplied"),
     Constraint(
-        lambda c: c.CLUSTER in (1, 2, 4) and c.CLUSTER_N in (1, 2, 4), "CLUSTER and CLUSTER_N must be 1, 2 or 4"
+        lambda c: c.CLUSTER in (1, 2, 4, 8) and c.CLUSTER_N in (1, 2, 4),
+        "CLUSTER must be 1, 2, 4 or 8 and CLUSTER_N 1, 2 or 4",
     ),
 )
 """What tiles, stages and clusters must be, whoever computes them."""

@@ -31,7 +31,7 @@ constexpr int BLOCKS = Grid::BLOCKS;
 using Multiplying = Consumers<CONSUMERS, PINGPONG, BM>;
 constexpr int PARTS = Multiplying::ROWS / 64;  // of a consumer's rows
 using Order = GroupedOrder<BM, BN, BAND, CLUSTER, CLUSTER_N>;
-using Tiles = StageTiles<BM, BN, TERMS>;
+using Tiles = StageTiles<BM, BN, TERMS, CLUSTER>;
 
 struct Shared {
     Tiles stages[STAGES];

@@ -160,6 +160,6 @@ struct Result {
     static __device__ __forceinline__ float finish(float x, float of_row, float of_column) {
         if (BIAS::OF_ROWS) x = __fadd_rn(x, of_row);
         if (BIAS::OF_COLUMNS) x = __fadd_rn(x, of_column);
-        return ACTIVATION::of(x);
+        return ACTIVATION::of<T>(x);
     }
 };
