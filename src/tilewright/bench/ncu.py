@@ -103,6 +103,8 @@ SEEN = (
     "gpu__time_duration.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
     "l1tex__data_pipe_lsu_wavefronts.sum",
+    "sm__cycles_elapsed.max",
+    "lts__t_requests_srcunit_tex.sum",
     "lts__t_sectors_op_read.sum",
     "lts__t_sectors_op_read_lookup_hit.sum",
     "lts__t_sectors_op_write.sum",

@@ -1,7 +1,8 @@
 """Profiles of the ladder and of cuBLAS: what Nsight Compute counts of each at the size of its page.
 
-Run as `python -m tilewright.bench.profiles --out PATH` on a machine with a GPU and the profiler. The file is written
-anew after each launch.
+Run as `python -m tilewright.bench.profiles --out PATH` on a machine with a GPU and the profiler; with `--library` it is
+of what `matmul` picks for some products of bfloat16, and of cuBLAS on the same. The file is written anew after each
+launch.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from tilewright.errors import TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Arithmetic, Problem
+from tilewright.problem import Arithmetic, Problem, orders
+from tilewright.select.selector import select
 
 SHAPE = "4096x4096x4096"
 """The sizes at which a rung is looked at."""
@@ -27,6 +29,16 @@ SHAPES_OF: Mapping[str, str] = {"skinny": "1x4096x4096"}
 
 MORE = (("naive", "4092x4092x4092"),)
 """Further launches: rows of A that are no power of two apart."""
+
+LIBRARY = (
+    ("1000x1000x1000", "NN"),
+    ("1000x1000x1000", "NT"),
+    ("2056x2056x2056", "NN"),
+    ("2056x2056x2056", "NT"),
+    ("4096x14336x4096", "NN"),
+    ("4096x14336x4096", "NT"),
+)
+"""Products of bfloat16 that `--library` profiles: rows that straddle lines of the L2 cache, and what power binds."""
 
 _SECTOR_BYTES = 32
 
@@ -41,6 +53,7 @@ class Profile(Facts):
     shape: str
     dtype: str
     out_dtype: str
+    layout: str = "NN"
     launched: list[str]
     """Names of the kernels on the GPU, in their order."""
     counters: dict[str, float]
@@ -49,7 +62,8 @@ class Profile(Facts):
     @property
     def problem(self) -> Problem:
         """What is computed."""
-        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype, self.out_dtype))
+        a, b = orders(self.layout)
+        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype, self.out_dtype), a=a, b=b)
 
     @property
     def time_us(self) -> float | None:
@@ -89,6 +103,16 @@ class Profile(Facts):
     def dram_bytes(self) -> float | None:
         """Read from and written to DRAM."""
         return self._sum("dram__bytes_read.sum", "dram__bytes_write.sum")
+
+    @property
+    def l2_requests(self) -> float | None:
+        """Of loads and stores, the copy engine's too, to the L2 cache."""
+        return self._one("lts__t_requests_srcunit_tex.sum")
+
+    @property
+    def cycles(self) -> float | None:
+        """Of the multiprocessor that takes longest."""
+        return self._one("sm__cycles_elapsed.max")
 
     @property
     def dram_gbs(self) -> float | None:
@@ -139,6 +163,7 @@ def of_launch(kernel: Kernel, launch: ncu.Launch, counters: Mapping[str, float])
         shape=launch.shape,
         dtype=launch.dtype,
         out_dtype=launch.out_dtype,
+        layout=launch.layout,
         launched=[kernel.source.stem],
         counters=dict(counters),
     )
@@ -161,6 +186,7 @@ def of_cublas(problem: Problem, kernels: Sequence[ncu.Profiled]) -> Profile:
         shape=problem.shape,
         dtype=problem.dtype,
         out_dtype=problem.result,
+        layout=problem.layout,
         launched=[one.kernel for one in kernels],
         counters=counters,
     )
@@ -185,10 +211,28 @@ def jobs(capability: tuple[int, int], shape: str = "") -> list[Callable[[], Prof
     return [*ours, *(partial(_of_cublas, problem) for problem in dict.fromkeys(problems.values()))]
 
 
+def library_jobs(capability: tuple[int, int], device: str) -> list[Callable[[], Profile]]:
+    """The same of what `matmul` picks for the products of `LIBRARY`, and of cuBLAS on each.
+
+    Args:
+        capability, device: of the GPU, and its name.
+    """
+    made: list[Callable[[], Profile]] = []
+    for shape, layout in LIBRARY:
+        a, b = orders(layout)
+        problem = Problem.parse(shape, arithmetic=Arithmetic("bfloat16", "bfloat16"), a=a, b=b)
+        launch = ncu.Launch.of(*select(problem, capability, device), problem)
+        made += [partial(_of_launch, launch), partial(_of_cublas, problem)]
+    return made
+
+
 def _of_rung(kernel: Kernel, problem: Problem, capability: tuple[int, int]) -> Profile:
-    launch = ncu.Launch.of(kernel, kernel.config(capability=capability), problem)
+    return _of_launch(ncu.Launch.of(kernel, kernel.config(capability=capability), problem))
+
+
+def _of_launch(launch: ncu.Launch) -> Profile:
     (counters,) = ncu.profile([launch])
-    return of_launch(kernel, launch, counters)
+    return of_launch(find(launch.kernel), launch, counters)
 
 
 def _of_cublas(problem: Problem) -> Profile:
@@ -200,6 +244,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tilewright.bench.profiles", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="where the profiles are written")
     parser.add_argument("--shape", default="", help=f"MxNxK of all problems; {SHAPE} if left out, of most")
+    parser.add_argument("--library", action="store_true", help="what matmul picks for bfloat16, in place of the ladder")
     arguments = parser.parse_args()
     try:
         check_outputs([Output("--out", arguments.out, Profiles.kind())])
@@ -207,7 +252,8 @@ def main() -> int:
         engine = resolve_engine("cuda")
         assert engine.capability is not None
         run = Profiles(environment=environment(engine), profiles=[])
-        for make in jobs(engine.capability, arguments.shape):
+        library = partial(library_jobs, engine.capability, engine.device_name)
+        for make in library() if arguments.library else jobs(engine.capability, arguments.shape):
             one = make()
             run.profiles.append(one)
             run.save(arguments.out)
@@ -224,7 +270,8 @@ def _line(one: Profile) -> str:
     shares = {"of L1": one.l1_hits, "of L2": one.l2_hits, "issuing": one.issuing}
     words = [f"{value:,.1f} {name}" for name, value in numbers.items() if value is not None]
     words += [f"{value:.1%} {name}" for name, value in shares.items() if value is not None]
-    return f"{one.kernel} {one.shape} {one.dtype}: {', '.join((*words, stalls))}; {', '.join(one.launched)[:100]}"
+    case = f"{one.kernel} {one.shape} {one.layout} {one.dtype}"
+    return f"{case}: {', '.join((*words, stalls))}; {', '.join(one.launched)[:100]}"
 
 
 if __name__ == "__main__":

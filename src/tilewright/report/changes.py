@@ -31,6 +31,8 @@ CHANGES = tuple(
         ("clusters of eight", "h100_clusters_of_four", "h100_clusters_of_eight"),
         ("activations in turns", "h100_gelu_together", "h100_gelu_in_turns"),
         ("blocks of 32 columns", "h100_blocks_of_64_columns", "h100_blocks_of_32_columns"),
+        ("parts in eights", "h100_whole_parts", "h100_parts_in_eights"),
+        ("shorter activations", "h100_longer_activations", "h100_shorter_activations"),
         ("stores by the copy engine", "h100_stored_by_threads", "h100_stored_by_the_copy_engine"),
     )
 )

@@ -133,6 +133,7 @@ def main() -> int:
             "environment": environment(run),
             "spread": spread.markdown(spread.speeds(every_run(RECORDS.parent))),
             "profiles": profiles.section(profiles.load()),
+            "requests": profiles.of_library(profiles.load(profiles.LIBRARY)),
             "guards": guards(records),
             "reading": term_products.reading(term_products.load()),
             "changes": changes.section(),

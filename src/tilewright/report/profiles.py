@@ -7,6 +7,7 @@ from tilewright.bench.profiles import Profile, Profiles
 from tilewright.report.markdown import table
 
 PROFILES = Path("results/h100/ncu/profiles.json")
+LIBRARY = Path("results/h100/ncu/library.json")
 
 _STALLS_SHOWN = 3
 
@@ -14,6 +15,10 @@ _WORDS = """What Nsight Compute counts of one launch on one {gpu}, at the clocks
 tilewright.bench.profiles --out PATH`, revision {revision}). L1 and L2: shares of the sectors of loads that the cache
 had; DRAM: what was read and written. The last column is what a warp's time goes to, issuing apart, in the profiler's
 words."""
+
+_LIBRARY_WORDS = """What Nsight Compute counts of one launch of each on one {gpu}, alone and at the clocks that it found
+(`python -m tilewright.bench.profiles --library --out PATH`, revision {revision}): cycles of a multiprocessor, requests
+of all to the L2 cache, and how many cycles pass for one of a multiprocessor's."""
 
 
 def load(path: Path = PROFILES) -> Profiles | None:
@@ -32,6 +37,27 @@ def section(run: Profiles | None) -> str:
     facts = run.environment
     words = _WORDS.format(gpu=facts["gpu"]["name"], revision=facts.get("revision", "unknown")).replace("\n", " ")
     return "\n\n".join(("## Profiles", words, _counters(run), "cuBLAS launches:", _cublas(run)))
+
+
+def of_library(run: Profiles | None) -> str:
+    """The counts of what `matmul` picks, each above cuBLAS's; empty where nothing was profiled."""
+    if run is None or not run.profiles:
+        return ""
+    gpu = run.environment["gpu"]
+    words = _LIBRARY_WORDS.format(gpu=gpu["name"], revision=run.environment.get("revision", "unknown"))
+    rows = [_of_product(one, gpu["multiprocessors"]) for one in run.profiles]
+    heads = ("m x n x k", "orders", "", "us", "cycles", "requests", "cycles for one", "DRAM, MB")
+    return "\n\n".join((words.replace("\n", " "), table(heads, rows, "lll" + "r" * 5)))
+
+
+def _of_product(one: Profile, multiprocessors: int) -> tuple[str, ...]:
+    own, requests, cycles = one.config, one.l2_requests, one.cycles
+    by = ", ".join(f"`{name}`" for name in one.launched)
+    if own:
+        by += f", tiles of {own['BM']} x {own['BN']}, clusters of {own['CLUSTER']} x {own['CLUSTER_N']}"
+    each = None if requests is None or cycles is None else cycles * multiprocessors / requests
+    numbers = (_number(one.time_us, "{:,.1f}"), _number(cycles, "{:,.0f}"), _number(requests, "{:,.0f}"))
+    return (one.shape, one.layout, by, *numbers, _number(each, "{:.2f}"), _number(one.dram_bytes, "{:,.1f}", 1e-6))
 
 
 def _counters(run: Profiles) -> str:
