@@ -1,6 +1,7 @@
 #include "checker.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -219,16 +220,20 @@ void Checker::product_started(const Warpgroup& group, const Call& call, const st
     const std::uint32_t site = findings_.site_of(call);
     const Stamp reads = {order_.now(), site, Ordering::tensor_cores(group), 0};
     std::size_t number_of_word = 0;
+    std::array<Stamp, WARPGROUP_SIZE> sure = {};  // of each thread the last write that it was found to be sure of
     for (const FactorWords& factor : factors) {
-        const std::vector<bool> written = written_lines(factor);
+        std::vector<bool> written;  // looked for where some word is not
         for (std::size_t i = 0; i < factor.words.size(); ++i) {
-            const unsigned thread = group.threads[number_of_word++ * 5 % WARPGROUP_SIZE].actor;
-            const Visit one = {thread, site, factor.words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
+            const unsigned t = number_of_word++ * 5 % WARPGROUP_SIZE;
+            const Visit one = {group.threads[t].actor, site, factor.words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
             const Cells cells = shared_cells(factor.words[i], WORD);
-            check_shown(one, cells);
             for (std::size_t c = 0; c < cells.count; ++c) {
                 Cell& cell = cells.first[c];
-                if (written[i % factor.lines]) check_read(one, cell.write(), cells);
+                if (const Stamp write = cell.write(); !is_sure(write, one.thread, cells, sure[t])) {
+                    check_shown(one, write, cells);
+                    if (written.empty()) written = written_lines(factor);
+                    if (written[i % factor.lines]) check_read(one, write, cells);
+                }
                 unsigned slot = 0;
                 while (slot < Cell::READS && cell.read(slot).actor != reads.actor) ++slot;
                 cell.set_read(slot_or_next(slot), reads);
@@ -251,20 +256,31 @@ std::vector<bool> Checker::written_lines(const FactorWords& factor) {
     return written;
 }
 
+// Whether a write is shown to the tensor cores and comes before a thread's product. known: the last such one, which becomes this
+// one: most of a tile is written at once.
+bool Checker::is_sure(const Stamp& write, unsigned thread, const Cells& cells, Stamp& known) const {
+    if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) return false;
+    if (write.time == known.time && write.who() == known.who()) return true;
+    if (order_.shown(write, thread, true) != Ordering::Shown::yes || !order_.before(write, thread, true)) return false;
+    known = write;
+    return true;
+}
+
 // What threads have written with ordinary stores, the copy engine and the tensor cores see after a fence of the writer, which
 // must come before them as the store itself must.
-void Checker::check_shown(const Visit& one, const Cells& cells) {
-    for (std::size_t i = 0; i < cells.count; ++i) {
-        const Stamp write = cells.first[i].write();
-        if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) continue;
-        const bool in_fragment = one.flags & Stamp::FRAGMENT;
-        const Ordering::Shown shown = order_.shown(write, one.thread, in_fragment);
-        if (shown == Ordering::Shown::unfenced) {
-            find("missing fence", one, &write, did(write));
-        } else if (shown == Ordering::Shown::late && order_.before(write, one.thread, in_fragment)) {  // else a race
-            find("late fence", one, &write, did(write));
-        }
+void Checker::check_shown(const Visit& one, const Stamp& write, const Cells& cells) {
+    if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) return;
+    const bool in_fragment = one.flags & Stamp::FRAGMENT;
+    const Ordering::Shown shown = order_.shown(write, one.thread, in_fragment);
+    if (shown == Ordering::Shown::unfenced) {
+        find("missing fence", one, &write, did(write));
+    } else if (shown == Ordering::Shown::late && order_.before(write, one.thread, in_fragment)) {  // else a race
+        find("late fence", one, &write, did(write));
     }
+}
+
+void Checker::check_shown(const Visit& one, const Cells& cells) {
+    for (std::size_t i = 0; i < cells.count; ++i) check_shown(one, cells.first[i].write(), cells);
 }
 
 void Checker::set_written(std::uintptr_t shared, std::size_t bytes, const Stamp& stamp) {

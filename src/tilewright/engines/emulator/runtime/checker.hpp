@@ -118,7 +118,7 @@ class Checker : public Observer {
     };
 
     void forget_shared();
-    void see_what_is_usual() { usual_ = !order_.is_cluster() && !order_.some_left() && doubtful_.empty(); }
+    void see_what_is_usual() { usual_ = !order_.some_left() && doubtful_.empty(); }
     void settle() {
         if (!doubtful_.empty()) settle_doubtful();
     }
@@ -146,6 +146,8 @@ class Checker : public Observer {
     bool comes_before(const Stamp& earlier, const Visit& visit) const;
     void check_order(const Visit& visit, const Stamp& earlier, const char* did);
     void check_waited(const Visit& visit);
+    bool is_sure(const Stamp& write, unsigned thread, const Cells& cells, Stamp& known) const;
+    void check_shown(const Visit& visit, const Stamp& write, const Cells& cells);
     void check_shown(const Visit& visit, const Cells& cells);
     std::vector<bool> written_lines(const FactorWords& factor);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);

@@ -23,7 +23,8 @@
 
 namespace simt {
 
-// Up to which time the accesses of others come before one's own, by actor.
+// Up to which time the accesses of others come before one's own, by actor. Views that have learnt the same have the same rows in
+// memory: most threads know of most others what all do.
 class View {
   public:
     static constexpr unsigned ROWS = ACTORS / WARP_SIZE;  // of a block: one for each warp, and two more
@@ -34,30 +35,44 @@ class View {
         return index < rows_.size() && rows_[index] ? (*rows_[index])[actor % WARP_SIZE] : 0;
     }
 
+    // A row that is no other view's, to be written to.
     Row& row(unsigned index) {
         if (rows_.size() <= index) rows_.resize(index + 1);
-        if (!rows_[index]) rows_[index] = std::make_unique<Row>(Row{});
-        return *rows_[index];
+        std::shared_ptr<Row>& row = rows_[index];
+        if (!row) {
+            row = std::make_shared<Row>(Row{});
+        } else if (row.use_count() > 1) {
+            row = std::make_shared<Row>(*row);
+        }
+        return *row;
     }
 
     void learn(unsigned actor, Time time) { row(actor / WARP_SIZE)[actor % WARP_SIZE] = time; }
 
     void learn(const View& other) {
+        if (rows_.size() < other.rows_.size()) rows_.resize(other.rows_.size());
         for (unsigned i = 0; i < other.rows_.size(); ++i) {
-            if (!other.rows_[i]) continue;
-            Row& own = row(i);
+            if (rows_[i] == other.rows_[i] || !other.rows_[i]) continue;
+            if (!rows_[i]) {
+                rows_[i] = other.rows_[i];
+                continue;
+            }
             Times times, others;
-            std::memcpy(&times, own.data(), sizeof times);
+            std::memcpy(&times, rows_[i]->data(), sizeof times);
             std::memcpy(&others, other.rows_[i]->data(), sizeof others);
-            times = others > times ? others : times;
-            std::memcpy(own.data(), &times, sizeof times);
+            const Times last = others > times ? others : times;
+            if (std::memcmp(&last, &others, sizeof last) == 0) {
+                rows_[i] = other.rows_[i];
+            } else if (std::memcmp(&last, &times, sizeof last) != 0) {
+                std::memcpy(row(i).data(), &last, sizeof last);
+            }
         }
     }
 
   private:
     using Times = Time __attribute__((vector_size(sizeof(Row))));  // of a row, compared at once
 
-    std::vector<std::unique_ptr<Row>> rows_;
+    std::vector<std::shared_ptr<Row>> rows_;
 };
 
 class Ordering {

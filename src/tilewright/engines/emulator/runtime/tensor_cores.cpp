@@ -125,8 +125,9 @@ Float added_in_range(const TensorFactor& a, unsigned row, const TensorFactor& b,
 bool are_in_range(const Float& sums) {
     const Int exponents = exponents_of(sums);
     const Int strange = ((exponents < LEAST) & ((bits_as<Int>(sums) << 1) != 0)) | (exponents == 128);
-    const auto words = bits_as<std::array<std::uint64_t, LANES / 2>>(strange);
-    return (words[0] | words[1] | words[2] | words[3]) == 0;
+    std::uint64_t any = 0;
+    for (const std::uint64_t word : bits_as<std::array<std::uint64_t, LANES / 2>>(strange)) any |= word;
+    return any == 0;
 }
 
 Float of_halves(const Int& bits) {
@@ -150,17 +151,28 @@ Float decoded(FactorType type, const Int& bits) {
     return bits_as<Float>((bits & 0x7f) == 0x7f ? Int{} + 0x7fffffff : bits_as<Int>(values));
 }
 
+// Whether a sum in the range keeps all of its bits where the products are zeros: no work, then, beyond the edges of matrices.
+template <typename Addition>
+constexpr bool KEEPS_SUMS = Addition::KEPT >= 23 && Addition::LOST <= lost(23);
+
 template <typename Addition>
 void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
     for (unsigned col = 0; col < columns; col += LANES) {
         const unsigned rows = row / LANES, cols = col / LANES;
         const bool in_range = a.least[rows] + b.least[cols] >= LEAST && a.largest[rows] + b.largest[cols] <= LARGEST;
-        Float of_columns = load<Float>(sums + col);
+        const std::size_t bytes = std::min(columns - col, LANES) * sizeof(float);
+        Float of_columns = {};
+        std::memcpy(&of_columns, sums + col, bytes);
+        if (KEEPS_SUMS<Addition> && in_range && (a.is_zero[rows] || b.is_zero[cols]) && are_in_range(of_columns)) {
+            of_columns += 0.0f;  // for -0
+            std::memcpy(sums + col, &of_columns, bytes);
+            continue;
+        }
         for (unsigned first = 0; first < Addition::DEPTH; first += Addition::PRODUCTS) {
             of_columns = in_range && are_in_range(of_columns) ? added_in_range<Addition>(a, row, b, col, first, of_columns)
                                                               : added<Addition>(a, row, b, col, first, of_columns);
         }
-        std::memcpy(sums + col, &of_columns, sizeof of_columns);
+        std::memcpy(sums + col, &of_columns, bytes);
     }
 }
 
@@ -173,7 +185,7 @@ void TensorFactor::decode(unsigned sides, FactorType type) {
     constexpr Format FORMATS[] = {{10, 15, 0x7fff}, {7, 127, 0x7fff}, {23, 127, 0x7fffffff}, {3, 7, 0x7f}, {2, 15, 0x7f}};
     const auto [mantissa_bits, bias, mask] = FORMATS[int(type)];
     for (unsigned side = 0; side < sides; side += LANES) {
-        Int smallest = {}, greatest = {};
+        Int smallest = {}, greatest = {}, any = {};
         for (unsigned k = 0; k < depth_of(type); ++k) {
             const Int of_elements = type == FactorType::tf32
                                         ? load<Int>(&values[k][side])
@@ -185,11 +197,14 @@ void TensorFactor::decode(unsigned sides, FactorType type) {
             std::memcpy(&values[k][side], &value, sizeof value);
             std::memcpy(&exponents[k][side], &kept, sizeof kept);
             const Int nonzero = magnitude == 0 ? Int{} : exponent;
+            any |= magnitude;
             smallest = -larger(-smallest, -nonzero);
             greatest = larger(greatest, exponents_of(value) == 128 ? Int{} + NOT_FINITE : nonzero);
         }
         least[side / LANES] = largest[side / LANES] = 0;
+        is_zero[side / LANES] = true;
         for (unsigned i = 0; i < LANES; ++i) {
+            is_zero[side / LANES] &= any[i] == 0;
             least[side / LANES] = std::min<std::int16_t>(least[side / LANES], smallest[i]);
             largest[side / LANES] = std::max<std::int16_t>(largest[side / LANES], greatest[i]);
         }

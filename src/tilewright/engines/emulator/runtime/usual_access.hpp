@@ -74,7 +74,9 @@ __attribute__((always_inline)) inline bool Checker::access_usual(unsigned thread
         }
         for (std::size_t i = 0; i < cells.count; ++i) {
             Cell& cell = cells.first[i];
-            cell.set_read(slot_or_next(Cell::first_read(replaced(cell, thread, oldest))), stamp);
+            const unsigned slot = Cell::first_read(replaced(cell, thread, oldest));
+            if (__builtin_expect(slot == Cell::READS, 0) && order_.is_cluster()) return false;  // an order may be known that frees one
+            cell.set_read(slot_or_next(slot), stamp);
         }
     } else {
         for (std::size_t i = 0; i < cells.count; ++i) {

@@ -208,6 +208,7 @@ void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) 
     std::vector<FactorWords> factors;
     const auto add = [&](const WgmmaFactor& factor, unsigned sides) {
         factors.push_back({{}, factor.across_k ? sides * bytes_of(factor.type) / 4 : sides});
+        factors.back().words.reserve(sides * depth_of(factor.type) * bytes_of(factor.type) / 4);
         each_run(factor, sides, 4, [&](unsigned, unsigned, std::uint32_t address) {
             factors.back().words.push_back(number(at_shared(address, 4)));
         });
