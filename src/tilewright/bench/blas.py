@@ -15,8 +15,8 @@ _SUFFIXES = ("64_", "")
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Have one thread compute NumPy's products, where OpenBLAS does. Behind a product, its other threads look for more work
-    until they sleep: a small one takes ten times its own CPU time so."""
+    """Have one thread compute NumPy's products, where OpenBLAS does: behind a product its other threads look for more
+    work for a while, so that a small one takes ten times the CPU time."""
     count, set_count = thread_count(), _function("set_num_threads")
     if not count or set_count is None:
         yield

@@ -31,6 +31,12 @@ _FLOAT8_UNIT = 2.0**-13
 _CHUNK = 1 << 20
 """Elements that are compared at a time."""
 
+READS_C = (
+    "C is read though beta is 0, where it may hold anything, as NaN here: the kernel needs "
+    "(beta == 0 ? 0 : beta * C), or --beta other than 0"
+)
+"""What to say of a kernel whose result is NaN for that."""
+
 
 @dataclass(frozen=True)
 class Operands:

@@ -16,8 +16,7 @@ from rich.text import Text
 from tilewright.bench import suites
 from tilewright.bench.blas import one_thread
 from tilewright.bench.checking import NOTHING, Case, Outcome, outcomes, own_cases, vast_cases
-from tilewright.bench.measure import READS_C
-from tilewright.bench.verify import check_memory
+from tilewright.bench.verify import READS_C, check_memory
 from tilewright.cli import launches
 from tilewright.cli.launches import GRACE_S, Args, Block, Define, Grid, RefersTo, Shared
 from tilewright.cli.progress import Steps
