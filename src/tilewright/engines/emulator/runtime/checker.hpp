@@ -137,6 +137,7 @@ class Checker : public Observer {
         next_ = full ? (next + 1 < Cell::READS ? next + 1 : 0) : next;
         return full ? next : slot;
     }
+    bool comes_after(const Visit& visit, const Cell& cell, const Cells& cells) const;
     void check_write(const Visit& visit, Cell& cell, const Cells& cells);
     Cell::Words met(const Cell& cell) const;
     Cell::Words of_left(const Cell& cell) const;

@@ -122,7 +122,7 @@ Float added_in_range(const TensorFactor& a, unsigned row, const TensorFactor& b,
 }
 
 // Whether all are finite, and 0 or of an exponent from LEAST on.
-bool are_in_range(const Float& sums) {
+inline __attribute__((always_inline)) bool are_in_range(const Float& sums) {
     const Int exponents = exponents_of(sums);
     const Int strange = ((exponents < LEAST) & ((bits_as<Int>(sums) << 1) != 0)) | (exponents == 128);
     std::uint64_t any = 0;
