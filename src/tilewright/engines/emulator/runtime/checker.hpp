@@ -123,6 +123,7 @@ class Checker : public Observer {
         if (!doubtful_.empty()) settle_doubtful();
     }
     void settle_doubtful();
+    bool note_usual(Cell* first, std::size_t count, const Stamp& stamp, bool reads, Time oldest, bool written);
     void visit(const Visit& visit);
     void visit(const Visit& visit, Space space, std::size_t offset, unsigned rank);
     void touch(const Visit& visit, const Cells& cells);
@@ -148,9 +149,9 @@ class Checker : public Observer {
     void check_order(const Visit& visit, const Stamp& earlier, const char* did);
     void check_waited(const Visit& visit);
     bool is_sure(const Stamp& write, unsigned thread, const Cells& cells, Stamp& known) const;
-    void check_shown(const Visit& visit, const Stamp& write, const Cells& cells);
     void check_shown(const Visit& visit, const Cells& cells);
-    std::vector<bool> written_lines(const FactorWords& factor);
+    void check_words(const Warpgroup& group, std::uint32_t site, const std::vector<FactorWords>& factors);
+    std::vector<bool> written_lines(const std::vector<std::uintptr_t>& words, std::size_t lines);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);
     Cells cells_of(std::size_t offset, std::size_t bytes, unsigned rank);
     unsigned rank_at(std::uintptr_t address) const;

@@ -51,8 +51,14 @@ class Cell {
         return (halves[0] | halves[1]) != 0;
     }
     static unsigned first_read(const Words& mask) {
+#ifdef __SSE__
+        using Floats = float __attribute__((vector_size(STAMPS * 4)));
+        const unsigned all = __builtin_ia32_movmskps(reinterpret_cast<Floats>(mask));  // a bit for each stamp
+        return __builtin_ctz(all >> 1 | 1u << READS);
+#else
         const Halves halves = as_halves(mask);  // the write and read 0, reads 1 and 2
         return __builtin_ctz(unsigned(halves[0] >> 63 | (halves[1] >> 30 & 2) | (halves[1] >> 61 & 4) | 1u << READS));
+#endif
     }
 
   private:

@@ -151,6 +151,22 @@ Float decoded(FactorType type, const Int& bits) {
     return bits_as<Float>((bits & 0x7f) == 0x7f ? Int{} + 0x7fffffff : bits_as<Int>(values));
 }
 
+// As many of LANES sums as there are; mostly all. Of the others, zeros.
+Float load_some(const float* from, unsigned count) {
+    if (count >= LANES) return load<Float>(from);
+    Float to = {};
+    std::memcpy(&to, from, count * sizeof(float));
+    return to;
+}
+
+void store_some(float* to, const Float& from, unsigned count) {
+    if (count >= LANES) {
+        std::memcpy(to, &from, sizeof from);
+    } else {
+        std::memcpy(to, &from, count * sizeof(float));
+    }
+}
+
 // Whether a sum in the range keeps all of its bits where the products are zeros: no work, then, beyond the edges of matrices.
 template <typename Addition>
 constexpr bool KEEPS_SUMS = Addition::KEPT >= 23 && Addition::LOST <= lost(23);
@@ -160,19 +176,16 @@ void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigne
     for (unsigned col = 0; col < columns; col += LANES) {
         const unsigned rows = row / LANES, cols = col / LANES;
         const bool in_range = a.least[rows] + b.least[cols] >= LEAST && a.largest[rows] + b.largest[cols] <= LARGEST;
-        const std::size_t bytes = std::min(columns - col, LANES) * sizeof(float);
-        Float of_columns = {};
-        std::memcpy(&of_columns, sums + col, bytes);
+        Float of_columns = load_some(sums + col, columns - col);
         if (KEEPS_SUMS<Addition> && in_range && (a.is_zero[rows] || b.is_zero[cols]) && are_in_range(of_columns)) {
-            of_columns += 0.0f;  // for -0
-            std::memcpy(sums + col, &of_columns, bytes);
+            store_some(sums + col, of_columns + 0.0f, columns - col);  // for -0
             continue;
         }
         for (unsigned first = 0; first < Addition::DEPTH; first += Addition::PRODUCTS) {
             of_columns = in_range && are_in_range(of_columns) ? added_in_range<Addition>(a, row, b, col, first, of_columns)
                                                               : added<Addition>(a, row, b, col, first, of_columns);
         }
-        std::memcpy(sums + col, &of_columns, bytes);
+        store_some(sums + col, of_columns, columns - col);
     }
 }
 
