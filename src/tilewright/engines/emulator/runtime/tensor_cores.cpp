@@ -121,13 +121,17 @@ Float added_in_range(const TensorFactor& a, unsigned row, const TensorFactor& b,
     return __builtin_convertvector(cut * power_of_2(largest - KEPT), Float);
 }
 
+inline __attribute__((always_inline)) bool has_none(const Int& mask) {
+    std::uint64_t any = 0;
+    for (const std::uint64_t word : bits_as<std::array<std::uint64_t, LANES / 2>>(mask)) any |= word;
+    return any == 0;
+}
+
 // Whether all are finite, and 0 or of an exponent from LEAST on.
 inline __attribute__((always_inline)) bool are_in_range(const Float& sums) {
     const Int exponents = exponents_of(sums);
     const Int strange = ((exponents < LEAST) & ((bits_as<Int>(sums) << 1) != 0)) | (exponents == 128);
-    std::uint64_t any = 0;
-    for (const std::uint64_t word : bits_as<std::array<std::uint64_t, LANES / 2>>(strange)) any |= word;
-    return any == 0;
+    return has_none(strange);
 }
 
 Float of_halves(const Int& bits) {
@@ -167,9 +171,12 @@ void store_some(float* to, const Float& from, unsigned count) {
     }
 }
 
-// Whether a sum in the range keeps all of its bits where the products are zeros: no work, then, beyond the edges of matrices.
+// Whether sums in the range keep all of their bits where the products are zeros: no work, then, beyond the edges of matrices.
 template <typename Addition>
-constexpr bool KEEPS_SUMS = Addition::KEPT >= 23 && Addition::LOST <= lost(23);
+inline __attribute__((always_inline)) bool are_kept(const Float& sums) {
+    constexpr int CUT = 23 - std::min(Addition::KEPT, 23);
+    return CUT == 0 || has_none(bits_as<Int>(sums) & ((1 << CUT) - 1));
+}
 
 template <typename Addition>
 void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
@@ -177,7 +184,7 @@ void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigne
         const unsigned rows = row / LANES, cols = col / LANES;
         const bool in_range = a.least[rows] + b.least[cols] >= LEAST && a.largest[rows] + b.largest[cols] <= LARGEST;
         Float of_columns = load_some(sums + col, columns - col);
-        if (KEEPS_SUMS<Addition> && in_range && (a.is_zero[rows] || b.is_zero[cols]) && are_in_range(of_columns)) {
+        if (in_range && (a.is_zero[rows] || b.is_zero[cols]) && are_in_range(of_columns) && are_kept<Addition>(of_columns)) {
             store_some(sums + col, of_columns + 0.0f, columns - col);  // for -0
             continue;
         }
