@@ -57,6 +57,16 @@ Vector load(const From* from) {
     return to;
 }
 
+// By halves: GCC 12 fails at whole vectors of 16 where it does not optimize.
+inline __attribute__((always_inline)) Double doubles_of(const Int& from) {
+    using Ints = std::int32_t __attribute__((vector_size(LANES * 2)));
+    using Doubles = double __attribute__((vector_size(LANES * 4)));
+    Ints halves[2];
+    std::memcpy(halves, &from, sizeof from);
+    const std::array<Doubles, 2> to = {__builtin_convertvector(halves[0], Doubles), __builtin_convertvector(halves[1], Doubles)};
+    return bits_as<Double>(to);
+}
+
 Double power_of_2(const Int& exponents) {
     return bits_as<Double>(__builtin_convertvector(exponents + 1023, Long) << 52);
 }
@@ -92,10 +102,10 @@ Float added(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned
         total += __builtin_convertvector(product * scale, Int);
     }
     const Int last = __builtin_convertvector(c * scale, Int);
-    const Double all = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
+    const Double all = doubles_of(total) + doubles_of(last);
     Double sum = bits_as<Double>(bits_as<Long>(all) & ~Addition::LOST) * power_of_2(largest - KEPT);
     const Long of_sum = bits_as<Long>(sum) >> 52 & 0x7ff;
-    const Double subnormal = __builtin_convertvector(__builtin_convertvector(sum * 0x1p149, Int), Double) * 0x1p-149;
+    const Double subnormal = doubles_of(__builtin_convertvector(sum * 0x1p149, Int)) * 0x1p-149;
     sum = of_sum < 1023 + ALWAYS ? subnormal : sum;
     const Long magnitude = bits_as<Long>(rounded) & 0x7fffffffffffffff, infinite = Long{} + 0x7ff0000000000000;
     sum = magnitude >= infinite ? rounded : sum;
@@ -116,7 +126,7 @@ Float added_in_range(const TensorFactor& a, unsigned row, const TensorFactor& b,
         total += __builtin_convertvector(a.values[k][row] * load<Float>(&b.values[k][column]) * scale, Int);
     }
     const Int last = __builtin_convertvector(sums * scale, Int);
-    const Double all = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
+    const Double all = doubles_of(total) + doubles_of(last);
     const Double cut = bits_as<Double>(bits_as<Long>(all) & ~Addition::LOST);
     return __builtin_convertvector(cut * power_of_2(largest - KEPT), Float);
 }
