@@ -15,6 +15,7 @@ import pytest
 from tilewright import version
 from tilewright.bench.verify import Operands
 from tilewright.cli import bench, main
+from tilewright.cli.main import COMMANDS
 from tilewright.engines import registry
 from tilewright.kernels import KERNELS, find
 from tilewright.problem import Layout, Problem
@@ -272,8 +273,20 @@ def test_ctrl_c_stops_a_run_and_keeps_what_was_measured(tmp_path):
 
 
 def test_no_command_loads_cuda_before_it_needs_it():
-    check = "import sys, tilewright.cli.main; assert not [name for name in sys.modules if name.split('.')[0] == 'cuda']"
+    named = "; ".join(f"import tilewright.cli.{name}" for name in COMMANDS)
+    check = f"import sys; {named}; assert not [name for name in sys.modules if name.split('.')[0] == 'cuda']"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_a_command_is_imported_once_it_is_named():
+    code = (
+        "import sys; from tilewright.cli.main import app; sys.argv[1:] = ['check', '--help']\n"
+        "try: app(prog_name='tilewright')\n"
+        "finally: print([name for name in sys.modules if name.startswith('tilewright.cli.')])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "tilewright.cli.check'" in out
+    assert "tilewright.cli.tune'" not in out
 
 
 def test_records_on_standard_output_are_alone_there(tilewright):

@@ -115,7 +115,7 @@ LEFT_ALONE = [
 @pytest.mark.parametrize("text", LEFT_ALONE)
 def test_what_declares_no_dynamic_shared_memory_stays_as_it_is(text):
     source = f"void f() {{ {text}\n }}"
-    assert with_pointers(source) == [source]
+    assert with_pointers(source) == (source,)
 
 
 def test_comments_strings_and_lines_around_a_declaration_stay():

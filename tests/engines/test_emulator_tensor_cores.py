@@ -159,6 +159,19 @@ def test_a_product_that_does_not_add_forgets_the_sum():
     np.testing.assert_array_equal(result, 16)
 
 
+@pytest.mark.parametrize("source", [SOURCE, OF_WARPS], ids=["hopper", "ampere"])
+def test_products_of_zeros_leave_the_sums(source):
+    zeros = np.zeros((64, 16), BFLOAT16)
+    sums = np.random.default_rng(0).standard_normal((64, COLUMNS)).astype(np.float32)
+    sums[0, 0], sums[1, 1], sums[2, 2] = -0.0, 1e-44, np.inf
+    result = multiply(zeros, -zeros[:COLUMNS], sums, source=source)
+    np.testing.assert_array_equal(result, sums)
+    assert not np.signbit(result[0, 0])
+    infinite = zeros.copy()
+    infinite[3] = np.inf
+    assert np.isnan(multiply(infinite, zeros[:COLUMNS], sums, source=source)[3]).all()
+
+
 def sum_by_eights(a, b, c):
     """The same of Ampere's tensor cores."""
     for half in (slice(8), slice(8, 16)):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.bench.vast import judge, vast_problems, with_far_lines
 from tilewright.bench.verify import Operands, limit
 from tilewright.engines.emulator.check import Checked, check, telling_shapes
-from tilewright.engines.emulator.engine import MULTIPROCESSORS
+from tilewright.engines.emulator.engine import MULTIPROCESSORS, Executables
 from tilewright.engines.emulator.rows import check_rows
 from tilewright.engines.emulator.sampled import check_sample
 from tilewright.engines.emulator.zero_pages import has_room
@@ -216,10 +216,11 @@ def other_configs(kernel: Kernel, config: Config) -> list[Config]:
 
 def outcomes(kernel: Kernel, cases: Iterable[Case], rows: bool = False) -> Iterator[Outcome]:
     """Check a kernel on cases; if asked, also whether a row's bits depend on the other rows."""
-    return (_outcome(kernel, case, rows) for case in cases)
+    executables: Executables = {}
+    return (_outcome(kernel, case, rows, executables) for case in cases)
 
 
-def _outcome(kernel: Kernel, case: Case, rows: bool) -> Outcome:
+def _outcome(kernel: Kernel, case: Case, rows: bool, executables: Executables) -> Outcome:
     problem, scalars = case.problem, case.scalars
     if case.sampled:
         sample = check_sample(kernel, kernel.config(case.config), problem, scalars)
@@ -228,8 +229,8 @@ def _outcome(kernel: Kernel, case: Case, rows: bool) -> Outcome:
     config, of = kernel.config(case.config), Operands.draw(problem, scalars)
     by_rows = rows and not problem.is_empty
     differ = check_rows(kernel, config, problem, of.a, of.b, of.c, scalars) if by_rows else []
-    scales = of.scale_a, of.scale_b
-    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, case.multiprocessors)
+    scales, of_launch = (of.scale_a, of.scale_b), (case.multiprocessors, executables)
+    checked = check(kernel, config, problem, of.a, of.b, of.c, scalars, of.bias, scales, *of_launch)
     checked = replace(checked, findings=[*checked.findings, *differ])
     error = of.error(checked.result)
     return Outcome(case, checked, error, error <= limit(problem, kernel.precision))

@@ -219,12 +219,6 @@ def verify(
     return plan, operands.error(engine.download(one.c))
 
 
-READS_C = (
-    "C is read though beta is 0, where it may hold anything, as NaN here: the kernel needs "
-    "(beta == 0 ? 0 : beta * C), or --beta other than 0"
-)
-
-
 def reads_c(engine: Engine, kernel: Kernel, config: Config, operands: Operands) -> bool:
     """Whether what is wrong with a kernel is that it reads C where beta is 0: with zeros in C it is right."""
     if operands.scalars.beta or "beta" not in kernel.scalars:

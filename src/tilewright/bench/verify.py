@@ -31,6 +31,12 @@ _FLOAT8_UNIT = 2.0**-13
 _CHUNK = 1 << 20
 """Elements that are compared at a time."""
 
+READS_C = (
+    "C is read though beta is 0, where it may hold anything, as NaN here: the kernel needs "
+    "(beta == 0 ? 0 : beta * C), or --beta other than 0"
+)
+"""What to say of a kernel whose result is NaN for that."""
+
 
 @dataclass(frozen=True)
 class Operands:
@@ -111,9 +117,15 @@ class Operands:
         ours, exact = result.reshape(lines), self.reference.reshape(lines)
         rows = max(_CHUNK // max(lines[1], 1), 1)
         chunks = [slice(row, row + rows) for row in range(0, lines[0], rows)]
-        with ThreadPoolExecutor() as threads:  # NumPy works outside of Python's lock
-            squares = threads.map(lambda chunk: _square(ours[chunk].astype(np.float64) - exact[chunk]), chunks)
-            difference = math.sqrt(sum(squares))
+
+        def square(chunk: slice) -> float:
+            return _square(ours[chunk].astype(np.float64) - exact[chunk])
+
+        if len(chunks) == 1:
+            difference = math.sqrt(square(chunks[0]))
+        else:
+            with ThreadPoolExecutor() as threads:  # NumPy works outside of Python's lock
+                difference = math.sqrt(sum(threads.map(square, chunks)))
         return difference / self._norm if self._norm else difference
 
     @cached_property

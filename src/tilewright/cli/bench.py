@@ -12,19 +12,19 @@ from rich.console import Console
 
 from tilewright.bench import suites
 from tilewright.bench.end_to_end import TorchCalls
-from tilewright.bench.measure import READS_C, BaselineLibrary, reads_c
+from tilewright.bench.measure import BaselineLibrary, reads_c
 from tilewright.bench.records import Record, Run
 from tilewright.bench.run import baseline_library, bench
-from tilewright.bench.verify import Operands, check_memory
+from tilewright.bench.verify import READS_C, Operands, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
+from tilewright.cli.recording import Recording
 from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
     EngineName,
     Orders,
     Precision,
-    Recording,
     Scales,
     Shapes,
     Suites,

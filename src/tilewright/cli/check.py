@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tilewright.bench import suites
+from tilewright.bench.blas import one_thread
 from tilewright.bench.checking import NOTHING, Case, Outcome, outcomes, own_cases, vast_cases
-from tilewright.bench.measure import READS_C
-from tilewright.bench.verify import check_memory
+from tilewright.bench.verify import READS_C, check_memory
 from tilewright.cli import launches
 from tilewright.cli.launches import GRACE_S, Args, Block, Define, Grid, RefersTo, Shared
 from tilewright.cli.progress import Steps
@@ -216,7 +216,7 @@ def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Sc
 def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome] | NotSampledError]]:
     """Check kernels side by side, and give their outcomes in their order, or why there are none."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
-    with Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
+    with one_thread(), Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
         steps.begin("checking", total=total)
 
         def run(job: _Job) -> list[Outcome]:
@@ -261,8 +261,9 @@ def _answer(connection: Connection, kernel: Kernel, cases: list[Case], rows: boo
     """Check a kernel in another process: sends outcomes, and an error in the place of one."""
     connection.send("")
     try:
-        for outcome in outcomes(kernel, cases, rows):
-            connection.send(outcome)
+        with one_thread():
+            for outcome in outcomes(kernel, cases, rows):
+                connection.send(outcome)
     except TilewrightError as error:
         connection.send(error)
 

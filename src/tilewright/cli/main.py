@@ -3,24 +3,39 @@
 import os
 import sys
 import warnings
-from typing import Annotated, NoReturn
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from tilewright import version
-from tilewright.cli.bench import run_bench
-from tilewright.cli.check import run_check
-from tilewright.cli.explain import run_explain
-from tilewright.cli.info import run_info
-from tilewright.cli.list import run_list
-from tilewright.cli.new import run_new
-from tilewright.cli.report import run_report
-from tilewright.cli.sass import run_sass
 from tilewright.cli.terminal import notes, out
-from tilewright.cli.tune import run_tune
 from tilewright.errors import TilewrightError
 
+COMMANDS = ("list", "info", "bench", "check", "report", "explain", "sass", "tune", "new")
+"""In the order of the help. `run_NAME` of the module NAME is the command."""
+
+
+class _Commands(TyperGroup):
+    """Imports a command when it is named: the others' modules take longer to import than small checks."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
+        if cmd_name not in COMMANDS:
+            return None
+        alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        alone.command(cmd_name)(getattr(import_module(f"tilewright.cli.{cmd_name}"), f"run_{cmd_name}"))
+        command = get_command(alone)
+        assert isinstance(command, TyperCommand)
+        return command
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -41,17 +56,6 @@ def run_app(
     ] = False,
 ) -> None:
     """Matrix multiplication on GPUs, with kernels you can read, measure, explain and tune."""
-
-
-app.command("list")(run_list)
-app.command("info")(run_info)
-app.command("bench")(run_bench)
-app.command("check")(run_check)
-app.command("report")(run_report)
-app.command("explain")(run_explain)
-app.command("sass")(run_sass)
-app.command("tune")(run_tune)
-app.command("new")(run_new)
 
 
 def main() -> None:

@@ -1,9 +1,7 @@
 """What the commands share: two streams to print to, one for results, one for notes and progress; options; JSON."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,9 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from tilewright.bench import suites
-from tilewright.bench.environment import environment
-from tilewright.bench.records import Record, Run
-from tilewright.engines.base import Engine
 from tilewright.engines.registry import CHOICES
 from tilewright.errors import ProblemError
 from tilewright.files import Kind, Output, as_json, save_json
@@ -130,36 +125,3 @@ def write_json(path: Path, facts: Any, subject: str) -> None:
         sys.stdout.write(as_json(facts))
     else:
         save_json(path, facts, subject)
-
-
-class Recording:
-    """In a `with` block: records go to the file of --json as they come, or at the end to standard output."""
-
-    def __init__(self, path: Path | None, engine: Engine) -> None:
-        """Keep the records of an engine; where no path is given, only for the caller."""
-        self._path, self._engine = path, engine
-        self.records: list[Record] = []
-
-    def add(self, measured: Sequence[Record]) -> None:
-        """Keep more of them.
-
-        Raises:
-            WriteError: the file cannot be written.
-        """
-        self.records += measured
-        if self._path != STDOUT:
-            self._save()
-
-    def _save(self) -> None:
-        if self._path is not None:
-            run = Run(environment=environment(self._engine), records=self.records)
-            write_json(self._path, run.model_dump(), f"the records to {self._path}")
-
-    def __enter__(self) -> "Recording":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._path == STDOUT and (self.records or kind is None):
-            self._save()

@@ -11,11 +11,11 @@ import typer
 
 from tilewright.bench import suites
 from tilewright.bench.environment import environment
-from tilewright.bench.measure import READS_C
 from tilewright.bench.records import Run
-from tilewright.bench.verify import check_memory
+from tilewright.bench.verify import READS_C, check_memory
 from tilewright.cli.launches import Args, Block, Define, Grid, Shared, Words
 from tilewright.cli.progress import Steps
+from tilewright.cli.recording import Recording
 from tilewright.cli.terminal import (
     Batch,
     BatchInvariant,
@@ -23,7 +23,6 @@ from tilewright.cli.terminal import (
     Orders,
     OutDtype,
     Precision,
-    Recording,
     Scales,
     Shapes,
     Suites,

@@ -8,10 +8,10 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from tilewright.bench.measure import READS_C, OperandSet, measure, operand_sets, reads_c, time_both, verify, work_on
+from tilewright.bench.measure import OperandSet, measure, operand_sets, reads_c, time_both, verify, work_on
 from tilewright.bench.records import Record
 from tilewright.bench.run import baseline_library
-from tilewright.bench.verify import Operands, limit
+from tilewright.bench.verify import READS_C, Operands, limit
 from tilewright.engines.base import Engine
 from tilewright.engines.plan import Plan
 from tilewright.engines.registry import resolve_engine

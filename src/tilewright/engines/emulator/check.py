@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilewright.engines.base import run
 from tilewright.engines.emulator.checker import Checker, Finding, arrays_of, checker_of, divided, padded
 from tilewright.engines.emulator.compiler import CHECKED, OVERFLOWS
-from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, LaunchFacts
+from tilewright.engines.emulator.engine import MULTIPROCESSORS, EmulatorEngine, Executables, LaunchFacts
 from tilewright.engines.emulator.program import WaitsForBlocksError, Watch
 from tilewright.engines.emulator.schedules import orders
 from tilewright.errors import LaunchError
@@ -76,6 +76,7 @@ def check(
     bias: NDArray[Any] | None = None,
     scales: Sequence[NDArray[np.float32] | None] = (None, None),
     multiprocessors: int = MULTIPROCESSORS,
+    executables: Executables | None = None,
 ) -> Checked:
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
@@ -91,12 +92,13 @@ def check(
         bias: where the problem has one.
         scales: of a and b, where it has some.
         multiprocessors: for how many of them the launch is made.
+        executables: of other checks, to be used and added to.
 
     Raises:
         CompileError: the compiler refuses the source.
         EngineUnavailableError: there is no C++ compiler, or, where something is found, no binutils.
     """
-    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, multiprocessors)
+    session = _Session(kernel, config, problem, (a, b, c), bias, scalars, scales, multiprocessors, executables)
     result, error = session.run()
     findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
     if error and not findings:
@@ -129,12 +131,14 @@ class _Session:
         scalars: Scalars,
         scales: Sequence[NDArray[np.float32] | None],
         multiprocessors: int,
+        executables: Executables | None,
     ) -> None:
         self.together = False
         """Whether all blocks have to run together."""
         self._kernel, self._config = kernel, config
         self._scalars = scalars
-        self._engine = EmulatorEngine(OVERFLOWS if is_vast(problem) else CHECKED, self._watch, multiprocessors)
+        build = OVERFLOWS if is_vast(problem) else CHECKED
+        self._engine = EmulatorEngine(build, self._watch, multiprocessors, executables)
         self._operands = operands
         lay = _apart if kernel.takes.gaps else _together
         lines = problem.a, problem.b, problem.d

@@ -244,7 +244,7 @@ def compile_kernel(
     if found is not None:
         return found
     ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp")]
-    if ptx.texts != tuple(rewritten):
+    if ptx.texts != rewritten:
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
     elif reaches((text, *contents), _OF_LONG_HEADER - {header for header, _ in own}, _INCLUDE):
         ahead.append(_INCLUDE[0] / _LONG_HEADER)

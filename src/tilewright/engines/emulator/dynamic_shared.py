@@ -7,6 +7,7 @@ in a header of its own, becomes such a pointer in each function that says the na
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from tilewright.kernels.signature import FUNCTION_HEAD, NAMESPACE_HEAD, without_comments, without_directives
@@ -46,7 +47,8 @@ class _Function:
     """In its body."""
 
 
-def with_pointers(*files: str) -> list[str]:
+@lru_cache(maxsize=8)
+def with_pointers(*files: str) -> tuple[str, ...]:
     """The texts of a source and of its headers, with pointers for all arrays of dynamic shared memory.
 
     Lines, comments and strings stay.
@@ -56,12 +58,12 @@ def with_pointers(*files: str) -> list[str]:
     for file in filter(None, parsed):
         outside |= {one.name: one.pointer for one in file.outside}
     if not any(file and file.declarations for file in parsed):
-        return list(files)
+        return files
     users = [
         file or (_File(text) if any(name in text for name in outside) else None)
         for file, text in zip(parsed, files, strict=True)
     ]
-    return [file.with_pointers(outside) if file else text for file, text in zip(users, files, strict=True)]
+    return tuple(file.with_pointers(outside) if file else text for file, text in zip(users, files, strict=True))
 
 
 class _File:

@@ -93,6 +93,9 @@ class _Launch:
     copies: tuple[Copy, ...]
 
 
+Executables = dict[tuple[Build, Kernel, Config, Variant], EmulatorExecutable]
+
+
 class EmulatorEngine:
     """Runs kernels on this machine's CPU. Its memory is the host's, and a launch has ended when it returns.
 
@@ -100,6 +103,7 @@ class EmulatorEngine:
         build: how kernels are compiled. Observers see kernels of the CHECKED build only.
         watcher: asked before each launch.
         multiprocessors: for how many of them geometries are made.
+        executables: of what has been compiled, if engines are to share them.
 
     Raises:
         EngineUnavailableError: there is no working C++ compiler; the message says how to get one.
@@ -113,6 +117,7 @@ class EmulatorEngine:
         build: Build = FAST,
         watcher: Watcher = lambda facts: UNWATCHED,
         multiprocessors: int = MULTIPROCESSORS,
+        executables: Executables | None = None,
     ) -> None:
         find_compiler()
         self.build = build
@@ -120,7 +125,7 @@ class EmulatorEngine:
         self.multiprocessors = multiprocessors
         self.device_name = host.cpu_name()
         self.cache_bytes = host.cache_bytes()
-        self._executables: dict[tuple[Kernel, Config, Variant], EmulatorExecutable] = {}
+        self._executables = {} if executables is None else executables
 
     def compile(self, kernel: Kernel, config: Config, variant: Variant) -> EmulatorExecutable:
         """Compile a kernel, or take it from the cache (in memory, then on disk).
@@ -129,7 +134,7 @@ class EmulatorEngine:
             CompileError: the compiler refuses the source; its message is in the error.
             EngineUnavailableError: there is no working C++ compiler any more.
         """
-        key = (kernel, config, variant)
+        key = (self.build, kernel, config, variant)
         executable = self._executables.get(key)
         if executable is None:
             defines = kernel.defines(config, variant)

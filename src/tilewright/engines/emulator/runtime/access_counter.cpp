@@ -150,7 +150,7 @@ class AccessCounter : public Observer {
         if (added) sites_.push_back({std::uintptr_t(call.line), call.file, Pipe::product, WORD});
         Site& site = sites_[found->second];
         std::size_t words = 0;
-        for (const FactorWords& factor : factors) words += factor.words.size();
+        for (const FactorWords& factor : factors) words += factor.words;
         site.accesses += words;
         const std::uint64_t wavefronts = (words + WARP_SIZE - 1) / WARP_SIZE;
         for (Tally* tally : {&site.as_written, &site.merged_to_8, &site.merged_to_16}) {

@@ -265,7 +265,10 @@ class BlockRunner {
     bool is_usual(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile, Space space,
                   std::size_t offset);
     void access_elsewhere(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
-    void access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile);
+    bool in_shared(std::uintptr_t address, Space& space, std::size_t& offset) const;
+    bool is_usual_input(std::uintptr_t address, std::uint32_t bytes) const;
+    void access_shared(std::uintptr_t address, std::uint32_t bytes, AccessKind kind, std::uintptr_t site, bool is_volatile,
+                       Space space, std::size_t offset);
     void fragment(const GpuThread& self, const Call& call, const FragmentAccess& access);
     void fence(const GpuThread& self);
     void wait_for_grid(const GpuThread& self);

@@ -1,6 +1,7 @@
 #include "checker.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -14,6 +15,9 @@ namespace {
 constexpr std::uintptr_t NEAR_NULL = 1 << 20;  // where elements behind a null pointer are
 
 constexpr std::size_t WORD = 4;  // bytes of what a tensor core is taken to read at a time
+
+// The thread of a warpgroup that stands for who reads a product's word of this number.
+unsigned thread_of_word(std::size_t number) { return unsigned(number * 5 % WARPGROUP_SIZE); }
 
 const char* const DOES[] = {"reads", "writes", "updates atomically"};
 const char* const DID[] = {"read", "wrote", "updated atomically"};
@@ -218,37 +222,69 @@ void Checker::store_written(const GpuThread& thread, const TileStore& store) {
 void Checker::product_started(const Warpgroup& group, const Call& call, const std::vector<FactorWords>& factors) {
     const std::uint32_t site = findings_.site_of(call);
     const Stamp reads = {order_.now(), site, Ordering::tensor_cores(group), 0};
-    std::size_t number_of_word = 0;
+    std::array<Stamp, WARPGROUP_SIZE> sure = {};  // of each thread the last write that it was found to be sure of
+    bool all_sure = true;
+    std::size_t number = 0;  // of a factor's first word
     for (const FactorWords& factor : factors) {
-        const std::vector<bool> written = written_lines(factor);
-        for (std::size_t i = 0; i < factor.words.size(); ++i) {
-            const unsigned thread = group.threads[number_of_word++ * 5 % WARPGROUP_SIZE].actor;
-            const Visit one = {thread, site, factor.words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
-            const Cells cells = shared_cells(factor.words[i], WORD);
-            check_shown(one, cells);
+        for (const FactorWords::Piece& piece : factor.pieces) {
+            const Cells cells = shared_cells(piece.address, piece.words * WORD);
             for (std::size_t c = 0; c < cells.count; ++c) {
                 Cell& cell = cells.first[c];
-                if (written[i % factor.lines]) check_read(one, cell.write(), cells);
+                const std::size_t word = number + piece.first + c * cells.bytes_of_cell / WORD * piece.step;
+                const unsigned t = thread_of_word(word);
+                all_sure = all_sure && is_sure(cell.write(), group.threads[t].actor, cells, sure[t]);
                 unsigned slot = 0;
                 while (slot < Cell::READS && cell.read(slot).actor != reads.actor) ++slot;
                 cell.set_read(slot_or_next(slot), reads);
             }
         }
+        number += factor.words;
     }
+    if (!all_sure) check_words(group, site, factors);
     order_.product_started(reads.actor);
+}
+
+// What a product reads, in the order of the words.
+void Checker::check_words(const Warpgroup& group, std::uint32_t site, const std::vector<FactorWords>& factors) {
+    std::size_t number = 0;
+    for (const FactorWords& factor : factors) {
+        std::vector<std::uintptr_t> words(factor.words);
+        for (const FactorWords::Piece& piece : factor.pieces) {
+            for (unsigned i = 0; i < piece.words; ++i) words[piece.first + i * piece.step] = piece.address + i * WORD;
+        }
+        const std::vector<bool> written = written_lines(words, factor.lines);
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            const unsigned thread = group.threads[thread_of_word(number++)].actor;
+            const Visit one = {thread, site, words[i], WORD, AccessKind::read, Stamp::FRAGMENT};
+            const Cells cells = shared_cells(words[i], WORD);
+            check_shown(one, cells);
+            if (!written[i % factor.lines]) continue;
+            for (std::size_t c = 0; c < cells.count; ++c) check_read(one, cells.first[c].write(), cells);
+        }
+    }
 }
 
 // Of which of a factor's lines anybody has written a part. The others may be rows or columns that the matrix does not have, and an
 // instruction multiplies all the same: reading them is no fault. What comes of them is in sums of their own, poison if they are used.
-std::vector<bool> Checker::written_lines(const FactorWords& factor) {
-    std::vector<bool> written(factor.lines);
-    for (std::size_t i = 0; i < factor.words.size(); ++i) {
-        const Cells cells = shared_cells(factor.words[i], WORD);
+std::vector<bool> Checker::written_lines(const std::vector<std::uintptr_t>& words, std::size_t lines) {
+    std::vector<bool> written(lines);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        const Cells cells = shared_cells(words[i], WORD);
         for (std::size_t c = 0; c < cells.count; ++c) {
-            if (cells.first[c].write_time() >= cells.oldest) written[i % factor.lines] = true;
+            if (cells.first[c].write_time() >= cells.oldest) written[i % lines] = true;
         }
     }
     return written;
+}
+
+// Whether a write is shown to the tensor cores and comes before a thread's product. known: the last such one, which becomes this
+// one: most of a tile is written at once.
+bool Checker::is_sure(const Stamp& write, unsigned thread, const Cells& cells, Stamp& known) const {
+    if (write.time < cells.oldest || write.time == Stamp::UNDER_WAY) return false;
+    if (write.time == known.time && write.who() == known.who()) return true;
+    if (order_.shown(write, thread, true) != Ordering::Shown::yes || !order_.before(write, thread, true)) return false;
+    known = write;
+    return true;
 }
 
 // What threads have written with ordinary stores, the copy engine and the tensor cores see after a fence of the writer, which
@@ -428,7 +464,8 @@ Checker::Cells Checker::shared_cells(std::uintptr_t address, std::size_t bytes) 
     settle();
     const std::size_t offset = address - number(layout_.static_shared);
     if (offset < layout_.static_shared_bytes) return cells_of(offset, bytes, running_);
-    const unsigned rank = rank_at(address);
+    const bool own = address - number(dynamic_shared(running_)) < layout_.dynamic_shared_bytes;
+    const unsigned rank = own ? running_ : rank_at(address);
     return cells_of(dynamic_begin_ + address - number(dynamic_shared(rank)), bytes, rank);
 }
 
@@ -481,11 +518,29 @@ void Checker::check_stores(const Visit& one, const Cell& cell, const Cells& cell
 
 void Checker::write(const Visit& one, const Cells& cells) {
     const Stamp stamp = {order_.now(), one.site, one.thread, one.flags};
+    std::array<Cell, 4> sure;  // the last of which it was found that all accesses come before: most of a tile's are alike
+    unsigned next = 0;
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
-        if (Cell::any(unordered(cell, one.thread, one.flags, cells.oldest))) check_write(one, cell, cells);
+        if (Cell::any(unordered(cell, one.thread, one.flags, cells.oldest))) {
+            const bool is_sure = std::any_of(sure.begin(), sure.end(), [&](const Cell& other) { return cell.has_stamps_of(other); });
+            if (!is_sure && comes_after(one, cell, cells)) {
+                sure[next++ % sure.size()] = cell;
+            } else if (!is_sure) {
+                check_write(one, cell, cells);
+            }
+        }
         cell.begin(stamp);
     }
+}
+
+// Whether a write comes after all of a cell's accesses.
+bool Checker::comes_after(const Visit& one, const Cell& cell, const Cells& cells) const {
+    for (unsigned i = 0; i < Cell::STAMPS; ++i) {
+        const Stamp earlier = cell.stamp(i);
+        if (earlier.time >= cells.oldest && !(earlier.flags & one.flags & Stamp::ATOMIC) && !comes_before(earlier, one)) return false;
+    }
+    return true;
 }
 
 // Where not all of the accesses before were before the last barrier, or the thread's own.

@@ -118,11 +118,12 @@ class Checker : public Observer {
     };
 
     void forget_shared();
-    void see_what_is_usual() { usual_ = !order_.is_cluster() && !order_.some_left() && doubtful_.empty(); }
+    void see_what_is_usual() { usual_ = !order_.some_left() && doubtful_.empty(); }
     void settle() {
         if (!doubtful_.empty()) settle_doubtful();
     }
     void settle_doubtful();
+    bool note_usual(Cell* first, std::size_t count, const Stamp& stamp, bool reads, Time oldest, bool written);
     void visit(const Visit& visit);
     void visit(const Visit& visit, Space space, std::size_t offset, unsigned rank);
     void touch(const Visit& visit, const Cells& cells);
@@ -137,6 +138,7 @@ class Checker : public Observer {
         next_ = full ? (next + 1 < Cell::READS ? next + 1 : 0) : next;
         return full ? next : slot;
     }
+    bool comes_after(const Visit& visit, const Cell& cell, const Cells& cells) const;
     void check_write(const Visit& visit, Cell& cell, const Cells& cells);
     Cell::Words met(const Cell& cell) const;
     Cell::Words of_left(const Cell& cell) const;
@@ -146,8 +148,10 @@ class Checker : public Observer {
     bool comes_before(const Stamp& earlier, const Visit& visit) const;
     void check_order(const Visit& visit, const Stamp& earlier, const char* did);
     void check_waited(const Visit& visit);
+    bool is_sure(const Stamp& write, unsigned thread, const Cells& cells, Stamp& known) const;
     void check_shown(const Visit& visit, const Cells& cells);
-    std::vector<bool> written_lines(const FactorWords& factor);
+    void check_words(const Warpgroup& group, std::uint32_t site, const std::vector<FactorWords>& factors);
+    std::vector<bool> written_lines(const std::vector<std::uintptr_t>& words, std::size_t lines);
     Cells shared_cells(std::uintptr_t address, std::size_t bytes);
     Cells cells_of(std::size_t offset, std::size_t bytes, unsigned rank);
     unsigned rank_at(std::uintptr_t address) const;

@@ -15,21 +15,24 @@
 
 namespace simt {
 
-inline __attribute__((always_inline)) void BlockRunner::access(std::uintptr_t address, std::uint32_t bytes, AccessKind kind,
-                                                               std::uintptr_t site, bool is_volatile) {
-    Space space = Space::static_shared;
-    std::size_t offset = address - reinterpret_cast<std::uintptr_t>(static_shared_.data);
-    if (offset >= static_shared_.bytes) {
-        space = Space::dynamic_shared;
-        offset = address - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
-        if (offset >= launch_.dynamic_shared_bytes) {
-            const bool reads = kind == AccessKind::read && !is_volatile;
-            if (reads && checker_ != nullptr && checker_->is_usual_input(current_->actor, address, bytes)) return;
-            return access_elsewhere(address, bytes, kind, site, is_volatile);
-        }
-    } else if (offset < static_shared_.guards) {
-        return;
-    }
+// Whether it is in the block's own shared memory, and where.
+inline __attribute__((always_inline)) bool BlockRunner::in_shared(std::uintptr_t address, Space& space, std::size_t& offset) const {
+    space = Space::static_shared;
+    offset = address - reinterpret_cast<std::uintptr_t>(static_shared_.data);
+    if (offset < static_shared_.bytes) return true;
+    space = Space::dynamic_shared;
+    offset = address - reinterpret_cast<std::uintptr_t>(block_.dynamic_shared);
+    return offset < launch_.dynamic_shared_bytes;
+}
+
+inline __attribute__((always_inline)) bool BlockRunner::is_usual_input(std::uintptr_t address, std::uint32_t bytes) const {
+    return checker_ != nullptr && checker_->is_usual_input(current_->actor, address, bytes);
+}
+
+inline __attribute__((always_inline)) void BlockRunner::access_shared(std::uintptr_t address, std::uint32_t bytes, AccessKind kind,
+                                                                      std::uintptr_t site, bool is_volatile, Space space,
+                                                                      std::size_t offset) {
+    if (space == Space::static_shared && offset < static_shared_.guards) return;
     if (is_usual(address, bytes, kind, site, is_volatile, space, offset)) return;
     observer_->access({*current_, site, address, bytes, kind, space, offset, block_, is_volatile});
     obey_refusal();
@@ -104,8 +107,26 @@ inline std::uintptr_t number(const volatile void* address) { return reinterpret_
 
 // Of a size that is known, or another (0) that is given.
 template <std::size_t BYTES, AccessKind KIND, bool VOLATILE>
+__attribute__((noinline)) void observe_shared(std::uintptr_t address, std::size_t bytes, std::uintptr_t site, Space space,
+                                              std::size_t offset) {
+    runner()->access_shared(address, BYTES ? BYTES : bytes, KIND, site, VOLATILE, space, offset);
+}
+
+template <std::size_t BYTES, AccessKind KIND, bool VOLATILE>
+__attribute__((noinline)) void observe_elsewhere(std::uintptr_t address, std::size_t bytes, std::uintptr_t site) {
+    runner()->access_elsewhere(address, BYTES ? BYTES : bytes, KIND, site, VOLATILE);
+}
+
+// What takes more registers is in functions of their own, so that none need be saved for reads of inputs.
+template <std::size_t BYTES, AccessKind KIND, bool VOLATILE>
 __attribute__((noinline)) void observe(std::uintptr_t address, std::size_t bytes, std::uintptr_t site) {
-    runner()->access(address, BYTES ? BYTES : bytes, KIND, site, VOLATILE);
+    Space space;
+    std::size_t offset;
+    if (runner()->in_shared(address, space, offset)) {
+        return observe_shared<BYTES, KIND, VOLATILE>(address, bytes, site, space, offset);
+    }
+    if (KIND == AccessKind::read && !VOLATILE && runner()->is_usual_input(address, BYTES ? BYTES : bytes)) return;
+    observe_elsewhere<BYTES, KIND, VOLATILE>(address, bytes, site);
 }
 
 // What all kernels go through, observed or not: the rest is out of line, so that no registers need be saved here.

@@ -112,7 +112,13 @@ struct CopyAccess {
 // What a warpgroup's product reads of a factor in shared memory: words of an element, or of some that are neighbours along k or
 // across it. Word i is of line i % lines, a row of A or a column of B, or two of them across k.
 struct FactorWords {
-    std::vector<std::uintptr_t> words;
+    // Up to four words that lie together: those of the numbers first, first + step and so on.
+    struct Piece {
+        std::uintptr_t address;
+        unsigned first, step, words;
+    };
+    std::vector<Piece> pieces;
+    std::size_t words;
     std::size_t lines;
 };
 

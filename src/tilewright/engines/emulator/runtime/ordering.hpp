@@ -23,7 +23,8 @@
 
 namespace simt {
 
-// Up to which time the accesses of others come before one's own, by actor.
+// Up to which time the accesses of others come before one's own, by actor. Views that have learnt the same have the same rows in
+// memory, all of them or most: threads that go through the same barriers know the same.
 class View {
   public:
     static constexpr unsigned ROWS = ACTORS / WARP_SIZE;  // of a block: one for each warp, and two more
@@ -31,33 +32,90 @@ class View {
 
     Time operator[](unsigned actor) const {
         const unsigned index = actor / WARP_SIZE;
-        return index < rows_.size() && rows_[index] ? (*rows_[index])[actor % WARP_SIZE] : 0;
+        return rows_ && index < rows_->size() && (*rows_)[index] ? (*(*rows_)[index])[actor % WARP_SIZE] : 0;
     }
 
+    // A row that is no other view's, to be written to.
     Row& row(unsigned index) {
-        if (rows_.size() <= index) rows_.resize(index + 1);
-        if (!rows_[index]) rows_[index] = std::make_unique<Row>(Row{});
-        return *rows_[index];
+        Rows& rows = own_rows(index + 1);
+        if (!rows[index]) {
+            rows[index] = std::make_shared<Row>(Row{});
+        } else if (rows[index].use_count() > 1) {
+            rows[index] = std::make_shared<Row>(*rows[index]);
+        }
+        return *rows[index];
     }
 
     void learn(unsigned actor, Time time) { row(actor / WARP_SIZE)[actor % WARP_SIZE] = time; }
 
     void learn(const View& other) {
-        for (unsigned i = 0; i < other.rows_.size(); ++i) {
-            if (!other.rows_[i]) continue;
-            Row& own = row(i);
-            Times times, others;
-            std::memcpy(&times, own.data(), sizeof times);
-            std::memcpy(&others, other.rows_[i]->data(), sizeof others);
-            times = others > times ? others : times;
-            std::memcpy(own.data(), &times, sizeof times);
+        if (!other.rows_ || rows_ == other.rows_) return;
+        if (!rows_) {
+            rows_ = other.rows_;
+        } else if (rows_ == other.told_.before) {
+            rows_ = other.told_.after;
+        } else {
+            std::shared_ptr<Rows> before = rows_;
+            for (unsigned i = 0; i < other.rows_->size(); ++i) learn_row(i, (*other.rows_)[i]);
+            other.told_ = {std::move(before), rows_};
+        }
+    }
+
+    // Has all of these learn the same.
+    template <typename ViewOf>
+    static void learn(unsigned count, const ViewOf& view_of, unsigned actor, Time time) {
+        Told told;
+        for (unsigned i = 0; i < count; ++i) {
+            View& view = view_of(i);
+            if (i == 0 || view.rows_ != told.before) {
+                told.before = view.rows_;
+                view.learn(actor, time);
+                told.after = view.rows_;
+            } else {
+                view.rows_ = told.after;
+            }
         }
     }
 
   private:
     using Times = Time __attribute__((vector_size(sizeof(Row))));  // of a row, compared at once
+    using Rows = std::vector<std::shared_ptr<Row>>;
 
-    std::vector<std::unique_ptr<Row>> rows_;
+    Rows& own_rows(std::size_t count) {
+        told_ = {};
+        if (!rows_) {
+            rows_ = std::make_shared<Rows>();
+        } else if (rows_.use_count() > 1) {
+            rows_ = std::make_shared<Rows>(*rows_);
+        }
+        if (rows_->size() < count) rows_->resize(count);
+        return *rows_;
+    }
+
+    void learn_row(unsigned index, const std::shared_ptr<Row>& other) {
+        const std::shared_ptr<Row> known = index < rows_->size() ? (*rows_)[index] : nullptr;
+        if (known == other || !other) return;
+        if (known) {
+            Times times, others;
+            std::memcpy(&times, known->data(), sizeof times);
+            std::memcpy(&others, other->data(), sizeof others);
+            const Times last = others > times ? others : times;
+            if (std::memcmp(&last, &times, sizeof last) == 0) return;
+            if (std::memcmp(&last, &others, sizeof last) != 0) {
+                std::memcpy(row(index).data(), &last, sizeof last);
+                return;
+            }
+        }
+        own_rows(index + 1)[index] = other;
+    }
+
+    // What the last view that learnt this one had been, and became: the next one mostly becomes it too.
+    struct Told {
+        std::shared_ptr<Rows> before, after;
+    };
+
+    std::shared_ptr<Rows> rows_;
+    mutable Told told_;
 };
 
 class Ordering {
@@ -203,7 +261,8 @@ class Ordering {
     void product_ended(const Warpgroup& group) {
         const unsigned actor = tensor_cores(group), index = index_of(actor);
         read_[index] = products_[index].front();
-        for (unsigned t = 0; t < WARPGROUP_SIZE; ++t) views_[group.threads[t].actor].learn(in_view(actor), read_[index]);
+        const auto view_of = [&](unsigned t) -> View& { return views_[group.threads[t].actor]; };
+        View::learn(WARPGROUP_SIZE, view_of, in_view(actor), read_[index]);
         products_[index].pop_front();
     }
 

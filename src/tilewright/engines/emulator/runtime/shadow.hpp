@@ -37,6 +37,11 @@ class Cell {
         for (unsigned slot = 0; slot < READS; ++slot) set_read_time(slot, 0);
     }
 
+    // Whether the same accesses are in another one, wherever they are in the source.
+    bool has_stamps_of(const Cell& other) const {
+        return !any(Words((times_ != other.times_) | (whos_ != other.whos_)));
+    }
+
     const Words& times() const { return times_; }
     const Words& whos() const { return whos_; }  // Stamp::who of each
 
@@ -46,8 +51,14 @@ class Cell {
         return (halves[0] | halves[1]) != 0;
     }
     static unsigned first_read(const Words& mask) {
+#ifdef __SSE__
+        using Floats = float __attribute__((vector_size(STAMPS * 4)));
+        const unsigned all = __builtin_ia32_movmskps(reinterpret_cast<Floats>(mask));  // a bit for each stamp
+        return __builtin_ctz(all >> 1 | 1u << READS);
+#else
         const Halves halves = as_halves(mask);  // the write and read 0, reads 1 and 2
         return __builtin_ctz(unsigned(halves[0] >> 63 | (halves[1] >> 30 & 2) | (halves[1] >> 61 & 4) | 1u << READS));
+#endif
     }
 
   private:
@@ -110,7 +121,13 @@ class Shadow {
   private:
     static constexpr std::size_t PAGE = 4096;  // bytes of memory
 
-    void touch(std::size_t page) { touched_[page / 64] |= std::uint64_t{1} << page % 64; }
+    void touch(std::size_t page) {
+        std::uint64_t& touched = touched_[page / 64];
+        const std::uint64_t bit = std::uint64_t{1} << page % 64;
+        if (__builtin_expect((touched & bit) != 0, 1)) return;
+        touched |= bit;
+        cells_.populate(page * PAGE >> shift_, PAGE >> shift_);
+    }
 
     std::size_t unaligned(std::size_t offset, std::size_t bytes) const {
         return (offset | bytes) & ((std::size_t{1} << shift_) - 1);

@@ -57,6 +57,16 @@ Vector load(const From* from) {
     return to;
 }
 
+// By halves: GCC 12 fails at whole vectors of 16 where it does not optimize.
+inline __attribute__((always_inline)) Double doubles_of(const Int& from) {
+    using Ints = std::int32_t __attribute__((vector_size(LANES * 2)));
+    using Doubles = double __attribute__((vector_size(LANES * 4)));
+    Ints halves[2];
+    std::memcpy(halves, &from, sizeof from);
+    const std::array<Doubles, 2> to = {__builtin_convertvector(halves[0], Doubles), __builtin_convertvector(halves[1], Doubles)};
+    return bits_as<Double>(to);
+}
+
 Double power_of_2(const Int& exponents) {
     return bits_as<Double>(__builtin_convertvector(exponents + 1023, Long) << 52);
 }
@@ -92,10 +102,10 @@ Float added(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned
         total += __builtin_convertvector(product * scale, Int);
     }
     const Int last = __builtin_convertvector(c * scale, Int);
-    const Double all = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
+    const Double all = doubles_of(total) + doubles_of(last);
     Double sum = bits_as<Double>(bits_as<Long>(all) & ~Addition::LOST) * power_of_2(largest - KEPT);
     const Long of_sum = bits_as<Long>(sum) >> 52 & 0x7ff;
-    const Double subnormal = __builtin_convertvector(__builtin_convertvector(sum * 0x1p149, Int), Double) * 0x1p-149;
+    const Double subnormal = doubles_of(__builtin_convertvector(sum * 0x1p149, Int)) * 0x1p-149;
     sum = of_sum < 1023 + ALWAYS ? subnormal : sum;
     const Long magnitude = bits_as<Long>(rounded) & 0x7fffffffffffffff, infinite = Long{} + 0x7ff0000000000000;
     sum = magnitude >= infinite ? rounded : sum;
@@ -116,17 +126,22 @@ Float added_in_range(const TensorFactor& a, unsigned row, const TensorFactor& b,
         total += __builtin_convertvector(a.values[k][row] * load<Float>(&b.values[k][column]) * scale, Int);
     }
     const Int last = __builtin_convertvector(sums * scale, Int);
-    const Double all = __builtin_convertvector(total, Double) + __builtin_convertvector(last, Double);
+    const Double all = doubles_of(total) + doubles_of(last);
     const Double cut = bits_as<Double>(bits_as<Long>(all) & ~Addition::LOST);
     return __builtin_convertvector(cut * power_of_2(largest - KEPT), Float);
 }
 
+inline __attribute__((always_inline)) bool has_none(const Int& mask) {
+    std::uint64_t any = 0;
+    for (const std::uint64_t word : bits_as<std::array<std::uint64_t, LANES / 2>>(mask)) any |= word;
+    return any == 0;
+}
+
 // Whether all are finite, and 0 or of an exponent from LEAST on.
-bool are_in_range(const Float& sums) {
+inline __attribute__((always_inline)) bool are_in_range(const Float& sums) {
     const Int exponents = exponents_of(sums);
     const Int strange = ((exponents < LEAST) & ((bits_as<Int>(sums) << 1) != 0)) | (exponents == 128);
-    const auto words = bits_as<std::array<std::uint64_t, LANES / 2>>(strange);
-    return (words[0] | words[1] | words[2] | words[3]) == 0;
+    return has_none(strange);
 }
 
 Float of_halves(const Int& bits) {
@@ -150,17 +165,44 @@ Float decoded(FactorType type, const Int& bits) {
     return bits_as<Float>((bits & 0x7f) == 0x7f ? Int{} + 0x7fffffff : bits_as<Int>(values));
 }
 
+// As many of LANES sums as there are; mostly all. Of the others, zeros.
+Float load_some(const float* from, unsigned count) {
+    if (count >= LANES) return load<Float>(from);
+    Float to = {};
+    std::memcpy(&to, from, count * sizeof(float));
+    return to;
+}
+
+void store_some(float* to, const Float& from, unsigned count) {
+    if (count >= LANES) {
+        std::memcpy(to, &from, sizeof from);
+    } else {
+        std::memcpy(to, &from, count * sizeof(float));
+    }
+}
+
+// Whether sums in the range keep all of their bits where the products are zeros: no work, then, beyond the edges of matrices.
+template <typename Addition>
+inline __attribute__((always_inline)) bool are_kept(const Float& sums) {
+    constexpr int CUT = 23 - std::min(Addition::KEPT, 23);
+    return CUT == 0 || has_none(bits_as<Int>(sums) & ((1 << CUT) - 1));
+}
+
 template <typename Addition>
 void add_all(const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns, float* sums) {
     for (unsigned col = 0; col < columns; col += LANES) {
         const unsigned rows = row / LANES, cols = col / LANES;
         const bool in_range = a.least[rows] + b.least[cols] >= LEAST && a.largest[rows] + b.largest[cols] <= LARGEST;
-        Float of_columns = load<Float>(sums + col);
+        Float of_columns = load_some(sums + col, columns - col);
+        if (in_range && (a.is_zero[rows] || b.is_zero[cols]) && are_in_range(of_columns) && are_kept<Addition>(of_columns)) {
+            store_some(sums + col, of_columns + 0.0f, columns - col);  // for -0
+            continue;
+        }
         for (unsigned first = 0; first < Addition::DEPTH; first += Addition::PRODUCTS) {
             of_columns = in_range && are_in_range(of_columns) ? added_in_range<Addition>(a, row, b, col, first, of_columns)
                                                               : added<Addition>(a, row, b, col, first, of_columns);
         }
-        std::memcpy(sums + col, &of_columns, sizeof of_columns);
+        store_some(sums + col, of_columns, columns - col);
     }
 }
 
@@ -173,7 +215,7 @@ void TensorFactor::decode(unsigned sides, FactorType type) {
     constexpr Format FORMATS[] = {{10, 15, 0x7fff}, {7, 127, 0x7fff}, {23, 127, 0x7fffffff}, {3, 7, 0x7f}, {2, 15, 0x7f}};
     const auto [mantissa_bits, bias, mask] = FORMATS[int(type)];
     for (unsigned side = 0; side < sides; side += LANES) {
-        Int smallest = {}, greatest = {};
+        Int smallest = {}, greatest = {}, any = {};
         for (unsigned k = 0; k < depth_of(type); ++k) {
             const Int of_elements = type == FactorType::tf32
                                         ? load<Int>(&values[k][side])
@@ -185,11 +227,14 @@ void TensorFactor::decode(unsigned sides, FactorType type) {
             std::memcpy(&values[k][side], &value, sizeof value);
             std::memcpy(&exponents[k][side], &kept, sizeof kept);
             const Int nonzero = magnitude == 0 ? Int{} : exponent;
+            any |= magnitude;
             smallest = -larger(-smallest, -nonzero);
             greatest = larger(greatest, exponents_of(value) == 128 ? Int{} + NOT_FINITE : nonzero);
         }
         least[side / LANES] = largest[side / LANES] = 0;
+        is_zero[side / LANES] = true;
         for (unsigned i = 0; i < LANES; ++i) {
+            is_zero[side / LANES] &= any[i] == 0;
             least[side / LANES] = std::min<std::int16_t>(least[side / LANES], smallest[i]);
             largest[side / LANES] = std::max<std::int16_t>(largest[side / LANES], greatest[i]);
         }

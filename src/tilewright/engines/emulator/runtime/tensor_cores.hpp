@@ -31,7 +31,7 @@
 namespace simt {
 
 constexpr unsigned TENSOR_DEPTH = 32, TENSOR_SIDES = 256;
-constexpr unsigned TENSOR_LANES = 8;  // sums that are computed together
+constexpr unsigned TENSOR_LANES = 16;  // sums that are computed together
 
 // Of an element; and k of one instruction, 32 bytes.
 constexpr unsigned bytes_of(FactorType type) { return type == FactorType::tf32 ? 4 : type >= FactorType::e4m3 ? 1 : 2; }
@@ -44,15 +44,15 @@ struct alignas(64) TensorFactor {
     std::int16_t exponents[TENSOR_DEPTH][TENSOR_SIDES];
     // Of the exponents of elements that are not 0, of each TENSOR_LANES sides in a row.
     std::int16_t least[TENSOR_SIDES / TENSOR_LANES], largest[TENSOR_SIDES / TENSOR_LANES];
+    bool is_zero[TENSOR_SIDES / TENSOR_LANES];  // whether all elements of these sides are
 
-    // Makes all the rest of the bits; of TF32, of the values. Of a multiple of TENSOR_LANES sides.
+    // Makes all the rest of the bits; of TF32, of the values.
     void decode(unsigned sides, FactorType type);
 };
 
 enum class TensorCores { ampere, hopper };
 
-// Adds to the sums of a row the products of A's row and B's columns, of which there are a multiple of
-// TENSOR_LANES.
+// Adds to the sums of a row the products of A's row and B's columns.
 void add_products(TensorCores by, FactorType type, const TensorFactor& a, unsigned row, const TensorFactor& b, unsigned columns,
                   float* sums);
 

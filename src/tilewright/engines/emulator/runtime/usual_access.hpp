@@ -43,6 +43,29 @@ inline bool Checker::is_usual_input(unsigned thread, std::uintptr_t address, std
     return false;
 }
 
+// Notes an access in its cells, if it is a usual one.
+__attribute__((always_inline)) inline bool Checker::note_usual(Cell* first, std::size_t count, const Stamp& stamp, bool reads,
+                                                              Time oldest, bool written) {
+    if (reads) {
+        const Time start = order_.start(), span = order_.together() - start;
+        for (std::size_t i = 0; i < count; ++i) {
+            const Time write = first[i].write_time();
+            if (write - start >= span && !(written && write < oldest)) return false;
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            const unsigned slot = Cell::first_read(replaced(first[i], stamp.actor, oldest));
+            if (__builtin_expect(slot == Cell::READS, 0) && order_.is_cluster()) return false;  // an order may be known that frees one
+            first[i].set_read(slot_or_next(slot), stamp);
+        }
+    } else {
+        for (std::size_t i = 0; i < count; ++i) {
+            if (Cell::any(unordered(first[i], stamp.actor, 0, oldest))) return false;
+        }
+        for (std::size_t i = 0; i < count; ++i) first[i].begin(stamp);
+    }
+    return true;
+}
+
 __attribute__((always_inline)) inline bool Checker::access_usual(unsigned thread, std::uintptr_t site, std::uintptr_t address,
                                                                 std::size_t bytes, bool reads, Space space, std::size_t offset) {
     if (bytes > MOST_AT_ONCE || (bytes & (bytes - 1)) != 0 || (address & (bytes - 1)) != 0 || !usual_) return false;
@@ -66,22 +89,9 @@ __attribute__((always_inline)) inline bool Checker::access_usual(unsigned thread
     if (!shadow->are_whole_cells(offset, bytes)) return false;
     const Shadow::Range cells = shadow->whole_cells(offset, bytes);
     const Stamp stamp = {order_.now(), std::uint32_t(site - layout_.library), thread, 0};
-    if (reads) {
-        const Time start = order_.start(), span = order_.together() - start;
-        for (std::size_t i = 0; i < cells.count; ++i) {
-            const Time write = cells.first[i].write_time();
-            if (write - start >= span && !(written && write < oldest)) return false;
-        }
-        for (std::size_t i = 0; i < cells.count; ++i) {
-            Cell& cell = cells.first[i];
-            cell.set_read(slot_or_next(Cell::first_read(replaced(cell, thread, oldest))), stamp);
-        }
-    } else {
-        for (std::size_t i = 0; i < cells.count; ++i) {
-            if (Cell::any(unordered(cells.first[i], thread, 0, oldest))) return false;
-        }
-        for (std::size_t i = 0; i < cells.count; ++i) cells.first[i].begin(stamp);
-    }
+    const bool is_noted = cells.bytes_of_cell == 4 ? note_usual(cells.first, bytes / 4, stamp, reads, oldest, written)
+                                                   : note_usual(cells.first, cells.count, stamp, reads, oldest, written);
+    if (!is_noted) return false;
     acted_[thread] = stamp.time;
     return true;
 }

@@ -207,9 +207,14 @@ void BlockRunner::multiply_async(GpuThread* self, const Call& call, const WgmmaA
 void BlockRunner::announce(const Warpgroup& group, const WgmmaProduct& product) {
     std::vector<FactorWords> factors;
     const auto add = [&](const WgmmaFactor& factor, unsigned sides) {
-        factors.push_back({{}, factor.across_k ? sides * bytes_of(factor.type) / 4 : sides});
-        each_run(factor, sides, 4, [&](unsigned, unsigned, std::uint32_t address) {
-            factors.back().words.push_back(number(at_shared(address, 4)));
+        const unsigned elements = 4 / bytes_of(factor.type);  // of a word
+        const unsigned lines = factor.across_k ? sides / elements : sides, step = factor.across_k ? 1 : lines;
+        factors.push_back({{}, lines * depth_of(factor.type) / (factor.across_k ? 1 : elements), lines});
+        factors.back().pieces.reserve(factors.back().words / (PIECE_BYTES / 4) + depth_of(factor.type));
+        each_run(factor, sides, PIECE_BYTES, [&](unsigned side, unsigned k, std::uint32_t address) {
+            const unsigned first = factor.across_k ? k * lines + side / elements : k / elements * lines + side;
+            const unsigned words = factor.across_k ? std::min(PIECE_BYTES / 4, lines - side / elements) : PIECE_BYTES / 4;
+            factors.back().pieces.push_back({number(at_shared(address, PIECE_BYTES)), first, step, words});
         });
     };
     if (!product.a_registers.exists()) add(product.a, ROWS);

@@ -42,7 +42,7 @@ class MatrixLayout {
           stride_((factor.descriptor >> 32 & 0x3fff) << 4),
           base_offset_(factor.descriptor >> 49 & 7),
           swizzle_(SWIZZLES[factor.descriptor >> 62]),
-          element_bytes_(bytes_of(factor.type)),
+          element_shift_(__builtin_ctz(bytes_of(factor.type))),
           across_k_(factor.across_k) {}
 
     bool has_base_offset() const { return base_offset_ != 0; }
@@ -52,15 +52,12 @@ class MatrixLayout {
     // are `leading` apart. Without a swizzle the two change roles.
     std::uint32_t address(unsigned side, unsigned k) const {
         const unsigned line = swizzle_ ? swizzle_ : PIECE;
-        const unsigned elements = line / element_bytes_;  // of a line
-        std::uint32_t offset;
-        if (!across_k_) {
-            offset = side % 8 * line + side / 8 * stride_ + k / elements * leading_ + k % elements * element_bytes_;
-        } else if (swizzle_) {
-            offset = side % elements * element_bytes_ + side / elements * leading_ + k % 8 * line + k / 8 * stride_;
-        } else {
-            offset = side % elements * element_bytes_ + side / elements * stride_ + k % 8 * line + k / 8 * leading_;
-        }
+        const unsigned shift = __builtin_ctz(line) - element_shift_;  // 2^shift elements of a line
+        const unsigned inner = across_k_ ? side : k, outer = across_k_ ? k : side;
+        const std::uint32_t in_line = (inner & ((1u << shift) - 1)) << element_shift_, lines = inner >> shift, eights = outer / 8;
+        const bool exchanged_roles = across_k_ && swizzle_ == 0;
+        const std::uint32_t offset = in_line + outer % 8 * line + lines * (exchanged_roles ? stride_ : leading_) +
+                                     eights * (exchanged_roles ? leading_ : stride_);
         const std::uint32_t address = start_ + offset;
         const std::uint32_t exchanged = swizzle_ ? swizzle_ / 16 - 1 : 0;
         return address ^ (address >> 7 & exchanged) << 4;
@@ -71,7 +68,7 @@ class MatrixLayout {
     static constexpr unsigned SWIZZLES[] = {0, 128, 64, 32};
 
     std::uint32_t start_, leading_, stride_;
-    unsigned base_offset_, swizzle_, element_bytes_;
+    unsigned base_offset_, swizzle_, element_shift_;
     bool across_k_;
 };
 

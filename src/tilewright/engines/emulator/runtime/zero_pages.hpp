@@ -1,7 +1,9 @@
 // Objects that begin as zeros in every byte, and take memory once they are touched: a page of them at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -24,6 +26,15 @@ class ZeroPages {
     }
     ~ZeroPages() {
         if (objects_ != nullptr) munmap(objects_, bytes_);
+    }
+
+    // Objects that are soon used, where the system can give memory for them at once: each page of it alone takes longer.
+    void populate(std::size_t first, std::size_t count) {
+#ifdef MADV_POPULATE_WRITE
+        const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(objects_), page = 4096;
+        const std::size_t from = first * sizeof(T) / page * page;
+        madvise(reinterpret_cast<void*>(begin + from), std::min((first + count) * sizeof(T), bytes_) - from, MADV_POPULATE_WRITE);
+#endif
     }
 
     T& operator[](std::size_t index) { return objects_[index]; }
