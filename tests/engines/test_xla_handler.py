@@ -39,8 +39,8 @@ mlir.register_lowering(local_p, lowering._lower_local, platform="cpu", cacheable
 
 
 @pytest.fixture(scope="module")
-def handler(driver_library, tmp_path_factory):
-    handler = build(tmp_path_factory.mktemp("handler"))
+def handler(driver_library):
+    handler = build()
     handler.open(driver_library.path)
     return handler
 
