@@ -425,6 +425,6 @@ def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
     """Two slices add up sums through memory that the next tile takes."""
     kernel = find("gemm_bf16x6")
     faulty = changed(kernel, tmp_path, "float32_tile.cuh", "meet();  // all", "// all")
-    case = of_size(kernel, "NN", 2200, 250, 30)  # a block has more than one tile
+    case = of_size(kernel, "NN", 1100, 70, 30)  # a block has more than one tile
     found = findings(faulty, kernel.config({"BN": 32}), case, left=LEFT[kernel.name], change=make_unfit)
     assert any("float32_tile.cuh" in one for one in found), found
