@@ -36,12 +36,14 @@ LAYOUTS = {
 
 ALIKE = (
     "tma_transposed",
+    "gemm_bf16x6",
     "gemm_bf16x3",
     "gemm_fp16x3",
     "gemm_fp8_fast",
     "gemm_fp8_blocks",
     "gemm_tf32_nn",
     "gemm_tf32_tt",
+    "thin_bf16x6",
 )
 """Kernels that differ from another in little: they are sampled as presets are."""
 
@@ -51,11 +53,11 @@ OF_WARPS = {
     "gemm_mma_fp8": ("sm_89", "sm_120"),
     "gemm_mma_fp8_fast": ("sm_120",),
     "gemm_mma_fp8_blocks": ("sm_89",),
-    "gemm_mma_bf16x6": ("sm_89", "sm_120"),
-    "gemm_mma_bf16x3": ("sm_86", "sm_90"),
+    "gemm_mma_bf16x6": ("sm_120",),
+    "gemm_mma_bf16x3": ("sm_90",),
     "gemm_mma_fp16x3": ("sm_80",),
 }
-"""Architectures that kernels of one source are compiled for: they and their presets take turns."""
+"""Architectures that kernels of one source are compiled for: the first, and presets in turns all of them."""
 
 SPILLS = {("tma_packed", "sm_120"): 76}
 """Bytes that a default config may spill at most, by architecture; elsewhere none."""
@@ -172,9 +174,7 @@ def test_the_largest_tiles_of_warpgroups_do_not_spill(name, overrides, variant):
     [
         (number, kernel, arch)
         for number, kernel in enumerate(OTHERS)
-        for arch in OF_WARPS.get(kernel.name, ARCHITECTURES)[
-            : 1 if kernel.presets and kernel.name in OF_WARPS else None
-        ]
+        for arch in OF_WARPS.get(kernel.name, ARCHITECTURES)[: 1 if kernel.name in OF_WARPS else None]
         if arch != "sm_90a"  # compiled for above
         if kernel.name in OF_WARPS or arch != ("sm_80", "sm_89")[number % 2]  # which differ in little
     ],
