@@ -16,6 +16,10 @@ from tilewright.bench.records import Baseline, Error, Record, Times
 from tilewright.engines.emulator.compiler import compile_runtime
 from tilewright.errors import EngineUnavailableError
 
+# Nearly all that collecting makes stays: to go through it would take a third of the time. Tests leave little in cycles.
+gc.disable()
+gc.set_threshold(100_000, 10, 10)
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jobs are born so, and tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -30,6 +34,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
     """Before there are several processes, each of which would compile the emulator's runtime if it is in no cache."""
+    gc.enable()  # this process collects no tests
     with contextlib.suppress(EngineUnavailableError):
         compile_runtime()
 
@@ -38,6 +43,7 @@ def pytest_collection_finish():
     """Tests and modules stay to the end: the garbage collector need not go through them each time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

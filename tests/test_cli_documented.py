@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.bench import suites
-from tilewright.cli import bench, main, tune
+from tilewright.cli import bench, check, main, tune
 from tilewright.kernels import find
 from tilewright.kernels.sources import START
 from tilewright.tables import store
@@ -72,7 +72,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     every = suites.shapes() | {"small": (suites.Shape(32, 16, 24),)}
     monkeypatch.setattr(suites, "shapes", lambda: every)
-    for module in (bench, tune):  # where no kernel is named; another test runs all of them
+    for module in (bench, check, tune):  # where no kernel is named; other tests run all of them
         monkeypatch.setattr(module, "KERNELS", (find("coalesced"), find("split_k")))
     return tmp_path
 

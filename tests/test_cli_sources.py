@@ -83,7 +83,7 @@ NEVER_RIGHT = {
 @pytest.mark.parametrize(("store", "words"), NEVER_RIGHT.values(), ids=NEVER_RIGHT)
 def test_a_kernel_that_crashes_or_never_ends_is_a_finding(run, tmp_path, store, words):
     (tmp_path / "wild.cu").write_text(START.read_text().replace(STORE, store))
-    found = run("check", "wild.cu", "start.cu", "--shape", "16x16x16", "--deadline", 2, status=1)
+    found = run("check", "wild.cu", "start.cu", "--shape", "16x16x16", "--deadline", 1, status=1)
     said = re.search(rf"wild.cu:start faulty TILE=16 fault .* {words}", found)
     assert said, found
     if "line" in said.groupdict():

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,13 +35,19 @@ def json_kind(name: str, *fields: str) -> Kind:
     """The kind of JSON objects that have these fields."""
 
     def holds(content: bytes) -> bool:
-        try:
-            facts = json.loads(content)
-        except ValueError:
-            return False
+        facts = parsed(content)
         return isinstance(facts, dict) and facts.keys() >= set(fields)
 
     return Kind(name, holds)
+
+
+@lru_cache(maxsize=1)  # a file that may be of many kinds is parsed once
+def parsed(content: bytes) -> Any:
+    """What a file holds as JSON, not to be changed; None where it is no JSON."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
 
 
 _MOST_FAULTS = 3

@@ -48,7 +48,7 @@ def test_compiled_formulas_are_those_of_python_for_what_tables_have(compiled, pr
     for case, known in measured("NVIDIA H200", (9, 0), promise, None).items():
         models = [choice.model for choice in known.choices]
         together, numbers = CostModels(models), list(range(len(models)))
-        for sizes in drawn(str(case), case.factors, case.layout, 8):
+        for sizes in drawn(str(case), case.factors, case.layout, 2):
             expected = python(models, sizes)
             for _ in range(2):  # the second time without Python
                 assert together.us(sizes, numbers) == expected

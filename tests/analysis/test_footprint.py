@@ -117,20 +117,6 @@ def test_registers_are_bounded_by_the_blocks_that_a_multiprocessor_shall_hold(bl
             "tma_transposed",
             {"BM": 32, "BN": 64, "BK": 64, "K_SLICES": 4, "UNROLL": 16, "WORKERS": 1, "MIN_BLOCKS": 3, "BUNDLE": 3},
         ),
-        (
-            "tma_transposed",
-            {
-                "BM": 32,
-                "BN": 64,
-                "BK": 64,
-                "K_SLICES": 4,
-                "UNROLL": 16,
-                "WORKERS": 2,
-                "MIN_BLOCKS": 4,
-                "BUNDLE": 2,
-                "A_BUFFERS": 1,
-            },
-        ),
         ("tma_packed", {"BM": 128, "BN": 128, "BK": 52, "WORKERS": 1}),
     ],
 )

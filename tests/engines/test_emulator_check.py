@@ -410,31 +410,33 @@ def test_a_block_below_the_last_tile_row_touches_nothing(name):
 
 # Each order of A and of B, which are loaded by code of their own, with tiles that divide the problem and without.
 FORMS = [((64, 128, 64), "NN"), ((67, 45, 37), "TN"), ((64, 128, 64), "TT"), ((5, 260, 40), "NT")]
-ALIKE = {
-    "gemm_fp8": 0,
-    "gemm_mma_fp8": 1,
-    "gemm_tf32_nn": 1,
-    "gemm_fp8_fast": 0,
-    "gemm_fp8_blocks": 1,
-    "gemm_tf32_tt": 0,
-    "gemm_tf32": 1,
-    "gemm_mma_tf32": 0,
-    "gemm_mma_fp8_fast": 1,
-    "gemm_mma_fp8_blocks": 0,
-    "skinny_fp8": 1,
+FORMS_OF = {
+    "tma_packed": FORMS[::2],
+    "split_k": FORMS[1::2],
+    "skinny": FORMS[::2],
+    "gemm_mma": FORMS[1::2],
+    "gemm_wmma": FORMS[::2],
+    "thin_bf16x6": FORMS[1::2],
+    "gemm_fp8": FORMS[:1],
+    "gemm_fp8_fast": FORMS[3:],
+    "gemm_fp8_blocks": FORMS[1:2],
+    "gemm_tf32": FORMS[3:],
+    "gemm_tf32_nn": FORMS[1:2],
+    "gemm_tf32_tt": FORMS[2:3],
+    "gemm_mma_tf32": FORMS[2:3],
+    "gemm_mma_fp8": FORMS[1:2],
+    "gemm_mma_fp8_fast": FORMS[3:],
+    "gemm_mma_fp8_blocks": FORMS[:1],
+    "skinny_fp8": FORMS[1:2],
 }
-"""Kernels that differ from another in little, and which of every two forms they are checked in."""
+"""Forms of kernels that are not checked in all: of those whose configs tests/kernels/test_library_on_emulator.py checks
+in the other orders, each order of A and of B; of those that differ from another kernel in little, one, in turns."""
 
 
 # Kernels of terms are checked in tests/kernels/test_split_products.py.
 @pytest.mark.parametrize(
     ("kernel", "shape", "layout"),
-    [
-        (one, *form)
-        for one in KERNELS
-        if one.takes.batches and not one.split
-        for form in (FORMS[ALIKE[one.name] :: 2] if one.name in ALIKE else FORMS)
-    ],
+    [(one, *form) for one in KERNELS if one.takes.batches and not one.split for form in FORMS_OF.get(one.name, FORMS)],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_the_library_has_no_faults_in_any_form(kernel, layout, shape):

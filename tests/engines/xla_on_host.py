@@ -2,7 +2,6 @@
 
 import ctypes
 import struct
-import sysconfig
 from pathlib import Path
 
 import jax
@@ -10,7 +9,6 @@ from launcher_products import CONTEXT, SLOTS, STEP
 
 from stand_ins import NumPyEngine
 from tilewright.engines import extension, xla_handler
-from tilewright.engines.host_compiler import find_compiler
 from tilewright.engines.plan import Needs, Pointers, Slot
 from tilewright.problem import Scalars
 
@@ -25,13 +23,12 @@ _SLOTS = (
 _LAUNCHED = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.POINTER(ctypes.c_char))
 
 
-def build(folder):
-    """The handler, which XLA knows on the host."""
-    path = folder / "host_handler.so"
-    include = [f"-isystem{jax.ffi.include_dir()}", f"-I{sysconfig.get_path('include')}"]
-    source = Path(__file__).with_name("host_handler.cpp")
-    options = [*include, f"-I{xla_handler._SOURCE.parent}"]
-    find_compiler().run(["-std=c++17", "-O1", "-fPIC", "-shared", *options, str(source), "-o", str(path)])
+def build():
+    """The handler, which XLA knows on the host; compiled once for several processes."""
+    source, included = Path(__file__).with_name("host_handler.cpp"), xla_handler._SOURCE
+    include = [f"-isystem{jax.ffi.include_dir()}", f"-I{included.parent}"]
+    versions = [jax.__version__, included.read_text(encoding="utf-8")]
+    path = extension.built(source, [*include, "-O1", "-fvisibility=default"], versions)
     handler = extension.imported("tilewright.engines._xla_handler", path)
     target = jax.ffi.pycapsule(ctypes.CDLL(str(path)).on_host)
     jax.ffi.register_ffi_target(xla_handler.TARGET, target, platform="cpu")

@@ -36,12 +36,18 @@ DRAWN = [
 ]
 
 
+def kind_of(kernel, overrides):
+    """One kind of problems for each form, since each is compiled, and none is fast to compile: what has no epilogue,
+    other orders, and rows that are aligned or not, others have."""
+    return kinds(kernel, overrides)[:1]
+
+
 @pytest.mark.parametrize(("name", "overrides"), [*FORMS, *DRAWN], ids=str)
 @given(data=st.data())
 @drawing(12)
 def test_a_drawn_problem_is_right(name, overrides, data):
     kernel = find(name)
-    among = kinds(kernel, overrides)
+    among = kind_of(kernel, overrides)
     check(ENGINE, kernel, kernel.config(overrides), data.draw(cases(kernel, among)), left=LEFT[name])
 
 

@@ -36,11 +36,8 @@ def named(value):
     return getattr(value, "name", str(value))
 
 
-each = pytest.mark.parametrize(
-    ("kernel", "config"),
-    [(KERNEL, CONFIG), (ROW_MAJOR, OF_ROWS), (COLUMN_MAJOR, OF_COLUMNS), (OF_WARPS, BY_WARPS)],
-    ids=named,
-)
+EACH = [(KERNEL, CONFIG), (ROW_MAJOR, OF_ROWS), (COLUMN_MAJOR, OF_COLUMNS), (OF_WARPS, BY_WARPS)]
+each = pytest.mark.parametrize(("kernel", "config"), EACH, ids=named)
 FORMS = [
     (KERNEL, CONFIG),
     (KERNEL, KERNEL.config({"BN": 32, "SPLITS": 4})),
@@ -81,11 +78,18 @@ def copied(kernel, config, problem, addresses=Addresses()):
     return relayouts.jobs(kernel, config, problem, addresses).relaid
 
 
-@each
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("kernel", "config", "layout", "way"),
+    [
+        (*one, layout, list(WAYS)[(number + order) % 3])
+        for number, one in enumerate(EACH)
+        for order, layout in enumerate(LAYOUTS)
+    ],
+    ids=named,
+)
 def test_products_are_those_of_rounded_factors_in_every_order(kernel, config, layout, way):
-    """Batches, an epilogue, edges, and rows that the copy engine does not take."""
+    """Batches, an epilogue, edges, and rows that the copy engine does not take: each of these ways with each order, by
+    kernels in turns."""
     extra, gap = WAYS[way]
     tile = kernel.tile(config)
     case = of_size(kernel, layout, 2 * tile.m + extra, 2 * tile.n + extra, 96 + extra, gap)

@@ -30,13 +30,10 @@ FORMS = [
     ("overrides", "gap", "layout"),
     [
         (FORMS[0], 0, "NN"),
-        (FORMS[0], 0, "TT"),
-        (FORMS[0], 3, "NT"),
         (FORMS[0], 3, "TN"),
         (FORMS[1], 0, "NT"),
-        (FORMS[1], 3, "TN"),
+        (FORMS[1], 3, "TT"),
         (FORMS[2], 0, "TT"),
-        (FORMS[2], 3, "NN"),
     ],
     ids=str,
 )

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_library_on_emulator import ENGINE, WAYS, drawing, of_size
-from test_split_products import FORMS, LEFT, forms
+from test_split_products import FORMS, LEFT, forms, kind_of
 
 from left_out import VARIABLE, switchable
-from library_cases import Case, Operands, cases, findings, kinds, multiply, place, reference
+from library_cases import Case, Operands, cases, findings, multiply, place, reference
 from tilewright.engines.plan import Pointers
 from tilewright.errors import LaunchError
 from tilewright.kernels import find
@@ -72,7 +72,7 @@ UNFIT = [np.nan, np.inf, -np.inf, MOST, -MOST, 2.0**127, 2.0**-149, -(2.0**-127)
 def test_one_element_that_terms_cannot_hold_is_enough(name, overrides, data):
     """In any place of A or B, with what an epilogue adds, in batches, with alpha and beta of any kind."""
     kernel = find(name)
-    case = data.draw(cases(kernel, kinds(kernel, overrides)))
+    case = data.draw(cases(kernel, kind_of(kernel, overrides)))
     operands = Operands.draw(case)
     factor, layout = data.draw(st.sampled_from([(operands.a, case.problem.a), (operands.b, case.problem.b)]))
     value = data.draw(st.sampled_from(UNFIT))
@@ -425,6 +425,6 @@ def test_slices_that_replace_sums_which_are_still_read_are_found(tmp_path):
     """Two slices add up sums through memory that the next tile takes."""
     kernel = find("gemm_bf16x6")
     faulty = changed(kernel, tmp_path, "float32_tile.cuh", "meet();  // all", "// all")
-    case = of_size(kernel, "NN", 2200, 250, 30)  # a block has more than one tile
+    case = of_size(kernel, "NN", 1100, 70, 30)  # a block has more than one tile
     found = findings(faulty, kernel.config({"BN": 32}), case, left=LEFT[kernel.name], change=make_unfit)
     assert any("float32_tile.cuh" in one for one in found), found

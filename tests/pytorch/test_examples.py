@@ -1,5 +1,6 @@
 """The examples for PyTorch run to their ends."""
 
+import json
 import re
 import subprocess
 import sys
@@ -23,28 +24,49 @@ SOLVERS = {
     "torch_cholesky.py": (1e-6, "s  residual"),
     "torch_conjugate_gradients.py": (1e-5, "steps  residual"),
 }
+SIZES = ["150", "40", "--precision", "fp16x3"]
+"""Arguments of solvers: sizes that blocks do not divide."""
+
+RUN = """
+import contextlib, io, json, runpy, sys, traceback
+for path, *arguments in json.loads(sys.argv[1]):
+    printed = io.StringIO()
+    sys.argv = [path, *arguments]
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except BaseException:
+            traceback.print_exc()
+    print(json.dumps(printed.getvalue()), flush=True)
+"""
+"""Runs several programs one after another in one process, since PyTorch takes seconds to load."""
 
 
 def test_every_example_for_pytorch_is_run():
     assert {path.name for path in EXAMPLES.glob("torch_*.py")} == {*PRINTED, *SOLVERS}
 
 
-@pytest.mark.parametrize("name", PRINTED)
-def test_example(name):
-    result = subprocess.run([sys.executable, str(EXAMPLES / name)], capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def printed():
+    """What each example prints."""
+    programs = [[str(EXAMPLES / name)] for name in PRINTED] + [[str(EXAMPLES / name), *SIZES] for name in SOLVERS]
+    result = subprocess.run([sys.executable, "-c", RUN, json.dumps(programs)], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+    return dict(zip((*PRINTED, *SOLVERS), map(json.loads, result.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_example(printed, name):
+    assert "Traceback" not in printed[name], printed[name]
     for words in PRINTED[name]:
-        assert words in result.stdout
+        assert words in printed[name]
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_solvers_are_as_exact_with_either_product(name):
-    """Sizes that blocks do not divide."""
+def test_solvers_are_as_exact_with_either_product(printed, name):
     within, words = SOLVERS[name]
-    command = [sys.executable, str(EXAMPLES / name), "150", "40", "--precision", "fp16x3"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    for printed in ("PyTorch", "tilewright", words):
-        assert printed in result.stdout
-    stock, ours = map(float, re.findall(r"residual (\S+)", result.stdout))
+    assert "Traceback" not in printed[name], printed[name]
+    for one in ("PyTorch", "tilewright", words):
+        assert one in printed[name]
+    stock, ours = map(float, re.findall(r"residual (\S+)", printed[name]))
     assert stock < within and ours < within

@@ -137,8 +137,7 @@ def stock_layer(x, w, bias):
     return 2 * stock(stock(x, w.T, bias=bias, activation="gelu"), w)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize(("backend", "dynamic"), [("eager", None), ("aot_eager", True)])
 def test_compiled_without_a_graph_break(backend, dynamic):
     torch._dynamo.reset()
     compiled = torch.compile(layer, backend=backend, fullgraph=True, dynamic=dynamic)

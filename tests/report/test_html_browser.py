@@ -1,6 +1,6 @@
 """The page of a report in a real browser.
 
-A browser takes seconds to read the chart library in, so tests share two pages, and leave them as they found them.
+A browser takes seconds to read the chart library in, so tests share three pages, and leave them as they found them.
 """
 
 import itertools
@@ -65,6 +65,15 @@ def one(show, make_run, trials):
 def two(show, make_run):
     """The page of a run, and of one on another GPU in which every kernel is a quarter faster."""
     return show(Source("before", make_run()), Source("after", make_run(1.25, gpu="NVIDIA L4")))
+
+
+MARKUP = "<img src=x onerror=alert(1)><b>bold</b>"
+
+
+@pytest.fixture(scope="module")
+def dark(show, make_run):
+    """The page of a run with markup in its names, on a dark system."""
+    return show(Source(MARKUP, make_run(kernels=((MARKUP, 1, 500.0),))), theme="dark")
 
 
 def column(shown, table, index):
@@ -177,12 +186,12 @@ def test_a_light_page_turns_dark_with_its_button_and_with_the_system(one):
     assert one.evaluate(LINE) == line
 
 
-def test_a_dark_system_gets_a_dark_page_and_a_choice_is_kept(show, make_run):
-    shown = show(Source("run", make_run()), theme="dark")
-    assert [is_dark(shown.evaluate(colour)) for colour in (PAPER, INK)] == [True, False]
-    shown.locator("#theme").click()
-    shown.reload()
-    assert [is_dark(shown.evaluate(colour)) for colour in (PAPER, INK)] == [False, True]
+def test_a_dark_system_gets_a_dark_page_and_a_choice_is_kept(dark):
+    assert [is_dark(dark.evaluate(colour)) for colour in (PAPER, INK)] == [True, False]
+    dark.locator("#theme").click()
+    dark.reload()
+    assert [is_dark(dark.evaluate(colour)) for colour in (PAPER, INK)] == [False, True]
+    dark.locator("#theme").click()
 
 
 def test_a_comparison_shows_both_files(two):
@@ -219,13 +228,11 @@ def test_a_click_in_the_legend_hides_a_kernel_of_all_files_whatever_the_theme(tw
     expect(points).to_have_count(24)
 
 
-def test_markup_in_records_is_shown_as_text(show, make_run):
-    name = "<img src=x onerror=alert(1)><b>bold</b>"
-    shown = show(Source(name, make_run(kernels=((name, 1, 500.0),))))
-    assert shown.locator("img").count() == 0
-    assert legend(shown, "speed")[0] == f"1 {name}"
-    assert f"1 {name}" in hover(shown, "speed", ".scatterlayer .trace:nth-child(1) .point:nth-child(3)")
-    assert column(shown, "records", 2)[0] == name
+def test_markup_in_records_is_shown_as_text(dark):
+    assert dark.locator("img").count() == 0
+    assert legend(dark, "speed")[0] == f"1 {MARKUP}"
+    assert f"1 {MARKUP}" in hover(dark, "speed", ".scatterlayer .trace:nth-child(1) .point:nth-child(3)")
+    assert column(dark, "records", 2)[0] == MARKUP
 
 
 def test_the_page_fits_a_narrow_screen(one):

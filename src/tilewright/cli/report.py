@@ -1,6 +1,5 @@
 """The command line: `tilewright report`."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import typer
 from tilewright.cli import check, explain, sass
 from tilewright.cli.terminal import notes
 from tilewright.errors import RecordsError
-from tilewright.files import Output, check_outputs
+from tilewright.files import Output, check_outputs, parsed
 from tilewright.report import kinds, validation
 from tilewright.report.figures import explained
 from tilewright.report.html import page, sources
@@ -75,10 +74,7 @@ def _refuse_others(path: Path) -> None:
 
 def _other_run(content: bytes) -> str | None:
     """What a file is that some `python -m tilewright.bench...` wrote, by the names of its lists."""
-    try:
-        facts = json.loads(content)
-    except ValueError:
-        return None
+    facts = parsed(content)
     if not isinstance(facts, dict) or "environment" not in facts:
         return None
     lists = [name for name, value in facts.items() if isinstance(value, list)]

@@ -1,8 +1,6 @@
 """Files of this repository that no page of records is made of, by what their items have."""
 
-import json
-
-from tilewright.files import Kind, json_kind
+from tilewright.files import Kind, json_kind, parsed
 
 
 def _items_kind(name: str, *fields: str, within: str | None = None) -> Kind:
@@ -12,10 +10,7 @@ def _items_kind(name: str, *fields: str, within: str | None = None) -> Kind:
     """
 
     def holds(content: bytes) -> bool:
-        try:
-            found = json.loads(content)
-        except ValueError:
-            return False
+        found = parsed(content)
         if within:
             found = found.get(within) if isinstance(found, dict) else None
         return isinstance(found, list) and bool(found) and isinstance(found[0], dict) and found[0].keys() >= set(fields)

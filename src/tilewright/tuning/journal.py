@@ -209,6 +209,8 @@ def read(path: Path) -> list[Trial]:
 
 def _parse(text: bytes) -> Iterator[Trial]:
     for line in text.splitlines():
+        if not line.startswith(b"{"):  # of a file that is no journal, which may have a million lines
+            continue
         try:
             yield Trial.model_validate_json(line)
         except ValidationError:
