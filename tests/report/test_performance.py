@@ -45,6 +45,7 @@ OTHER_RECORDS = (
     *prepared.RECORDS,
     first_calls.RECORDS,
     profiles.PROFILES,
+    profiles.LIBRARY,
     grouped.RECORDS,
     *(path for change in changes.CHANGES for path in (change.before, change.after)),
 )

@@ -1,5 +1,6 @@
 """What `matmul` picks, next to cuBLAS: of each run and case one line, and the problems that say most."""
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
@@ -129,5 +130,5 @@ def _apart(record: Record) -> str:
     times = [one.apart_us for one in (record.baseline, record) if one and one.apart_us]
     if len(times) < 2:
         return ""
-    theirs, ours = (f"{one.median:.4g}" for one in times)
-    return f"{theirs} / {ours} = {float(theirs) / float(ours):.2f}"
+    theirs, ours = (round(one.median, 3 - math.floor(math.log10(one.median))) for one in times)  # to four digits
+    return f"{theirs:g} / {ours:g} = {theirs / ours:.2f}"

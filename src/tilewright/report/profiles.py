@@ -7,7 +7,7 @@ from tilewright.bench.profiles import Profile, Profiles
 from tilewright.report.markdown import table
 
 PROFILES = Path("results/h100/ncu/profiles.json")
-LIBRARY = Path("results/h100/ncu/library.json")
+LIBRARY = Path("results/h200/ncu/library.json")
 
 _STALLS_SHOWN = 3
 

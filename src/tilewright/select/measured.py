@@ -346,7 +346,8 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
     to TF32 and of all others.
 
     That is the first, or the first that has times after other work, if one does: times back to back alone mislead more
-    than those of another GPU of the same compute capability. A problem's twin (`Case.twin`) counts as the same problem.
+    than those of another GPU of the same compute capability, or of the problem's twin (`Case.twin`), which counts as
+    the same problem.
     """
     tables = tuple(tables)
     found = [
@@ -361,7 +362,7 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
         counting[key] = min(rank, counting.get(key, rank))
     gpus = [find_gpu(table.gpu, table.capability) for table in tables]
     for key, number, entry in found:
-        if counting[key][1] == number:
+        if counting[key] == (not entry.apart, number):
             yield gpus[number], entry
 
 
