@@ -66,6 +66,8 @@ def test_lines_become_rarer(monkeypatch, capsys):
 
 def test_the_estimate_is_the_pace_so_far():
     assert left_s(10.0, 0, 5) is None
+    assert left_s(10.0, 3, 60) is None
+    assert left_s(10.0, 4, 60) == 150.0
     assert left_s(10.0, 4, 6) == 15.0
     assert left_s(10.0, 4, 6, at_most_s=12.0) == 2.0
     assert left_s(10.0, 4, 6, at_most_s=9.0) == 0.0

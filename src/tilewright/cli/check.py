@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.text import Text
+from threadpoolctl import threadpool_limits
 
 from tilewright.bench import suites
-from tilewright.bench.blas import one_thread
 from tilewright.bench.checking import NOTHING, Case, Outcome, outcomes, own_cases, vast_cases
 from tilewright.bench.verify import READS_C, check_memory
 from tilewright.cli import launches
@@ -213,10 +214,17 @@ def _scalars(kernel: Kernel, alpha: float | None, beta: float | None) -> list[Sc
     return found
 
 
+def _one_thread() -> AbstractContextManager[Any]:
+    """Have one thread compute NumPy's products: behind one, OpenBLAS's others look for more work for a while, so that a
+    small reference takes ten times the CPU time."""
+    limited: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    return limited
+
+
 def _run(jobs: list[_Job], deadline: float) -> Iterator[tuple[_Job, list[Outcome] | NotSampledError]]:
     """Check kernels side by side, and give their outcomes in their order, or why there are none."""
     total, done = sum(len(job.cases) for job in jobs), itertools.count(1)
-    with one_thread(), Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
+    with _one_thread(), Steps() as steps, ThreadPoolExecutor(worker_count()) as workers:
         steps.begin("checking", total=total)
 
         def run(job: _Job) -> list[Outcome]:
@@ -261,7 +269,7 @@ def _answer(connection: Connection, kernel: Kernel, cases: list[Case], rows: boo
     """Check a kernel in another process: sends outcomes, and an error in the place of one."""
     connection.send("")
     try:
-        with one_thread():
+        with _one_thread():
             for outcome in outcomes(kernel, cases, rows):
                 connection.send(outcome)
     except TilewrightError as error:

@@ -79,12 +79,17 @@ class Steps:
             self._bar.start()
 
 
+_ENOUGH = 0.05
+"""Of all steps, those after which it is said how long the others will take."""
+
+
 def left_s(elapsed_s: float, done: int, left: int, at_most_s: float | None = None) -> float | None:
-    """Seconds that the steps that are left will take, at the pace of those done; None where there is none to judge by.
+    """Seconds that the steps left will take, at the pace of those done; None where these are too few to judge by:
+    the first often wait for what all need.
 
     With `at_most_s`, no more than what the elapsed time leaves of that.
     """
-    if done <= 0:
+    if done <= 0 or done < _ENOUGH * (done + left):
         return None
     estimate = elapsed_s / done * left
     return estimate if at_most_s is None else max(min(estimate, at_most_s - elapsed_s), 0.0)
