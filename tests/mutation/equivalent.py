@@ -16,6 +16,7 @@ UNREAD_STAGE = "fills one stage more, that nobody reads"
 NOTHING_STORED = "waits for stores that a thread has not started: at once"
 MORE_OFTEN = "sums are promoted more often, and are no less exact"
 ONLY_READ = "threads have only read these sums, and the products that come do not add to them"
+ONE_VALUE = "all threads but one do what one did, and store one value; a note of check"
 OWN_MEMORY = "the only block of a cluster has the same memory by either address"
 
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
@@ -77,6 +78,8 @@ REASONS = {
     ("block_sums.cuh", "comparison", ADDED_TOGETHER): FOR_SPEED,
     ("schedule.cuh", "comparison", "const long long number = 2LL * (first + group) + (group == 0);"): SLOTS,
     ("schedule.cuh", "comparison", "for (int size = 1; size < count; size *= FAN) {"): ONE_GROUP,
+    ("schedule.cuh", "comparison", "if (threadIdx.x == 0) stored = groups == 2 ? atomicAdd(ticket, 0) : 0;"): ONE_VALUE,
+    ("schedule.cuh", "comparison", "if (threadIdx.x == 0) *ticket = 0;"): ONE_VALUE,
     ("consumers.cuh", "comparison", OWN): EXCHANGED,
     ("thin_stages.cuh", "comparison", "for (int step = 0; step < steps; ++step, turn.next()) {"): UNREAD_STAGE,
     ("stage_products.cuh", "comparison", UNDER_WAY): FOR_SPEED,
