@@ -17,6 +17,7 @@ NOTHING_STORED = "waits for stores that a thread has not started: at once"
 MORE_OFTEN = "sums are promoted more often, and are no less exact"
 ONLY_READ = "threads have only read these sums, and the products that come do not add to them"
 ONE_VALUE = "all threads but one do what one did, and store one value; a note of check"
+WHOLE_PIECES = "rows of whole pieces of 16 bytes, so that what is left is even and no odd number"
 OWN_MEMORY = "the only block of a cluster has the same memory by either address"
 
 PART = "constexpr int PART = PROMOTE < BK ? PROMOTE : BK;  // of a stage's k: what comes between two waits"
@@ -37,6 +38,7 @@ ADDERS = (
     "static constexpr int ADDERS = COUNT < THREADS ? THREADS / COUNT : 1;  "
     "// ... or threads that divide the blocks of one"
 )
+ODD_OF_A_PAIR = "if (beta != 0.0f && (!EDGES || 8 * i + 1 < left)) pair[1] += beta * to_float(c[8 * i + 1]);"
 OWN = (
     "static __device__ __forceinline__ bool own(int number, int consumer) { "
     "return !ALTERNATE || number % COUNT == consumer; }"
@@ -80,6 +82,7 @@ REASONS = {
     ("schedule.cuh", "comparison", "for (int size = 1; size < count; size *= FAN) {"): ONE_GROUP,
     ("schedule.cuh", "comparison", "if (threadIdx.x == 0) stored = groups == 2 ? atomicAdd(ticket, 0) : 0;"): ONE_VALUE,
     ("schedule.cuh", "comparison", "if (threadIdx.x == 0) *ticket = 0;"): ONE_VALUE,
+    ("tma_store.cu", "comparison", ODD_OF_A_PAIR): WHOLE_PIECES,
     ("consumers.cuh", "comparison", OWN): EXCHANGED,
     ("thin_stages.cuh", "comparison", "for (int step = 0; step < steps; ++step, turn.next()) {"): UNREAD_STAGE,
     ("stage_products.cuh", "comparison", UNDER_WAY): FOR_SPEED,

@@ -84,8 +84,9 @@ def own_cases(
 ) -> list[Case]:
     """The cases of a kernel that nobody gave any for: sizes that tiles divide and odd ones (`telling_shapes`), with all
     scalars. With the last of them also rows that are aligned though their width is no multiple of 4; of our own kernels
-    lines far apart (`vast_cases`), where the address space has room for them, one step of one tile, a batch, two tiles
-    that all blocks share, where blocks share tiles, and k = 0; odd sizes and the shared tiles with other configs; and
+    lines far apart (`vast_cases`), where the address space has room for them, one step of one tile, rows of D that end
+    within a tile and are whole pieces of 16 bytes, where the copy engine stores them, a batch, two tiles that all
+    blocks share, where blocks share tiles, and k = 0; odd sizes and the shared tiles with other configs; and
     results of 16 bits, where the kernel makes such besides float32.
 
     Args:
@@ -136,6 +137,8 @@ def own_cases(
             found += vast_cases(kernel, config, one, dtype, layouts)
         tile = kernel.tile(config)
         add(tile, one, config)
+        if kernel.stored_box:
+            add((tile.m // 2 + 3, tile.n // 2 + 8, tile.k + 8), one, config)
         if kernel.takes.batches:
             add((tile.m // 2 + 3, tile.n // 2 + 5, odd[2]), one, config, batch=_MATRICES)
         add_ways(config)
