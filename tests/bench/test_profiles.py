@@ -71,6 +71,38 @@ def test_every_rung_that_runs_and_cublas_are_profiled(monkeypatch, capability, w
     assert len(made) == len(launched) + len(multiplied)
 
 
+def test_what_is_picked_for_the_library_is_profiled_and_cublas_on_the_same(monkeypatch):
+    launched, multiplied = [], []
+    monkeypatch.setattr(ncu, "profile", lambda launches: launched.extend(launches) or [COUNTERS])
+    monkeypatch.setattr(ncu, "profile_cublas", lambda one: multiplied.append(one) or [ncu.Profiled("gemm", COUNTERS)])
+    made = [make() for make in profiles.library_jobs((9, 0), "NVIDIA H200")]
+    assert [launch.problem for launch in launched] == multiplied
+    assert [(problem.shape, problem.layout, problem.dtype) for problem in multiplied] == [
+        (*product, "bfloat16") for product in profiles.LIBRARY
+    ]
+    assert [one.kernel for one in made] == ["gemm_sm90", ncu.CUBLAS] * len(profiles.LIBRARY)
+    assert [one.problem for one in made[1::2]] == multiplied
+
+
+def test_a_product_of_the_library_has_the_cycles_of_a_request(tmp_path):
+    counters = {"gpu__time_duration.sum": 9_000.0, "sm__cycles_elapsed.max": 12_000.0}
+    requested = counters | {"lts__t_requests_srcunit_tex.sum": 528_000.0}
+    config = {"BM": 64, "BN": 144, "CLUSTER": 4, "CLUSTER_N": 1}
+    launch = ncu.Launch("gemm_sm90", config, "4x5x6", "bfloat16", out_dtype="bfloat16", layout="NT")
+    own = profiles.of_launch(find("gemm_sm90"), launch, requested)
+    cublas = profiles.of_cublas(launch.problem, [ncu.Profiled("gemm", counters)])
+    facts = {"gpu": {"name": "NVIDIA H200", "multiprocessors": 132}, "revision": "abc"}
+    text = page.of_library(Profiles(environment=facts, profiles=[own, cublas]))
+    assert "on one NVIDIA H200" in text
+    assert "revision abc" in text
+    tiles = "`gemm_sm90`, tiles of 64 x 144, clusters of 4 x 1"
+    assert text.splitlines()[-2:] == [
+        f"| 4x5x6 | NT | {tiles} | 9.0 | 12,000 | 528,000 | 3.00 |  |",
+        "| 4x5x6 | NT | `gemm` | 9.0 | 12,000 |  |  |  |",
+    ]
+    assert page.of_library(page.load(tmp_path / "none.json")) == ""
+
+
 def test_the_part_of_the_page_is_there_where_there_is_a_record(profile, tmp_path):
     assert page.section(page.load(tmp_path / "none.json")) == ""
     cublas = profiles.of_cublas(Problem(4, 5, 6), [ncu.Profiled("gemm<4>", COUNTERS)])

@@ -120,6 +120,12 @@ CUBLAS = "cuBLAS"
 """Stands for the library among the kernels of launches: what its default launches."""
 
 
+def posed(shape: str, layout: str, dtype: str, out_dtype: str) -> Problem:
+    """The problem of these sizes, orders and types, without gaps between rows (or columns)."""
+    a, b = orders(layout)
+    return Problem.parse(shape, arithmetic=Arithmetic(dtype, out_dtype), a=a, b=b)
+
+
 @dataclass(frozen=True)
 class Launch:
     """A launch, as the profiled process is told of it."""
@@ -147,8 +153,7 @@ class Launch:
     @property
     def problem(self) -> Problem:
         """What is computed."""
-        a, b = orders(self.layout)
-        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype, self.out_dtype), a=a, b=b)
+        return posed(self.shape, self.layout, self.dtype, self.out_dtype)
 
 
 class Profiled(NamedTuple):

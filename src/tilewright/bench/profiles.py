@@ -19,7 +19,7 @@ from tilewright.errors import TilewrightError
 from tilewright.files import Output, check_outputs
 from tilewright.kernels import LADDER, find
 from tilewright.kernels.spec import Kernel
-from tilewright.problem import Arithmetic, Problem, orders
+from tilewright.problem import Problem
 from tilewright.select.selector import select
 
 SHAPE = "4096x4096x4096"
@@ -60,8 +60,7 @@ class Profile(Facts):
     @property
     def problem(self) -> Problem:
         """What is computed."""
-        a, b = orders(self.layout)
-        return Problem.parse(self.shape, arithmetic=Arithmetic(self.dtype, self.out_dtype), a=a, b=b)
+        return ncu.posed(self.shape, self.layout, self.dtype, self.out_dtype)
 
     @property
     def time_us(self) -> float | None:
@@ -217,8 +216,7 @@ def library_jobs(capability: tuple[int, int], device: str) -> list[Callable[[], 
     """
     made: list[Callable[[], Profile]] = []
     for shape, layout in LIBRARY:
-        a, b = orders(layout)
-        problem = Problem.parse(shape, arithmetic=Arithmetic("bfloat16", "bfloat16"), a=a, b=b)
+        problem = ncu.posed(shape, layout, "bfloat16", "bfloat16")
         launch = ncu.Launch.of(*select(problem, capability, device), problem)
         made += [partial(_of_launch, launch), partial(_of_cublas, problem)]
     return made
@@ -241,8 +239,9 @@ def main() -> int:
     """Profile everything; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tilewright.bench.profiles", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="where the profiles are written")
-    parser.add_argument("--shape", default="", help=f"MxNxK of all problems; {SHAPE} if left out, of most")
-    parser.add_argument("--library", action="store_true", help="what matmul picks for bfloat16, in place of the ladder")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--shape", default="", help=f"MxNxK of all problems; {SHAPE} if left out, of most")
+    what.add_argument("--library", action="store_true", help="what matmul picks for bfloat16, in place of the ladder")
     arguments = parser.parse_args()
     try:
         check_outputs([Output("--out", arguments.out, Profiles.kind())])
@@ -250,8 +249,11 @@ def main() -> int:
         engine = resolve_engine("cuda")
         assert engine.capability is not None
         run = Profiles(environment=environment(engine), profiles=[])
-        library = partial(library_jobs, engine.capability, engine.device_name)
-        for make in library() if arguments.library else jobs(engine.capability, arguments.shape):
+        if arguments.library:
+            made = library_jobs(engine.capability, engine.device_name)
+        else:
+            made = jobs(engine.capability, arguments.shape)
+        for make in made:
             one = make()
             run.profiles.append(one)
             run.save(arguments.out)

@@ -34,20 +34,22 @@ def section(run: Profiles | None) -> str:
     """The part of the page; empty where nothing was profiled."""
     if run is None or not run.profiles:
         return ""
-    facts = run.environment
-    words = _WORDS.format(gpu=facts["gpu"]["name"], revision=facts.get("revision", "unknown")).replace("\n", " ")
-    return "\n\n".join(("## Profiles", words, _counters(run), "cuBLAS launches:", _cublas(run)))
+    return "\n\n".join(("## Profiles", _said(_WORDS, run), _counters(run), "cuBLAS launches:", _cublas(run)))
 
 
 def of_library(run: Profiles | None) -> str:
     """The counts of what `matmul` picks, each above cuBLAS's; empty where nothing was profiled."""
     if run is None or not run.profiles:
         return ""
-    gpu = run.environment["gpu"]
-    words = _LIBRARY_WORDS.format(gpu=gpu["name"], revision=run.environment.get("revision", "unknown"))
-    rows = [_of_product(one, gpu["multiprocessors"]) for one in run.profiles]
+    rows = [_of_product(one, run.environment["gpu"]["multiprocessors"]) for one in run.profiles]
     heads = ("m x n x k", "orders", "", "us", "cycles", "requests", "cycles for one", "DRAM, MB")
-    return "\n\n".join((words.replace("\n", " "), table(heads, rows, "lll" + "r" * 5)))
+    return "\n\n".join((_said(_LIBRARY_WORDS, run), table(heads, rows, "lll" + "r" * 5)))
+
+
+def _said(words: str, run: Profiles) -> str:
+    """On one line, with the GPU and the revision of a run."""
+    facts = run.environment
+    return words.format(gpu=facts["gpu"]["name"], revision=facts.get("revision", "unknown")).replace("\n", " ")
 
 
 def _of_product(one: Profile, multiprocessors: int) -> tuple[str, ...]:
