@@ -523,10 +523,10 @@ void Checker::write(const Visit& one, const Cells& cells) {
     for (std::size_t i = 0; i < cells.count; ++i) {
         Cell& cell = cells.first[i];
         if (Cell::any(unordered(cell, one.thread, one.flags, cells.oldest))) {
-            const bool is_sure = std::any_of(sure.begin(), sure.end(), [&](const Cell& other) { return cell.has_stamps_of(other); });
-            if (!is_sure && comes_after(one, cell, cells)) {
+            const bool known = std::any_of(sure.begin(), sure.end(), [&](const Cell& other) { return cell.has_stamps_of(other); });
+            if (!known && comes_after(one, cell, cells)) {
                 sure[next++ % sure.size()] = cell;
-            } else if (!is_sure) {
+            } else if (!known) {
                 check_write(one, cell, cells);
             }
         }
