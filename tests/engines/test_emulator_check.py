@@ -417,6 +417,7 @@ FORMS_OF = {
     "gemm_mma": FORMS[1::2],
     "gemm_wmma": FORMS[::2],
     "thin_bf16x6": FORMS[1::2],
+    "thin_fp16x3": FORMS[:1],
     "gemm_fp8": FORMS[:1],
     "gemm_fp8_fast": FORMS[3:],
     "gemm_fp8_blocks": FORMS[1:2],

@@ -141,8 +141,8 @@ ORDERED = [
     Ordered("gemm_fp8_blocks", "stage_products.cuh", {**SM90["one consumer"], "BN": 64}, (67, 77, 390), AHEAD),
     Ordered("gemm_fp8", "gemm_sm90.cu", SM90["one consumer"], (140, 100, 390), SM90_ORDERS["every form"]),
     Ordered("gemm_tf32_nn", "held_factor.cuh", SM90["one consumer"], (36, 76, 104), SM90_ORDERS["held"]),
-    Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 66, 156), CLUSTERED),
-    Ordered("thin_bf16x6", "thin_bf16x6.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
+    Ordered("thin_bf16x6", "thin_terms.cu", {"BM": 8, "BN": 128, "STAGES": 2, "SPLITS": 2}, (9, 66, 156), CLUSTERED),
+    Ordered("thin_bf16x6", "thin_terms.cu", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
     Ordered("thin_bf16x6", "thin_stages.cuh", {"BM": 8, "BN": 64, "K_SLICES": 2, "STAGES": 3}, (9, 66, 156), ALONE),
     Ordered("skinny", "block_sums.cuh", {"TM": 2, "TN": 4, "GROUPS": 32, "AHEAD": 0}, (2, 100, 3000)),
 ]

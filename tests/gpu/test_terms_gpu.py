@@ -74,7 +74,7 @@ def test_six_products_hardly_err_more_than_cublas(torch, kernel, name, k):
 
 @pytest.mark.parametrize("k", [1, 64, 1000, 4096])
 @pytest.mark.parametrize("name", ORDINARY)
-@pytest.mark.parametrize("kernel", ["gemm_fp16x3", "gemm_mma_fp16x3"])
+@pytest.mark.parametrize("kernel", ["gemm_fp16x3", "gemm_mma_fp16x3", "thin_fp16x3"])
 def test_three_products_of_scaled_terms_keep_21_bits(torch, kernel, name, k):
     """And round once; but in sums that float32 itself does not add up so exactly: long ones of one sign, and those in
     which a few products are most. Factors of which terms lose too much are multiplied in float32."""
@@ -94,7 +94,7 @@ def test_what_float32_computes_exactly_is_exact(torch, kernel, name, k):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("value", UNFIT[:3])
-@pytest.mark.parametrize("kernel", [None, "thin_bf16x6"])
+@pytest.mark.parametrize("kernel", [None, "thin_bf16x6", "thin_fp16x3"])
 def test_nan_and_infinity_are_where_float32_has_them(torch, kernel, layout, value):
     """Wherever in the factors they are, by whatever is picked."""
     a, b = drawn(torch, ORDINARY["normal"], 1024, 1024, 1024)

@@ -278,6 +278,10 @@ VIOLATIONS["thin_bf16x6"] = [
     ({"BM": 64, "BN": 64, "MIN_BLOCKS": 2}, "MIN_BLOCKS must be 1, or with one warpgroup that multiplies"),
     ({"STAGES": 6}, "STAGES tiles of A and of B must fit into a multiprocessor's shared memory"),
 ]
+VIOLATIONS["thin_fp16x3"] = [
+    *VIOLATIONS["thin_bf16x6"][:-1],
+    ({"STAGES": 8}, "STAGES tiles of A and of B must fit into a multiprocessor's shared memory"),
+]
 VIOLATIONS["conflict_free"] = [
     *VIOLATIONS["vectorized"],
     ({"BN": 96, "TN": 12}, "TN must be a power of two"),

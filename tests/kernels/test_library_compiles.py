@@ -44,6 +44,7 @@ ALIKE = (
     "gemm_tf32_nn",
     "gemm_tf32_tt",
     "thin_bf16x6",
+    "thin_fp16x3",
 )
 """Kernels that differ from another in little: they are sampled as presets are."""
 

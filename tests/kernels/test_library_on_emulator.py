@@ -44,6 +44,10 @@ CONFIGS = {
         {"BM": 128, "BN": 64, "K_SLICES": 2, "STAGES": 3, "SPLITS": 2},
         {"BM": 64, "BN": 128, "STAGES": 3},
     ],
+    "thin_fp16x3": [
+        {"BM": 8, "BN": 64, "BK": 64, "STAGES": 3, "SPLITS": 2},
+        {"BM": 128, "BN": 64, "K_SLICES": 2, "STAGES": 3},
+    ],
     "split_k": [
         {"WORKERS": 1},
         {"BM": 32, "BN": 128, "BK": 64, "K_SLICES": 2, "TM": 8, "STAGES": 2, "WORKERS": 2},

@@ -22,7 +22,7 @@ FORMS = [
 LEFT = {
     name: left
     for precision, left in (("bf16x6", 0.0), ("bf16x3", 2.0**-15), ("fp16x3", 2.0**-21))
-    for name in (f"gemm_{precision}", f"gemm_mma_{precision}")
+    for name in (f"gemm_{precision}", f"gemm_mma_{precision}", f"thin_{precision}")
 }
 """What products of the terms leave of a product at most, as a part of it, but for float32's own rounding."""
 
@@ -33,6 +33,7 @@ forms = pytest.mark.parametrize(("name", "overrides"), FORMS, ids=str)
 DRAWN = [
     ("gemm_mma_bf16x6", {"BM": 64, "BN": 64, "WM": 32, "BAND": 2}),
     ("gemm_mma_bf16x3", {"BM": 128, "BN": 64, "STAGES": 2}),
+    ("thin_fp16x3", {"BM": 16, "BN": 64, "BK": 64, "STAGES": 2, "SPLITS": 2}),
 ]
 
 
@@ -69,6 +70,7 @@ def product(a, b, name="gemm_bf16x6"):
 
 
 SIX = pytest.mark.parametrize("kernel", ["gemm_bf16x6", "thin_bf16x6"])
+THREE = pytest.mark.parametrize("kernel", ["gemm_fp16x3", "thin_fp16x3"])
 
 
 def errors(result, a, b):
@@ -126,19 +128,21 @@ def test_short_sums_of_six_products_err_by_a_few_units(kernel, name, k):
 
 @pytest.mark.parametrize("k", [1, 64, 200, 1024])
 @pytest.mark.parametrize("name", ORDINARY)
-def test_three_products_of_scaled_terms_keep_21_bits(name, k):
+@THREE
+def test_three_products_of_scaled_terms_keep_21_bits(kernel, name, k):
     """And round once; but in sums that float32 itself does not add up so exactly: long ones of one sign, and those in
     which a few products are most. Factors of which terms lose too much are multiplied in float32."""
     a, b = ORDINARY[name](np.random.default_rng(k), 64, 64, k)
     usual, _ = errors(one_after_the_other(a, b), a, b)
-    assert errors(product(a, b, "gemm_fp16x3"), a, b)[0] <= max(2.0**-21 + UNIT, 1.1 * usual)
+    assert errors(product(a, b, kernel), a, b)[0] <= max(2.0**-21 + UNIT, 1.1 * usual)
 
 
 @pytest.mark.parametrize("powers", [(100, -100), (-80, 10), (-100, 90)])
-def test_scales_hold_what_float16_does_not(powers):
+@THREE
+def test_scales_hold_what_float16_does_not(kernel, powers):
     a, b = ORDINARY["normal"](np.random.default_rng(0), 70, 50, 200)
-    near = product(a, b, "gemm_fp16x3")
-    scaled = product(a * np.float32(2.0 ** powers[0]), b * np.float32(2.0 ** powers[1]), "gemm_fp16x3")
+    near = product(a, b, kernel)
+    scaled = product(a * np.float32(2.0 ** powers[0]), b * np.float32(2.0 ** powers[1]), kernel)
     np.testing.assert_array_equal(scaled, near * 2.0 ** sum(powers))
 
 

@@ -44,6 +44,7 @@ from tilewright.kernels.library import (
     skinny,
     split_k,
     thin_bf16x6,
+    thin_fp16x3,
     tma_packed,
     tma_transposed,
 )
@@ -103,6 +104,7 @@ KERNELS: tuple[Kernel, ...] = (
     gemm_fp8.BLOCKS,
     skinny.FP8,
     thin_bf16x6.KERNEL,
+    thin_fp16x3.KERNEL,
     gemm_mma.BF16X6,
     gemm_mma.BF16X3,
     gemm_mma.FP16X3,

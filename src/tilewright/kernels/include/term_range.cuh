@@ -87,6 +87,12 @@ struct TermCheck {
         least = lost == 0.0f ? 0.0f : lost * 0x1p-28f * __uint_as_float(a.largest) * __uint_as_float(b.largest);
         hold &= !adds_c || least == 0.0f;
     }
+
+    // Of sums that are made of these and of others.
+    __device__ __forceinline__ void add(const TermCheck& others) {
+        hold &= others.hold;
+        least += others.least;
+    }
 };
 
 // Whether one of a lane's sums (mma.cuh) is smaller than `least`, as they lie from an element of D on that has `rows` and `cols` up

@@ -1,4 +1,4 @@
-// The stages of thin_bf16x6, filled by a warpgroup: its first thread has the copy engine load tiles of B as float32, and all of its
+// The stages of thin_terms, filled by a warpgroup: its first thread has the copy engine load tiles of B as float32, and all of its
 // threads load A, split it, and store its terms. A stage is full when both have come.
 //
 //     first thread   | wait for empty, announce bytes, load B | ...
@@ -32,7 +32,7 @@ __device__ __forceinline__ void fill_stages(Shared& shared, const Factor<float>&
             barrier_wait(&shared.empty[turn.stage], turn.parity ^ 1);
             load(step, turn.stage);
         }
-        tokens.store(shared.tokens[turn.stage], step);
+        tokens.store(shared.tokens[turn.stage], shared.token_scales[turn.stage], step);
         fence_async_shared();
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(&shared.full[turn.stage]);

@@ -24,17 +24,39 @@ struct TileSums {
     template <typename T>
     __device__ __forceinline__ void store(const Result<T>& result, int row, int col, int rank, int thread, int threads) {
         for (int i = rank * QUADS + thread; i < (rank + 1) * QUADS; i += threads) {
-            const int in_row = i / (COLS / 4), in_col = i % (COLS / 4) * 4;
-            float total[4] = {};
+            float total[4];
+            add_quad(total, i);
+            result.store_quad(row + row_of(i), col + col_of(i), total);
+        }
+    }
+
+    // Whether one of those sums of the whole tile that this thread looks at is smaller than `least`: of its first rows and columns,
+    // which the result has.
+    __device__ __forceinline__ bool any_below(float least, int rows, int cols, int thread, int threads) {
+        bool smaller = false;
+        for (int i = thread; i < BLOCKS * QUADS; i += threads) {
+            float total[4];
+            add_quad(total, i);
 #pragma unroll
-            for (int part = 0; part < BLOCKS * PARTS; ++part) {
-                float* const own = &parts[part % PARTS][in_row][in_col];
-                float quad[4];
-                load_four(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);
+            for (int j = 0; j < 4; ++j) smaller |= row_of(i) < rows && col_of(i) + j < cols && !(fabsf(total[j]) >= least);
+        }
+        return smaller;
+    }
+
+  private:
+    static __device__ __forceinline__ int row_of(int quad) { return quad / (COLS / 4); }
+    static __device__ __forceinline__ int col_of(int quad) { return quad % (COLS / 4) * 4; }
+
+    __device__ __forceinline__ void add_quad(float (&total)[4], int number) {
 #pragma unroll
-                for (int j = 0; j < 4; ++j) total[j] += quad[j];
-            }
-            result.store_quad(row + in_row, col + in_col, total);
+        for (int j = 0; j < 4; ++j) total[j] = 0;
+#pragma unroll
+        for (int part = 0; part < BLOCKS * PARTS; ++part) {
+            float* const own = &parts[part % PARTS][row_of(number)][col_of(number)];
+            float quad[4];
+            load_four(quad, BLOCKS > 1 ? in_block(own, part / PARTS) : own);
+#pragma unroll
+            for (int j = 0; j < 4; ++j) total[j] += quad[j];
         }
     }
 };

@@ -1,10 +1,10 @@
-// A tile of A in shared memory as three bfloat16 terms of ROWS rows, WIDE_K of k: what wgmma reads as its B. A warpgroup loads the
+// A tile of A in shared memory as terms (term_pairs.cuh) of ROWS rows, WIDE_K of k: what wgmma reads as its B. A warpgroup loads the
 // float32 elements from memory, splits them, and stores their terms:
 //
 //   memory, by lines of k   -->  registers, one or two steps ahead: 16 k of a row  -->  terms: ROWS lines of 64 bytes each
 //
 // The order of k within 16 is that in which the other factor is read (wide_tile.cuh). Pieces of a line are exchanged with a swizzle
-// of 64 bytes (matrix_descriptor.cuh).
+// of 64 bytes (matrix_descriptor.cuh). Where SCALED is 1, 16 rows have a scale in common: a warp loads these.
 #pragma once
 
 #include "matrix_descriptor.cuh"
@@ -15,7 +15,7 @@
 
 template <int ROWS>
 struct TokenTile {
-    static constexpr int BYTES = WIDE_K * sizeof(__nv_bfloat16);  // of a line
+    static constexpr int BYTES = WIDE_K * sizeof(Pair::Term);  // of a line
     unsigned char terms[TERMS][ROWS * BYTES];
 
     // Of 16 k from 16 * step on.
@@ -24,12 +24,20 @@ struct TokenTile {
     }
 };
 
+// What products of a tile's rows are multiplied by; of no use where SCALED is 0.
+template <int ROWS>
+struct TokenScales {
+    static constexpr int RUN = 16;  // rows
+    float of_runs[SCALED && ROWS > RUN ? ROWS / RUN : 1];
+};
+
 // What one of 128 threads loads and splits of ROWS rows of A, which is row-major and aligned, and TILES tiles of k. Wide: the
 // WideOrder of the other factor.
 template <typename Wide, int ROWS, int TILES>
 class TokenSplitter {
     static constexpr int UNITS = ROWS * 2 * TILES, EACH = (UNITS + 127) / 128;  // of 16 k; of a thread
     static constexpr int BUFFERS = EACH == 1 ? 2 : 1;                           // of them, as there are registers
+    static constexpr int LANES = ROWS < 16 ? 2 * ROWS : 32;                     // of a warp, that load from one tile
 
   public:
     TermWatch watch;
@@ -48,30 +56,31 @@ class TokenSplitter {
     }
 
     // Stores a step's tiles, and loads those of the step BUFFERS further on.
-    __device__ __forceinline__ void store(TokenTile<ROWS> (&to)[TILES], int step) {
+    __device__ __forceinline__ void store(TokenTile<ROWS> (&to)[TILES], TokenScales<ROWS> (&scales)[TILES], int step) {
         if (BUFFERS == 1 || step % 2 == 0) {
-            store_from<0>(to);
+            store_from<0>(to, scales);
         } else {
-            store_from<1>(to);
+            store_from<1>(to, scales);
         }
     }
 
   private:
     template <int BUFFER>
-    __device__ __forceinline__ void store_from(TokenTile<ROWS> (&to)[TILES]) {
+    __device__ __forceinline__ void store_from(TokenTile<ROWS> (&to)[TILES], TokenScales<ROWS> (&scales)[TILES]) {
+        constexpr int FROM = BUFFER % BUFFERS;
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
+            const float scale = watch.see<16>(elements[FROM][i]);
             if (has(i)) {
                 const int line = row_of(i), step = step_of(i);
+                if (SCALED && thread % LANES == 0) scales[step / 2].of_runs[line / TokenScales<ROWS>::RUN] = scale;
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     uint4 piece[TERMS];
 #pragma unroll
                     for (int j = 0; j < 4; ++j) {
-                        const float* const pair = &elements[BUFFER % BUFFERS][i][2 * Wide::pair(half, j)];
+                        const float* const pair = &elements[FROM][i][2 * Wide::pair(half, j)];
                         unsigned terms[TERMS];
-                        watch.see(pair[0]);
-                        watch.see(pair[1]);
                         split_pair(pair[0], pair[1], terms);
 #pragma unroll
                         for (int t = 0; t < TERMS; ++t) reinterpret_cast<unsigned*>(&piece[t])[j] = terms[t];
@@ -81,7 +90,7 @@ class TokenSplitter {
                     for (int t = 0; t < TERMS; ++t) *reinterpret_cast<uint4*>(&to[step / 2].terms[t][at]) = piece[t];
                 }
             }
-            load(i, BUFFER % BUFFERS);
+            load(i, FROM);
         }
         go_on();
     }

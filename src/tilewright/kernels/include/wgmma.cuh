@@ -6,7 +6,7 @@
 //
 //     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        column  8 * v2 + t % 4 * 2 + v0
 //
-// A of __nv_bfloat16 may be in registers too, by pairs: elements k and k + 1 of a row in one, the first in the lower half. Of
+// A of 16-bit elements may be in registers too, by pairs: elements k and k + 1 of a row in one, the first in the lower half. Of
 // thread t, register v1 + 2 * v2 has
 //
 //     row  t / 32 * 16 + t % 32 / 4 + 8 * v1        k  8 * v2 + t % 4 * 2

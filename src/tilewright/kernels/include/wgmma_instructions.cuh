@@ -103,8 +103,10 @@ struct WgmmaColumns;
                                                      unsigned long long b, int adds) {                                \
             if constexpr (sizeof(T) == 4) {                                                                           \
                 WGMMA_OF_REGISTERS("k8.f32.tf32.tf32", "", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);            \
-            } else {                                                                                                  \
+            } else if constexpr (IS_BFLOAT16<T>) {                                                                    \
                 WGMMA_OF_REGISTERS("k16.f32.bf16.bf16", ", 0", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);        \
+            } else {                                                                                                  \
+                WGMMA_OF_REGISTERS("k16.f32.f16.f16", ", 0", N, LIST, A, B, ADDS, ACROSS_A, ACROSS_B, LAST);          \
             }                                                                                                         \
         }                                                                                                             \
     };

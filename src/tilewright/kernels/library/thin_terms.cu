@@ -1,11 +1,11 @@
-// thin_bf16x6: float32 products of few rows by Hopper's warpgroups, as six products of three bfloat16 terms (sm_90a alone).
+// thin_bf16x6, thin_fp16x3: float32 products of few rows by Hopper's warpgroups, as products of terms (sm_90a alone).
 //
 // Where m is small, B is most of what is read. It is read once, as float32, and split in registers: D^T = B^T A^T, where B^T is
 // what wgmma takes from there (wide_tile.cuh), and A's rows, the tokens, are the columns of its product (token_tile.cuh).
 //
 //   shared memory of a block:
 //     | B of stage 0 | B of stage 1 | ... | A of stage 0 | A of stage 1 | ... | full[STAGES] | empty[STAGES] | ...
-//       float32, BN x BK                    three terms, BM x BK
+//       float32, BN x BK                    terms, BM x BK
 //     in place of the stages, when all have been read: sums, or what multiplies in float32
 //
 //   copy engine    | B 0 | B 1 | B 2 | ...                          while stages are empty
@@ -15,25 +15,22 @@
 //   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
 //   SPLITS n: n blocks of a cluster share the k of a tile (tile_sums.cuh).
 //
-// What terms cannot hold (term_range.cuh) the blocks of a tile see while they split. They compute this tile anew in float32.
+// What terms cannot hold (term_range.cuh) the blocks of a tile see while they split, or by its sums. They compute this tile anew in
+// float32.
 #include <cluster.cuh>
 #include <dependent_launch.cuh>
 #include <dynamic_shared.cuh>
 #include <register_budget.cuh>
 
-#include "float32_block.cuh"
+#include "thin_lost.cuh"
 #include "thin_stages.cuh"
 #include "tile_order.cuh"
-#include "tile_sums.cuh"
 #include "token_products.cuh"
-#include "warp_meeting.cuh"
 
 constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = 128 * (1 + CONSUMERS);
 constexpr int GIVEN = 104, TAKEN = CONSUMERS == 2 ? 200 : 136;                          // registers, of several consumers
-constexpr int LOST_ROWS = BM < 64 ? BM : 64, LOST_COLS = SPLITS > 4 ? 16 : 64 / SPLITS;  // computed in float32 at a time
 using Order = WideOrder<TRANSPOSED_B>;
 using Sums = TileSums<BM, BN, K_SLICES, SPLITS>;
-using Lost = Float32Block<LOST_ROWS, LOST_COLS, 128>;
 
 struct Shared {
     union {
@@ -42,16 +39,18 @@ struct Shared {
             TokenTile<BM> tokens[STAGES][TILES];
         };
         Sums sums;
-        typename Lost::Shared lost[SIDE_BY_SIDE];
+        typename LostPart::Shared lost[SIDE_BY_SIDE];
     };
     Barrier full[STAGES], empty[STAGES];
     Barrier all_met, consumers_met, met[SIDE_BY_SIDE];
+    TokenScales<BM> token_scales[STAGES][TILES];
     Range of_a, of_b;
-    bool loses;  // whether terms do not hold what this block has split
+    TermCheck check;   // of what this block has split
+    unsigned smaller;  // whether a sum is smaller than one may be
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims__(SPLITS, 1, 1)
-    thin_bf16x6(Sizes sizes, Factor<float> A, const __grid_constant__ TensorMap B_map, Factor<float> B, Output<RESULT> output) {
+    thin_terms(Sizes sizes, Factor<float> A, const __grid_constant__ TensorMap B_map, Factor<float> B, Output<RESULT> output) {
     DYNAMIC_SHARED(Shared, shared);
     const int depth = depth_of(sizes, output);
     const int all_steps = depth / BK + (depth % BK != 0);
@@ -70,6 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         barrier_init(&shared->consumers_met, 4 * CONSUMERS);
         for (int consumer = 0; consumer < SIDE_BY_SIDE; ++consumer) barrier_init(&shared->met[consumer], 4);
         shared->of_a = shared->of_b = {};
+        shared->smaller = 0;
         fence_barrier_init();
     }
     __syncthreads();
@@ -104,16 +104,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         products.begin(come(slice));
         for (int step = slice; step < steps; step += K_SLICES) {
             const int stage = turn.stage;
+            const auto& scales = shared->token_scales[stage];
             turn.next();
 #pragma unroll
             for (int i = 0; i < TILES - 1; ++i) {
-                products.multiply<true>(shared->tokens[stage][i], i == 0, false, shared->wide[stage][i + 1]);
+                products.multiply<true>(shared->tokens[stage][i], scales[i], i == 0, false, shared->wide[stage][i + 1]);
             }
             const auto& last = shared->tokens[stage][TILES - 1];
             if (step + K_SLICES < steps) {
-                products.multiply<true>(last, TILES == 1, true, come(K_SLICES - 1));
+                products.multiply<true>(last, scales[TILES - 1], TILES == 1, true, come(K_SLICES - 1));
             } else {
-                products.multiply<false>(last, TILES == 1, true, shared->wide[stage][0]);
+                products.multiply<false>(last, scales[TILES - 1], TILES == 1, true, shared->wide[stage][0]);
             }
             __syncwarp();
             if (lane == 0) barrier_arrive(&shared->empty[stage]);
@@ -121,29 +122,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         products.watch.add_to(shared->of_b);
     }
     meet_warps(&shared->all_met, 0);  // all stages have been read, and split
-    bool lost = !TermCheck(shared->of_a, shared->of_b, depth, false).hold;
+    const TermCheck found(shared->of_a, shared->of_b, depth, false);
     products.store(shared->sums.parts[slice]);
-    if (SPLITS > 1) {
-        if (threadIdx.x == 0) shared->loses = lost;
-        cluster_sync();
-        for (int block = 0; block < SPLITS; ++block) lost |= *in_block(&shared->loses, block);
-    } else {
-        meet_warps(&shared->consumers_met, 0);
-    }
-
+    const bool held = terms_hold<CONSUMERS>(*shared, found, sizes.m - tile.row, sizes.n - tile.col);
     const Result<RESULT> result(output, sizes, tile.matrix);
-    if (!lost) {
+    if (held) {
         shared->sums.store(result, tile.row, tile.col, rank, threadIdx.x, 128 * CONSUMERS);
-    } else if (slice == 0 && rank * LOST_COLS < 64) {
-        unsigned meeting = 0;
-        const auto meet = [&] { meet_warps(&shared->met[warpgroup], meeting++); };
-        const int col = tile.col + warpgroup * 64 + rank * LOST_COLS;
-        for (int row = tile.row; row < min(tile.row + BM, sizes.m) && col < sizes.n; row += LOST_ROWS) {
-            const InPlace of_rows(A, tile.matrix, row, sizes.m, true);
-            const InPlace of_cols(B, tile.matrix, col, sizes.n, TRANSPOSED_B);
-            Lost::compute(of_rows, of_cols, depth, result, row, col, thread % 128, shared->lost[warpgroup], meet);
-            meet();  // all have read the last parts
-        }
+    } else if (slice == 0) {
+        compute_lost(*shared, A, B, sizes, depth, result, tile, rank, warpgroup);
     }
     Sums::meet();  // to be sure: others may still read the sums, but their readers are waited for by the threads that load
 }
