@@ -57,20 +57,19 @@ class TermWatch {
             for (int i = 0; i < COUNT; ++i) see(elements[i]);
             return 1.0f;
         } else {
-            float most = 0;        // what is no number shows in the results, as it does in float32
-            unsigned least = ~0u;  // of those that are not 0
+            float most = fabsf(elements[0]), least = most;  // what is no number shows in the results, as it does in float32
 #pragma unroll
-            for (int i = 0; i < COUNT; ++i) {
+            for (int i = 1; i < COUNT; ++i) {
                 most = fmaxf(most, fabsf(elements[i]));
-                least = min(least, above_zero(elements[i]));
+                least = fminf(least, fabsf(elements[i]));
             }
             const unsigned of_warp = __reduce_max_sync(0xffffffff, __float_as_uint(most));
             see(__uint_as_float(of_warp));
             const unsigned exponent = min(268 - (of_warp >> 23), 253u);
-            const unsigned held = above_zero(__uint_as_float(max(240 - static_cast<int>(exponent), 1) << 23));  // scaled, it is 2^-14
+            const float held = __uint_as_float(max(240 - static_cast<int>(exponent), 1) << 23);  // scaled, it is 2^-14
             if (least < held) {
 #pragma unroll
-                for (int i = 0; i < COUNT; ++i) lost += above_zero(elements[i]) < held;
+                for (int i = 0; i < COUNT; ++i) lost += elements[i] != 0 && fabsf(elements[i]) < held;
             }
 #pragma unroll
             for (int i = 0; i < COUNT; ++i) elements[i] *= __uint_as_float(exponent << 23);
@@ -89,9 +88,6 @@ class TermWatch {
     }
 
   private:
-    // Grows with the absolute value; of 0 it is the largest.
-    static __device__ __forceinline__ unsigned above_zero(float x) { return (__float_as_uint(x) << 1) - 1; }
-
     __device__ __forceinline__ void see(float x) {
         const unsigned bits = __float_as_uint(x) << 1;
         largest = max(largest, bits);

@@ -1,5 +1,5 @@
-// The stages of thin_terms, filled by a warpgroup: its first thread has the copy engine load tiles of B as float32, and all of its
-// threads load A, split it, and store its terms. A stage is full when both have come.
+// The stages of thin_terms, filled by one warpgroup or two: the first thread has the copy engine load tiles of B as float32, and all
+// load A, split it, and store its terms. A stage is full when both have come.
 //
 //     first thread   | wait for empty, announce bytes, load B | ...
 //     all            |                                        | store terms of A, loaded before; load what comes next | ...
@@ -10,13 +10,14 @@
 #include "wide_tile.cuh"
 
 constexpr int TILES = BK / WIDE_K;  // of a step
+constexpr int LOADING = 128 * PRODUCERS;  // threads
 
-// Wide: the WideOrder of B. steps: from first_step on.
+// Wide: the WideOrder of B. steps: from first_step on. thread: of LOADING.
 template <typename Wide, typename Shared, typename Tile>
 __device__ __forceinline__ void fill_stages(Shared& shared, const Factor<float>& A, const TensorMap& B_map, const Sizes& sizes,
-                                            const Tile& tile, int first_step, int steps) {
+                                            const Tile& tile, int first_step, int steps, int thread) {
     const auto load = [&](int step, int stage) {
-        if (threadIdx.x % 128 != 0 || step >= steps) return;
+        if (thread != 0 || step >= steps) return;
         barrier_expect_bytes(&shared.full[stage], sizeof(shared.wide[0]));
 #pragma unroll 1
         for (int i = 0; i < TILES; ++i) {
@@ -25,7 +26,7 @@ __device__ __forceinline__ void fill_stages(Shared& shared, const Factor<float>&
         }
     };
     for (int step = 0; step < STAGES; ++step) load(step, step);
-    TokenSplitter<Wide, BM, TILES> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, threadIdx.x % 128);
+    TokenSplitter<Wide, BM, TILES, LOADING> tokens(A, sizes, tile.matrix, tile.row, first_step * BK, thread);
     StageTurn<STAGES> turn;
     for (int step = 0; step < steps; ++step, turn.next()) {
         if (step >= STAGES) {

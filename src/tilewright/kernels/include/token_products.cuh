@@ -36,7 +36,7 @@ class TokenProducts {
     TermWatch watch;
 
     // thread: of those that have the columns of a tile of B, 64 each warpgroup.
-    __device__ __forceinline__ TokenProducts(int thread, int exists) : thread(thread), exists(exists) {}
+    __device__ __forceinline__ TokenProducts(int thread, int exists) : thread(thread), exists(exists), places(thread) {}
 
     // Splits the first tile of B, which comes to be multiplied.
     __device__ __forceinline__ void begin(const Tile& tile) {
@@ -105,7 +105,7 @@ class TokenProducts {
     __device__ __forceinline__ void split(const Tile& tile) {
         float elements[2][8];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) tile.read(elements[i], thread, i);
+        for (int i = 0; i < 2; ++i) tile.read(elements[i], places, i);
         next_scale = watch.see<16>(elements[0]);
 #pragma unroll
         for (int pair = 0; pair < 8; ++pair) {
@@ -139,6 +139,7 @@ class TokenProducts {
     }
 
     const int thread, exists;
+    const WidePlaces<ALONG_K> places;
     float sums[COUNT] = {}, others[APART ? COUNT : 1];  // the latter made by tensor cores over a step
     unsigned now[2][TERMS][4], next[2][TERMS][4];  // of B, of 16 k each: what is multiplied, and what comes next
     float now_scale, next_scale;                   // of these

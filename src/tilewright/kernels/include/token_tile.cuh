@@ -1,5 +1,5 @@
-// A tile of A in shared memory as terms (term_pairs.cuh) of ROWS rows, WIDE_K of k: what wgmma reads as its B. A warpgroup loads the
-// float32 elements from memory, splits them, and stores their terms:
+// A tile of A in shared memory as terms (term_pairs.cuh) of ROWS rows, WIDE_K of k: what wgmma reads as its B. Warpgroups load the
+// float32 elements from memory, split them, and store their terms:
 //
 //   memory, by lines of k   -->  registers, one or two steps ahead: 16 k of a row  -->  terms: ROWS lines of 64 bytes each
 //
@@ -31,13 +31,13 @@ struct TokenScales {
     float of_runs[SCALED && ROWS > RUN ? ROWS / RUN : 1];
 };
 
-// What one of 128 threads loads and splits of ROWS rows of A, which is row-major and aligned, and TILES tiles of k. Wide: the
+// What one of THREADS threads loads and splits of ROWS rows of A, which is row-major and aligned, and TILES tiles of k. Wide: the
 // WideOrder of the other factor.
-template <typename Wide, int ROWS, int TILES>
+template <typename Wide, int ROWS, int TILES, int THREADS>
 class TokenSplitter {
-    static constexpr int UNITS = ROWS * 2 * TILES, EACH = (UNITS + 127) / 128;  // of 16 k; of a thread
-    static constexpr int BUFFERS = EACH == 1 ? 2 : 1;                           // of them, as there are registers
-    static constexpr int LANES = ROWS < 16 ? 2 * ROWS : 32;                     // of a warp, that load from one tile
+    static constexpr int UNITS = ROWS * 2 * TILES, EACH = (UNITS + THREADS - 1) / THREADS;  // of 16 k; of a thread
+    static constexpr int BUFFERS = EACH == 1 ? 2 : 1;            // of them, as there are registers
+    static constexpr int LANES = ROWS < 16 ? 2 * ROWS : 32;      // of a warp, that load from one tile
 
   public:
     TermWatch watch;
@@ -45,14 +45,17 @@ class TokenSplitter {
     // Rows from `row` on; k from `k` on.
     __device__ __forceinline__ TokenSplitter(const Factor<float>& factor, const Sizes& sizes, int matrix, int row, int k,
                                              int thread)
-        : thread(thread), ld(factor.ld), rows(sizes.m - row), depth(sizes.k - k) {
-        next = at(factor.matrix(matrix), ld, row, k);
+        : thread(thread), rows(sizes.m - row), depth(sizes.k - k) {
+        const float* const first = at(factor.matrix(matrix), factor.ld, row, k);
 #pragma unroll
-        for (int buffer = 0; buffer < BUFFERS; ++buffer) {
+        for (int i = 0; i < EACH; ++i) {
+            next[i] = at(first, factor.ld, row_of(i), 16 * step_of(i));
 #pragma unroll
-            for (int i = 0; i < EACH; ++i) load(i, buffer);
-            go_on();
+            for (int half = 0; half < 2; ++half) places[i][half] = place(i, half);
+            pin(places[i]);  // so that they are not computed anew for each tile
         }
+#pragma unroll
+        for (int buffer = 0; buffer < BUFFERS; ++buffer) load(buffer);
     }
 
     // Stores a step's tiles, and loads those of the step BUFFERS further on.
@@ -60,67 +63,67 @@ class TokenSplitter {
         if (BUFFERS == 1 || step % 2 == 0) {
             store_from<0>(to, scales);
         } else {
-            store_from<1>(to, scales);
+            store_from<BUFFERS - 1>(to, scales);
         }
     }
 
   private:
     template <int BUFFER>
     __device__ __forceinline__ void store_from(TokenTile<ROWS> (&to)[TILES], TokenScales<ROWS> (&scales)[TILES]) {
-        constexpr int FROM = BUFFER % BUFFERS;
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
-            const float scale = watch.see<16>(elements[FROM][i]);
-            if (has(i)) {
-                const int line = row_of(i), step = step_of(i);
-                if (SCALED && thread % LANES == 0) scales[step / 2].of_runs[line / TokenScales<ROWS>::RUN] = scale;
+            const float scale = watch.see<16>(elements[BUFFER][i]);
+            if (!has(i)) continue;
+            const int tile = step_of(i) / 2;
+            if (SCALED && thread % LANES == 0) scales[tile].of_runs[row_of(i) / TokenScales<ROWS>::RUN] = scale;
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    uint4 piece[TERMS];
+            for (int half = 0; half < 2; ++half) {
+                uint4 piece[TERMS];
 #pragma unroll
-                    for (int j = 0; j < 4; ++j) {
-                        const float* const pair = &elements[FROM][i][2 * Wide::pair(half, j)];
-                        unsigned terms[TERMS];
-                        split_pair(pair[0], pair[1], terms);
+                for (int j = 0; j < 4; ++j) {
+                    const float* const pair = &elements[BUFFER][i][2 * Wide::pair(half, j)];
+                    unsigned terms[TERMS];
+                    split_pair(pair[0], pair[1], terms);
 #pragma unroll
-                        for (int t = 0; t < TERMS; ++t) reinterpret_cast<unsigned*>(&piece[t])[j] = terms[t];
-                    }
-                    const unsigned at = swizzled<TokenTile<ROWS>::BYTES>(line, step % 2 * 2 + half);
-#pragma unroll
-                    for (int t = 0; t < TERMS; ++t) *reinterpret_cast<uint4*>(&to[step / 2].terms[t][at]) = piece[t];
+                    for (int t = 0; t < TERMS; ++t) reinterpret_cast<unsigned*>(&piece[t])[j] = terms[t];
                 }
+#pragma unroll
+                for (int t = 0; t < TERMS; ++t) *reinterpret_cast<uint4*>(&to[tile].terms[t][places[i][half]]) = piece[t];
             }
-            load(i, FROM);
         }
-        go_on();
+        load(BUFFER);
     }
 
-    __device__ __forceinline__ void go_on() {
-        next += TILES * WIDE_K;
+    __device__ __forceinline__ bool has(int i) const { return UNITS % THREADS == 0 || thread + THREADS * i < UNITS; }
+    // Two neighbouring threads load neighbours, and eight store to distinct banks.
+    __device__ __forceinline__ int row_of(int i) const { return (thread + THREADS * i) / 2 % ROWS; }
+    __device__ __forceinline__ int step_of(int i) const { return (thread + THREADS * i) / (2 * ROWS) * 2 + thread % 2; }
+    __device__ __forceinline__ unsigned place(int i, int half) const {
+        return swizzled<TokenTile<ROWS>::BYTES>(row_of(i), step_of(i) % 2 * 2 + half);
+    }
+
+    // Loads the next step's elements.
+    __device__ __forceinline__ void load(int buffer) {
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            const int left = has(i) && (!EDGES || row_of(i) < rows) ? depth - 16 * step_of(i) : 0;
+#pragma unroll
+            for (int j = 0; j < 16; j += 4) {
+                if (left >= (EDGES ? j + 4 : 16)) {
+                    load_run<4>(&elements[buffer][i][j], next[i] + j);
+                } else {
+#pragma unroll
+                    for (int e = j; e < j + 4; ++e) elements[buffer][i][e] = EDGES && e < left ? next[i][e] : 0.0f;
+                }
+            }
+            next[i] += TILES * WIDE_K;
+        }
         depth -= TILES * WIDE_K;
     }
 
-    __device__ __forceinline__ bool has(int i) const { return UNITS % 128 == 0 || thread + 128 * i < UNITS; }
-    // Two neighbouring threads load neighbours, and eight store to distinct banks.
-    __device__ __forceinline__ int row_of(int i) const { return (thread + 128 * i) / 2 % ROWS; }
-    __device__ __forceinline__ int step_of(int i) const { return (thread + 128 * i) / (2 * ROWS) * 2 + thread % 2; }
-
-    __device__ __forceinline__ void load(int i, int buffer) {
-        const int row = row_of(i), k = 16 * step_of(i), left = has(i) && (!EDGES || row < rows) ? depth - k : 0;
-        const float* const from = at(next, ld, row, k);
-#pragma unroll
-        for (int j = 0; j < 16; j += 4) {
-            if (left >= j + 4) {
-                load_run<4>(&elements[buffer][i][j], from + j);
-            } else {
-#pragma unroll
-                for (int e = j; e < j + 4; ++e) elements[buffer][i][e] = e < left ? from[e] : 0.0f;
-            }
-        }
-    }
-
-    const int thread, ld, rows;
-    int depth;          // of k, from `next` on
-    const float* next;  // element (0, 0) of the next tiles
+    const int thread, rows;
+    int depth;                // of k, from those on that are loaded next
+    const float* next[EACH];  // where those are
+    unsigned places[EACH][2];  // in a tile, of 8 of a thread's elements each
     float elements[BUFFERS][EACH][16];
 };

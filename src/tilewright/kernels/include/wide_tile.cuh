@@ -14,6 +14,7 @@
 #pragma once
 
 #include <tensor_map.cuh>
+#include <wgmma.cuh>  // in brackets: the emulator has one of its own
 
 #include "elements.cuh"
 #include "matrix_descriptor.cuh"
@@ -28,6 +29,24 @@ struct WideOrder {
 
     // Which pair of neighbours along k is pair i of piece `half`, 8 of the 16 k of an instruction.
     static constexpr __device__ __forceinline__ int pair(int half, int i) { return ALONG_K ? 2 * i + half : 4 * half + i; }
+};
+
+// Where a thread's elements lie in a tile, in bytes: of both halves of 32 k, or where columns are neighbours of the first k and the
+// next one. thread: of the block, of which each 128 have 64 columns.
+template <bool ALONG_K>
+struct WidePlaces {
+    unsigned at[2];
+
+    __device__ __forceinline__ WidePlaces(int thread) {
+        const int lane = thread % 32, col = thread / 32 * 16 + WideOrder<ALONG_K>::column(lane);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const unsigned in_box = ALONG_K ? swizzled(col, 4 * i + lane % 4)
+                                            : swizzled(2 * (lane % 4) + i, col % WIDE_K / 4) + col % 4 * sizeof(float);
+            at[i] = in_box + (ALONG_K ? 0 : col / WIDE_K * WIDE_K * LINE_BYTES);
+        }
+        pin(at);  // so that they are not computed anew for each tile
+    }
 };
 
 template <bool ALONG_K, int COLS>
@@ -45,27 +64,21 @@ struct WideTile {
         }
     }
 
-    // A thread's elements of 16 k from 16 * step on, as wgmma has them in registers: register r is elements 2r and 2r + 1. thread:
-    // of the block, of which each 128 have 64 columns.
-    __device__ __forceinline__ void read(float (&x)[8], int thread, int step) const {
-        const int lane = thread % 32, col = thread / 32 * 16 + WideOrder<ALONG_K>::column(lane);
+    // A thread's elements of 16 k from 16 * step on, as wgmma has them in registers: register r is elements 2r and 2r + 1.
+    __device__ __forceinline__ void read(float (&x)[8], const WidePlaces<ALONG_K>& places, int step) const {
         if constexpr (ALONG_K) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {  // of the columns
-                const unsigned at = swizzled(col + 8 * half, 4 * step + lane % 4);
                 float quad[4];
-                load_run<4>(quad, reinterpret_cast<const float*>(lines + at));
+                load_run<4>(quad, reinterpret_cast<const float*>(lines + places.at[step] + half * 8 * LINE_BYTES));
 #pragma unroll
                 for (int i = 0; i < 4; ++i) x[i / 2 * 4 + half * 2 + i % 2] = quad[i];
             }
         } else {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const int k = 2 * (lane % 4) + i % 2, in_box = col % WIDE_K;
-                const unsigned at = swizzled(k, in_box / 4) + in_box % 4 * sizeof(float);
-                const unsigned char* const first = lines + col / WIDE_K * BOX_BYTES + (16 * step + i / 2 * 8) * LINE_BYTES;
                 float pair[2];
-                load_run<2>(pair, reinterpret_cast<const float*>(first + at));
+                load_run<2>(pair, reinterpret_cast<const float*>(lines + places.at[i % 2] + (16 * step + i / 2 * 8) * LINE_BYTES));
 #pragma unroll
                 for (int half = 0; half < 2; ++half) x[i / 2 * 4 + half * 2 + i % 2] = pair[half];
             }

@@ -9,7 +9,7 @@
 //     in place of the stages, when all have been read: sums, or what multiplies in float32
 //
 //   copy engine    | B 0 | B 1 | B 2 | ...                          while stages are empty
-//   producer       | A 0: load, split, store | A 1 ...              a warpgroup; its first thread asks the copy engine
+//   producers      | A 0: load, split, store | A 1 ...              1 warpgroup, or 2; the first thread asks the copy engine
 //   consumers      | split B 0 | multiply 0, split B 1 | ...        a warpgroup for 64 columns (token_products.cuh)
 //
 //   K_SLICES n: n consumers have the same columns, and each multiplies one step of n.
@@ -27,8 +27,10 @@
 #include "tile_order.cuh"
 #include "token_products.cuh"
 
-constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = 128 * (1 + CONSUMERS);
-constexpr int GIVEN = 104, TAKEN = CONSUMERS == 2 ? 200 : 136;                          // registers, of several consumers
+constexpr int SIDE_BY_SIDE = BN / 64, CONSUMERS = SIDE_BY_SIDE * K_SLICES, THREADS = LOADING + 128 * CONSUMERS;
+constexpr bool MOVES = PRODUCERS + CONSUMERS > 2;                 // registers, of 512 for a thread of each warpgroup together
+constexpr int GIVEN = PRODUCERS == 1 ? 104 : TERMS == 2 ? 72 : 64;  // what one that loads keeps
+constexpr int TAKEN = (512 - PRODUCERS * GIVEN) / CONSUMERS / 8 * 8;
 using Order = WideOrder<TRANSPOSED_B>;
 using Sums = TileSums<BM, BN, K_SLICES, SPLITS>;
 
@@ -62,10 +64,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     if (threadIdx.x == 0) {
         prefetch_map(&B_map);
         for (int stage = 0; stage < STAGES; ++stage) {
-            barrier_init(&shared->full[stage], 1 + 4);
+            barrier_init(&shared->full[stage], 1 + 4 * PRODUCERS);
             barrier_init(&shared->empty[stage], 4 * SIDE_BY_SIDE);
         }
-        barrier_init(&shared->all_met, 4 * (1 + CONSUMERS));
+        barrier_init(&shared->all_met, 4 * (PRODUCERS + CONSUMERS));
         barrier_init(&shared->consumers_met, 4 * CONSUMERS);
         for (int consumer = 0; consumer < SIDE_BY_SIDE; ++consumer) barrier_init(&shared->met[consumer], 4);
         shared->of_a = shared->of_b = {};
@@ -78,9 +80,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
     TileOrder<BM, BN, BAND> tile(sizes, blockIdx.x / SPLITS, gridDim.x / SPLITS);
     tile.next();
     const int lane = threadIdx.x % 32;
-    if (warpgroup == CONSUMERS) {
-        if constexpr (CONSUMERS > 1) give_registers<GIVEN>();
-        if (steps > 0) fill_stages<Order>(*shared, A, B_map, sizes, tile, first_step, steps);
+    if (warpgroup >= CONSUMERS) {
+        if constexpr (MOVES) give_registers<GIVEN>();
+        if (steps > 0) fill_stages<Order>(*shared, A, B_map, sizes, tile, first_step, steps, threadIdx.x - 128 * CONSUMERS);
         __syncwarp();
         if (lane == 0) barrier_arrive(&shared->all_met);
         Sums::meet();  // to be sure, as the next: a cluster's barrier does not wait for threads that have returned
@@ -88,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) __cluster_dims
         return;
     }
 
-    if constexpr (CONSUMERS > 1) take_registers<TAKEN>();
+    if constexpr (MOVES) take_registers<(TAKEN < 200 ? TAKEN : 200)>();
     const int slice = warpgroup / SIDE_BY_SIDE, thread = threadIdx.x % (128 * SIDE_BY_SIDE);
     TokenProducts<TRANSPOSED_B, BN, BM> products(thread, sizes.batch);
     StageTurn<STAGES> turn;

@@ -38,6 +38,11 @@ def _consumers(config: Config) -> int:
     return config.BN // _COLUMNS * config.K_SLICES
 
 
+def _producers(config: Config) -> int:
+    """Warpgroups that load: two where one would have no registers to load the next step's rows of A ahead."""
+    return 2 if config.BM * config.BK == 4096 and config.MIN_BLOCKS == config.K_SLICES == 1 and config.BN <= 128 else 1
+
+
 def _boxes(config: Config, layout: str, sides: tuple[int, int]) -> tuple[None, TensorBox]:
     """What one load moves of B: lines along k of its columns, or 32 columns at each of 32 k."""
     return None, TensorBox(config.BN if layout[1] == "T" else _K, _K, warpgroups.LINE_BYTES)
@@ -109,9 +114,14 @@ def of_type(name: str, idea: str, split: Split) -> Kernel:
                 "STAGES tiles of A and of B must fit into a multiprocessor's shared memory MIN_BLOCKS times",
             ),
         ),
-        constants=lambda config: {"TERMS": split.terms, "SCALED": int(split.scaled), "BAND": _BAND},
+        constants=lambda config: {
+            "TERMS": split.terms,
+            "SCALED": int(split.scaled),
+            "BAND": _BAND,
+            "PRODUCERS": _producers(config),
+        },
         tile=lambda config: Tile(config.BM, config.BN, config.BK),
-        block=lambda config: ((1 + _consumers(config)) * warpgroups.THREADS, 1, 1),
+        block=lambda config: ((_producers(config) + _consumers(config)) * warpgroups.THREADS, 1, 1),
         cost=Thin(
             splits=lambda config: config.SPLITS,
             band=lambda config: _BAND,
