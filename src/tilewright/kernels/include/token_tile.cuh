@@ -102,23 +102,24 @@ class TokenSplitter {
         return swizzled<TokenTile<ROWS>::BYTES>(row_of(i), step_of(i) % 2 * 2 + half);
     }
 
-    // Loads the next step's elements.
+    // Loads the next step's elements. Without edges, the last step's once more where there is none: unconditional loads are not waited
+    // for here.
     __device__ __forceinline__ void load(int buffer) {
+        depth -= TILES * WIDE_K;
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
-            const int left = has(i) && (!EDGES || row_of(i) < rows) ? depth - 16 * step_of(i) : 0;
+            const int left = has(i) && row_of(i) < rows ? depth + TILES * WIDE_K - 16 * step_of(i) : 0;
 #pragma unroll
             for (int j = 0; j < 16; j += 4) {
-                if (left >= (EDGES ? j + 4 : 16)) {
+                if (EDGES ? left >= j + 4 : has(i)) {
                     load_run<4>(&elements[buffer][i][j], next[i] + j);
                 } else {
 #pragma unroll
                     for (int e = j; e < j + 4; ++e) elements[buffer][i][e] = EDGES && e < left ? next[i][e] : 0.0f;
                 }
             }
-            next[i] += TILES * WIDE_K;
+            next[i] += EDGES || depth > 0 ? TILES * WIDE_K : 0;
         }
-        depth -= TILES * WIDE_K;
     }
 
     const int thread, rows;
