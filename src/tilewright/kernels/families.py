@@ -118,14 +118,16 @@ class Warpgroups:
 @dataclass(frozen=True, kw_only=True)
 class Thin(Warpgroups):
     """Warpgroups multiply terms of float32 factors: of the large one, B, they split what they read of shared memory in
-    registers, while one more warpgroup splits the other, of few rows.
+    registers, while others split the other, of few rows.
 
     terms: of each element.
-    slices: warpgroups that have the same columns of B, and multiply steps in turns.
+    consumers: warpgroups that multiply.
+    slices: of these, those that have the same columns of B, and multiply steps in turns.
     """
 
-    terms: int = 3
-    slices: Count = lambda config: 1
+    terms: int
+    consumers: Count
+    slices: Count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,6 +127,7 @@ def of_type(name: str, idea: str, split: Split) -> Kernel:
             band=lambda config: _BAND,
             min_blocks=lambda config: config.MIN_BLOCKS,
             terms=split.terms,
+            consumers=_consumers,
             slices=lambda config: config.K_SLICES,
         ),
         cluster=lambda config: config.SPLITS,
