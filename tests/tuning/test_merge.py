@@ -69,12 +69,13 @@ def test_what_follows_other_work_counts_as_much_as_what_is_back_to_back(tmp_path
     assert (table.entries[0].gflops, table.entries[0].baseline_gflops) == (pytest.approx(80), pytest.approx(100))
 
 
-def test_where_a_problem_was_timed_both_ways_times_back_to_back_alone_do_not_count(tmp_path, run):
+def test_where_a_kernel_was_timed_both_ways_its_times_back_to_back_alone_do_not_count(tmp_path, run):
     both = {"time_us": Times(min=9, median=10), "apart_us": Times(min=9, median=15)}
     files = [run("both.json", gflops=100, **both), run("before.json", gflops=99, config={**CONFIG, "BLOCK": 16})]
-    other = run("other.json", gflops=99, m=65)
-    _, table = merge.merge([*files, other], tmp_path / "table.json")
-    assert {(entry.m, round(entry.gflops)) for entry in table.entries} == {(64, 80), (65, 99)}
+    others = [run("other.json", gflops=99, m=65), run("kernel.json", gflops=98, kernel="naive", rung=1)]
+    _, table = merge.merge([*files, *others], tmp_path / "table.json")
+    found = {(entry.m, round(entry.gflops)) for entry in table.entries}
+    assert found == {(64, 80), (65, 99), (64, 98)}, "other kernels have no other times"
 
 
 def test_what_best_picked_counts_for_what_it_was(tmp_path, run):

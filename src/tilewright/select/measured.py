@@ -347,7 +347,8 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
 
     That is the first, or the first that has times after other work, if one does: times back to back alone mislead more
     than those of another GPU of the same compute capability, or of the problem's twin (`Case.twin`), which counts as
-    the same problem.
+    the same problem. Of that table kernels count that have no other times: none is forgotten because another was timed
+    anew.
     """
     tables = tuple(tables)
     found = [
@@ -360,9 +361,10 @@ def that_count(tables: Iterable["Table"], usable: Callable[["Entry"], bool]) -> 
     for key, number, entry in found:
         rank = (not entry.apart, number)
         counting[key] = min(rank, counting.get(key, rank))
+    timed = {(key, number, entry.kernel) for key, number, entry in found if entry.apart}
     gpus = [find_gpu(table.gpu, table.capability) for table in tables]
     for key, number, entry in found:
-        if counting[key] == (not entry.apart, number):
+        if counting[key][1] == number and (entry.apart or (key, number, entry.kernel) not in timed):
             yield gpus[number], entry
 
 

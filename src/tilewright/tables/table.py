@@ -175,13 +175,14 @@ class Table(_Model):
         """This table with newer entries: each replaces the one of its problem, kernel and config.
 
         What is slower than `KEEP_WITHIN` or `KEEP_NEAR` times the fastest on its problem is left out, unless that is
-        of a kernel which may not be picked where a stricter precision is asked for, or adds in another order than
-        batch-invariant products do.
+        of a kernel which may not be picked where a stricter precision is asked for, adds in another order than
+        batch-invariant products do, or splits factors first, which takes no time of a product whose b is prepared.
         """
         by_identity = {entry.identity: entry for entry in (*self.entries, *entries)}
         ranked = sorted(by_identity.values(), key=_rank)
         kernels = {entry.kernel for entry in ranked}
         keeping = dict.fromkeys(frozenset(name for name in kernels if one in _kept_by(name)) for one in PROMISES)
+        keeping |= dict.fromkeys(frozenset(filter(_splits, names)) for names in keeping)
         near = [_near_the_fastest([entry for entry in ranked if entry.kernel in names]) for names in keeping]
         near += [_near_the_fastest([entry for entry in ranked if entry.adds_in(order)]) for order in orders.ALL]
         kept = list({entry.identity: entry for some in near for entry in some}.values())
@@ -207,6 +208,14 @@ def _order_of(kernel: str, config: tuple[tuple[str, int], ...]) -> str | None:
         return None if found is None else find(kernel).sum_order(found)
     except KernelNotFoundError:
         return None
+
+
+@lru_cache
+def _splits(kernel: str) -> bool:
+    try:
+        return find(kernel).splits
+    except KernelNotFoundError:
+        return False
 
 
 @lru_cache

@@ -136,9 +136,9 @@ def of_journal(trials: Iterable[Trial]) -> list[Entry]:
     ]
 
 
-def _posed(record: Record) -> tuple[str, str]:
-    """What was computed."""
-    return record.shape, record.case
+def _posed(record: Record) -> tuple[str, str, str]:
+    """What was computed, and by which kernel."""
+    return record.shape, record.case, record.picked or record.kernel
 
 
 def _usual_gflops(one: Record | Baseline) -> float:
