@@ -72,7 +72,10 @@ def test_what_follows_other_work_counts_as_much_as_what_is_back_to_back(tmp_path
 def test_where_a_kernel_was_timed_both_ways_its_times_back_to_back_alone_do_not_count(tmp_path, run):
     both = {"time_us": Times(min=9, median=10), "apart_us": Times(min=9, median=15)}
     files = [run("both.json", gflops=100, **both), run("before.json", gflops=99, config={**CONFIG, "BLOCK": 16})]
-    others = [run("other.json", gflops=99, m=65), run("kernel.json", gflops=98, kernel="naive", rung=1)]
+    others = [
+        run("other.json", gflops=99, m=65),
+        run("kernel.json", gflops=98, kernel="naive", rung=1, config=dict(find("naive").config())),
+    ]
     _, table = merge.merge([*files, *others], tmp_path / "table.json")
     found = {(entry.m, round(entry.gflops)) for entry in table.entries}
     assert found == {(64, 80), (65, 99), (64, 98)}, "other kernels have no other times"
