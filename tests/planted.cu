@@ -8,7 +8,7 @@ extern "C" __global__ void planted(int M, int N, int K, float alpha, const float
                                    float beta, float* C, int ldc) {
 #if FAULT == 3
     const volatile float* number = A;  // in memory that others could write: no compiler may see through the loop
-    while (*number == *number) {
+    while (blockIdx.x == 0 && *number == *number) {  // in one block, which takes one core
     }
 #endif
     const int tiles_n = (N + BLOCK - 1) / BLOCK;

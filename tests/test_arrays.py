@@ -621,8 +621,7 @@ PACKAGE = str(Path(tilewright.__file__).parent)
 def calls_of(function):
     """Calls that functions of the package make in a call of this one, of what is not the package's own included."""
     profile = cProfile.Profile()
-    gc.collect()
-    gc.disable()  # what other tests have left may end in this call
+    gc.disable()  # what other tests have left in cycles may end in this call
     try:
         profile.runcall(function)
     finally:

@@ -162,24 +162,32 @@ def switchable(ordered):
     return "\n".join([f"{HEAD} {lines[0]}", *lines[1:]]).replace(WAIT, guarded(WAIT, HASTY))
 
 
-def changed(ordered, folder):
-    """The kernel with that file."""
-    kernel = find(ordered.name)
-    if ordered.file != kernel.source.name:  # all headers, so that those next to the changed one find it too
-        shutil.copytree(INCLUDE, folder, dirs_exist_ok=True)
-    shutil.copy(kernel.source, folder)
-    (folder / ordered.file).write_text(switchable(ordered))
-    return replace(kernel, source=folder / kernel.source.name)
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """Kernels with that file, each of which is written once."""
+    written = {}
+
+    def change(ordered):
+        kernel = find(ordered.name)
+        if id(ordered) not in written:
+            written[id(ordered)] = folder = tmp_path_factory.mktemp("changed")
+            if ordered.file != kernel.source.name:  # all headers, so that those next to the changed one find it too
+                shutil.copytree(INCLUDE, folder, dirs_exist_ok=True)
+            shutil.copy(kernel.source, folder)
+            (folder / ordered.file).write_text(switchable(ordered))
+        return replace(kernel, source=written[id(ordered)] / kernel.source.name)
+
+    return change
 
 
 @pytest.mark.parametrize(
     ("ordered", "number"),
     [pytest.param(one, line, id=f"{one.name}-{one.file}-{line}") for one in ORDERED for line in (0, *one.lines)],
 )
-def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, tmp_path, monkeypatch):
+def test_no_barrier_fence_or_wait_can_be_left_out_unnoticed(ordered, number, changed, monkeypatch):
     """With the number 0 none is."""
     monkeypatch.setenv(VARIABLE, str(number))
-    kernel = changed(ordered, tmp_path)
+    kernel = changed(ordered)
     arithmetic = kernel.takes.arithmetic()
     problem = Problem(*ordered.shape, replace(arithmetic, result=ordered.result or arithmetic.result))
     checked, _ = run(kernel, problem, ordered.overrides)
@@ -196,9 +204,9 @@ OVERLAPPING = {
 
 
 @pytest.mark.parametrize("ordered", OVERLAPPING.values(), ids=lambda one: one.name)
-def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(ordered, tmp_path, monkeypatch):
+def test_no_wait_for_the_launch_before_can_be_left_out_unnoticed(ordered, changed, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(HASTY))
     assert WAIT in ordered.source.read_text()
-    kernel = changed(ordered, tmp_path)
+    kernel = changed(ordered)
     checked, _ = run(kernel, Problem(67, 45, 37, kernel.takes.factors[0]), ordered.overrides)
     assert {finding.kind for finding in checked.findings} == {"early access"}

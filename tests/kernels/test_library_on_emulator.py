@@ -115,13 +115,23 @@ def activation_of(kernel, overrides):
     return every[FORMS.index((kernel, overrides)) % len(every)]
 
 
+def kinds_of(kernel, overrides):
+    """Both kinds of every third form of a kernel and of its last; of others what has no epilogue: all forms store by
+    the same code, and `test_the_checker_finds_nothing` runs each with an epilogue."""
+    of_kernel = CONFIGS[kernel.name]
+    number = of_kernel.index(overrides)
+    both = kinds(kernel, overrides, activation_of(kernel, overrides))
+    alone = [kind for kind in both if kind.epilogue == Epilogue()]
+    return both if number % 3 == 0 or overrides is of_kernel[-1] else alone[:1]
+
+
 @forms
 @given(data=st.data())
 @drawing(8)
 def test_a_drawn_problem_is_right(kernel, overrides, data):
     config = data.draw(st.sampled_from(with_copies(kernel, kernel.config(overrides))))
     depth = kernel.tile(config).k  # of whole steps, which come before the last one
-    among = kinds(kernel, overrides, activation_of(kernel, overrides))
+    among = kinds_of(kernel, overrides)
     check(ENGINE, kernel, config, data.draw(cases(kernel, among, depths=(*DEPTHS, depth + 3, 2 * depth + 8))))
 
 
@@ -147,7 +157,7 @@ def test_a_problem_that_tiles_divide_is_right(kernel, overrides, layout):
 # Of consumers of two heights, in turns, which add up sums of a cluster, and both kinds that the copy engine stores.
 @pytest.mark.parametrize("overrides", [CONFIGS["gemm_sm90"][form] for form in (0, 1, 2, 6, 7)], ids=str)
 @given(data=st.data())
-@drawing(25)
+@drawing(16)
 def test_rows_of_16_bits_may_start_anywhere(overrides, data):
     """Every offset of D, every remainder of its leading dimension and its columns, in one tile and several."""
     kernel = find("gemm_sm90")
@@ -175,7 +185,7 @@ def test_bands_of_tiles_cover_the_result():
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 @drawing(8)
 def test_nan_and_infinity_come_out_as_those_of_numpy(kernel, overrides, data, seed):
-    among = [kind for kind in kinds(kernel, overrides) if kind.epilogue == Epilogue()]
+    among = [kind for kind in kinds_of(kernel, overrides) if kind.epilogue == Epilogue()]
     case = data.draw(cases(kernel, among, sizes=(1, 31, 32, 33, 64, 65), depths=(1, 7, 31, 32, 33, 64)))
     alone = replace(case, scalars=Scalars(), separate_c=False, problem=replace(case.problem, c=None))
     check_specials(ENGINE, kernel, kernel.config(overrides), alone, seed)

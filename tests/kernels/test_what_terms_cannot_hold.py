@@ -93,11 +93,7 @@ def test_what_terms_hold_is_theirs(name, overrides):
 
 @pytest.mark.parametrize(
     ("name", "overrides", "gap", "layout"),
-    [
-        (*FORMS[form], gap, layout)
-        for form, orders in {0: "NN TT", 1: "NT TN", 3: "TT NN", 5: "TN NT"}.items()
-        for gap, layout in zip((0, 3), orders.split(), strict=True)
-    ],
+    [(*FORMS[form], gap, layout) for form, gap, layout in ((0, 3, "TT"), (1, 0, "NT"), (3, 0, "NN"), (5, 3, "TN"))],
     ids=str,
 )
 def test_every_order(name, overrides, gap, layout):

@@ -1,5 +1,7 @@
 """The watch over calls of several ranks, without GPUs: what ends, what fails, and what not even fails."""
 
+import io
+import logging
 import subprocess
 import sys
 import threading
@@ -40,13 +42,23 @@ def test_a_call_that_ends_is_left_alone():
     assert not call.words and not behind.words and not behind.released.is_set()
 
 
-def test_a_call_that_does_not_end_names_ranks_and_is_released(caplog):
+@pytest.fixture
+def logged():
+    """What the watch writes to its log."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    watch.LOG.addHandler(handler)
+    yield written
+    watch.LOG.removeHandler(handler)
+
+
+def test_a_call_that_does_not_end_names_ranks_and_is_released(logged):
     call = Call()
     watch.watch(call.watched(0.2))
     assert call.released.wait(10)
     (words,) = call.words
     assert "did not end within 0.2 s, the timeout of its group: it waits for rank 1, 3 of the group" in words
-    assert words in caplog.text
+    assert words in logged.getvalue()
     after = Call()  # the watch goes on
     watch.watch(after.watched(0.2, list))
     assert after.released.wait(10)

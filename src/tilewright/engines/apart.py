@@ -1,12 +1,15 @@
 """Processes of their own for what may end the process that it runs in, or never end: kernels that are not right."""
 
 import contextlib
+import inspect
 import multiprocessing
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
 from types import TracebackType
 from typing import Any, Literal, TypeVar, cast
 
@@ -20,6 +23,10 @@ _late = threading.Event()
 
 _START_S = 300.0
 """A new process has this long to be ready."""
+
+_FORKED = sys.platform == "linux"
+"""Whether processes are forked from one that has imported what the first of them runs, and does nothing else: it has
+asked for no GPU. A new Python would take longer to start and to import than most of them run."""
 
 
 def is_late() -> bool:
@@ -52,11 +59,10 @@ class Apart:
             name: what it is for.
         """
         self._name = name
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_run, args=(theirs, function, arguments), name=f"tilewright-{name}", daemon=True
-        )
+        self.connection, theirs = multiprocessing.Pipe()
+        run = theirs, dict(os.environ), function, arguments
+        context = _context(function.__module__, *(one.__module__ for one in arguments if inspect.isroutine(one)))
+        self._process = context.Process(target=_run, args=run, name=f"tilewright-{name}", daemon=True)
         with _interrupts_held():
             self._process.start()
         theirs.close()
@@ -153,7 +159,22 @@ def _call(connection: Connection, function: Callable[..., Any], arguments: tuple
         connection.send(error)
 
 
-def _run(connection: Connection, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+def _context(*modules: str) -> ForkServerContext | SpawnContext:
+    """How a process is started that needs these modules."""
+    if not _FORKED:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__.partition(".")[0], *modules])
+    return context
+
+
+def _run(
+    connection: Connection, environment: Mapping[str, str], function: Callable[..., None], arguments: tuple[Any, ...]
+) -> None:
+    if _FORKED:  # what it has is that of the process which forks
+        os.environ.clear()
+        os.environ.update(environment)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(_LATE, lambda *_: _late.set())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError):  # the other end may close before it has read an answer

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from tilewright import version
@@ -18,6 +19,10 @@ from tilewright.tables.cases import timed_case
 RESULTS = Path(version.__file__).parents[2] / "results"
 """Of a checkout; an installed package has none."""
 
+_Launch = tuple[str, str, str]
+"""Shape, case and kernel."""
+_Verified = dict[_Launch, list[tuple[dict[str, int], float]]]
+
 
 def find_measured(
     kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, results: Path = RESULTS
@@ -33,28 +38,41 @@ def find_measured(
 
 
 def _of_records(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu, results: Path) -> Iterator[Measured]:
+    launch = problem.shape, timed_case(problem), kernel.name
     for path in sorted(results.glob("*/*.json")):
-        try:
-            run = Run.load(path)
-        except RecordsError:
-            continue  # a file of another kind
-        facts = run.environment.get("gpu")
-        if not facts or not _is(gpu, str(facts.get("name")), str(facts.get("compute_capability"))):
-            continue
-        for record in run.records:
-            same = (record.shape, timed_case(record.problem)) == (problem.shape, timed_case(problem))
-            named = (record.picked or record.kernel) == kernel.name
-            if same and named and record.verified and upgraded(kernel.name, record.config) == config:
-                yield Measured(record.gflops, f"{path.parent.name}/{path.name}")
+        device, records = _verified(path, path.stat().st_mtime_ns)
+        if device and _is(gpu, *device):
+            for of, gflops in records.get(launch, ()):
+                if upgraded(kernel.name, of) == config:
+                    yield Measured(gflops, f"{path.parent.name}/{path.name}")
+
+
+@lru_cache(maxsize=1024)
+def _verified(path: Path, _changed: int) -> tuple[tuple[str, str] | None, _Verified]:
+    """Of a file of records, name and compute capability of the GPU, and the configs and speeds of each launch that was
+    verified; None for a file of another kind."""
+    try:
+        run = Run.load(path)
+    except RecordsError:
+        return None, {}
+    facts = run.environment.get("gpu")
+    if not facts:
+        return None, {}
+    found: _Verified = {}
+    for one in run.records:
+        if one.verified:
+            launch = one.shape, timed_case(one.problem), one.picked or one.kernel
+            found.setdefault(launch, []).append((one.config, one.gflops))
+    return (str(facts.get("name")), str(facts.get("compute_capability"))), found
 
 
 def _of_tables(kernel: Kernel, config: Config, problem: Problem, gpu: Gpu) -> Iterator[Measured]:
+    posed = problem.m, problem.n, problem.k, problem.batch, timed_case(problem)
     for table in store.shipped():
         if not _is(gpu, table.gpu, "{}.{}".format(*table.capability)):
             continue
         for entry in table.entries:
-            same = entry.problem == (problem.m, problem.n, problem.k, problem.batch, timed_case(problem))
-            if same and entry.kernel == kernel.name and entry.config == dict(config):
+            if entry.kernel == kernel.name and entry.problem == posed and entry.config == dict(config):
                 yield Measured(entry.gflops, f"the tuned table of an {table.gpu}")
 
 

@@ -6,6 +6,7 @@ takes.
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Literal
 
 from tilewright.errors import ProblemError
@@ -14,6 +15,7 @@ from tilewright.problem import BATCH_INVARIANT, Arithmetic, Epilogue, Problem, o
 _BIASES: dict[str, Literal["row", "column"]] = {"bias": "row", "column_bias": "column"}
 
 
+@lru_cache(maxsize=2**15)  # a table has many configs of each problem
 def posed(m: int, n: int, k: int, case: str, batch: int = 1) -> Problem:
     """The problem of these sizes whose `Problem.case` is this text, its matrices without gaps.
 

@@ -44,6 +44,9 @@ _PARSED_SUFFIX = ".hpp.gch"
 _ALIGNED = re.compile(r"\b__shared__\s+alignas\b")
 """What C++ has before the type alone, and CUDA behind `__shared__`."""
 
+_OF_VARIABLES = ("\t.section", "\t.text", "\t.data", "\t.bss", "\t.zero", "_ZGV")
+"""How lines of assembly begin that say where variables are and how large."""
+
 _LARGEST_FRAME = 32 * 1024
 """Bytes of stack that a function of a kernel may use: half of what a fiber has."""
 
@@ -341,6 +344,8 @@ def _spaced(assembly: str, spacing: int) -> str:
     lines = assembly.splitlines()
     thread_local = guard = False
     for i, line in enumerate(lines):
+        if not line.startswith(_OF_VARIABLES):
+            continue
         directive, _, operand = line.strip().partition("\t")
         if directive in (".section", ".text", ".data", ".bss"):
             thread_local = operand.startswith(".tbss")

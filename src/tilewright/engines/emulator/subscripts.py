@@ -79,7 +79,7 @@ def _array(text: str, line: int, column: int, shared: set[str]) -> str:
         begin = len(text[:begin].rstrip())
         if begin and text[begin - 1] in _OPENS:
             begin = _opening(text, begin - 1)
-        elif name := _NAME.search(text[:begin]):
+        elif name := _NAME.search(text, text.rfind("\n", 0, begin) + 1, begin):
             before = text[: name.start()].rstrip()
             begin = name.start()
             access = next((one for one in (".", "->", "::") if before.endswith(one)), None)
