@@ -13,6 +13,7 @@ from tilewright.engines import cache
 from tilewright.engines.emulator.dynamic_shared import with_pointers
 from tilewright.engines.emulator.ptx import translated
 from tilewright.engines.emulator.subscripts import with_arrays
+from tilewright.engines.emulator.wrapped_indices import with_exact_values
 from tilewright.engines.host_compiler import SUFFIX, Compiler, find_compiler, scratch
 from tilewright.engines.included import included, reaches
 from tilewright.errors import CompileError, EngineUnavailableError
@@ -87,7 +88,8 @@ class Build:
     bounded: bool = False
     """Whether a thread's subscripts and divisors are checked, and volatile accesses known: by GCC, from 11 on."""
     overflows: bool = False
-    """Whether operations of signed integers are announced whose results their types do not hold."""
+    """Whether operations of signed integers are announced whose results their types do not hold, and indices of
+    unsigned ones that have wrapped."""
     locals_hold: str = ""
     """What local variables hold before they are written: pattern, 0xFE in every byte, or zero. By GCC, from 12 on."""
 
@@ -212,6 +214,16 @@ def compile_kernel(
         CompileError: the compiler refuses the source; its words are in the message.
         EngineUnavailableError: there is no working C++ compiler, or the environment asks for an unknown optimization.
     """
+    if foreign and build.overflows:  # ours have indices of 64 bits
+        with contextlib.suppress(CompileError):
+            return _compiled(source, entry, defines or {}, build, foreign, exact=True)
+    return _compiled(source, entry, defines or {}, build, foreign)
+
+
+def _compiled(
+    source: Path | str, entry: str, defines: Mapping[str, int | str], build: Build, foreign: bool, exact: bool = False
+) -> Path:
+    """The same. exact: whether the source's unsigned integers know their exact values, which not all sources allow."""
     compiler = find_compiler()
     base = _base_options(compiler)
     runtime = compile_runtime()
@@ -221,13 +233,12 @@ def compile_kernel(
         else ("kernel.cu", source, _KERNELS)
     )
     # Not as options: they may be letters that what comes ahead of the source uses as its own names.
-    macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted((defines or {}).items())), ""
+    macros, behind = "".join(f"#define {macro} {value}\n" for macro, value in sorted(defines.items())), ""
     if foreign:
-        macros, text, behind = device_text(text, defines or {})
+        macros, text, behind = device_text(text, defines)
     own = included(text, folder)
-    rewritten = with_pointers(
-        *(_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own)))
-    )
+    taken = [_ALIGNED.sub("__shared__ __align__", one) for one in (text, *(each for _, each in own))]
+    rewritten = with_pointers(*(map(with_exact_values, taken) if exact else taken))
     ptx = translated(zip((file, *(name for name, _ in own)), rewritten, strict=True))
     text, *contents = ptx.texts
     macros = ptx.ahead + macros
@@ -243,7 +254,7 @@ def compile_kernel(
     found = cache.find(name, SUFFIX)
     if found is not None:
         return found
-    ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp")]
+    ahead = [_RUNTIME / header for header in (*build.ahead, "simt.hpp", *(["index.hpp"] if exact else []))]
     if ptx.texts != rewritten:
         ahead.append(_INCLUDE[0] / _PTX_HEADER)
     elif reaches((text, *contents), _OF_LONG_HEADER - {header for header, _ in own}, _INCLUDE):

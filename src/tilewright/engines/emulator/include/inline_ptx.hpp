@@ -44,8 +44,10 @@ __forceinline__ void set(To& to, const From& from) {
 }
 
 // A value as the register that its letter asks for.
-template <char LETTER, typename T>
-__forceinline__ auto input(T value) {
+template <char LETTER, typename Given>
+__forceinline__ auto input(Given given) {
+    const auto value = plain(given);
+    using T = std::remove_const_t<decltype(value)>;
     if constexpr (LETTER == 'f') {
         return float(value);
     } else if constexpr (LETTER == 'd') {
