@@ -91,9 +91,9 @@ def check(
     """Run a kernel on a problem, and look for what is wrong however right the result may be.
 
     There are gaps between the rows (or columns) of A, B and C, where the kernel takes them, so that an access past the
-    end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing is found, the kernel
-    runs again, its threads and blocks backwards and shuffled, and in turns at atomic operations and fences, and must
-    give the same bits.
+    end of one shows. Lines begin at multiples of 16 bytes where the problem's do. Where nothing is found, and threads
+    have ways to meet, the kernel runs again, its threads and blocks backwards and shuffled, and in turns at atomic
+    operations and fences, and must give the same bits.
 
     Args:
         kernel, config, problem, scalars: what runs.
@@ -113,7 +113,8 @@ def check(
     findings, notes = divided(finding for checker in session.checkers for finding in checker.findings())
     if error and not findings:
         findings.append(Finding("launch", None, message=error))
-    if findings:
+    # Threads that never meet, and have no memory that one of them writes in common, cannot depend on their order.
+    if findings or not (session.meets or kernel.foreign):
         return Checked(findings, result, notes)
     for order, watch in orders(session.has_turns, session.together).items():
         other, error = session.run(watch)
@@ -160,6 +161,8 @@ class _Session:
         self._again: Watch | None = None
         self.has_turns = False
         """Whether a launch has atomic operations or fences."""
+        self.meets = False
+        """Whether threads of a launch have ways to meet."""
         self._padded_at: dict[int, int] = {}
         self.checkers: list[Checker] = []
 
@@ -186,6 +189,7 @@ class _Session:
 
     def _watch(self, facts: LaunchFacts) -> Watch:
         self.has_turns |= facts.executable.program.has_turns
+        self.meets |= facts.executable.program.meets or facts.shared_bytes > 0
         if self._again is not None:
             return self._again
         checker = checker_of(facts, arrays_of(facts, self._padded_at))

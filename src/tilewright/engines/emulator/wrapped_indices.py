@@ -22,7 +22,7 @@ _CALL = re.compile(rf"(?<![\w:<]){_TYPE}\s*(?=\((?!\s*[*&]))")
 _BUILT_IN = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b")
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
 _KEYWORD = re.compile(r"\b(?:return|auto|delete|new|operator|case|else|do)$")
-_PLAIN = re.compile(r"\s*\w+\s*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _KEYWORDS = frozenset(("const", "int", "long", "char", "short", "operator"))
 
 _Edit = tuple[int, int, str]
@@ -50,13 +50,17 @@ class _Body:
         parameters = head[head.find("(", _last_list(head)) + 1 : head.rfind(")")]
         declared = (_PARAMETER.fullmatch(one) for one in split(parameters))
         self._parameters = {one["name"] for one in declared if one and not self._changes(one["name"])}
-        self._words = set(re.findall(r"\w+", parameters)) | {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+        built_in = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+        self._words = set(re.findall(r"\w+", parameters)) | built_in
+        """Names whose values no compiler knows."""
+        self._exact = self._parameters | built_in
+        """Names that know their exact values."""
 
     def edits(self) -> list[_Edit]:
         """What is to change, in no order."""
         declared = list(self._declarations())
         taken = [(begin, end) for begin, end, _ in declared]
-        found = declared + list(_subscripts(self._code, self._begin, self._end, self._words))
+        found = declared + list(_subscripts(self._code, self._begin, self._end, self._exact))
         for pattern, instead in ((_CAST, _cast), (_CALL, _call), (_BUILT_IN, _known)):
             found += [
                 (one.start(), one.end(), instead(one)) for one in pattern.finditer(self._code, self._begin, self._end)
@@ -91,7 +95,9 @@ class _Body:
             values = " ".join(self._code[begin:end] for _, begin, end in variables if begin >= 0)
             if not values or (one["const"] and self._words.isdisjoint(re.findall(r"\w+", values))):
                 continue  # inline PTX may write it, or it may be an array's extent
-            self._words.update(name for name, _, _ in variables)
+            names = {name for name, _, _ in variables}
+            self._words |= names
+            self._exact |= names
             yield one.start("type"), one.end("type"), f"simt::Index<{kind}>"
             yield from ((begin, begin, f" simt::Start<{kind}>() =") for _, begin, _ in variables if begin >= 0)
 
@@ -120,8 +126,8 @@ def _subscripts(code: str, begin: int, end: int, words: set[str] | None) -> Iter
             inner = code[(first := opened.pop()) : place]
             if not first or not inner.strip() or inner.lstrip().startswith("[") or inner.strip() in ("&", "="):
                 continue
-            if _PLAIN.fullmatch(inner) and words is not None and inner.strip() not in words:
-                continue
+            if words is not None and "(" not in inner and words.isdisjoint(_NAME.findall(inner)):
+                continue  # what calls, casts and macros make is not known
             yield first, first, "simt::subscript("
             yield place, place, ")"
 
