@@ -114,6 +114,8 @@ def test_unsigned_indices_are_named_and_lead_elsewhere(gaps):
 WRAPS = """
 #define AT(i) in[(i) * large + 1]
 __device__ float first(const float* p) { return p[0]; }
+__device__ __forceinline__ unsigned place(unsigned row, int col, unsigned ld) { return row * ld + col; }
+__device__ size_t hashed(unsigned key) { return key * 2654435761u >> 26; }
 __global__ void kernel(const float* in, float* out, unsigned large, int n, const uint i) {
     const unsigned row = blockIdx.x * 4 + threadIdx.x, at = row * large + i;
     constexpr unsigned COUNT = 4;
@@ -130,6 +132,8 @@ __global__ void kernel(const float* in, float* out, unsigned large, int n, const
     unsigned narrow = high;
     out[narrow] = sums[0];  // wraps
     sums[1] += *(in + (row << 30));  // wraps
+    sums[1] += in[place(row, 1, large)];  // wraps
+    sums[2] += in[place(1, 2, 3)] + in[hashed(row)];
     const unsigned hash = (row + 7) * 2654435761u, before = i - 2u, mixed = (hash ^ hash >> 15) * 2246822519u;
     sums[0] += in[hash >> 26] + in[hash % 61] + in[mixed & 63u] + in[before + 2] + in[(i - 2u) % 64];
     sums[1] += in[row ? hash / 67108864u : 0u] + in[(uint)(i - 1 + 1)] + first(whole) + in[min(hash, 9u)];

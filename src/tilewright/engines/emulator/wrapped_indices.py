@@ -18,6 +18,9 @@ _DECLARATION = re.compile(rf"(?P<const>const\s+)?\b(?P<type>{_TYPE})\s+(?P<name>
 _NEXT = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?P<end>=(?!=)|[;,])")
 _PARAMETER = re.compile(rf"\s*(?:const\s+)?{_TYPE}\s+(?:const\s+)?(?P<name>[A-Za-z_]\w*)\s*")
 _CAST = re.compile(rf"(?P<before>\(|\bstatic_cast\s*<)\s*(?P<type>{_TYPE})\s*(?P<after>[)>])(?=\s*[\w(])")
+_RETURNED = re.compile(rf"\b(?P<type>{_TYPE})\s+[A-Za-z_]\w*\s*$")
+_RETURN = re.compile(r"\breturn\b(?=\s*[^\s;])")
+_LAMBDA = re.compile(r"\[[\s&=,\w]*\]\s*[({]")
 _CALL = re.compile(rf"(?<![\w:<]){_TYPE}\s*(?=\((?!\s*[*&]))")
 _BUILT_IN = re.compile(r"\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b")
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
@@ -47,7 +50,8 @@ class _Body:
 
     def __init__(self, code: str, head: str, begin: int, end: int) -> None:
         self._code, self._begin, self._end = code, begin, end
-        parameters = head[head.find("(", _last_list(head)) + 1 : head.rfind(")")]
+        self._head, self._list = head, _last_list(head)
+        parameters = head[self._list + 1 : head.rfind(")")]
         declared = (_PARAMETER.fullmatch(one) for one in split(parameters))
         self._parameters = {one["name"] for one in declared if one and not self._changes(one["name"])}
         built_in = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
@@ -60,7 +64,8 @@ class _Body:
         """What is to change, in no order."""
         declared = list(self._declarations())
         taken = [(begin, end) for begin, end, _ in declared]
-        found = declared + list(_subscripts(self._code, self._begin, self._end, self._exact))
+        found = declared + list(self._returns())
+        found += list(_subscripts(self._code, self._begin, self._end, self._exact))
         for pattern, instead in ((_CAST, _cast), (_CALL, _call), (_BUILT_IN, _known)):
             found += [
                 (one.start(), one.end(), instead(one)) for one in pattern.finditer(self._code, self._begin, self._end)
@@ -73,6 +78,17 @@ class _Body:
                 if not any(begin <= one.start() < end for begin, end in taken)
             ]
         return found
+
+    def _returns(self) -> Iterator[_Edit]:
+        """Of a function that returns an index."""
+        kind = _RETURNED.search(self._head[: self._list])
+        if kind is None or _LAMBDA.search(self._code, self._begin, self._end):
+            return
+        begin = self._begin - 1 - len(self._head)
+        name = " ".join(kind["type"].split())
+        yield begin + kind.start("type"), begin + kind.end("type"), f"simt::Index<{name}>"
+        for one in _RETURN.finditer(self._code, self._begin, self._end):
+            yield one.end(), one.end(), f" simt::Start<{name}>() ="
 
     def _changes(self, name: str) -> bool:
         """Whether a parameter is changed or its address is taken."""
